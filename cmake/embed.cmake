@@ -1,5 +1,5 @@
 # Writes a C++ file with the texts of FILES, as raw strings in pieces below the compiler's limit.
-set(body "#include \"shardweld/models/recipe.hpp\"\n\nnamespace shardweld::models {\n\nconst std::vector<RecipeFile>& built_in_sources() {\n    static const std::vector<RecipeFile> sources = [] {\n        std::vector<RecipeFile> all;  // each text is made once: a list of them would be copied\n")
+set(body "#include \"models/recipe.hpp\"\n\nnamespace shardweld::models {\n\nconst std::vector<RecipeFile>& built_in_sources() {\n    static const std::vector<RecipeFile> sources = [] {\n        std::vector<RecipeFile> all;  // each text is made once: a list of them would be copied\n")
 foreach(file IN LISTS FILES)
   get_filename_component(name ${file} NAME)
   file(READ ${file} text)

@@ -5,8 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 mapfile -t sources < <(find include src tests -name '*.[ch]pp' | sort)
 printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 100 clang-format --dry-run -Werror
-scripts/check_includes.sh
-python3 -B scripts/check_headers.py
+python3 -B scripts/check_includes.py
 python3 scripts/check_docs.py
 if [[ "${1:-}" == "--tidy" ]]; then
     mapfile -t units < <(find src -name '*.cpp' -not -path 'src/torch/*' | sort)

@@ -1,7 +1,7 @@
 #include <csignal>
 #include <malloc.h>
 
-#include "shardweld/app/program.hpp"
+#include "app/commands/program.hpp"
 
 int main(int argc, char** argv) {
     // A file-size limit then shows as an error of the write (EFBIG), which is reported and cleaned

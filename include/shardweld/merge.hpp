@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "shardweld/comm.hpp"
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 #include "shardweld/events.hpp"
 
 namespace shardweld {

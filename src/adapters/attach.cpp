@@ -1,9 +1,9 @@
-#include "shardweld/adapters/attach.hpp"
+#include "attach.hpp"
 
 #include <map>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::adapters {
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 #include "declared.hpp"
 #include "module_pattern.hpp"

@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/adapters/config_file.hpp"
-#include "shardweld/adapters/modules.hpp"
+#include "config_file.hpp"
+#include "modules.hpp"
 
 namespace shardweld::adapters {
 

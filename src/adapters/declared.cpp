@@ -6,9 +6,9 @@
 #include <cmath>
 #include <string>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/json.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/json.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "module_pattern.hpp"
 

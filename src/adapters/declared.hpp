@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/adapters/config_file.hpp"
+#include "config_file.hpp"
 
 namespace shardweld::adapters {
 

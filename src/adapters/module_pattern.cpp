@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cctype>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/regex.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/regex.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::adapters {
 

@@ -1,13 +1,13 @@
-#include "shardweld/adapters/modules.hpp"
+#include "modules.hpp"
 
 #include <map>
 #include <utility>
 
-#include "shardweld/adapters/separate.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "peft_names.hpp"
+#include "separate.hpp"
 
 namespace shardweld::adapters {
 

@@ -1,4 +1,4 @@
-#include "shardweld/adapters/parameters.hpp"
+#include "parameters.hpp"
 
 #include <algorithm>
 #include <set>
@@ -7,10 +7,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/layout/expression.hpp"
-#include "shardweld/models/pattern.hpp"
+#include "core/text.hpp"
+#include "layout/expression.hpp"
+#include "models/pattern.hpp"
+#include "shardweld/error.hpp"
 
 #include "declared.hpp"
 #include "target_modules.hpp"

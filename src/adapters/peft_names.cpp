@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::adapters {
 

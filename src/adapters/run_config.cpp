@@ -1,12 +1,12 @@
-#include "shardweld/adapters/run_config.hpp"
+#include "run_config.hpp"
 
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/core/yaml.hpp"
+#include "core/text.hpp"
+#include "core/yaml.hpp"
+#include "shardweld/error.hpp"
 
 #include "declared.hpp"
 

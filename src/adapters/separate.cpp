@@ -1,14 +1,14 @@
-#include "shardweld/adapters/separate.hpp"
+#include "separate.hpp"
 
 #include <algorithm>
 #include <iterator>
 #include <optional>
 #include <set>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/plan/binding.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "plan/binding.hpp"
+#include "shardweld/error.hpp"
 
 #include "peft_names.hpp"
 

@@ -1,4 +1,4 @@
-#include "shardweld/adapters/settings.hpp"
+#include "settings.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/json.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/json.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "contradictions.hpp"
 #include "declared.hpp"

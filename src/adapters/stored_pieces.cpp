@@ -1,10 +1,10 @@
-#include "shardweld/adapters/stored_pieces.hpp"
+#include "stored_pieces.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::adapters {
 

@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "module_pattern.hpp"
 

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/adapters/modules.hpp"
+#include "modules.hpp"
 
 namespace shardweld::adapters {
 

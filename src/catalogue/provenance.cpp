@@ -1,4 +1,4 @@
-#include "shardweld/catalogue/provenance.hpp"
+#include "provenance.hpp"
 
 #include <algorithm>
 #include <map>
@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::catalogue {
 

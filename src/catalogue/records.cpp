@@ -1,9 +1,9 @@
-#include "shardweld/catalogue/records.hpp"
+#include "records.hpp"
 
 #include <algorithm>
 #include <tuple>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue.hpp"
 
 namespace shardweld::catalogue {
 

@@ -1,4 +1,4 @@
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue.hpp"
 
 namespace shardweld::catalogue {
 

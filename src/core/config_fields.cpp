@@ -1,8 +1,8 @@
-#include "shardweld/core/config_fields.hpp"
+#include "config_fields.hpp"
 
 #include <algorithm>
 
-#include "shardweld/core/text.hpp"
+#include "text.hpp"
 
 namespace shardweld {
 

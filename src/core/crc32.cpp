@@ -1,4 +1,4 @@
-#include "shardweld/core/crc32.hpp"
+#include "crc32.hpp"
 
 #include <array>
 #include <cstdio>

@@ -1,8 +1,8 @@
-#include "shardweld/core/dtype.hpp"
+#include "dtype.hpp"
 
 #include <array>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld {
 

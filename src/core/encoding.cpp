@@ -1,9 +1,10 @@
-#include "shardweld/core/encoding.hpp"
+#include "encoding.hpp"
 
 #include <array>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "shardweld/error.hpp"
+
+#include "text.hpp"
 
 namespace shardweld {
 

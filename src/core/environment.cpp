@@ -1,4 +1,4 @@
-#include "shardweld/core/environment.hpp"
+#include "environment.hpp"
 
 #include <cstdlib>
 

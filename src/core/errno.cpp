@@ -1,4 +1,4 @@
-#include "shardweld/core/errno.hpp"
+#include "errno.hpp"
 
 #include <cerrno>
 #include <system_error>

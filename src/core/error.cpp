@@ -1,4 +1,4 @@
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "shardweld/core/host.hpp"
+#include "host.hpp"
 
 #include <array>
 #include <fstream>

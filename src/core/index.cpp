@@ -1,9 +1,9 @@
-#include "shardweld/core/index.hpp"
+#include "index.hpp"
 
 #include <limits>
 #include <string>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld {
 

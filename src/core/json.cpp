@@ -1,10 +1,10 @@
-#include "shardweld/core/json.hpp"
+#include "json.hpp"
 
 #include <array>
 #include <limits>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
+#include "index.hpp"
 
 namespace shardweld {
 

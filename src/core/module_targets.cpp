@@ -1,8 +1,8 @@
-#include "shardweld/core/module_targets.hpp"
+#include "module_targets.hpp"
 
 #include <algorithm>
 
-#include "shardweld/core/regex.hpp"
+#include "regex.hpp"
 
 namespace shardweld {
 

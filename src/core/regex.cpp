@@ -1,8 +1,8 @@
-#include "shardweld/core/regex.hpp"
+#include "regex.hpp"
 
 #include <re2/re2.h>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld {
 

@@ -1,10 +1,10 @@
-#include "shardweld/core/shared_object.hpp"
+#include "shared_object.hpp"
 
 #include <system_error>
 
 #include <dlfcn.h>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld {
 

@@ -1,4 +1,4 @@
-#include "shardweld/core/shared_text.hpp"
+#include "shared_text.hpp"
 
 #include <mutex>
 #include <unordered_set>

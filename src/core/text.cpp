@@ -1,4 +1,4 @@
-#include "shardweld/core/text.hpp"
+#include "text.hpp"
 
 #include <algorithm>
 #include <array>

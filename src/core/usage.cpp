@@ -1,4 +1,4 @@
-#include "shardweld/core/usage.hpp"
+#include "usage.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,13 +1,14 @@
-#include "shardweld/core/weight_map.hpp"
+#include "weight_map.hpp"
 
 #include <algorithm>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/json.hpp"
-#include "shardweld/core/text.hpp"
+#include "shardweld/error.hpp"
+
+#include "json.hpp"
+#include "text.hpp"
 
 namespace shardweld {
 

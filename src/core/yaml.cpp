@@ -1,8 +1,8 @@
-#include "shardweld/core/yaml.hpp"
+#include "yaml.hpp"
 
 #include <algorithm>
 
-#include "shardweld/core/text.hpp"
+#include "text.hpp"
 
 namespace shardweld {
 

@@ -1,15 +1,15 @@
-#include "shardweld/execute/comparer.hpp"
+#include "comparer.hpp"
 
 #include <algorithm>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/core/codec.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/mpi/share.hpp"
-#include "shardweld/numeric/convert.hpp"
-#include "shardweld/numeric/quantise.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "catalogue/tensor.hpp"
+#include "core/codec.hpp"
+#include "core/text.hpp"
+#include "mpi/share.hpp"
+#include "numeric/convert.hpp"
+#include "numeric/quantise.hpp"
+#include "plan/plan.hpp"
+#include "shardweld/error.hpp"
 
 #include "reader.hpp"
 #include "round.hpp"

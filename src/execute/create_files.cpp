@@ -6,14 +6,15 @@
 
 #include <sys/stat.h>
 
-#include "shardweld/core/usage.hpp"
-#include "shardweld/execute/run.hpp"
-#include "shardweld/io/output_file.hpp"
-#include "shardweld/io/written.hpp"
-#include "shardweld/mpi/free_run.hpp"
-#include "shardweld/mpi/share.hpp"
-#include "shardweld/outputs/format.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "core/usage.hpp"
+#include "io/output_file.hpp"
+#include "io/written.hpp"
+#include "mpi/free_run.hpp"
+#include "mpi/share.hpp"
+#include "outputs/format.hpp"
+#include "plan/plan.hpp"
+
+#include "run.hpp"
 
 namespace shardweld::execute {
 

@@ -5,10 +5,11 @@
 
 #include <xxhash.h>
 
-#include "shardweld/core/codec.hpp"
-#include "shardweld/execute/run_options.hpp"
-#include "shardweld/mpi/share.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "core/codec.hpp"
+#include "mpi/share.hpp"
+#include "plan/plan.hpp"
+
+#include "run_options.hpp"
 
 namespace shardweld::execute {
 

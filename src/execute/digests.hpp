@@ -10,11 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/execute/journal.hpp"
-#include "shardweld/execute/written_output.hpp"
-#include "shardweld/mpi/comm.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "core/index.hpp"
+#include "mpi/comm.hpp"
+#include "plan/plan.hpp"
+
+#include "journal.hpp"
+#include "written_output.hpp"
 
 namespace shardweld::execute {
 

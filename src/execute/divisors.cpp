@@ -1,14 +1,14 @@
-#include "shardweld/execute/divisors.hpp"
+#include "divisors.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
-#include "shardweld/core/codec.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/mpi/share.hpp"
-#include "shardweld/numeric/quantise.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "core/codec.hpp"
+#include "mpi/share.hpp"
+#include "numeric/quantise.hpp"
+#include "plan/plan.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::execute {
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/layout/patch.hpp"
-#include "shardweld/numeric/convert.hpp"
-#include "shardweld/numeric/low_rank.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "core/text.hpp"
+#include "io/input_file.hpp"
+#include "layout/patch.hpp"
+#include "numeric/convert.hpp"
+#include "numeric/low_rank.hpp"
+#include "plan/plan.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::execute {
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "shardweld/core/path.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/plan/binding.hpp"
+#include "core/path.hpp"
+#include "io/input_file.hpp"
+#include "plan/binding.hpp"
 
 namespace shardweld::plan {
 struct Plan;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/core/crc32.hpp"
+#include "core/crc32.hpp"
 
 namespace shardweld::execute {
 

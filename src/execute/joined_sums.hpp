@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "shardweld/execute/record_sums.hpp"
+#include "record_sums.hpp"
 
 namespace shardweld::execute {
 

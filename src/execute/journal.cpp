@@ -1,4 +1,4 @@
-#include "shardweld/execute/journal.hpp"
+#include "journal.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -8,12 +8,12 @@
 
 #include <xxhash.h>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/output_file.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/io/whole_file.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "core/text.hpp"
+#include "io/input_file.hpp"
+#include "io/output_file.hpp"
+#include "io/paths.hpp"
+#include "io/whole_file.hpp"
+#include "plan/plan.hpp"
 
 namespace shardweld::execute {
 

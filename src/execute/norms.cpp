@@ -1,12 +1,12 @@
-#include "shardweld/execute/norms.hpp"
+#include "norms.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/output_file.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "io/output_file.hpp"
+#include "plan/plan.hpp"
+#include "shardweld/error.hpp"
 
 #include "factors.hpp"
 #include "reader.hpp"

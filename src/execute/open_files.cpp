@@ -1,6 +1,6 @@
 #include "open_files.hpp"
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::execute {
 

@@ -8,8 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "shardweld/execute/source.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "io/input_file.hpp"
+
+#include "source.hpp"
 
 namespace shardweld::execute {
 

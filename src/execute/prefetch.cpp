@@ -4,9 +4,9 @@
 #include <tuple>
 #include <utility>
 
-#include "shardweld/layout/copy.hpp"
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/plan/rounds.hpp"
+#include "layout/copy.hpp"
+#include "plan/plan.hpp"
+#include "plan/schedule/rounds.hpp"
 
 namespace shardweld::execute {
 

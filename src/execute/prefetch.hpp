@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/plan/line_range.hpp"
-#include "shardweld/plan/rounds.hpp"
+#include "plan/line_range.hpp"
+#include "plan/schedule/rounds.hpp"
 
 #include "reader.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "shardweld/plan/plan.hpp"
+#include "plan/plan.hpp"
 
 #include "reuse.hpp"
 #include "tally.hpp"

@@ -7,11 +7,11 @@
 #include <span>
 #include <vector>
 
-#include "shardweld/execute/run_options.hpp"
-#include "shardweld/execute/source.hpp"
-#include "shardweld/plan/followed.hpp"
+#include "plan/schedule/followed.hpp"
 
 #include "round.hpp"
+#include "run_options.hpp"
+#include "source.hpp"
 #include "writer.hpp"
 
 namespace shardweld::execute {

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/execute/record_sums.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/plan/reading.hpp"
+#include "core/text.hpp"
+#include "io/input_file.hpp"
+#include "plan/schedule/reading.hpp"
+#include "shardweld/error.hpp"
+
+#include "record_sums.hpp"
 
 namespace shardweld::execute {
 

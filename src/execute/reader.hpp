@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "shardweld/execute/source.hpp"
-#include "shardweld/layout/copy.hpp"
+#include "layout/copy.hpp"
 
 #include "open_files.hpp"
+#include "source.hpp"
 
 namespace shardweld::execute {
 

@@ -1,13 +1,13 @@
-#include "shardweld/execute/record_check.hpp"
+#include "record_check.hpp"
 
 #include <algorithm>
 #include <map>
 #include <tuple>
 
-#include "shardweld/core/codec.hpp"
-#include "shardweld/core/crc32.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/mpi/share.hpp"
+#include "core/codec.hpp"
+#include "core/crc32.hpp"
+#include "io/input_file.hpp"
+#include "mpi/share.hpp"
 
 #include "joined_sums.hpp"
 

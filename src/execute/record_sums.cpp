@@ -1,10 +1,10 @@
-#include "shardweld/execute/record_sums.hpp"
+#include "record_sums.hpp"
 
 #include <algorithm>
 #include <tuple>
 #include <utility>
 
-#include "shardweld/core/crc32.hpp"
+#include "core/crc32.hpp"
 
 namespace shardweld::execute {
 

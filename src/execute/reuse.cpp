@@ -4,12 +4,12 @@
 #include <optional>
 #include <utility>
 
-#include "shardweld/core/codec.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/output_file.hpp"
-#include "shardweld/mpi/free_run.hpp"
-#include "shardweld/mpi/share.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "core/codec.hpp"
+#include "io/input_file.hpp"
+#include "io/output_file.hpp"
+#include "mpi/free_run.hpp"
+#include "mpi/share.hpp"
+#include "plan/plan.hpp"
 
 #include "digests.hpp"
 #include "round.hpp"

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "shardweld/execute/run_options.hpp"
+#include "run_options.hpp"
 
 namespace shardweld::execute {
 

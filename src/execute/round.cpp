@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "plan/plan.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::execute {
 

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "shardweld/io/output_file.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "io/output_file.hpp"
+#include "plan/plan.hpp"
 
 #include "reader.hpp"
 

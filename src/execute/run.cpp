@@ -1,4 +1,4 @@
-#include "shardweld/execute/run.hpp"
+#include "run.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,12 +7,12 @@
 #include <optional>
 #include <system_error>
 
-#include "shardweld/core/codec.hpp"
-#include "shardweld/core/usage.hpp"
-#include "shardweld/mpi/free_run.hpp"
-#include "shardweld/mpi/share.hpp"
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/plan/rounds.hpp"
+#include "core/codec.hpp"
+#include "core/usage.hpp"
+#include "mpi/free_run.hpp"
+#include "mpi/share.hpp"
+#include "plan/plan.hpp"
+#include "plan/schedule/rounds.hpp"
 
 #include "prefetch.hpp"
 #include "product.hpp"

@@ -5,11 +5,11 @@
 
 #include <sys/resource.h>
 
-#include "shardweld/core/usage.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/output_file.hpp"
-#include "shardweld/io/written.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "core/usage.hpp"
+#include "io/input_file.hpp"
+#include "io/output_file.hpp"
+#include "io/written.hpp"
+#include "plan/plan.hpp"
 
 #include "round.hpp"
 

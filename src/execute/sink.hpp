@@ -8,13 +8,13 @@
 #include <span>
 #include <vector>
 
-#include "shardweld/core/path.hpp"
-#include "shardweld/io/directory.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/output_file.hpp"
-#include "shardweld/io/throttle.hpp"
-#include "shardweld/io/write_behind.hpp"
-#include "shardweld/plan/line_range.hpp"
+#include "core/path.hpp"
+#include "io/directory.hpp"
+#include "io/input_file.hpp"
+#include "io/output_file.hpp"
+#include "io/throttle.hpp"
+#include "io/write_behind.hpp"
+#include "plan/line_range.hpp"
 
 namespace shardweld::plan {
 struct Plan;

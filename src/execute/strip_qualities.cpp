@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/core/codec.hpp"
-#include "shardweld/mpi/share.hpp"
+#include "core/codec.hpp"
+#include "mpi/share.hpp"
 
 namespace shardweld::execute {
 

@@ -5,8 +5,8 @@
 #include <map>
 #include <vector>
 
-#include "shardweld/mpi/comm.hpp"
-#include "shardweld/numeric/quality.hpp"
+#include "mpi/comm.hpp"
+#include "numeric/quality.hpp"
 
 namespace shardweld::execute {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shardweld/numeric/sum.hpp"
+#include "numeric/sum.hpp"
 
 namespace shardweld::execute {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "shardweld/plan/plan.hpp"
+#include "plan/plan.hpp"
 
 #include "round.hpp"
 

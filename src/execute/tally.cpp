@@ -4,10 +4,10 @@
 #include <string>
 #include <tuple>
 
-#include "shardweld/core/codec.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/mpi/share.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "core/codec.hpp"
+#include "mpi/share.hpp"
+#include "plan/plan.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::execute {
 

@@ -4,8 +4,8 @@
 #include <tuple>
 #include <vector>
 
-#include "shardweld/mpi/comm.hpp"
-#include "shardweld/plan/line_range.hpp"
+#include "mpi/comm.hpp"
+#include "plan/line_range.hpp"
 
 namespace shardweld::plan {
 struct Plan;

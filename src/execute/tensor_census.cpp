@@ -1,8 +1,8 @@
-#include "shardweld/execute/tensor_census.hpp"
+#include "tensor_census.hpp"
 
 #include <cstring>
 
-#include "shardweld/plan/plan.hpp"
+#include "plan/plan.hpp"
 
 namespace shardweld::execute {
 

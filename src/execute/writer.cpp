@@ -4,11 +4,11 @@
 #include <array>
 #include <cstring>
 
-#include "shardweld/core/usage.hpp"
-#include "shardweld/numeric/census.hpp"
-#include "shardweld/numeric/convert.hpp"
-#include "shardweld/numeric/quantise.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "core/usage.hpp"
+#include "numeric/census.hpp"
+#include "numeric/convert.hpp"
+#include "numeric/quantise.hpp"
+#include "plan/plan.hpp"
 
 namespace shardweld::execute {
 

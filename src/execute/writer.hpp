@@ -8,12 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/execute/journal.hpp"
-#include "shardweld/execute/run_options.hpp"
-
 #include "digests.hpp"
 #include "factors.hpp"
+#include "journal.hpp"
 #include "round.hpp"
+#include "run_options.hpp"
 #include "sink.hpp"
 #include "strip_qualities.hpp"
 #include "sums.hpp"

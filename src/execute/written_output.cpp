@@ -1,12 +1,12 @@
-#include "shardweld/execute/written_output.hpp"
+#include "written_output.hpp"
 
 #include <algorithm>
 #include <tuple>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/mpi/free_run.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "core/text.hpp"
+#include "mpi/free_run.hpp"
+#include "plan/plan.hpp"
+#include "shardweld/error.hpp"
 
 #include "round.hpp"
 

@@ -7,15 +7,14 @@
 #include <system_error>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/paths.hpp"
-
-#include "shared/ignored_rows.hpp"
-#include "shared/iteration_directories.hpp"
-#include "shared/neighbour_names.hpp"
-#include "shared/training_keys.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/shared/ignored_rows.hpp"
+#include "formats/shared/iteration_directories.hpp"
+#include "formats/shared/neighbour_names.hpp"
+#include "formats/shared/training_keys.hpp"
+#include "io/paths.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats {
 

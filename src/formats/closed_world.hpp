@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "shardweld/formats/format.hpp"
+#include "format.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;

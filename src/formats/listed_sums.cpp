@@ -1,11 +1,10 @@
-#include "shardweld/formats/listed_sums.hpp"
+#include "listed_sums.hpp"
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/io/whole_file.hpp"
-
-#include "shared/json_text.hpp"
+#include "core/text.hpp"
+#include "formats/shared/json_text.hpp"
+#include "io/paths.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats {
 

@@ -6,19 +6,19 @@
 #include <iterator>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/format.hpp"
-#include "shardweld/formats/recognise.hpp"
-#include "shardweld/io/paths.hpp"
+#include "core/text.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/iteration_directories.hpp"
+#include "formats/shared/signs.hpp"
+#include "formats/shared/training_keys.hpp"
+#include "io/paths.hpp"
+#include "shardweld/error.hpp"
 
 #include "closed_world.hpp"
+#include "format.hpp"
 #include "older_saves.hpp"
+#include "recognise.hpp"
 #include "refusals.hpp"
-#include "shared/directory_listing.hpp"
-#include "shared/iteration_directories.hpp"
-#include "shared/signs.hpp"
-#include "shared/training_keys.hpp"
 #include "verl_directories.hpp"
 
 namespace shardweld::formats {

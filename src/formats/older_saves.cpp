@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/recognise.hpp"
-#include "shardweld/io/paths.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/iteration_directories.hpp"
+#include "io/paths.hpp"
+#include "shardweld/error.hpp"
 
-#include "shared/directory_listing.hpp"
-#include "shared/iteration_directories.hpp"
+#include "recognise.hpp"
 
 namespace shardweld::formats {
 

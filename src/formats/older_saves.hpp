@@ -2,7 +2,7 @@
 // that trainers leave while they save; what a checkpoint is, it asks the formats.
 #pragma once
 
-#include "shardweld/formats/format.hpp"
+#include "format.hpp"
 
 namespace shardweld::formats {
 

@@ -1,4 +1,4 @@
-#include "shardweld/formats/rank_grid.hpp"
+#include "rank_grid.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -7,12 +7,11 @@
 #include <string>
 #include <string_view>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-
-#include "fsdp/rank_files.hpp"
-#include "megatron/args.hpp"
-#include "megatron/grid.hpp"
+#include "core/text.hpp"
+#include "formats/fsdp/rank_files.hpp"
+#include "formats/megatron/args.hpp"
+#include "formats/megatron/grid.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats {
 

@@ -6,17 +6,17 @@
 #include <system_error>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/format.hpp"
-#include "shardweld/io/paths.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/hints.hpp"
+#include "formats/shared/json_text.hpp"
+#include "formats/shared/unwrapped_names.hpp"
+#include "io/paths.hpp"
+#include "shardweld/error.hpp"
 
 #include "closed_world.hpp"
-#include "shared/directory_listing.hpp"
-#include "shared/hints.hpp"
-#include "shared/json_text.hpp"
-#include "shared/unwrapped_names.hpp"
+#include "format.hpp"
 
 namespace shardweld::formats {
 

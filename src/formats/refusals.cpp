@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/recognise.hpp"
-#include "shardweld/io/paths.hpp"
+#include "core/text.hpp"
+#include "formats/shared/iteration_directories.hpp"
+#include "formats/shared/signs.hpp"
+#include "io/paths.hpp"
+#include "shardweld/error.hpp"
 
-#include "shared/iteration_directories.hpp"
-#include "shared/signs.hpp"
+#include "recognise.hpp"
 #include "verl_directories.hpp"
 
 namespace shardweld::formats {

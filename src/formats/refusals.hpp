@@ -2,9 +2,9 @@
 // the one asked for, another program's, none, or two. Knows formats by their interface, and signs.
 #pragma once
 
-#include "shardweld/formats/format.hpp"
+#include "formats/shared/directory_listing.hpp"
 
-#include "shared/directory_listing.hpp"
+#include "format.hpp"
 
 namespace shardweld::formats {
 

@@ -2,18 +2,18 @@
 
 #include <algorithm>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/formats/format.hpp"
+#include "formats/bytecheckpoint/bytecheckpoint.hpp"
+#include "formats/colossalai/colossalai.hpp"
+#include "formats/dcp/dcp.hpp"
+#include "formats/deepspeed/deepspeed.hpp"
+#include "formats/fsdp/fsdp.hpp"
+#include "formats/hdf5/hdf5.hpp"
+#include "formats/hf/adapter.hpp"
+#include "formats/hf/hf.hpp"
+#include "formats/megatron/megatron.hpp"
+#include "shardweld/error.hpp"
 
-#include "bytecheckpoint/bytecheckpoint.hpp"
-#include "colossalai/colossalai.hpp"
-#include "dcp/dcp.hpp"
-#include "deepspeed/deepspeed.hpp"
-#include "fsdp/fsdp.hpp"
-#include "hdf5/hdf5.hpp"
-#include "hf/adapter.hpp"
-#include "hf/hf.hpp"
-#include "megatron/megatron.hpp"
+#include "format.hpp"
 
 namespace shardweld::formats {
 

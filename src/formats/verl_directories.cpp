@@ -11,17 +11,16 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/errno.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/io/whole_file.hpp"
-
-#include "hf/hf.hpp"
-#include "shared/hints.hpp"
-#include "shared/iteration_directories.hpp"
-#include "shared/json_text.hpp"
-#include "shared/signs.hpp"
+#include "core/text.hpp"
+#include "formats/hf/hf.hpp"
+#include "formats/shared/hints.hpp"
+#include "formats/shared/iteration_directories.hpp"
+#include "formats/shared/json_text.hpp"
+#include "formats/shared/signs.hpp"
+#include "io/errno.hpp"
+#include "io/paths.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats {
 

@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "shardweld/formats/format.hpp"
+#include "formats/shared/directory_listing.hpp"
 
-#include "shared/directory_listing.hpp"
+#include "format.hpp"
 
 namespace shardweld::formats {
 

@@ -5,8 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "shardweld/hdf5/abi.hpp"
-
+#include "abi.hpp"
 #include "pages.hpp"
 
 namespace shardweld::hdf5 {

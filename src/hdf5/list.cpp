@@ -6,9 +6,8 @@
 #include <optional>
 #include <stdexcept>
 
-#include "shardweld/hdf5/listing.hpp"
-
 #include "fault.hpp"
+#include "listing.hpp"
 #include "types.hpp"
 
 namespace shardweld::hdf5 {

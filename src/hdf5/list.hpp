@@ -2,7 +2,7 @@
 // Tells what it finds and judges nothing; follows no link and reads no dataset.
 #pragma once
 
-#include "shardweld/hdf5/listing.hpp"
+#include "listing.hpp"
 
 namespace shardweld::hdf5 {
 

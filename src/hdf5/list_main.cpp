@@ -12,9 +12,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "shardweld/hdf5/listing.hpp"
-
 #include "list.hpp"
+#include "listing.hpp"
 
 namespace {
 

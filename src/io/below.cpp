@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/directory.hpp"
-#include "shardweld/io/errno.hpp"
-#include "shardweld/io/paths.hpp"
+#include "shardweld/error.hpp"
 
+#include "directory.hpp"
+#include "errno.hpp"
+#include "paths.hpp"
 #include "retried.hpp"
 
 namespace shardweld::io {

@@ -1,4 +1,4 @@
-#include "shardweld/io/beneath.hpp"
+#include "beneath.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -8,11 +8,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/errno.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/links.hpp"
+#include "shardweld/error.hpp"
 
+#include "errno.hpp"
+#include "input_file.hpp"
+#include "links.hpp"
 #include "retried.hpp"
 
 namespace shardweld::io {

@@ -1,4 +1,4 @@
-#include "shardweld/io/digest.hpp"
+#include "digest.hpp"
 
 #include <algorithm>
 #include <string_view>

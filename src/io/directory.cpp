@@ -1,4 +1,4 @@
-#include "shardweld/io/directory.hpp"
+#include "directory.hpp"
 
 #include <cerrno>
 
@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/errno.hpp"
-#include "shardweld/io/paths.hpp"
+#include "shardweld/error.hpp"
 
+#include "errno.hpp"
+#include "paths.hpp"
 #include "retried.hpp"
 
 namespace shardweld::io {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
+#include "core/index.hpp"
 
 namespace shardweld::io {
 

@@ -1,4 +1,4 @@
-#include "shardweld/io/input_file.hpp"
+#include "input_file.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/directory.hpp"
-#include "shardweld/io/errno.hpp"
+#include "shardweld/error.hpp"
 
+#include "directory.hpp"
+#include "errno.hpp"
 #include "retried.hpp"
 
 namespace shardweld::io {

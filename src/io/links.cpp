@@ -1,4 +1,4 @@
-#include "shardweld/io/links.hpp"
+#include "links.hpp"
 
 #include <algorithm>
 #include <system_error>

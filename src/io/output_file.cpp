@@ -1,4 +1,4 @@
-#include "shardweld/io/output_file.hpp"
+#include "output_file.hpp"
 
 #include <cerrno>
 #include <limits>
@@ -7,10 +7,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/directory.hpp"
-#include "shardweld/io/errno.hpp"
+#include "shardweld/error.hpp"
 
+#include "directory.hpp"
+#include "errno.hpp"
 #include "extents.hpp"
 #include "retried.hpp"
 

@@ -1,10 +1,10 @@
-#include "shardweld/io/paths.hpp"
+#include "paths.hpp"
 
 #include <cerrno>
 
 #include <sys/stat.h>
 
-#include "shardweld/io/errno.hpp"
+#include "errno.hpp"
 
 namespace shardweld::io {
 

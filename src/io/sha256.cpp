@@ -1,4 +1,4 @@
-#include "shardweld/io/sha256.hpp"
+#include "sha256.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,8 +7,9 @@
 
 #include <openssl/evp.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "shardweld/error.hpp"
+
+#include "input_file.hpp"
 
 namespace shardweld::io {
 

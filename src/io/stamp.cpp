@@ -1,4 +1,4 @@
-#include "shardweld/io/stamp.hpp"
+#include "stamp.hpp"
 
 #include <algorithm>
 #include <array>

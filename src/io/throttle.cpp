@@ -1,11 +1,11 @@
-#include "shardweld/io/throttle.hpp"
+#include "throttle.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
 
-#include "shardweld/core/usage.hpp"
+#include "core/usage.hpp"
 
 namespace shardweld::io {
 

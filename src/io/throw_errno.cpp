@@ -1,7 +1,8 @@
 #include <cerrno>
 
-#include "shardweld/core/errno.hpp"
-#include "shardweld/io/errno.hpp"
+#include "core/errno.hpp"
+
+#include "errno.hpp"
 
 namespace shardweld::io {
 

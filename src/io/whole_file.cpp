@@ -1,4 +1,4 @@
-#include "shardweld/io/whole_file.hpp"
+#include "whole_file.hpp"
 
 #include <cerrno>
 #include <utility>
@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/errno.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/output_file.hpp"
+#include "shardweld/error.hpp"
 
+#include "errno.hpp"
+#include "input_file.hpp"
+#include "output_file.hpp"
 #include "retried.hpp"
 
 namespace shardweld::io {

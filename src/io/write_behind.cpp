@@ -1,8 +1,8 @@
-#include "shardweld/io/write_behind.hpp"
+#include "write_behind.hpp"
 
 #include <algorithm>
 
-#include "shardweld/io/output_file.hpp"
+#include "output_file.hpp"
 
 namespace shardweld::io {
 

@@ -1,4 +1,4 @@
-#include "shardweld/io/written.hpp"
+#include "written.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,9 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/errno.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "shardweld/error.hpp"
+
+#include "errno.hpp"
+#include "input_file.hpp"
 
 namespace shardweld::io {
 

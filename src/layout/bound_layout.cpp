@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/index.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/layout/expression.hpp"
+#include "core/index.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "bound_node.hpp"
+#include "expression.hpp"
 #include "segments.hpp"
 
 namespace shardweld::layout {

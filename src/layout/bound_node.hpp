@@ -4,8 +4,9 @@
 
 #include <cstddef>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/layout/expression.hpp"
+#include "core/index.hpp"
+
+#include "expression.hpp"
 
 namespace shardweld::layout {
 

@@ -1,4 +1,4 @@
-#include "shardweld/layout/copy.hpp"
+#include "copy.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -6,9 +6,10 @@
 #include <string>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/index.hpp"
-#include "shardweld/layout/patch.hpp"
+#include "core/index.hpp"
+#include "shardweld/error.hpp"
+
+#include "patch.hpp"
 
 namespace shardweld::layout {
 

@@ -1,4 +1,4 @@
-#include "shardweld/layout/cover.hpp"
+#include "cover.hpp"
 
 #include <algorithm>
 #include <utility>

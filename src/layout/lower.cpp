@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/index.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/layout/expression.hpp"
+#include "core/index.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "bound_node.hpp"
+#include "expression.hpp"
 #include "range_boxes.hpp"
 
 namespace shardweld::layout {

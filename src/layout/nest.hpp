@@ -5,7 +5,7 @@
 #include <array>
 #include <cstddef>
 
-#include "shardweld/layout/copy.hpp"
+#include "copy.hpp"
 
 namespace shardweld::layout {
 

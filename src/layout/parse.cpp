@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/layout/expression.hpp"
-#include "shardweld/layout/patch.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
+#include "expression.hpp"
+#include "patch.hpp"
 #include "segments.hpp"
 
 namespace shardweld::layout {

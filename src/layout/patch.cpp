@@ -1,4 +1,4 @@
-#include "shardweld/layout/patch.hpp"
+#include "patch.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/index.hpp"
+#include "core/index.hpp"
+#include "shardweld/error.hpp"
 
 #include "range_boxes.hpp"
 

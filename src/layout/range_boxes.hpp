@@ -7,8 +7,9 @@
 #include <cstddef>
 #include <span>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/layout/box.hpp"
+#include "core/index.hpp"
+
+#include "box.hpp"
 
 namespace shardweld::layout {
 

@@ -4,9 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/index.hpp"
-#include "shardweld/layout/copy.hpp"
+#include "core/index.hpp"
+#include "shardweld/error.hpp"
+
+#include "copy.hpp"
 
 namespace shardweld::layout {
 

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <span>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/layout/copy.hpp"
+#include "core/index.hpp"
 
+#include "copy.hpp"
 #include "nest.hpp"
 #include "transpose.hpp"
 

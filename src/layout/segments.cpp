@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "shardweld/layout/expression.hpp"
+#include "expression.hpp"
 
 namespace shardweld::layout {
 

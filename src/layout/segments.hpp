@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/layout/expression.hpp"
+#include "expression.hpp"
 
 namespace shardweld::layout {
 

@@ -1,10 +1,10 @@
-#include "shardweld/loaders/check.hpp"
+#include "check.hpp"
 
 #include <algorithm>
 #include <array>
 
-#include "shardweld/core/json.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/json.hpp"
+#include "core/text.hpp"
 
 #include "rule.hpp"
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <array>
 
-#include "shardweld/core/json.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/json.hpp"
+#include "core/text.hpp"
 
 #include "field_types.hpp"
 #include "known_names.hpp"

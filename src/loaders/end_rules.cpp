@@ -1,7 +1,7 @@
 // Embedding and head against config.json and the tokenizer.
 #include <algorithm>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 #include "ends.hpp"
 #include "names.hpp"

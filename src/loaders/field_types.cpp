@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "shardweld/core/json.hpp"
+#include "core/json.hpp"
 
 #include "known_names.hpp"
 #include "rule.hpp"

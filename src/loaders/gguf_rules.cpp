@@ -5,7 +5,7 @@
 #include <array>
 #include <set>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 #include "gguf_shapes.hpp"
 #include "known_names.hpp"

@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::loaders {
 

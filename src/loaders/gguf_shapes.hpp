@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
+#include "core/index.hpp"
 
 namespace shardweld::loaders {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "shardweld/loaders/directory.hpp"
+#include "directory.hpp"
 
 namespace shardweld::loaders {
 

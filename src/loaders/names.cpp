@@ -4,7 +4,7 @@
 #include <array>
 #include <span>
 
-#include "shardweld/core/wrapper_names.hpp"
+#include "core/wrapper_names.hpp"
 
 namespace shardweld::loaders {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "shardweld/core/config_fields.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/config_fields.hpp"
+#include "core/text.hpp"
 
 #include "rule.hpp"
 

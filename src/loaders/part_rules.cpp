@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "shardweld/core/config_fields.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/config_fields.hpp"
+#include "core/text.hpp"
 
 #include "names.hpp"
 #include "rule.hpp"

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 #include "rule.hpp"
 

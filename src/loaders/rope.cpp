@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 #include "rule.hpp"
 

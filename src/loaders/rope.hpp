@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/loaders/directory.hpp"
+#include "directory.hpp"
 
 namespace shardweld::loaders {
 

@@ -10,8 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/loaders/directory.hpp"
-
+#include "directory.hpp"
 #include "scheme.hpp"
 #include "weight_files.hpp"
 

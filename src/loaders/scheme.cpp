@@ -4,10 +4,10 @@
 #include <array>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/module_targets.hpp"
-#include "shardweld/core/regex.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/module_targets.hpp"
+#include "core/regex.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::loaders {
 

@@ -3,8 +3,8 @@
 #include <array>
 #include <set>
 
-#include "shardweld/core/config_fields.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/config_fields.hpp"
+#include "core/text.hpp"
 
 #include "ends.hpp"
 #include "names.hpp"

@@ -3,7 +3,7 @@
 #include <array>
 #include <set>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 #include "rule.hpp"
 

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <set>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::loaders {
 

@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/loaders/directory.hpp"
+#include "directory.hpp"
 
 namespace shardweld::loaders {
 

@@ -1,11 +1,11 @@
-#include "shardweld/measure/bench.hpp"
+#include "bench.hpp"
 
 #include <algorithm>
 #include <functional>
 #include <system_error>
 
-#include "shardweld/core/usage.hpp"
-#include "shardweld/io/output_file.hpp"
+#include "core/usage.hpp"
+#include "io/output_file.hpp"
 
 #include "open_line.hpp"
 #include "page_cache.hpp"

@@ -1,4 +1,4 @@
-#include "shardweld/measure/file_line.hpp"
+#include "file_line.hpp"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 #include "open_line.hpp"
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/output_file.hpp"
+#include "io/input_file.hpp"
+#include "io/output_file.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::measure {
 

@@ -5,10 +5,11 @@
 #include <map>
 #include <span>
 
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/output_file.hpp"
-#include "shardweld/io/write_behind.hpp"
-#include "shardweld/measure/file_line.hpp"
+#include "io/input_file.hpp"
+#include "io/output_file.hpp"
+#include "io/write_behind.hpp"
+
+#include "file_line.hpp"
 
 namespace shardweld::measure {
 

@@ -2,7 +2,7 @@
 // Knows descriptors; nothing of who reads them.
 #pragma once
 
-#include "shardweld/core/index.hpp"
+#include "core/index.hpp"
 
 namespace shardweld::measure {
 

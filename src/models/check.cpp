@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "evaluator.hpp"
 

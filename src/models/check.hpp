@@ -2,7 +2,7 @@
 // Knows axes and names; knows no config and no checkpoint.
 #pragma once
 
-#include "shardweld/models/recipe.hpp"
+#include "recipe.hpp"
 
 namespace shardweld::models {
 

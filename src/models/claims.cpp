@@ -1,12 +1,12 @@
-#include "shardweld/models/claims.hpp"
+#include "claims.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <set>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "evaluator.hpp"
 

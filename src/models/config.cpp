@@ -1,4 +1,4 @@
-#include "shardweld/models/config.hpp"
+#include "config.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
 
-#include "shardweld/core/config_fields.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/json.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/config_fields.hpp"
+#include "core/json.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::models {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/models/recipe.hpp"
+#include "recipe.hpp"
 
 namespace shardweld::models {
 

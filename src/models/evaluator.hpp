@@ -10,11 +10,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/models/config.hpp"
-#include "shardweld/models/recipe.hpp"
+#include "shardweld/error.hpp"
 
+#include "config.hpp"
 #include "expr.hpp"
+#include "recipe.hpp"
 
 namespace shardweld::models {
 

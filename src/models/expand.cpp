@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 #include "expr.hpp"
 #include "inherit.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::models {
 

@@ -14,8 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/models/recipe.hpp"
-
+#include "recipe.hpp"
 #include "scanner.hpp"
 
 namespace shardweld::models {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 #include "expr.hpp"
 

@@ -1,4 +1,4 @@
-#include "shardweld/models/field_value.hpp"
+#include "field_value.hpp"
 
 #include <charconv>
 

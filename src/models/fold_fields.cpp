@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 #include "node.hpp"
 

@@ -1,7 +1,8 @@
-#include "shardweld/models/hub_tensors.hpp"
+#include "hub_tensors.hpp"
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/models/pattern.hpp"
+#include "shardweld/error.hpp"
+
+#include "pattern.hpp"
 
 namespace shardweld::models {
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 #include "expr.hpp"
 

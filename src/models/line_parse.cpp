@@ -4,11 +4,11 @@
 #include <array>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/models/pattern.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "expr.hpp"
+#include "pattern.hpp"
 
 namespace shardweld::models {
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "shardweld/models/recipe.hpp"
+#include "recipe.hpp"
 
 namespace shardweld::models {
 

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "shardweld/models/recipe.hpp"
-
 #include "expr.hpp"
+#include "recipe.hpp"
 
 namespace shardweld::models {
 

@@ -1,9 +1,9 @@
-#include "shardweld/models/pattern.hpp"
+#include "pattern.hpp"
 
 #include <algorithm>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "scanner.hpp"
 

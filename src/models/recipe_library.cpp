@@ -1,12 +1,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/models/recipe.hpp"
-#include "shardweld/models/verification.hpp"
-#include "shardweld/models/written_form.hpp"
-
 #include "check.hpp"
+#include "recipe.hpp"
 #include "resolve.hpp"
+#include "verification.hpp"
+#include "written_form.hpp"
 
 namespace shardweld::models {
 

@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "check.hpp"
 #include "expr.hpp"

@@ -7,9 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/models/recipe.hpp"
-
 #include "declaration.hpp"
+#include "recipe.hpp"
 
 namespace shardweld::models {
 

@@ -7,9 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "shardweld/models/pattern.hpp"
-
 #include "expr.hpp"
+#include "pattern.hpp"
 
 namespace shardweld::models {
 

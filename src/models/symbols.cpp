@@ -1,10 +1,10 @@
-#include "shardweld/models/symbols.hpp"
+#include "symbols.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <utility>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 #include "evaluator.hpp"
 

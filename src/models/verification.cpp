@@ -1,9 +1,9 @@
-#include "shardweld/models/verification.hpp"
+#include "verification.hpp"
 
 #include <algorithm>
 #include <map>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::models {
 

@@ -1,4 +1,4 @@
-#include "shardweld/models/written_form.hpp"
+#include "written_form.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -7,8 +7,8 @@
 #include <numbers>
 #include <set>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "expr.hpp"
 

@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <new>
 
-#include "shardweld/core/codec.hpp"
-#include "shardweld/core/errno.hpp"
-#include "shardweld/core/path.hpp"
-#include "shardweld/mpi/comm.hpp"
+#include "core/codec.hpp"
+#include "core/errno.hpp"
+#include "core/path.hpp"
+
+#include "comm.hpp"
 
 namespace shardweld::mpi {
 

@@ -5,8 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "shardweld/mpi/comm.hpp"
-
+#include "comm.hpp"
 #include "launch.hpp"
 
 namespace shardweld::mpi {

@@ -1,4 +1,4 @@
-#include "shardweld/mpi/free_run.hpp"
+#include "free_run.hpp"
 
 namespace shardweld::mpi {
 

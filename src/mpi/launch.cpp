@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::mpi {
 

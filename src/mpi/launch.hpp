@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/path.hpp"
+#include "core/path.hpp"
 
 namespace shardweld::mpi {
 

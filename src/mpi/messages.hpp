@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "shardweld/core/index.hpp"
+#include "core/index.hpp"
 
 namespace shardweld::mpi {
 

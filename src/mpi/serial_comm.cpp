@@ -1,6 +1,6 @@
-#include "shardweld/core/host.hpp"
-#include "shardweld/mpi/comm.hpp"
+#include "core/host.hpp"
 
+#include "comm.hpp"
 #include "messages.hpp"
 
 namespace shardweld::mpi {

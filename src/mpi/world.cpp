@@ -4,10 +4,9 @@
 
 #include <dlfcn.h>
 
-#include "shardweld/mpi/comm.hpp"
-#include "shardweld/mpi/library.hpp"
-
+#include "comm.hpp"
 #include "entry.hpp"
+#include "library.hpp"
 
 namespace shardweld::mpi {
 

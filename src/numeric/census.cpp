@@ -1,11 +1,11 @@
-#include "shardweld/numeric/census.hpp"
+#include "census.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
 #include <type_traits>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::numeric {
 

@@ -7,9 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "shardweld/numeric/quantised_rows.hpp"
-
 #include "lanes.hpp"
+#include "quantised_rows.hpp"
 #include "scalar.hpp"
 
 namespace shardweld::numeric {

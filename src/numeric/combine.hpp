@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "shardweld/core/dtype.hpp"
+#include "core/dtype.hpp"
 
 #include "kernels.hpp"
 

@@ -1,4 +1,4 @@
-#include "shardweld/numeric/compare.hpp"
+#include "compare.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,8 +9,9 @@
 #include <limits>
 #include <string>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/numeric/convert.hpp"
+#include "shardweld/error.hpp"
+
+#include "convert.hpp"
 
 namespace shardweld::numeric {
 

@@ -1,4 +1,4 @@
-#include "shardweld/numeric/convert.hpp"
+#include "convert.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 #include "combine.hpp"
 #include "kernels.hpp"

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/numeric/convert.hpp"
-#include "shardweld/numeric/quantise.hpp"
+#include "shardweld/error.hpp"
 
+#include "convert.hpp"
 #include "ggml_blocks.hpp"
+#include "quantise.hpp"
 #include "row_places.hpp"
 
 namespace shardweld::numeric {

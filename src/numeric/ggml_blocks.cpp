@@ -11,10 +11,10 @@
 #include <limits>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/numeric/convert.hpp"
+#include "shardweld/error.hpp"
 
 #include "coder.hpp"
+#include "convert.hpp"
 
 namespace shardweld::numeric {
 

@@ -3,8 +3,8 @@
 
 #include <span>
 
-#include "shardweld/numeric/quality.hpp"
-#include "shardweld/numeric/quantised_rows.hpp"
+#include "quality.hpp"
+#include "quantised_rows.hpp"
 
 namespace shardweld::numeric {
 

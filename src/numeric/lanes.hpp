@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "shardweld/numeric/quality.hpp"
+#include "quality.hpp"
 
 namespace shardweld::numeric {
 

@@ -1,4 +1,4 @@
-#include "shardweld/numeric/low_rank.hpp"
+#include "low_rank.hpp"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "shardweld/numeric/processor.hpp"
+#include "processor.hpp"
 
 #include "kernels.hpp"
 #include "lanes.hpp"

@@ -1,13 +1,13 @@
 // Matrices walked through tile by tile, and their codes made. Knows tiles; nothing of codes
 // (coder.hpp).
-#include "shardweld/numeric/quantise.hpp"
+#include "quantise.hpp"
 
 #include <algorithm>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/numeric/convert.hpp"
+#include "shardweld/error.hpp"
 
+#include "convert.hpp"
 #include "ggml_blocks.hpp"
 #include "row_places.hpp"
 

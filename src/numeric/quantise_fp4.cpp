@@ -4,9 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "shardweld/numeric/quantise.hpp"
-
 #include "coder.hpp"
+#include "quantise.hpp"
 
 namespace shardweld::numeric {
 

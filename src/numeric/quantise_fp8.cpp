@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shardweld/numeric/quantise.hpp"
-
 #include "coder.hpp"
+#include "quantise.hpp"
 
 namespace shardweld::numeric {
 

@@ -1,8 +1,7 @@
 // Integers of 8 and 4 bits, symmetric. Source: compressed-tensors 0.20, quantization/utils and
 // compressors/pack_quantized; quotients in fp32, as its GPU kernels divide.
-#include "shardweld/numeric/quantise.hpp"
-
 #include "coder.hpp"
+#include "quantise.hpp"
 
 namespace shardweld::numeric {
 

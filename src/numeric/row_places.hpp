@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "shardweld/core/encoding.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/numeric/quantised_rows.hpp"
+#include "core/encoding.hpp"
+#include "shardweld/error.hpp"
 
 #include "coder.hpp"
+#include "quantised_rows.hpp"
 
 namespace shardweld::numeric {
 

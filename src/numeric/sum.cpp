@@ -1,13 +1,13 @@
-#include "shardweld/numeric/sum.hpp"
+#include "sum.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/numeric/convert.hpp"
+#include "shardweld/error.hpp"
 
+#include "convert.hpp"
 #include "sum_kernels.hpp"
 
 namespace shardweld::numeric {

@@ -1,9 +1,9 @@
-#include "shardweld/numeric/torch_module.hpp"
+#include "torch_module.hpp"
 
 #include <array>
 #include <optional>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::numeric {
 

@@ -1,4 +1,4 @@
-#include "shardweld/outputs/packing.hpp"
+#include "packing.hpp"
 
 #include <algorithm>
 #include <array>

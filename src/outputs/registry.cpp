@@ -1,11 +1,11 @@
 // The formats this build writes.
 #include <algorithm>
 
-#include "shardweld/outputs/format.hpp"
+#include "outputs/gguf/gguf_output.hpp"
+#include "outputs/hdf5/hdf5_output.hpp"
+#include "outputs/safetensors/safetensors.hpp"
 
-#include "gguf/gguf_output.hpp"
-#include "hdf5/hdf5_output.hpp"
-#include "safetensors/safetensors.hpp"
+#include "format.hpp"
 
 namespace shardweld::outputs {
 

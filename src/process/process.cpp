@@ -1,4 +1,4 @@
-#include "shardweld/process/process.hpp"
+#include "process.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 #include "lines.hpp"
 

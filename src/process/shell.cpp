@@ -1,8 +1,8 @@
-#include "shardweld/process/shell.hpp"
+#include "shell.hpp"
 
 #include <string_view>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::process {
 

@@ -1,4 +1,4 @@
-#include "shardweld/publish/abandoned.hpp"
+#include "abandoned.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,17 +9,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shardweld/core/errno.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/directory.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/mpi/comm.hpp"
-#include "shardweld/publish/target.hpp"
+#include "core/errno.hpp"
+#include "core/text.hpp"
+#include "io/directory.hpp"
+#include "io/paths.hpp"
+#include "mpi/comm.hpp"
+#include "shardweld/error.hpp"
 
 #include "inside.hpp"
 #include "lock_file.hpp"
 #include "places.hpp"
+#include "target.hpp"
 
 namespace shardweld::publish {
 

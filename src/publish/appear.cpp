@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/written.hpp"
+#include "core/text.hpp"
+#include "io/written.hpp"
+#include "shardweld/error.hpp"
 
 #include "inside.hpp"
 #include "places.hpp"

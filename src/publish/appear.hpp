@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "shardweld/core/path.hpp"
-#include "shardweld/io/directory.hpp"
+#include "core/path.hpp"
+#include "io/directory.hpp"
 
 #include "renames.hpp"
 

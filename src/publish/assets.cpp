@@ -1,4 +1,4 @@
-#include "shardweld/publish/assets.hpp"
+#include "assets.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,13 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/errno.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/output_file.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/io/whole_file.hpp"
+#include "core/text.hpp"
+#include "io/errno.hpp"
+#include "io/input_file.hpp"
+#include "io/output_file.hpp"
+#include "io/paths.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
 
 #include "sentence_modules.hpp"
 

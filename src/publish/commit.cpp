@@ -3,15 +3,15 @@
 
 #include <sys/stat.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/whole_file.hpp"
-#include "shardweld/publish/target.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
 
 #include "appear.hpp"
 #include "inside.hpp"
 #include "lock_file.hpp"
 #include "model_tree.hpp"
 #include "places.hpp"
+#include "target.hpp"
 
 namespace shardweld::publish {
 

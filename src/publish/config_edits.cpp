@@ -1,4 +1,4 @@
-#include "shardweld/publish/config_edits.hpp"
+#include "config_edits.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,9 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/config_fields.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/config_fields.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::publish {
 

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shardweld/io/errno.hpp"
+#include "io/errno.hpp"
 
 namespace shardweld::publish {
 

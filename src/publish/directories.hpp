@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "shardweld/core/path.hpp"
+#include "core/path.hpp"
 
 namespace shardweld::publish {
 

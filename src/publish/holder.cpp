@@ -6,8 +6,8 @@
 
 #include <unistd.h>
 
-#include "shardweld/core/host.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/host.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::publish {
 

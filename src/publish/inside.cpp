@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/errno.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/io/whole_file.hpp"
+#include "core/text.hpp"
+#include "io/errno.hpp"
+#include "io/paths.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
 
 #include "places.hpp"
 #include "renames.hpp"

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/core/path.hpp"
-#include "shardweld/io/directory.hpp"
+#include "core/index.hpp"
+#include "core/path.hpp"
+#include "io/directory.hpp"
 
 namespace shardweld::publish {
 

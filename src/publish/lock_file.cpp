@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/errno.hpp"
-#include "shardweld/io/paths.hpp"
+#include "io/errno.hpp"
+#include "io/paths.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::publish {
 

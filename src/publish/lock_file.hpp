@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "shardweld/core/path.hpp"
+#include "core/path.hpp"
 
 #include "holder.hpp"
 

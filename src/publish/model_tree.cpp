@@ -6,14 +6,14 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/io/whole_file.hpp"
-#include "shardweld/publish/assets.hpp"
-#include "shardweld/publish/report_file.hpp"
+#include "core/text.hpp"
+#include "io/paths.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
 
+#include "assets.hpp"
 #include "places.hpp"
+#include "report_file.hpp"
 #include "sentence_modules.hpp"
 
 namespace shardweld::publish {

@@ -2,7 +2,7 @@
 // Knows the names that merges, trainers and the Hub put into a model's directory.
 #pragma once
 
-#include "shardweld/core/path.hpp"
+#include "core/path.hpp"
 
 namespace shardweld::publish {
 

@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#include "shardweld/core/path.hpp"
+#include "core/path.hpp"
 
 namespace shardweld::publish {
 

@@ -4,8 +4,8 @@
 
 #include <sys/stat.h>
 
-#include "shardweld/io/errno.hpp"
-#include "shardweld/io/paths.hpp"
+#include "io/errno.hpp"
+#include "io/paths.hpp"
 
 namespace shardweld::publish {
 

@@ -1,4 +1,4 @@
-#include "shardweld/publish/quantisation_config.hpp"
+#include "quantisation_config.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "shardweld/publish/quota.hpp"
+#include "quota.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,8 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/process/process.hpp"
+#include "core/text.hpp"
+#include "process/process.hpp"
 
 namespace shardweld::publish {
 

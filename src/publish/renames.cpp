@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "shardweld/io/errno.hpp"
+#include "io/errno.hpp"
 
 namespace shardweld::publish {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/path.hpp"
-#include "shardweld/io/directory.hpp"
+#include "core/path.hpp"
+#include "io/directory.hpp"
 
 namespace shardweld::publish {
 

@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/json.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "core/json.hpp"
+#include "io/input_file.hpp"
 
 namespace shardweld::publish {
 

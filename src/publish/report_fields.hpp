@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "shardweld/publish/report_facts.hpp"
+#include "report_facts.hpp"
 
 namespace shardweld::io {
 class InputFile;

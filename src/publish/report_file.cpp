@@ -1,4 +1,4 @@
-#include "shardweld/publish/report_file.hpp"
+#include "report_file.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -11,11 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/errno.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/output_file.hpp"
-#include "shardweld/io/paths.hpp"
+#include "io/errno.hpp"
+#include "io/input_file.hpp"
+#include "io/output_file.hpp"
+#include "io/paths.hpp"
+#include "shardweld/error.hpp"
 
 #include "report_fields.hpp"
 

@@ -1,4 +1,4 @@
-#include "shardweld/publish/room.hpp"
+#include "room.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -8,10 +8,11 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/errno.hpp"
-#include "shardweld/publish/quota.hpp"
+#include "core/text.hpp"
+#include "io/errno.hpp"
+#include "shardweld/error.hpp"
+
+#include "quota.hpp"
 
 namespace shardweld::publish {
 

@@ -1,4 +1,4 @@
-#include "shardweld/publish/run_facts.hpp"
+#include "run_facts.hpp"
 
 #include <algorithm>
 #include <map>
@@ -6,17 +6,17 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/json.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/errno.hpp"
-#include "shardweld/io/whole_file.hpp"
-#include "shardweld/mpi/comm.hpp"
-#include "shardweld/publish/target.hpp"
+#include "core/json.hpp"
+#include "core/text.hpp"
+#include "io/errno.hpp"
+#include "io/whole_file.hpp"
+#include "mpi/comm.hpp"
+#include "shardweld/error.hpp"
 
 #include "appear.hpp"
 #include "inside.hpp"
 #include "places.hpp"
+#include "target.hpp"
 
 namespace shardweld::publish {
 

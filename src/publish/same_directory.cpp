@@ -1,9 +1,10 @@
 #include <random>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/whole_file.hpp"
-#include "shardweld/mpi/share.hpp"
-#include "shardweld/publish/target.hpp"
+#include "io/whole_file.hpp"
+#include "mpi/share.hpp"
+#include "shardweld/error.hpp"
+
+#include "target.hpp"
 
 namespace shardweld::publish {
 

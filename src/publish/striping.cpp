@@ -1,11 +1,11 @@
-#include "shardweld/publish/striping.hpp"
+#include "striping.hpp"
 
 #include <cerrno>
 #include <system_error>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/process/process.hpp"
+#include "core/text.hpp"
+#include "process/process.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::publish {
 

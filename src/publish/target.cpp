@@ -1,4 +1,4 @@
-#include "shardweld/publish/target.hpp"
+#include "target.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,12 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shardweld/core/errno.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/errno.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/io/whole_file.hpp"
+#include "core/errno.hpp"
+#include "core/text.hpp"
+#include "io/errno.hpp"
+#include "io/paths.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
 
 #include "appear.hpp"
 #include "directories.hpp"

@@ -4,14 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/publish/room.hpp"
-#include "shardweld/publish/target.hpp"
+#include "io/paths.hpp"
+#include "shardweld/error.hpp"
 
 #include "inside.hpp"
 #include "model_tree.hpp"
 #include "places.hpp"
+#include "room.hpp"
+#include "target.hpp"
 
 namespace shardweld::publish {
 

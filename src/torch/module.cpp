@@ -10,7 +10,7 @@
 #include <ATen/ops/from_blob.h>
 #include <torch/csrc/api/include/torch/version.h>
 
-#include "shardweld/numeric/torch_abi.hpp"
+#include "numeric/torch_abi.hpp"
 
 #define SHARDWELD_EXPORT extern "C" __attribute__((visibility("default")))
 

@@ -2,14 +2,15 @@
 #include <array>
 #include <set>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/core/weight_map.hpp"
-#include "shardweld/io/links.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/io/whole_file.hpp"
-#include "shardweld/outputs/format.hpp"
-#include "shardweld/upload/upload.hpp"
+#include "core/text.hpp"
+#include "core/weight_map.hpp"
+#include "io/links.hpp"
+#include "io/paths.hpp"
+#include "io/whole_file.hpp"
+#include "outputs/format.hpp"
+#include "shardweld/error.hpp"
+
+#include "upload.hpp"
 
 namespace shardweld::upload {
 

@@ -3,8 +3,8 @@
 #include <cerrno>
 #include <system_error>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "redact.hpp"
 

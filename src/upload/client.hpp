@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/process/process.hpp"
-#include "shardweld/upload/request.hpp"
+#include "process/process.hpp"
+
+#include "request.hpp"
 
 namespace shardweld::upload {
 

@@ -1,4 +1,4 @@
-#include "shardweld/upload/client_progress.hpp"
+#include "client_progress.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -5,7 +5,7 @@
 #include <cctype>
 #include <optional>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::upload {
 

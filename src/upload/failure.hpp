@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::upload {
 

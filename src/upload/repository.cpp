@@ -1,9 +1,10 @@
 #include <algorithm>
 #include <cctype>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/upload/upload.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
+
+#include "upload.hpp"
 
 namespace shardweld::upload {
 

@@ -1,8 +1,8 @@
 #include "token.hpp"
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/whole_file.hpp"
+#include "core/text.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::upload {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/upload/request.hpp"
+#include "request.hpp"
 
 namespace shardweld::upload {
 

@@ -1,12 +1,12 @@
-#include "shardweld/upload/upload.hpp"
+#include "upload.hpp"
 
 #include <cerrno>
 #include <csignal>
 #include <system_error>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/process/shell.hpp"
+#include "core/text.hpp"
+#include "process/shell.hpp"
+#include "shardweld/error.hpp"
 
 #include "client.hpp"
 #include "failure.hpp"

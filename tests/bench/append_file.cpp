@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "shardweld/io/output_file.hpp"
+#include "io/output_file.hpp"
 
 namespace shardweld::bench {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/io/output_file.hpp"
+#include "core/index.hpp"
+#include "io/output_file.hpp"
 
 namespace shardweld::bench {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/numeric/census.hpp"
+#include "numeric/census.hpp"
 
 namespace {
 

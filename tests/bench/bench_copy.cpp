@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/layout/copy.hpp"
-#include "shardweld/layout/expression.hpp"
-#include "shardweld/layout/patch.hpp"
+#include "layout/copy.hpp"
+#include "layout/expression.hpp"
+#include "layout/patch.hpp"
 
 namespace {
 

@@ -12,11 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/formats/containers/pickle.hpp"
-#include "shardweld/formats/containers/zip.hpp"
-#include "shardweld/formats/format.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "formats/containers/pickle.hpp"
+#include "formats/containers/zip.hpp"
+#include "formats/format.hpp"
+#include "io/input_file.hpp"
+#include "shardweld/error.hpp"
 
 #include "pickle_cases.hpp"
 

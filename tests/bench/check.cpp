@@ -10,9 +10,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "core/text.hpp"
+#include "io/input_file.hpp"
+#include "shardweld/error.hpp"
 
 #include "jobs.hpp"
 

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/whole_file.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
 
 #include "saving.hpp"
 

@@ -13,12 +13,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/crc32.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/formats/containers/dcp_metadata.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
-#include "shardweld/formats/containers/zip.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "core/crc32.hpp"
+#include "formats/containers/dcp_metadata.hpp"
+#include "formats/containers/torch_file.hpp"
+#include "formats/containers/zip.hpp"
+#include "io/input_file.hpp"
+#include "shardweld/error.hpp"
 
 #include "check.hpp"
 #include "torch_writer.hpp"

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/whole_file.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
 
 #include "checkpoint.hpp"
 #include "jobs.hpp"

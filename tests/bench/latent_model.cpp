@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 #include "cuts.hpp"
 

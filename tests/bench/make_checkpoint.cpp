@@ -10,7 +10,7 @@
 
 #include <cxxopts.hpp>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 #include "check.hpp"
 #include "checkpoint.hpp"

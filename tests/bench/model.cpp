@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 #include "cuts.hpp"
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <string>
 
-#include "shardweld/io/whole_file.hpp"
+#include "io/whole_file.hpp"
 
 #include "checkpoint.hpp"
 #include "dcp_writer.hpp"

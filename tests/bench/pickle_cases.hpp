@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "shardweld/core/index.hpp"
+#include "core/index.hpp"
 
 namespace shardweld::bench {
 

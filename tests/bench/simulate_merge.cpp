@@ -11,13 +11,12 @@
 #include <cxxopts.hpp>
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/plan/cost.hpp"
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/plan/traffic.hpp"
-
-#include "../../src/app/commands/print_plan.hpp"
-#include "../../src/app/survey/in_turns.hpp"
+#include "app/commands/print_plan.hpp"
+#include "app/survey/in_turns.hpp"
+#include "core/text.hpp"
+#include "plan/plan.hpp"
+#include "plan/schedule/cost.hpp"
+#include "plan/schedule/traffic.hpp"
 
 namespace {
 

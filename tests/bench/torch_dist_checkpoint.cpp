@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/io/whole_file.hpp"
+#include "io/whole_file.hpp"
 
 #include "checkpoint.hpp"
 #include "dcp_writer.hpp"

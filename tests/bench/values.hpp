@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/core/dtype.hpp"
-#include "shardweld/core/index.hpp"
+#include "core/dtype.hpp"
+#include "core/index.hpp"
 
 namespace shardweld::bench {
 

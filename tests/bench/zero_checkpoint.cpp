@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/whole_file.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
 
 #include "checkpoint.hpp"
 #include "jobs.hpp"

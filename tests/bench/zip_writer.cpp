@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "shardweld/core/crc32.hpp"
+#include "core/crc32.hpp"
 
 namespace shardweld::bench {
 

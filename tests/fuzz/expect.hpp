@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <span>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/layout/patch.hpp"
+#include "catalogue/tensor.hpp"
+#include "layout/patch.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::fuzz {
 

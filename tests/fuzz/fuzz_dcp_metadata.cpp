@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/dcp_metadata.hpp"
+#include "core/text.hpp"
+#include "formats/containers/dcp_metadata.hpp"
 
 #include "expect.hpp"
 #include "input_file.hpp"

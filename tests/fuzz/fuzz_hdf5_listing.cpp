@@ -3,8 +3,9 @@
 #include <cstdint>
 #include <span>
 
-#include "../../src/formats/hdf5/dataset.hpp"
-#include "../../src/formats/hdf5/listing.hpp"
+#include "formats/hdf5/dataset.hpp"
+#include "formats/hdf5/listing.hpp"
+
 #include "expect.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

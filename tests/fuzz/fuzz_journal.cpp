@@ -5,13 +5,13 @@
 
 #include <xxhash.h>
 
-#include "shardweld/execute/journal.hpp"
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/publish/run_facts.hpp"
-
-#include "../../src/outputs/hdf5/hdf5_output.hpp"
-#include "json_files.hpp"
+#include "execute/journal.hpp"
+#include "outputs/hdf5/hdf5_output.hpp"
+#include "plan/plan.hpp"
+#include "publish/run_facts.hpp"
 #include "support/small_targets.hpp"
+
+#include "json_files.hpp"
 
 namespace {
 

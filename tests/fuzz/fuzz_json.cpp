@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <array>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/models/config.hpp"
+#include "core/text.hpp"
+#include "formats/fsdp/rank_files.hpp"
+#include "formats/hf/weight_files.hpp"
+#include "formats/megatron/args.hpp"
+#include "formats/megatron/dist_state.hpp"
+#include "formats/megatron/zarr_array.hpp"
+#include "formats/verl_directories.hpp"
+#include "models/config.hpp"
 
-#include "../../src/formats/fsdp/rank_files.hpp"
-#include "../../src/formats/hf/weight_files.hpp"
-#include "../../src/formats/megatron/args.hpp"
-#include "../../src/formats/megatron/dist_state.hpp"
-#include "../../src/formats/megatron/zarr_array.hpp"
-#include "../../src/formats/verl_directories.hpp"
 #include "json_files.hpp"
 
 namespace {

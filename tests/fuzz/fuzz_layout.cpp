@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "shardweld/layout/expression.hpp"
+#include "layout/expression.hpp"
 
 #include "expect.hpp"
 

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <string>
 
-#include "shardweld/core/text.hpp"
+#include "app/cli/parse_options.hpp"
+#include "app/settings/options.hpp"
+#include "core/text.hpp"
 
-#include "../../src/app/cli/parse_options.hpp"
-#include "../../src/app/settings/options.hpp"
 #include "expect.hpp"
 
 namespace {

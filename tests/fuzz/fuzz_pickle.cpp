@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <span>
 
-#include "shardweld/formats/containers/pickle.hpp"
+#include "formats/containers/pickle.hpp"
 
 #include "expect.hpp"
 #include "walk.hpp"

@@ -7,18 +7,18 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/layout/expression.hpp"
-#include "shardweld/models/config.hpp"
-#include "shardweld/models/pattern.hpp"
-#include "shardweld/models/recipe.hpp"
-#include "shardweld/models/symbols.hpp"
-#include "shardweld/models/verification.hpp"
-#include "shardweld/models/written_form.hpp"
+#include "layout/expression.hpp"
+#include "models/check.hpp"
+#include "models/config.hpp"
+#include "models/declaration.hpp"
+#include "models/inherit.hpp"
+#include "models/pattern.hpp"
+#include "models/recipe.hpp"
+#include "models/resolve.hpp"
+#include "models/symbols.hpp"
+#include "models/verification.hpp"
+#include "models/written_form.hpp"
 
-#include "../../src/models/check.hpp"
-#include "../../src/models/declaration.hpp"
-#include "../../src/models/inherit.hpp"
-#include "../../src/models/resolve.hpp"
 #include "expect.hpp"
 
 namespace {

@@ -2,10 +2,10 @@
 // the file.
 #include <cstdint>
 
-#include "shardweld/formats/containers/safetensors_header.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "formats/containers/safetensors_header.hpp"
+#include "formats/dcp/sharding_info.hpp"
+#include "io/input_file.hpp"
 
-#include "../../src/formats/dcp/sharding_info.hpp"
 #include "expect.hpp"
 #include "input_file.hpp"
 

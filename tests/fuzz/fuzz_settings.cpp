@@ -2,13 +2,13 @@
 // corrected, reports of iobench and of a merge, the index of a model to be verified.
 #include <array>
 
-#include "shardweld/adapters/settings.hpp"
-#include "shardweld/core/weight_map.hpp"
-#include "shardweld/models/config.hpp"
-#include "shardweld/publish/config_edits.hpp"
+#include "adapters/settings.hpp"
+#include "app/report/reported_output.hpp"
+#include "app/report/roof.hpp"
+#include "core/weight_map.hpp"
+#include "models/config.hpp"
+#include "publish/config_edits.hpp"
 
-#include "../../src/app/report/reported_output.hpp"
-#include "../../src/app/report/roof.hpp"
 #include "json_files.hpp"
 
 namespace {

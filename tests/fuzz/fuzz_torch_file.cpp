@@ -2,8 +2,8 @@
 // inside the file.
 #include <cstdint>
 
-#include "shardweld/formats/containers/torch_file.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "formats/containers/torch_file.hpp"
+#include "io/input_file.hpp"
 
 #include "expect.hpp"
 #include "input_file.hpp"

@@ -1,8 +1,8 @@
 // Any bytes as an archive; every entry must lie inside the file.
 #include <cstdint>
 
-#include "shardweld/formats/containers/zip.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "formats/containers/zip.hpp"
+#include "io/input_file.hpp"
 
 #include "expect.hpp"
 #include "input_file.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/formats/format.hpp"
+#include "formats/format.hpp"
 
 #include "expect.hpp"
 #include "input_file.hpp"

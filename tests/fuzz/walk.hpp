@@ -5,7 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "shardweld/formats/containers/pickle.hpp"
+#include "formats/containers/pickle.hpp"
 
 namespace shardweld::fuzz {
 

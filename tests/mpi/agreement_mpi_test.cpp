@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/mpi/comm.hpp"
+#include "mpi/comm.hpp"
 
 #include "world.hpp"
 

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/mpi/comm.hpp"
+#include "mpi/calls/transfer.hpp"
+#include "mpi/comm.hpp"
 
-#include "../../src/mpi/calls/transfer.hpp"
 #include "world.hpp"
 
 namespace shardweld::mpi {

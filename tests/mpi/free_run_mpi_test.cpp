@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/mpi/free_run.hpp"
+#include "mpi/free_run.hpp"
 
 #include "world.hpp"
 

@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 #include <xxhash.h>
 
-#include "shardweld/execute/run.hpp"
-#include "shardweld/mpi/comm.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "execute/run.hpp"
+#include "mpi/comm.hpp"
+#include "plan/plan.hpp"
 
 #include "sample.hpp"
 #include "world.hpp"

@@ -4,10 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
-
-#include "../../src/mpi/launch.hpp"
 #include "../support/temporary_directory.hpp"
+#include "mpi/launch.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::mpi {
 namespace {

@@ -7,14 +7,14 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/execute/run.hpp"
-#include "shardweld/mpi/comm.hpp"
-#include "shardweld/numeric/convert.hpp"
-#include "shardweld/plan/footprint.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "execute/run.hpp"
+#include "mpi/comm.hpp"
+#include "numeric/convert.hpp"
+#include "plan/plan.hpp"
+#include "plan/schedule/footprint.hpp"
+#include "support/flat_target.hpp"
 
 #include "sample.hpp"
-#include "support/flat_target.hpp"
 #include "world.hpp"
 
 namespace shardweld {

@@ -4,14 +4,14 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/codec.hpp"
-#include "shardweld/core/crc32.hpp"
-#include "shardweld/execute/record_check.hpp"
-#include "shardweld/mpi/comm.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "core/codec.hpp"
+#include "core/crc32.hpp"
+#include "execute/record_check.hpp"
+#include "mpi/comm.hpp"
+#include "plan/plan.hpp"
+#include "support/flat_target.hpp"
 
 #include "sample.hpp"
-#include "support/flat_target.hpp"
 #include "world.hpp"
 
 namespace shardweld {

@@ -14,12 +14,12 @@
 #include <gtest/gtest.h>
 #include <xxhash.h>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/execute/run.hpp"
-#include "shardweld/mpi/comm.hpp"
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/plan/quantise.hpp"
-#include "shardweld/plan/traffic.hpp"
+#include "core/text.hpp"
+#include "execute/run.hpp"
+#include "mpi/comm.hpp"
+#include "plan/bind/quantise.hpp"
+#include "plan/plan.hpp"
+#include "plan/schedule/traffic.hpp"
 
 #include "sample.hpp"
 #include "world.hpp"

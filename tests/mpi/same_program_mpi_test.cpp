@@ -1,6 +1,7 @@
 // Ranks that run programs of two versions.
-#include "../../src/app/settings/same_options.hpp"
+#include "app/settings/same_options.hpp"
 #include "support/error_text.hpp"
+
 #include "world.hpp"
 
 namespace shardweld::app {

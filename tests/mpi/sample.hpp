@@ -13,9 +13,9 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/execute/run.hpp"
-#include "shardweld/mpi/comm.hpp"
+#include "core/text.hpp"
+#include "execute/run.hpp"
+#include "mpi/comm.hpp"
 
 namespace shardweld::test {
 

@@ -1,9 +1,9 @@
 // Whether all ranks see one target directory.
 #include <gtest/gtest.h>
 
-#include "shardweld/publish/target.hpp"
-
 #include "../support/temporary_directory.hpp"
+#include "publish/target.hpp"
+
 #include "world.hpp"
 
 namespace shardweld::publish {

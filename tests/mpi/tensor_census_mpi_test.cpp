@@ -1,8 +1,8 @@
 // A census of tensors that several ranks own parts of, against what is known of them.
 #include <cstring>
 
-#include "shardweld/execute/tensor_census.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "execute/tensor_census.hpp"
+#include "plan/plan.hpp"
 
 #include "world.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/mpi/comm.hpp"
+#include "mpi/comm.hpp"
 
 namespace shardweld::mpi {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::test {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "shardweld/plan/binding.hpp"
+#include "plan/binding.hpp"
 
 namespace shardweld::test {
 

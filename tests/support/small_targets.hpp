@@ -3,9 +3,8 @@
 
 #include <vector>
 
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/plan/visibility.hpp"
-
+#include "plan/plan.hpp"
+#include "plan/visibility.hpp"
 #include "support/flat_target.hpp"
 
 namespace shardweld::test {

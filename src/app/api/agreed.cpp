@@ -2,9 +2,8 @@
 
 #include <exception>
 
-#include "shardweld/core/error.hpp"
-
-#include "../settings/same_options.hpp"
+#include "app/settings/same_options.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 

@@ -3,9 +3,8 @@
 
 #include <functional>
 
-#include "shardweld/mpi/comm.hpp"
-
-#include "../settings/options.hpp"
+#include "app/settings/options.hpp"
+#include "mpi/comm.hpp"
 
 namespace shardweld::app {
 

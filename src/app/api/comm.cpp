@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "shardweld/mpi/comm.hpp"
+#include "mpi/comm.hpp"
 
 namespace shardweld {
 

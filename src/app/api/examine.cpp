@@ -4,7 +4,8 @@
 #include <ostream>
 #include <sstream>
 
-#include "../commands/commands.hpp"
+#include "app/commands/commands.hpp"
+
 #include "agreed.hpp"
 #include "requested.hpp"
 

@@ -1,8 +1,9 @@
 #include "shardweld/merge.hpp"
 
-#include "../merge/run_merge.hpp"
-#include "../report/report_json.hpp"
-#include "../report/reported.hpp"
+#include "app/merge/run_merge.hpp"
+#include "app/report/report_json.hpp"
+#include "app/report/reported.hpp"
+
 #include "agreed.hpp"
 #include "requested.hpp"
 

@@ -5,11 +5,10 @@
 #include <charconv>
 #include <iterator>
 
-#include "shardweld/core/text.hpp"
-
-#include "../settings/option_table.hpp"
-#include "../settings/settle.hpp"
-#include "../settings/special_values.hpp"
+#include "app/settings/option_table.hpp"
+#include "app/settings/settle.hpp"
+#include "app/settings/special_values.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::app {
 

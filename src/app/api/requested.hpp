@@ -4,9 +4,8 @@
 #include <map>
 #include <string>
 
+#include "app/settings/options.hpp"
 #include "shardweld/merge.hpp"
-
-#include "../settings/options.hpp"
 
 namespace shardweld::app {
 

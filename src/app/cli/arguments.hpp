@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "../settings/option_table.hpp"
-#include "../settings/settle.hpp"
+#include "app/settings/option_table.hpp"
+#include "app/settings/settle.hpp"
 
 namespace shardweld::app {
 

@@ -3,12 +3,11 @@
 #include <functional>
 #include <vector>
 
-#include "shardweld/core/path.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/models/recipe.hpp"
-
-#include "../settings/option_table.hpp"
-#include "../settings/option_value.hpp"
+#include "app/settings/option_table.hpp"
+#include "app/settings/option_value.hpp"
+#include "core/path.hpp"
+#include "core/text.hpp"
+#include "models/recipe.hpp"
 
 namespace shardweld::app {
 

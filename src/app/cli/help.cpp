@@ -1,10 +1,10 @@
 #include <algorithm>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "app/messages/table.hpp"
+#include "app/settings/option_table.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
-#include "../messages/table.hpp"
-#include "../settings/option_table.hpp"
 #include "completion.hpp"
 #include "manual.hpp"
 #include "nearest.hpp"

@@ -5,11 +5,10 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-
-#include "../runtime/version.hpp"
-#include "../settings/command_table.hpp"
+#include "app/runtime/version.hpp"
+#include "app/settings/command_table.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 

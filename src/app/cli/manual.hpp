@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "../settings/option_table.hpp"
+#include "app/settings/option_table.hpp"
 
 namespace shardweld::app {
 

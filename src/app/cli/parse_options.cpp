@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/paths.hpp"
+#include "app/settings/settle.hpp"
+#include "core/text.hpp"
+#include "io/paths.hpp"
 
-#include "../settings/settle.hpp"
 #include "arguments.hpp"
 #include "nearest.hpp"
 #include "sbatch_options.hpp"

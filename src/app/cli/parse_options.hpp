@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "../settings/options.hpp"
+#include "app/settings/options.hpp"
 
 namespace shardweld::app {
 

@@ -1,8 +1,7 @@
 #include "sbatch_options.hpp"
 
-#include "shardweld/core/text.hpp"
-
-#include "../settings/option_table.hpp"
+#include "app/settings/option_table.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::app {
 

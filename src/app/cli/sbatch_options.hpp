@@ -2,7 +2,8 @@
 // Knows which of plan's options its steps are given; knows no script.
 #pragma once
 
-#include "../settings/options.hpp"
+#include "app/settings/options.hpp"
+
 #include "arguments.hpp"
 
 namespace shardweld::app {

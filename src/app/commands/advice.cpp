@@ -5,12 +5,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/process/shell.hpp"
-
-#include "../messages/shown_numbers.hpp"
-#include "../messages/table.hpp"
-#include "../survey/in_turns.hpp"
+#include "app/messages/shown_numbers.hpp"
+#include "app/messages/table.hpp"
+#include "app/survey/in_turns.hpp"
+#include "core/text.hpp"
+#include "process/shell.hpp"
 
 namespace shardweld::app {
 

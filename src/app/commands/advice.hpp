@@ -8,10 +8,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "shardweld/plan/cost.hpp"
-
-#include "../merge/main_path.hpp"
-#include "../report/roof.hpp"
+#include "app/merge/main_path.hpp"
+#include "app/report/roof.hpp"
+#include "plan/schedule/cost.hpp"
 
 namespace shardweld::app {
 

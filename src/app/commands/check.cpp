@@ -1,18 +1,18 @@
 // `shardweld check`: whether a model directory would load where it is to be served.
 // Knows how findings are shown; the rules are the loaders' module's.
 
-#include "shardweld/loaders/check.hpp"
+#include "loaders/check.hpp"
 
 #include <algorithm>
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "app/compare/served_model.hpp"
+#include "app/messages/table.hpp"
+#include "app/report/json_parts.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
-#include "../compare/served_model.hpp"
-#include "../messages/table.hpp"
-#include "../report/json_parts.hpp"
 #include "commands.hpp"
 
 namespace shardweld::app {

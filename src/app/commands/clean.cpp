@@ -7,12 +7,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/publish/abandoned.hpp"
+#include "app/messages/table.hpp"
+#include "app/report/json_parts.hpp"
+#include "core/text.hpp"
+#include "publish/abandoned.hpp"
+#include "shardweld/error.hpp"
 
-#include "../messages/table.hpp"
-#include "../report/json_parts.hpp"
 #include "commands.hpp"
 
 namespace shardweld::app {

@@ -6,10 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/mpi/comm.hpp"
-
-#include "../messages/log.hpp"
-#include "../settings/options.hpp"
+#include "app/messages/log.hpp"
+#include "app/settings/options.hpp"
+#include "mpi/comm.hpp"
 
 namespace shardweld::app {
 

@@ -5,15 +5,15 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/formats/rank_grid.hpp"
+#include "app/report/grid_text.hpp"
+#include "app/report/json_parts.hpp"
+#include "app/report/stored_rows.hpp"
+#include "app/survey/input.hpp"
+#include "app/survey/survey.hpp"
+#include "catalogue/catalogue.hpp"
+#include "formats/rank_grid.hpp"
+#include "shardweld/error.hpp"
 
-#include "../report/grid_text.hpp"
-#include "../report/json_parts.hpp"
-#include "../report/stored_rows.hpp"
-#include "../survey/input.hpp"
-#include "../survey/survey.hpp"
 #include "commands.hpp"
 #include "inspect_text.hpp"
 

@@ -3,13 +3,12 @@
 #include <tuple>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/mpi/share.hpp"
-
-#include "../family/bind_model.hpp"
-#include "../family/framework_adapter.hpp"
-#include "../messages/log.hpp"
+#include "app/family/bind_model.hpp"
+#include "app/family/framework_adapter.hpp"
+#include "app/messages/log.hpp"
+#include "core/text.hpp"
+#include "mpi/share.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 

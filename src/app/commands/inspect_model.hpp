@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "../family/model.hpp"
-#include "../report/model_parts.hpp"
-#include "../survey/survey.hpp"
+#include "app/family/model.hpp"
+#include "app/report/model_parts.hpp"
+#include "app/survey/survey.hpp"
 
 namespace shardweld::app {
 

@@ -4,15 +4,14 @@
 #include <map>
 #include <set>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/rank_grid.hpp"
-#include "shardweld/process/shell.hpp"
-
-#include "../messages/shown_numbers.hpp"
-#include "../messages/table.hpp"
-#include "../report/grid_text.hpp"
-#include "../report/stored_rows.hpp"
-#include "../report/tensor_tree.hpp"
+#include "app/messages/shown_numbers.hpp"
+#include "app/messages/table.hpp"
+#include "app/report/grid_text.hpp"
+#include "app/report/stored_rows.hpp"
+#include "app/report/tensor_tree.hpp"
+#include "core/text.hpp"
+#include "formats/rank_grid.hpp"
+#include "process/shell.hpp"
 
 namespace shardweld::app {
 

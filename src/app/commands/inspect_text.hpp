@@ -4,8 +4,9 @@
 
 #include <string>
 
-#include "../settings/options.hpp"
-#include "../survey/survey.hpp"
+#include "app/settings/options.hpp"
+#include "app/survey/survey.hpp"
+
 #include "inspect_model.hpp"
 
 namespace shardweld::app {

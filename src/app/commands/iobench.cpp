@@ -9,22 +9,22 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/errno.hpp"
-#include "shardweld/measure/bench.hpp"
-#include "shardweld/mpi/share.hpp"
-#include "shardweld/publish/room.hpp"
+#include "app/merge/target.hpp"
+#include "app/messages/table.hpp"
+#include "app/report/json_parts.hpp"
+#include "app/report/report_json.hpp"
+#include "app/report/reported.hpp"
+#include "app/report/roof.hpp"
+#include "app/report/session.hpp"
+#include "app/runtime/scratch.hpp"
+#include "app/runtime/version.hpp"
+#include "app/survey/search_path.hpp"
+#include "core/text.hpp"
+#include "io/errno.hpp"
+#include "measure/bench.hpp"
+#include "mpi/share.hpp"
+#include "publish/room.hpp"
 
-#include "../merge/target.hpp"
-#include "../messages/table.hpp"
-#include "../report/json_parts.hpp"
-#include "../report/report_json.hpp"
-#include "../report/reported.hpp"
-#include "../report/roof.hpp"
-#include "../report/session.hpp"
-#include "../runtime/scratch.hpp"
-#include "../runtime/version.hpp"
-#include "../survey/search_path.hpp"
 #include "commands.hpp"
 
 namespace shardweld::app {

@@ -1,7 +1,8 @@
 // The command merge.
 
-#include "../merge/run_merge.hpp"
-#include "../report/reported.hpp"
+#include "app/merge/run_merge.hpp"
+#include "app/report/reported.hpp"
+
 #include "commands.hpp"
 
 namespace shardweld::app {

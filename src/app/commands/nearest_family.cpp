@@ -6,15 +6,14 @@
 #include <optional>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/whole_file.hpp"
-#include "shardweld/mpi/comm.hpp"
-
-#include "../messages/log.hpp"
-#include "../report/session.hpp"
-#include "../survey/input.hpp"
+#include "app/messages/log.hpp"
+#include "app/report/session.hpp"
+#include "app/survey/input.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "io/whole_file.hpp"
+#include "mpi/comm.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 

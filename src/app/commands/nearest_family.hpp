@@ -8,13 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/formats/format.hpp"
-#include "shardweld/models/config.hpp"
-#include "shardweld/models/hub_tensors.hpp"
-#include "shardweld/models/recipe.hpp"
-#include "shardweld/models/symbols.hpp"
-
-#include "../settings/options.hpp"
+#include "app/settings/options.hpp"
+#include "formats/format.hpp"
+#include "models/config.hpp"
+#include "models/hub_tensors.hpp"
+#include "models/recipe.hpp"
+#include "models/symbols.hpp"
 
 namespace shardweld::app {
 

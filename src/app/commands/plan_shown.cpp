@@ -6,12 +6,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/plan/plan.hpp"
-
-#include "../merge/target_room.hpp"
-#include "../messages/table.hpp"
-#include "../report/json_parts.hpp"
+#include "app/merge/target_room.hpp"
+#include "app/messages/table.hpp"
+#include "app/report/json_parts.hpp"
+#include "core/text.hpp"
+#include "plan/plan.hpp"
 
 namespace shardweld::app {
 

@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "../report/figures.hpp"
-#include "../report/report.hpp"
-#include "../runtime/memory.hpp"
-#include "../settings/options.hpp"
+#include "app/report/figures.hpp"
+#include "app/report/report.hpp"
+#include "app/runtime/memory.hpp"
+#include "app/settings/options.hpp"
+
 #include "advice.hpp"
 
 namespace shardweld::app {

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "app/merge/preparation.hpp"
+#include "app/runtime/resources.hpp"
+#include "core/text.hpp"
+#include "plan/plan.hpp"
+#include "shardweld/error.hpp"
 
-#include "../merge/preparation.hpp"
-#include "../runtime/resources.hpp"
 #include "commands.hpp"
 #include "sbatch.hpp"
 

@@ -1,9 +1,9 @@
 // `shardweld plan`: what a merge would do.
 #pragma once
 
-#include "shardweld/mpi/comm.hpp"
+#include "app/settings/options.hpp"
+#include "mpi/comm.hpp"
 
-#include "../settings/options.hpp"
 #include "plan_shown.hpp"
 
 namespace shardweld::app {

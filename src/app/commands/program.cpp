@@ -1,4 +1,4 @@
-#include "shardweld/app/program.hpp"
+#include "program.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,21 +15,21 @@
 
 #include <unistd.h>
 
-#include "shardweld/core/environment.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/host.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/mpi/comm.hpp"
-#include "shardweld/process/shell.hpp"
+#include "app/cli/parse_options.hpp"
+#include "app/messages/log.hpp"
+#include "app/report/circumstances.hpp"
+#include "app/runtime/stop.hpp"
+#include "app/runtime/version.hpp"
+#include "app/runtime/watchdog.hpp"
+#include "app/settings/options.hpp"
+#include "app/settings/same_options.hpp"
+#include "core/environment.hpp"
+#include "core/host.hpp"
+#include "core/text.hpp"
+#include "mpi/comm.hpp"
+#include "process/shell.hpp"
+#include "shardweld/error.hpp"
 
-#include "../cli/parse_options.hpp"
-#include "../messages/log.hpp"
-#include "../report/circumstances.hpp"
-#include "../runtime/stop.hpp"
-#include "../runtime/version.hpp"
-#include "../runtime/watchdog.hpp"
-#include "../settings/options.hpp"
-#include "../settings/same_options.hpp"
 #include "commands.hpp"
 
 namespace shardweld::app {

@@ -5,17 +5,17 @@
 #include <array>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/whole_file.hpp"
-#include "shardweld/models/hub_tensors.hpp"
-#include "shardweld/models/recipe.hpp"
-#include "shardweld/models/symbols.hpp"
-#include "shardweld/models/verification.hpp"
-#include "shardweld/models/written_form.hpp"
+#include "app/cli/nearest.hpp"
+#include "app/messages/table.hpp"
+#include "core/text.hpp"
+#include "io/whole_file.hpp"
+#include "models/hub_tensors.hpp"
+#include "models/recipe.hpp"
+#include "models/symbols.hpp"
+#include "models/verification.hpp"
+#include "models/written_form.hpp"
+#include "shardweld/error.hpp"
 
-#include "../cli/nearest.hpp"
-#include "../messages/table.hpp"
 #include "commands.hpp"
 #include "nearest_family.hpp"
 #include "suggest_recipe.hpp"

@@ -4,9 +4,9 @@
 #include <array>
 #include <cstdio>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/process/shell.hpp"
+#include "core/text.hpp"
+#include "plan/plan.hpp"
+#include "process/shell.hpp"
 
 namespace shardweld::app {
 

@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <string>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/paths.hpp"
+#include "app/messages/shown_numbers.hpp"
+#include "app/messages/table.hpp"
+#include "app/report/report.hpp"
+#include "app/report/report_json.hpp"
+#include "app/report/run_page.hpp"
+#include "app/report/run_record.hpp"
+#include "core/text.hpp"
+#include "io/paths.hpp"
+#include "shardweld/error.hpp"
 
-#include "../messages/shown_numbers.hpp"
-#include "../messages/table.hpp"
-#include "../report/report.hpp"
-#include "../report/report_json.hpp"
-#include "../report/run_page.hpp"
-#include "../report/run_record.hpp"
 #include "commands.hpp"
 
 namespace shardweld::app {

@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/models/symbols.hpp"
+#include "app/survey/input.hpp"
+#include "core/text.hpp"
+#include "models/symbols.hpp"
+#include "shardweld/error.hpp"
 
-#include "../survey/input.hpp"
 #include "nearest_family.hpp"
 
 namespace shardweld::app {

@@ -4,9 +4,8 @@
 
 #include <iosfwd>
 
-#include "shardweld/models/recipe.hpp"
-
-#include "../settings/options.hpp"
+#include "app/settings/options.hpp"
+#include "models/recipe.hpp"
 
 namespace shardweld::app {
 

@@ -1,20 +1,20 @@
 // The commands test and diff: what a merge would write, or a model directory, against another model
 // directory. Knows the order of the steps; each step is another module's.
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/execute/comparer.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "app/compare/code_quality.hpp"
+#include "app/compare/comparison.hpp"
+#include "app/compare/comparison_output.hpp"
+#include "app/compare/reference_model.hpp"
+#include "app/merge/main_path.hpp"
+#include "app/merge/moving.hpp"
+#include "app/merge/preflight.hpp"
+#include "app/report/reported.hpp"
+#include "app/report/session.hpp"
+#include "app/runtime/scratch.hpp"
+#include "catalogue/catalogue.hpp"
+#include "execute/comparer.hpp"
+#include "plan/plan.hpp"
 
-#include "../compare/code_quality.hpp"
-#include "../compare/comparison.hpp"
-#include "../compare/comparison_output.hpp"
-#include "../compare/reference_model.hpp"
-#include "../merge/main_path.hpp"
-#include "../merge/moving.hpp"
-#include "../merge/preflight.hpp"
-#include "../report/reported.hpp"
-#include "../report/session.hpp"
-#include "../runtime/scratch.hpp"
 #include "commands.hpp"
 
 namespace shardweld::app {

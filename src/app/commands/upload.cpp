@@ -1,10 +1,10 @@
 // The command upload: a finished model to the hub.
 
-#include "shardweld/upload/upload.hpp"
+#include "upload/upload.hpp"
 
-#include "shardweld/formats/recognise.hpp"
+#include "app/merge/uploading.hpp"
+#include "formats/recognise.hpp"
 
-#include "../merge/uploading.hpp"
 #include "commands.hpp"
 
 namespace shardweld::app {

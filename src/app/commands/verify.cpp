@@ -3,11 +3,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/text.hpp"
+#include "app/merge/verification.hpp"
+#include "app/messages/table.hpp"
+#include "app/report/json_parts.hpp"
+#include "core/text.hpp"
 
-#include "../merge/verification.hpp"
-#include "../messages/table.hpp"
-#include "../report/json_parts.hpp"
 #include "commands.hpp"
 
 namespace shardweld::app {

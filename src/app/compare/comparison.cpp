@@ -4,8 +4,8 @@
 #include <array>
 #include <map>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/core/text.hpp"
+#include "catalogue/tensor.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::app {
 

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/execute/comparer.hpp"
-#include "shardweld/numeric/compare.hpp"
-#include "shardweld/numeric/quality.hpp"
-#include "shardweld/plan/binding.hpp"
+#include "catalogue/tensor.hpp"
+#include "execute/comparer.hpp"
+#include "numeric/compare.hpp"
+#include "numeric/quality.hpp"
+#include "plan/binding.hpp"
 
 namespace shardweld::app {
 

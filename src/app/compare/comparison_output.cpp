@@ -7,11 +7,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/json.hpp"
-#include "shardweld/core/text.hpp"
-
-#include "../messages/table.hpp"
-#include "../report/json_parts.hpp"
+#include "app/messages/table.hpp"
+#include "app/report/json_parts.hpp"
+#include "core/json.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::app {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/numeric/compare.hpp"
+#include "numeric/compare.hpp"
 
 #include "comparison.hpp"
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <utility>
 
-#include "shardweld/formats/containers/safetensors_header.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "formats/containers/safetensors_header.hpp"
+#include "io/input_file.hpp"
 
 namespace shardweld::app {
 

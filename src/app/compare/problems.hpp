@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 

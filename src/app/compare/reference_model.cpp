@@ -1,12 +1,12 @@
 #include "reference_model.hpp"
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/io/whole_file.hpp"
-#include "shardweld/layout/copy.hpp"
-#include "shardweld/models/config.hpp"
-#include "shardweld/mpi/share.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "io/paths.hpp"
+#include "io/whole_file.hpp"
+#include "layout/copy.hpp"
+#include "models/config.hpp"
+#include "mpi/share.hpp"
 
 namespace shardweld::app {
 

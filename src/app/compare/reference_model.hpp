@@ -6,11 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/path.hpp"
-#include "shardweld/execute/comparer.hpp"
-#include "shardweld/plan/binding.hpp"
-
-#include "../survey/input.hpp"
+#include "app/survey/input.hpp"
+#include "core/path.hpp"
+#include "execute/comparer.hpp"
+#include "plan/binding.hpp"
 
 namespace shardweld::app {
 

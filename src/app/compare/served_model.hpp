@@ -2,8 +2,8 @@
 // tokenizer, and what the model's family makes of config.json. Reads no tensor.
 #pragma once
 
-#include "shardweld/core/path.hpp"
-#include "shardweld/loaders/directory.hpp"
+#include "core/path.hpp"
+#include "loaders/directory.hpp"
 
 namespace shardweld::app {
 

@@ -6,10 +6,10 @@
 #include <tuple>
 #include <vector>
 
-#include "shardweld/catalogue/file.hpp"
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/core/codec.hpp"
-#include "shardweld/core/path.hpp"
+#include "catalogue/file.hpp"
+#include "catalogue/tensor.hpp"
+#include "core/codec.hpp"
+#include "core/path.hpp"
 
 #include "problems.hpp"
 

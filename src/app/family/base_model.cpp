@@ -4,11 +4,11 @@
 #include <iterator>
 #include <utility>
 
-#include "shardweld/adapters/separate.hpp"
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
+#include "adapters/separate.hpp"
+#include "app/survey/join_surveys.hpp"
+#include "catalogue/catalogue.hpp"
+#include "shardweld/error.hpp"
 
-#include "../survey/join_surveys.hpp"
 #include "framework_adapter.hpp"
 
 namespace shardweld::app {

@@ -4,8 +4,9 @@
 
 #include <optional>
 
-#include "../settings/options.hpp"
-#include "../survey/survey.hpp"
+#include "app/settings/options.hpp"
+#include "app/survey/survey.hpp"
+
 #include "model.hpp"
 
 namespace shardweld::app {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/text.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::app {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "shardweld/models/recipe.hpp"
+#include "models/recipe.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;

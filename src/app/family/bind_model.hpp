@@ -6,9 +6,9 @@
 #include <memory>
 #include <optional>
 
-#include "shardweld/adapters/separate.hpp"
-#include "shardweld/outputs/format.hpp"
-#include "shardweld/plan/quantise.hpp"
+#include "adapters/separate.hpp"
+#include "outputs/format.hpp"
+#include "plan/bind/quantise.hpp"
 
 #include "model.hpp"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "../tokenizer/tokenizer_json.hpp"
-#include "../tokenizer/tokenizer_settings.hpp"
+#include "app/tokenizer/tokenizer_json.hpp"
+#include "app/tokenizer/tokenizer_settings.hpp"
 
 namespace shardweld::app {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "shardweld/core/index.hpp"
+#include "core/index.hpp"
 
 namespace shardweld::app {
 

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <utility>
 
-#include "shardweld/adapters/separate.hpp"
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "adapters/separate.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/models/config.hpp"
-#include "shardweld/models/recipe.hpp"
-#include "shardweld/models/symbols.hpp"
+#include "models/config.hpp"
+#include "models/recipe.hpp"
+#include "models/symbols.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;

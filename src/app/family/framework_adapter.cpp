@@ -6,11 +6,11 @@
 #include <set>
 #include <utility>
 
-#include "shardweld/adapters/separate.hpp"
-#include "shardweld/adapters/stored_pieces.hpp"
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "adapters/separate.hpp"
+#include "adapters/stored_pieces.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "bind_model.hpp"
 #include "vocabulary_padding.hpp"

@@ -7,15 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/models/config.hpp"
-#include "shardweld/models/recipe.hpp"
-#include "shardweld/models/symbols.hpp"
-#include "shardweld/models/verification.hpp"
-#include "shardweld/mpi/comm.hpp"
-#include "shardweld/plan/binding.hpp"
+#include "app/runtime/resources.hpp"
+#include "app/settings/options.hpp"
+#include "models/config.hpp"
+#include "models/recipe.hpp"
+#include "models/symbols.hpp"
+#include "models/verification.hpp"
+#include "mpi/comm.hpp"
+#include "plan/binding.hpp"
 
-#include "../runtime/resources.hpp"
-#include "../settings/options.hpp"
 #include "model_files.hpp"
 
 namespace shardweld::catalogue {

@@ -3,17 +3,17 @@
 #include <algorithm>
 #include <iterator>
 
-#include "shardweld/adapters/run_config.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/recognise.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/io/whole_file.hpp"
-#include "shardweld/models/symbols.hpp"
-#include "shardweld/publish/config_edits.hpp"
+#include "adapters/run_config.hpp"
+#include "app/survey/own_files.hpp"
+#include "core/text.hpp"
+#include "formats/recognise.hpp"
+#include "io/input_file.hpp"
+#include "io/paths.hpp"
+#include "io/whole_file.hpp"
+#include "models/symbols.hpp"
+#include "publish/config_edits.hpp"
+#include "shardweld/error.hpp"
 
-#include "../survey/own_files.hpp"
 #include "vocabulary_padding.hpp"
 
 namespace shardweld::app {

@@ -7,14 +7,14 @@
 #include <tuple>
 #include <vector>
 
-#include "shardweld/adapters/settings.hpp"
-#include "shardweld/core/codec.hpp"
-#include "shardweld/formats/format.hpp"
-#include "shardweld/models/recipe.hpp"
-#include "shardweld/publish/assets.hpp"
+#include "adapters/settings.hpp"
+#include "app/settings/options.hpp"
+#include "app/tokenizer/gguf_tokenizer.hpp"
+#include "core/codec.hpp"
+#include "formats/format.hpp"
+#include "models/recipe.hpp"
+#include "publish/assets.hpp"
 
-#include "../settings/options.hpp"
-#include "../tokenizer/gguf_tokenizer.hpp"
 #include "reference.hpp"
 #include "tokenizer_tokens.hpp"
 

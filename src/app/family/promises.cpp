@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "shardweld/core/config_fields.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/models/pattern.hpp"
+#include "core/config_fields.hpp"
+#include "core/text.hpp"
+#include "models/pattern.hpp"
 
 namespace shardweld::app {
 

@@ -4,11 +4,11 @@
 #include <array>
 #include <set>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/module_targets.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/publish/config_edits.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/module_targets.hpp"
+#include "core/text.hpp"
+#include "publish/config_edits.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "shardweld/plan/dequantise.hpp"
+#include "plan/bind/dequantise.hpp"
 
 #include "model.hpp"
 

@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/recognise.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/recognise.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 

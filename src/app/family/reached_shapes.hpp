@@ -2,7 +2,7 @@
 // there. Knows config.json's vocabulary and how ranks cut a tensor; nothing of files' contents.
 #pragma once
 
-#include "shardweld/models/config.hpp"
+#include "models/config.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;

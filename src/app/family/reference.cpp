@@ -6,15 +6,15 @@
 #include <set>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/weight_map.hpp"
-#include "shardweld/formats/containers/safetensors_header.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/io/whole_file.hpp"
-#include "shardweld/models/pattern.hpp"
-#include "shardweld/plan/binding.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/weight_map.hpp"
+#include "formats/containers/safetensors_header.hpp"
+#include "io/input_file.hpp"
+#include "io/paths.hpp"
+#include "io/whole_file.hpp"
+#include "models/pattern.hpp"
+#include "plan/binding.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 

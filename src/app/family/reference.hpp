@@ -8,10 +8,10 @@
 #include <tuple>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/core/path.hpp"
-#include "shardweld/models/recipe.hpp"
-#include "shardweld/models/symbols.hpp"
+#include "core/index.hpp"
+#include "core/path.hpp"
+#include "models/recipe.hpp"
+#include "models/symbols.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;

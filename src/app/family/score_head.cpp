@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue/catalogue.hpp"
 
 namespace shardweld::app {
 

@@ -8,9 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/json.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/whole_file.hpp"
+#include "core/json.hpp"
+#include "core/text.hpp"
+#include "io/whole_file.hpp"
 
 namespace shardweld::app {
 

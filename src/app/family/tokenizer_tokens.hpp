@@ -7,8 +7,8 @@
 #include <tuple>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/publish/assets.hpp"
+#include "core/index.hpp"
+#include "publish/assets.hpp"
 
 namespace shardweld::app {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/models/config.hpp"
-#include "shardweld/models/recipe.hpp"
-#include "shardweld/plan/binding.hpp"
+#include "models/config.hpp"
+#include "models/recipe.hpp"
+#include "plan/binding.hpp"
 
 #include "tokenizer_tokens.hpp"
 

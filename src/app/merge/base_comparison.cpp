@@ -5,10 +5,9 @@
 #include <set>
 #include <utility>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/plan/plan.hpp"
-
-#include "../settings/selection.hpp"
+#include "app/settings/selection.hpp"
+#include "core/text.hpp"
+#include "plan/plan.hpp"
 
 namespace shardweld::app {
 

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/execute/comparer.hpp"
-#include "shardweld/plan/binding.hpp"
+#include "app/compare/comparison.hpp"
+#include "app/compare/reference_model.hpp"
+#include "app/report/report.hpp"
+#include "execute/comparer.hpp"
+#include "plan/binding.hpp"
 
-#include "../compare/comparison.hpp"
-#include "../compare/reference_model.hpp"
-#include "../report/report.hpp"
 #include "main_path.hpp"
 
 namespace shardweld::app {

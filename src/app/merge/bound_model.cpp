@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/plan/trace.hpp"
+#include "app/family/framework_adapter.hpp"
+#include "plan/bind/trace.hpp"
 
-#include "../family/framework_adapter.hpp"
 #include "tied.hpp"
 
 namespace shardweld::app {

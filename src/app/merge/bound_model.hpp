@@ -6,13 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/plan/choice.hpp"
-
-#include "../family/bind_model.hpp"
-#include "../family/model.hpp"
-#include "../report/session.hpp"
-#include "../survey/input.hpp"
+#include "app/family/bind_model.hpp"
+#include "app/family/model.hpp"
+#include "app/report/session.hpp"
+#include "app/survey/input.hpp"
+#include "catalogue/catalogue.hpp"
+#include "plan/choice.hpp"
 
 namespace shardweld::app {
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <optional>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/digest.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/mpi/share.hpp"
+#include "app/compare/written_model.hpp"
+#include "app/report/reported_output.hpp"
+#include "core/text.hpp"
+#include "io/digest.hpp"
+#include "io/paths.hpp"
+#include "mpi/share.hpp"
 
-#include "../compare/written_model.hpp"
-#include "../report/reported_output.hpp"
 #include "resumption.hpp"
 #include "verification.hpp"
 

@@ -4,7 +4,8 @@
 
 #include <string>
 
-#include "../report/session.hpp"
+#include "app/report/session.hpp"
+
 #include "main_path.hpp"
 
 namespace shardweld::app {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/mpi/share.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "core/text.hpp"
+#include "mpi/share.hpp"
+#include "plan/plan.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 

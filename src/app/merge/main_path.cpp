@@ -3,17 +3,17 @@
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/adapters/separate.hpp"
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/recognise.hpp"
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/plan/trace.hpp"
+#include "adapters/separate.hpp"
+#include "app/family/base_model.hpp"
+#include "app/family/bind_model.hpp"
+#include "app/family/framework_adapter.hpp"
+#include "app/runtime/resources.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/recognise.hpp"
+#include "plan/bind/trace.hpp"
+#include "plan/plan.hpp"
 
-#include "../family/base_model.hpp"
-#include "../family/bind_model.hpp"
-#include "../family/framework_adapter.hpp"
-#include "../runtime/resources.hpp"
 #include "equal_replicas.hpp"
 #include "node_planning.hpp"
 #include "output_forms.hpp"

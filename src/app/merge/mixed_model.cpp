@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/mpi/share.hpp"
-#include "shardweld/plan/mixed.hpp"
+#include "app/compare/comparison_output.hpp"
+#include "app/survey/join_surveys.hpp"
+#include "core/text.hpp"
+#include "mpi/share.hpp"
+#include "plan/bind/mixed.hpp"
 
-#include "../compare/comparison_output.hpp"
-#include "../survey/join_surveys.hpp"
 #include "tied.hpp"
 
 namespace shardweld::app {

@@ -5,10 +5,10 @@
 
 #include <vector>
 
-#include "shardweld/plan/choice.hpp"
+#include "app/report/session.hpp"
+#include "app/survey/input.hpp"
+#include "plan/choice.hpp"
 
-#include "../report/session.hpp"
-#include "../survey/input.hpp"
 #include "bound_model.hpp"
 
 namespace shardweld::app {

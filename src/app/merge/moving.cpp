@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/execute/divisors.hpp"
-#include "shardweld/execute/norms.hpp"
-#include "shardweld/execute/tensor_census.hpp"
-#include "shardweld/plan/followed.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "app/family/bind_model.hpp"
+#include "app/messages/run_progress.hpp"
+#include "app/survey/input.hpp"
+#include "core/text.hpp"
+#include "execute/divisors.hpp"
+#include "execute/norms.hpp"
+#include "execute/tensor_census.hpp"
+#include "plan/plan.hpp"
+#include "plan/schedule/followed.hpp"
 
-#include "../family/bind_model.hpp"
-#include "../messages/run_progress.hpp"
-#include "../survey/input.hpp"
 #include "equal_replicas.hpp"
 #include "resumption.hpp"
 #include "stale_adapter.hpp"

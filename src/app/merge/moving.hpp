@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "shardweld/execute/run.hpp"
+#include "execute/run.hpp"
 
 #include "main_path.hpp"
 

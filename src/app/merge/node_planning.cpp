@@ -5,12 +5,12 @@
 #include <tuple>
 #include <utility>
 
-#include "shardweld/core/codec.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/mpi/share.hpp"
-#include "shardweld/outputs/format.hpp"
-#include "shardweld/plan/handed.hpp"
-#include "shardweld/publish/target.hpp"
+#include "core/codec.hpp"
+#include "io/paths.hpp"
+#include "mpi/share.hpp"
+#include "outputs/format.hpp"
+#include "plan/schedule/handed.hpp"
+#include "publish/target.hpp"
 
 namespace shardweld::app {
 

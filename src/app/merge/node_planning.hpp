@@ -5,7 +5,8 @@
 #include <memory>
 #include <optional>
 
-#include "../survey/survey.hpp"
+#include "app/survey/survey.hpp"
+
 #include "planned.hpp"
 
 namespace shardweld::app {

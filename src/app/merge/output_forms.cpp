@@ -4,16 +4,15 @@
 #include <span>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/layout/patch.hpp"
-#include "shardweld/models/written_form.hpp"
-#include "shardweld/outputs/gguf.hpp"
-#include "shardweld/plan/quantise.hpp"
-#include "shardweld/plan/relation.hpp"
-
-#include "../family/framework_adapter.hpp"
-#include "../settings/selection.hpp"
+#include "app/family/framework_adapter.hpp"
+#include "app/settings/selection.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "layout/patch.hpp"
+#include "models/written_form.hpp"
+#include "outputs/gguf.hpp"
+#include "plan/bind/quantise.hpp"
+#include "plan/schedule/relation.hpp"
 
 namespace shardweld::app {
 

@@ -4,7 +4,8 @@
 
 #include <vector>
 
-#include "../report/session.hpp"
+#include "app/report/session.hpp"
+
 #include "bound_model.hpp"
 
 namespace shardweld::app {

@@ -1,12 +1,11 @@
 #include "planned.hpp"
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/plan/footprint.hpp"
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/publish/quantisation_config.hpp"
-
-#include "../compare/reference_model.hpp"
-#include "../family/bind_model.hpp"
+#include "app/compare/reference_model.hpp"
+#include "app/family/bind_model.hpp"
+#include "core/text.hpp"
+#include "plan/plan.hpp"
+#include "plan/schedule/footprint.hpp"
+#include "publish/quantisation_config.hpp"
 
 namespace shardweld::app {
 

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/publish/config_edits.hpp"
+#include "app/family/model.hpp"
+#include "app/report/session.hpp"
+#include "app/runtime/memory.hpp"
+#include "app/survey/input.hpp"
+#include "plan/plan.hpp"
+#include "publish/config_edits.hpp"
 
-#include "../family/model.hpp"
-#include "../report/session.hpp"
-#include "../runtime/memory.hpp"
-#include "../survey/input.hpp"
 #include "bound_model.hpp"
 #include "mixed_model.hpp"
 

@@ -4,12 +4,12 @@
 #include <map>
 #include <optional>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/mpi/share.hpp"
+#include "app/messages/log.hpp"
+#include "app/runtime/memory.hpp"
+#include "core/text.hpp"
+#include "io/paths.hpp"
+#include "mpi/share.hpp"
 
-#include "../messages/log.hpp"
-#include "../runtime/memory.hpp"
 #include "resumption.hpp"
 #include "target.hpp"
 

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/mpi/comm.hpp"
+#include "app/runtime/memory.hpp"
+#include "app/settings/options.hpp"
+#include "mpi/comm.hpp"
+#include "shardweld/error.hpp"
 
-#include "../runtime/memory.hpp"
-#include "../settings/options.hpp"
 #include "main_path.hpp"
 
 namespace shardweld::app {

@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <map>
 
-#include "../report/reported.hpp"
+#include "app/report/reported.hpp"
+
 #include "target.hpp"
 #include "uploading.hpp"
 

@@ -5,9 +5,9 @@
 #include <functional>
 #include <optional>
 
-#include "shardweld/upload/upload.hpp"
+#include "app/report/roof.hpp"
+#include "upload/upload.hpp"
 
-#include "../report/roof.hpp"
 #include "main_path.hpp"
 #include "preflight.hpp"
 #include "target_room.hpp"

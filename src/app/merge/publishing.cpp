@@ -4,11 +4,11 @@
 #include <deque>
 #include <utility>
 
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/mpi/share.hpp"
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/publish/assets.hpp"
-#include "shardweld/publish/target.hpp"
+#include "io/input_file.hpp"
+#include "mpi/share.hpp"
+#include "plan/plan.hpp"
+#include "publish/assets.hpp"
+#include "publish/target.hpp"
 
 #include "completed.hpp"
 #include "moving.hpp"

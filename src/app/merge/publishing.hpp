@@ -2,7 +2,8 @@
 // them, checks, one rename. Knows the order of the steps; each step is another module's.
 #pragma once
 
-#include "../runtime/watchdog.hpp"
+#include "app/runtime/watchdog.hpp"
+
 #include "main_path.hpp"
 #include "stopping.hpp"
 

@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "shardweld/plan/plan.hpp"
+#include "plan/plan.hpp"
 
 namespace shardweld::app {
 

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "shardweld/execute/tensor_census.hpp"
+#include "execute/tensor_census.hpp"
 
 #include "base_comparison.hpp"
 #include "main_path.hpp"

@@ -4,12 +4,11 @@
 
 #include <sys/stat.h>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/stamp.hpp"
-#include "shardweld/mpi/share.hpp"
-#include "shardweld/plan/plan.hpp"
-
-#include "../runtime/version.hpp"
+#include "app/runtime/version.hpp"
+#include "core/text.hpp"
+#include "io/stamp.hpp"
+#include "mpi/share.hpp"
+#include "plan/plan.hpp"
 
 namespace shardweld::app {
 

@@ -5,15 +5,14 @@
 
 #include <vector>
 
-#include "shardweld/execute/run.hpp"
-#include "shardweld/mpi/comm.hpp"
-#include "shardweld/publish/run_facts.hpp"
-#include "shardweld/publish/target.hpp"
-
-#include "../messages/log.hpp"
-#include "../report/report.hpp"
-#include "../settings/options.hpp"
-#include "../survey/input_digests.hpp"
+#include "app/messages/log.hpp"
+#include "app/report/report.hpp"
+#include "app/settings/options.hpp"
+#include "app/survey/input_digests.hpp"
+#include "execute/run.hpp"
+#include "mpi/comm.hpp"
+#include "publish/run_facts.hpp"
+#include "publish/target.hpp"
 
 namespace shardweld::app {
 

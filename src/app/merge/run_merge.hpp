@@ -2,7 +2,7 @@
 // publish. Each step is a file of its own.
 #pragma once
 
-#include "../report/session.hpp"
+#include "app/report/session.hpp"
 
 namespace shardweld::app {
 

@@ -5,13 +5,13 @@
 #include <optional>
 #include <string>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/safetensors_header.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/mpi/share.hpp"
-#include "shardweld/numeric/convert.hpp"
+#include "core/text.hpp"
+#include "formats/containers/safetensors_header.hpp"
+#include "io/input_file.hpp"
+#include "io/paths.hpp"
+#include "mpi/share.hpp"
+#include "numeric/convert.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 

@@ -5,8 +5,8 @@
 #include <ctime>
 #include <utility>
 
-#include "shardweld/mpi/free_run.hpp"
-#include "shardweld/mpi/share.hpp"
+#include "mpi/free_run.hpp"
+#include "mpi/share.hpp"
 
 namespace shardweld::app {
 

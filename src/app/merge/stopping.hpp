@@ -7,10 +7,9 @@
 #include <stop_token>
 #include <string>
 
-#include "shardweld/mpi/comm.hpp"
-
-#include "../messages/log.hpp"
-#include "../runtime/stop.hpp"
+#include "app/messages/log.hpp"
+#include "app/runtime/stop.hpp"
+#include "mpi/comm.hpp"
 
 namespace shardweld::app {
 

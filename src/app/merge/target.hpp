@@ -1,11 +1,10 @@
 // What the options say about the output directory.
 #pragma once
 
-#include "shardweld/publish/target.hpp"
-
-#include "../runtime/stop.hpp"
-#include "../settings/options.hpp"
-#include "../survey/search_path.hpp"
+#include "app/runtime/stop.hpp"
+#include "app/settings/options.hpp"
+#include "app/survey/search_path.hpp"
+#include "publish/target.hpp"
 
 namespace shardweld::app {
 

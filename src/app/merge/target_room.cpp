@@ -4,12 +4,12 @@
 #include <set>
 #include <utility>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/execute/journal.hpp"
-#include "shardweld/mpi/share.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "app/survey/search_path.hpp"
+#include "core/text.hpp"
+#include "execute/journal.hpp"
+#include "mpi/share.hpp"
+#include "plan/plan.hpp"
 
-#include "../survey/search_path.hpp"
 #include "target.hpp"
 
 namespace shardweld::app {

@@ -8,12 +8,11 @@
 #include <tuple>
 #include <vector>
 
-#include "shardweld/mpi/comm.hpp"
-#include "shardweld/publish/assets.hpp"
-#include "shardweld/publish/room.hpp"
-
-#include "../settings/options.hpp"
-#include "../survey/survey.hpp"
+#include "app/settings/options.hpp"
+#include "app/survey/survey.hpp"
+#include "mpi/comm.hpp"
+#include "publish/assets.hpp"
+#include "publish/room.hpp"
 
 namespace shardweld::plan {
 struct Plan;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shardweld/plan/plan.hpp"
+#include "plan/plan.hpp"
 
 namespace shardweld::app {
 

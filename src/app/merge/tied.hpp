@@ -4,11 +4,11 @@
 
 #include <vector>
 
-#include "shardweld/execute/run.hpp"
-#include "shardweld/mpi/comm.hpp"
-#include "shardweld/plan/binding.hpp"
-#include "shardweld/plan/choice.hpp"
-#include "shardweld/plan/visibility.hpp"
+#include "execute/run.hpp"
+#include "mpi/comm.hpp"
+#include "plan/binding.hpp"
+#include "plan/choice.hpp"
+#include "plan/visibility.hpp"
 
 namespace shardweld::app {
 

@@ -4,13 +4,12 @@
 #include <exception>
 #include <thread>
 
-#include "shardweld/core/environment.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/core/usage.hpp"
-#include "shardweld/upload/client_progress.hpp"
-
-#include "../messages/shown_numbers.hpp"
+#include "app/messages/shown_numbers.hpp"
+#include "core/environment.hpp"
+#include "core/text.hpp"
+#include "core/usage.hpp"
+#include "shardweld/error.hpp"
+#include "upload/client_progress.hpp"
 
 namespace shardweld::app {
 

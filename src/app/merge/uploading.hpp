@@ -2,11 +2,10 @@
 // Knows ranks and options; the client is upload/'s.
 #pragma once
 
-#include "shardweld/mpi/comm.hpp"
-#include "shardweld/upload/upload.hpp"
-
-#include "../messages/log.hpp"
-#include "../settings/options.hpp"
+#include "app/messages/log.hpp"
+#include "app/settings/options.hpp"
+#include "mpi/comm.hpp"
+#include "upload/upload.hpp"
 
 namespace shardweld::app {
 

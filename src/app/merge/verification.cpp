@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <map>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/mpi/share.hpp"
+#include "app/compare/reference_model.hpp"
+#include "app/report/reported_output.hpp"
+#include "core/text.hpp"
+#include "io/input_file.hpp"
+#include "io/paths.hpp"
+#include "mpi/share.hpp"
 
-#include "../compare/reference_model.hpp"
-#include "../report/reported_output.hpp"
 #include "main_path.hpp"
 #include "moving.hpp"
 

@@ -4,11 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/mpi/comm.hpp"
-
-#include "../compare/written_model.hpp"
-#include "../messages/log.hpp"
-#include "../settings/options.hpp"
+#include "app/compare/written_model.hpp"
+#include "app/messages/log.hpp"
+#include "app/settings/options.hpp"
+#include "mpi/comm.hpp"
 
 namespace shardweld::app {
 

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::app {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 #include "shardweld/events.hpp"
 
 #include "rank_log.hpp"

@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/core/usage.hpp"
+#include "core/text.hpp"
+#include "core/usage.hpp"
 
 namespace shardweld::app {
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "shardweld/core/index.hpp"
+#include "core/index.hpp"
 
 #include "log.hpp"
 

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/errno.hpp"
+#include "io/errno.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <string_view>
 
-#include "shardweld/core/path.hpp"
+#include "core/path.hpp"
 
 namespace shardweld::app {
 

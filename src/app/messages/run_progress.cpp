@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/core/usage.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "core/text.hpp"
+#include "core/usage.hpp"
+#include "plan/plan.hpp"
 
 namespace shardweld::app {
 

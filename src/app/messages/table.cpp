@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::app {
 

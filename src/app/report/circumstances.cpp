@@ -8,11 +8,10 @@
 
 #include <unistd.h>
 
-#include "shardweld/core/path.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/process/shell.hpp"
-
-#include "../messages/terminal.hpp"
+#include "app/messages/terminal.hpp"
+#include "core/path.hpp"
+#include "core/text.hpp"
+#include "process/shell.hpp"
 
 namespace shardweld::app {
 

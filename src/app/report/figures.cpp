@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/plan/footprint.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "plan/plan.hpp"
+#include "plan/schedule/footprint.hpp"
 
 namespace shardweld::app {
 

@@ -2,7 +2,7 @@
 // Pure; knows plans only.
 #pragma once
 
-#include "shardweld/plan/traffic.hpp"
+#include "plan/schedule/traffic.hpp"
 
 namespace shardweld::plan {
 struct Plan;

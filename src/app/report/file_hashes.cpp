@@ -4,10 +4,10 @@
 #include <map>
 #include <numeric>
 
-#include "shardweld/core/codec.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/sha256.hpp"
-#include "shardweld/mpi/share.hpp"
+#include "core/codec.hpp"
+#include "core/text.hpp"
+#include "io/sha256.hpp"
+#include "mpi/share.hpp"
 
 namespace shardweld::app {
 

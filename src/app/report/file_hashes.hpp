@@ -8,10 +8,10 @@
 #include <tuple>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/throttle.hpp"
-#include "shardweld/mpi/free_run.hpp"
+#include "core/index.hpp"
+#include "io/input_file.hpp"
+#include "io/throttle.hpp"
+#include "mpi/free_run.hpp"
 
 namespace shardweld::app {
 

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <map>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::app {
 

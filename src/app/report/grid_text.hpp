@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/formats/rank_grid.hpp"
+#include "formats/rank_grid.hpp"
 
 namespace shardweld::app {
 

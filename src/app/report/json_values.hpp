@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/index.hpp"
+#include "core/index.hpp"
 
 namespace shardweld::app {
 

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <vector>
 
-#include "shardweld/core/text.hpp"
+#include "app/messages/shown_numbers.hpp"
+#include "core/text.hpp"
 
-#include "../messages/shown_numbers.hpp"
 #include "html.hpp"
 
 namespace shardweld::app {

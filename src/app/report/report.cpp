@@ -2,9 +2,9 @@
 
 #include <set>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/plan/footprint.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "catalogue/catalogue.hpp"
+#include "plan/plan.hpp"
+#include "plan/schedule/footprint.hpp"
 
 namespace shardweld::app {
 

@@ -2,12 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/models/verification.hpp"
-#include "shardweld/publish/report_file.hpp"
+#include "app/messages/log.hpp"
+#include "app/runtime/version.hpp"
+#include "models/verification.hpp"
+#include "publish/report_file.hpp"
+#include "shardweld/error.hpp"
 
-#include "../messages/log.hpp"
-#include "../runtime/version.hpp"
 #include "json_parts.hpp"
 
 namespace shardweld::app {

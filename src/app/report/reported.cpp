@@ -6,13 +6,13 @@
 
 #include <unistd.h>
 
-#include "shardweld/core/errno.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/mpi/share.hpp"
-#include "shardweld/publish/report_file.hpp"
+#include "app/runtime/resources.hpp"
+#include "core/errno.hpp"
+#include "io/paths.hpp"
+#include "mpi/share.hpp"
+#include "publish/report_file.hpp"
+#include "shardweld/error.hpp"
 
-#include "../runtime/resources.hpp"
 #include "report_json.hpp"
 
 namespace shardweld::app {

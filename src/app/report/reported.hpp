@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
-#include "shardweld/mpi/comm.hpp"
+#include "app/settings/options.hpp"
+#include "mpi/comm.hpp"
 
-#include "../settings/options.hpp"
 #include "session.hpp"
 
 namespace shardweld::app {

@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/whole_file.hpp"
+#include "core/text.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
 
 #include "json_parts.hpp"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/core/path.hpp"
+#include "core/index.hpp"
+#include "core/path.hpp"
 
 #include "file_hashes.hpp"
 

@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/io/whole_file.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "io/whole_file.hpp"
+#include "plan/plan.hpp"
 
 #include "json_parts.hpp"
 

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/path.hpp"
-#include "shardweld/mpi/comm.hpp"
+#include "app/messages/log.hpp"
+#include "app/settings/options.hpp"
+#include "core/path.hpp"
+#include "mpi/comm.hpp"
 
-#include "../messages/log.hpp"
-#include "../settings/options.hpp"
 #include "report.hpp"
 
 namespace shardweld::app {

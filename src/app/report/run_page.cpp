@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <map>
 
-#include "shardweld/core/text.hpp"
+#include "app/messages/shown_numbers.hpp"
+#include "core/text.hpp"
 
-#include "../messages/shown_numbers.hpp"
 #include "html.hpp"
 #include "ledger_flow.hpp"
 #include "page_style.hpp"

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/json.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/whole_file.hpp"
+#include "core/json.hpp"
+#include "core/text.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
 
 #include "grid_text.hpp"
 #include "json_parts.hpp"

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/core/path.hpp"
+#include "core/index.hpp"
+#include "core/path.hpp"
 
 namespace shardweld::app {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/numeric/census.hpp"
-#include "shardweld/plan/binding.hpp"
+#include "numeric/census.hpp"
+#include "plan/binding.hpp"
 
 namespace shardweld::app {
 

@@ -1,6 +1,6 @@
 #include "session.hpp"
 
-#include "../runtime/resources.hpp"
+#include "app/runtime/resources.hpp"
 
 namespace shardweld::app {
 

@@ -10,14 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/throttle.hpp"
-#include "shardweld/mpi/comm.hpp"
+#include "app/messages/log.hpp"
+#include "app/messages/progress.hpp"
+#include "app/runtime/stopwatch.hpp"
+#include "app/settings/options.hpp"
+#include "io/throttle.hpp"
+#include "mpi/comm.hpp"
+#include "shardweld/error.hpp"
 
-#include "../messages/log.hpp"
-#include "../messages/progress.hpp"
-#include "../runtime/stopwatch.hpp"
-#include "../settings/options.hpp"
 #include "report.hpp"
 
 namespace shardweld::app {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/tensor.hpp"
+#include "catalogue/tensor.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;

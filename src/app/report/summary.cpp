@@ -10,9 +10,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/process/shell.hpp"
-#include "shardweld/publish/assets.hpp"
+#include "core/text.hpp"
+#include "process/shell.hpp"
+#include "publish/assets.hpp"
 
 namespace shardweld::app {
 

@@ -7,9 +7,8 @@
 #include <tuple>
 #include <utility>
 
-#include "shardweld/core/text.hpp"
-
-#include "../messages/table.hpp"
+#include "app/messages/table.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::app {
 

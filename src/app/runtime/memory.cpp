@@ -4,12 +4,12 @@
 
 #include <sys/mman.h>
 
-#include "shardweld/core/environment.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/outputs/format.hpp"
-#include "shardweld/plan/footprint.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "core/environment.hpp"
+#include "core/text.hpp"
+#include "outputs/format.hpp"
+#include "plan/plan.hpp"
+#include "plan/schedule/footprint.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 

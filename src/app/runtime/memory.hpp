@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/core/path.hpp"
-#include "shardweld/core/usage.hpp"
-#include "shardweld/mpi/comm.hpp"
-#include "shardweld/mpi/share.hpp"
+#include "core/index.hpp"
+#include "core/path.hpp"
+#include "core/usage.hpp"
+#include "mpi/comm.hpp"
+#include "mpi/share.hpp"
 
 namespace shardweld::plan {
 struct Plan;

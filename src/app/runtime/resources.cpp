@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <thread>
 
-#include "shardweld/mpi/share.hpp"
+#include "mpi/share.hpp"
 
 #include "memory.hpp"
 #include "stop.hpp"

@@ -5,11 +5,10 @@
 #include <memory>
 #include <optional>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/io/throttle.hpp"
-#include "shardweld/mpi/comm.hpp"
-
-#include "../settings/options.hpp"
+#include "app/settings/options.hpp"
+#include "core/index.hpp"
+#include "io/throttle.hpp"
+#include "mpi/comm.hpp"
 
 namespace shardweld::app {
 

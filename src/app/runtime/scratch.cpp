@@ -5,10 +5,10 @@
 #include <string>
 #include <system_error>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/errno.hpp"
-#include "shardweld/mpi/share.hpp"
-#include "shardweld/publish/target.hpp"
+#include "io/errno.hpp"
+#include "mpi/share.hpp"
+#include "publish/target.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 

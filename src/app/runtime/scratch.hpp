@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "shardweld/core/path.hpp"
-#include "shardweld/mpi/comm.hpp"
+#include "core/path.hpp"
+#include "mpi/comm.hpp"
 
 namespace shardweld::app {
 

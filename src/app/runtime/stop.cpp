@@ -4,9 +4,9 @@
 #include <atomic>
 #include <ctime>
 
-#include "shardweld/core/environment.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/process/process.hpp"
+#include "core/environment.hpp"
+#include "core/text.hpp"
+#include "process/process.hpp"
 
 namespace shardweld::app {
 

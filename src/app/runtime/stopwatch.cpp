@@ -1,6 +1,6 @@
 #include "stopwatch.hpp"
 
-#include "shardweld/core/usage.hpp"
+#include "core/usage.hpp"
 
 namespace shardweld::app {
 

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
+#include "core/index.hpp"
 
 namespace shardweld::app {
 

@@ -1,8 +1,8 @@
 #include "version.hpp"
 
-#include "shardweld/mpi/library.hpp"
-#include "shardweld/numeric/processor.hpp"
-#include "shardweld/outputs/hdf5_library.hpp"
+#include "mpi/library.hpp"
+#include "numeric/processor.hpp"
+#include "outputs/hdf5_library.hpp"
 
 #ifndef SHARDWELD_VERSION
 #define SHARDWELD_VERSION "unknown"

@@ -9,8 +9,8 @@
 
 #include <unistd.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/usage.hpp"
+#include "core/usage.hpp"
+#include "shardweld/error.hpp"
 
 #include "stop.hpp"
 

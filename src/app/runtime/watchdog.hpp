@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <string>
 
-#include "shardweld/mpi/comm.hpp"
+#include "mpi/comm.hpp"
 
 namespace shardweld::app {
 

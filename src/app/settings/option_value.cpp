@@ -7,7 +7,7 @@
 #include <ctime>
 #include <limits>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 

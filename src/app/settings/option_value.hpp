@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/index.hpp"
+#include "core/text.hpp"
 
 #include "options.hpp"
 

@@ -8,17 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/dtype.hpp"
-#include "shardweld/core/encoding.hpp"
-#include "shardweld/core/path.hpp"
-#include "shardweld/formats/format.hpp"
-#include "shardweld/loaders/check.hpp"
-#include "shardweld/outputs/format.hpp"
-#include "shardweld/plan/choice.hpp"
-#include "shardweld/publish/striping.hpp"
+#include "app/messages/log.hpp"
+#include "app/messages/progress.hpp"
+#include "core/dtype.hpp"
+#include "core/encoding.hpp"
+#include "core/path.hpp"
+#include "formats/format.hpp"
+#include "loaders/check.hpp"
+#include "outputs/format.hpp"
+#include "plan/choice.hpp"
+#include "publish/striping.hpp"
 
-#include "../messages/log.hpp"
-#include "../messages/progress.hpp"
 #include "averaging.hpp"
 #include "selection.hpp"
 

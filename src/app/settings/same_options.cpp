@@ -1,7 +1,7 @@
 #include "same_options.hpp"
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/mpi/share.hpp"
+#include "mpi/share.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 

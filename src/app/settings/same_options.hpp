@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "shardweld/mpi/comm.hpp"
+#include "mpi/comm.hpp"
 
 namespace shardweld::app {
 

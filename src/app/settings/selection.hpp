@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "shardweld/plan/binding.hpp"
+#include "plan/binding.hpp"
 
 namespace shardweld::app {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 #include "option_table.hpp"
 

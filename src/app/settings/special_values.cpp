@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "core/text.hpp"
+#include "plan/plan.hpp"
+#include "shardweld/error.hpp"
 
 #include "options.hpp"
 

@@ -2,10 +2,10 @@
 // Knows one option each; what several say together is parse_options' matter.
 #pragma once
 
-#include "shardweld/core/dtype.hpp"
-#include "shardweld/core/encoding.hpp"
-#include "shardweld/loaders/check.hpp"
-#include "shardweld/publish/striping.hpp"
+#include "core/dtype.hpp"
+#include "core/encoding.hpp"
+#include "loaders/check.hpp"
+#include "publish/striping.hpp"
 
 #include "option_value.hpp"
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/formats/containers/pickle.hpp"
-#include "shardweld/mpi/comm.hpp"
+#include "formats/containers/pickle.hpp"
+#include "mpi/comm.hpp"
 
 namespace shardweld::app {
 

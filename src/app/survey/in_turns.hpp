@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <functional>
 
-#include "shardweld/core/index.hpp"
+#include "core/index.hpp"
 
 namespace shardweld::app {
 

@@ -2,12 +2,12 @@
 
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/zip.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/whole_file.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/containers/zip.hpp"
+#include "io/input_file.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
 
 #include "listed_sums.hpp"
 

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/execute/record_check.hpp"
-#include "shardweld/execute/run.hpp"
+#include "app/report/session.hpp"
+#include "app/runtime/memory.hpp"
+#include "app/settings/options.hpp"
+#include "execute/record_check.hpp"
+#include "execute/run.hpp"
 
-#include "../report/session.hpp"
-#include "../runtime/memory.hpp"
-#include "../settings/options.hpp"
 #include "survey.hpp"
 
 namespace shardweld::app {

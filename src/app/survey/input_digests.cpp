@@ -1,7 +1,7 @@
 #include "input_digests.hpp"
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/fingerprint.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/fingerprint.hpp"
 
 namespace shardweld::app {
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue/catalogue.hpp"
 
 namespace shardweld::app {
 

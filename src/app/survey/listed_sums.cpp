@@ -5,11 +5,11 @@
 #include <string>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/listed_sums.hpp"
-#include "shardweld/io/sha256.hpp"
-#include "shardweld/mpi/share.hpp"
+#include "core/text.hpp"
+#include "formats/listed_sums.hpp"
+#include "io/sha256.hpp"
+#include "mpi/share.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 

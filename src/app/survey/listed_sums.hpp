@@ -4,8 +4,9 @@
 
 #include <vector>
 
-#include "../report/file_hashes.hpp"
-#include "../report/session.hpp"
+#include "app/report/file_hashes.hpp"
+#include "app/report/session.hpp"
+
 #include "survey.hpp"
 
 namespace shardweld::app {

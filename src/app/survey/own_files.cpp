@@ -5,12 +5,12 @@
 #include <system_error>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/beneath.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/links.hpp"
-#include "shardweld/io/paths.hpp"
+#include "core/text.hpp"
+#include "io/beneath.hpp"
+#include "io/input_file.hpp"
+#include "io/links.hpp"
+#include "io/paths.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 

@@ -2,9 +2,9 @@
 // Knows links and which files are copied; nothing of what is in them.
 #pragma once
 
-#include "shardweld/core/path.hpp"
-#include "shardweld/formats/format.hpp"
-#include "shardweld/publish/assets.hpp"
+#include "core/path.hpp"
+#include "formats/format.hpp"
+#include "publish/assets.hpp"
 
 namespace shardweld::io {
 class InputFile;

@@ -8,12 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/fingerprint.hpp"
-#include "shardweld/io/errno.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/mpi/share.hpp"
+#include "core/fingerprint.hpp"
+#include "io/errno.hpp"
+#include "io/input_file.hpp"
+#include "io/paths.hpp"
+#include "mpi/share.hpp"
+#include "shardweld/error.hpp"
 
 #include "views.hpp"
 

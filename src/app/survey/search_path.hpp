@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "shardweld/core/environment.hpp"
+#include "core/environment.hpp"
 
 namespace shardweld::app {
 

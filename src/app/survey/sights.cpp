@@ -4,9 +4,9 @@
 #include <iterator>
 #include <numeric>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/mpi/share.hpp"
+#include "core/text.hpp"
+#include "mpi/share.hpp"
+#include "shardweld/error.hpp"
 
 #include "same_content.hpp"
 

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/core/path.hpp"
-#include "shardweld/io/stamp.hpp"
-#include "shardweld/mpi/comm.hpp"
+#include "core/index.hpp"
+#include "core/path.hpp"
+#include "io/stamp.hpp"
+#include "mpi/comm.hpp"
 
 #include "views.hpp"
 

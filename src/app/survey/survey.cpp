@@ -7,13 +7,13 @@
 #include <set>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/recognise.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/mpi/free_run.hpp"
-#include "shardweld/mpi/share.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/recognise.hpp"
+#include "io/input_file.hpp"
+#include "io/paths.hpp"
+#include "mpi/free_run.hpp"
+#include "mpi/share.hpp"
 
 #include "in_turns.hpp"
 #include "own_files.hpp"

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/catalogue/provenance.hpp"
-#include "shardweld/formats/format.hpp"
-#include "shardweld/io/stamp.hpp"
-#include "shardweld/mpi/comm.hpp"
-#include "shardweld/mpi/free_run.hpp"
-#include "shardweld/plan/visibility.hpp"
+#include "catalogue/catalogue.hpp"
+#include "catalogue/provenance.hpp"
+#include "formats/format.hpp"
+#include "io/stamp.hpp"
+#include "mpi/comm.hpp"
+#include "mpi/free_run.hpp"
+#include "plan/visibility.hpp"
 
 #include "input_digests.hpp"
 #include "sights.hpp"

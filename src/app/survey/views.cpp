@@ -8,8 +8,8 @@
 
 #include <sys/stat.h>
 
-#include "shardweld/core/host.hpp"
-#include "shardweld/mpi/share.hpp"
+#include "core/host.hpp"
+#include "mpi/share.hpp"
 
 namespace shardweld::app {
 

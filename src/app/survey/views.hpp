@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/core/path.hpp"
-#include "shardweld/mpi/comm.hpp"
+#include "core/index.hpp"
+#include "core/path.hpp"
+#include "mpi/comm.hpp"
 
 namespace shardweld::app {
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <utility>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/whole_file.hpp"
-#include "shardweld/models/config.hpp"
+#include "core/text.hpp"
+#include "io/whole_file.hpp"
+#include "models/config.hpp"
 
 #include "pre_tokenizer.hpp"
 #include "sentencepiece.hpp"

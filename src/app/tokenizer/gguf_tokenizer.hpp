@@ -6,8 +6,8 @@
 #include <tuple>
 #include <vector>
 
-#include "shardweld/core/metadata.hpp"
-#include "shardweld/publish/assets.hpp"
+#include "core/metadata.hpp"
+#include "publish/assets.hpp"
 
 namespace shardweld::app {
 

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/json.hpp"
+#include "core/json.hpp"
 
 namespace shardweld::app {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
+#include "core/index.hpp"
 
 namespace shardweld::app {
 

@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/json.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/json.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::app {
 

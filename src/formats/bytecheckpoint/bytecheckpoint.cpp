@@ -8,23 +8,22 @@
 #include <iterator>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/dcp_metadata.hpp"
-
-#include "../megatron/model_names.hpp"
-#include "../shared/dcp_blobs.hpp"
-#include "../shared/dcp_pieces.hpp"
-#include "../shared/dcp_statements.hpp"
-#include "../shared/directory_listing.hpp"
-#include "../shared/hints.hpp"
-#include "../shared/ignored_rows.hpp"
-#include "../shared/model_values.hpp"
-#include "../shared/module_names.hpp"
-#include "../shared/only_state.hpp"
-#include "../shared/stored_objects.hpp"
-#include "../shared/unnamed_files.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/containers/dcp_metadata.hpp"
+#include "formats/megatron/model_names.hpp"
+#include "formats/shared/dcp_blobs.hpp"
+#include "formats/shared/dcp_pieces.hpp"
+#include "formats/shared/dcp_statements.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/hints.hpp"
+#include "formats/shared/ignored_rows.hpp"
+#include "formats/shared/model_values.hpp"
+#include "formats/shared/module_names.hpp"
+#include "formats/shared/only_state.hpp"
+#include "formats/shared/stored_objects.hpp"
+#include "formats/shared/unnamed_files.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats::bytecheckpoint {
 

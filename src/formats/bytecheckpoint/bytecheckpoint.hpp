@@ -1,7 +1,7 @@
 // ByteCheckpoint's directories as an input.
 #pragma once
 
-#include "shardweld/formats/format.hpp"
+#include "formats/format.hpp"
 
 namespace shardweld::formats::bytecheckpoint {
 

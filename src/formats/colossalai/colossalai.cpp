@@ -9,14 +9,14 @@
 #include <set>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/hf/join_files.hpp"
+#include "formats/hf/weight_files.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/neighbour_names.hpp"
+#include "shardweld/error.hpp"
 
-#include "../hf/join_files.hpp"
-#include "../hf/weight_files.hpp"
-#include "../shared/directory_listing.hpp"
-#include "../shared/neighbour_names.hpp"
 #include "shard_names.hpp"
 
 namespace shardweld::formats::colossalai {

@@ -1,7 +1,7 @@
 // ColossalAI's model directories as an input.
 #pragma once
 
-#include "shardweld/formats/format.hpp"
+#include "formats/format.hpp"
 
 namespace shardweld::formats::colossalai {
 

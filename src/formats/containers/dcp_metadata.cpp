@@ -1,21 +1,21 @@
-#include "shardweld/formats/containers/dcp_metadata.hpp"
+#include "dcp_metadata.hpp"
 
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
 
-#include "shardweld/core/by_name.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/paths.hpp"
+#include "core/by_name.hpp"
+#include "core/text.hpp"
+#include "io/input_file.hpp"
+#include "io/paths.hpp"
+#include "shardweld/error.hpp"
 
 #include "dcp_records.hpp"
 #include "dcp_storage.hpp"
 #include "dcp_views.hpp"
 #include "pickle_arena.hpp"
 #include "pickle_bytes.hpp"
+#include "torch_file.hpp"
 #include "torch_storage.hpp"
 
 namespace shardweld::formats {

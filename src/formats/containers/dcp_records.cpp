@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "pickle_arena.hpp"
 #include "torch_storage.hpp"

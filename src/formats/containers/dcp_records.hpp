@@ -13,10 +13,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/formats/containers/pickle.hpp"
+#include "core/index.hpp"
 
 #include "block_list.hpp"
+#include "pickle.hpp"
 
 namespace shardweld::formats {
 

@@ -4,8 +4,8 @@
 #include <numeric>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "torch_storage.hpp"
 

@@ -7,10 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "shardweld/formats/containers/dcp_tensor.hpp"
-#include "shardweld/formats/containers/pickle.hpp"
-
 #include "dcp_records.hpp"
+#include "dcp_tensor.hpp"
+#include "pickle.hpp"
 
 namespace shardweld::formats {
 

@@ -1,12 +1,12 @@
 // Do the chunks of a tensor cover it exactly once?
-#include "shardweld/formats/containers/dcp_tensor.hpp"
+#include "dcp_tensor.hpp"
 
 #include <string>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/layout/cover.hpp"
+#include "core/text.hpp"
+#include "layout/cover.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats {
 

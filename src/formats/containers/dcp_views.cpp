@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats {
 

@@ -10,11 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/formats/containers/dcp_tensor.hpp"
-#include "shardweld/formats/containers/pickle.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
-
 #include "dcp_records.hpp"
+#include "dcp_tensor.hpp"
+#include "pickle.hpp"
+#include "torch_file.hpp"
 
 namespace shardweld::formats {
 

@@ -1,8 +1,8 @@
-#include "shardweld/formats/containers/edge_reads.hpp"
+#include "edge_reads.hpp"
 
 #include <algorithm>
 
-#include "shardweld/io/input_file.hpp"
+#include "io/input_file.hpp"
 
 namespace shardweld::formats {
 

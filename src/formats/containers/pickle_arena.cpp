@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "shardweld/formats/containers/pickle.hpp"
+#include "pickle.hpp"
 
 namespace shardweld::formats {
 

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <system_error>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/pickle.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/whole_file.hpp"
+#include "core/text.hpp"
+#include "io/input_file.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
+
+#include "pickle.hpp"
 
 namespace shardweld::formats {
 

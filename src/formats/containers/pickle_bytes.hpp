@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/core/path.hpp"
+#include "core/index.hpp"
+#include "core/path.hpp"
 
 namespace shardweld::io {
 class InputFile;

@@ -8,8 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "shardweld/formats/containers/pickle.hpp"
-
+#include "pickle.hpp"
 #include "pickle_arena.hpp"
 #include "pickle_memo.hpp"
 #include "pickle_reader.hpp"

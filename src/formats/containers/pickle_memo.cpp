@@ -1,7 +1,7 @@
 #include "pickle_memo.hpp"
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 #include "pickle_globals.hpp"
 #include "pickle_machine.hpp"

@@ -1,7 +1,8 @@
 #include "pickle_reader.hpp"
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/formats/containers/pickle.hpp"
+#include "shardweld/error.hpp"
+
+#include "pickle.hpp"
 
 namespace shardweld::formats {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "shardweld/formats/containers/pickle.hpp"
+#include "pickle.hpp"
 
 namespace shardweld::formats {
 

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/formats/containers/edge_reads.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "io/input_file.hpp"
+#include "shardweld/error.hpp"
+
+#include "edge_reads.hpp"
 
 namespace shardweld::formats {
 

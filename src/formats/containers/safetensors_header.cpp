@@ -1,4 +1,4 @@
-#include "shardweld/formats/containers/safetensors_header.hpp"
+#include "safetensors_header.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "core/text.hpp"
+#include "io/input_file.hpp"
+#include "shardweld/error.hpp"
 
 #include "safetensors_json.hpp"
 

@@ -7,8 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/zip.hpp"
+#include "core/text.hpp"
+
+#include "zip.hpp"
 
 namespace shardweld::formats {
 

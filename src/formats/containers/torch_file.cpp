@@ -1,19 +1,19 @@
-#include "shardweld/formats/containers/torch_file.hpp"
+#include "torch_file.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/zip.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "core/text.hpp"
+#include "io/input_file.hpp"
+#include "shardweld/error.hpp"
 
 #include "pickle_bytes.hpp"
 #include "range_reader.hpp"
 #include "serialization_id.hpp"
 #include "torch_storage.hpp"
 #include "torch_stream.hpp"
+#include "zip.hpp"
 #include "zip_end.hpp"
 
 namespace shardweld::formats {

@@ -5,9 +5,10 @@
 #include <optional>
 #include <string_view>
 
-#include "shardweld/core/dtype.hpp"
-#include "shardweld/core/index.hpp"
-#include "shardweld/formats/containers/pickle.hpp"
+#include "core/dtype.hpp"
+#include "core/index.hpp"
+
+#include "pickle.hpp"
 
 namespace shardweld::formats {
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "pickle_bytes.hpp"
 #include "torch_storage.hpp"

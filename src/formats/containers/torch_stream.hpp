@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/formats/containers/pickle.hpp"
+#include "core/index.hpp"
 
+#include "pickle.hpp"
 #include "range_reader.hpp"
 
 namespace shardweld::formats {

@@ -3,11 +3,11 @@
 #include <array>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "torch_calls.hpp"
+#include "torch_file.hpp"
 #include "torch_storage.hpp"
 
 namespace shardweld::formats {

@@ -1,15 +1,15 @@
-#include "shardweld/formats/containers/zip.hpp"
+#include "zip.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
 
-#include "shardweld/core/crc32.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/cursor.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "core/crc32.hpp"
+#include "core/text.hpp"
+#include "io/cursor.hpp"
+#include "io/input_file.hpp"
+#include "shardweld/error.hpp"
 
 #include "duplicate_names.hpp"
 #include "zip_end.hpp"

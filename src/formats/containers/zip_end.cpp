@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/cursor.hpp"
+#include "io/cursor.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats {
 

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "shardweld/core/index.hpp"
+#include "core/index.hpp"
 
 namespace shardweld::formats {
 

@@ -10,20 +10,20 @@
 #include <set>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/dcp_metadata.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/containers/dcp_metadata.hpp"
+#include "formats/shared/dcp_blobs.hpp"
+#include "formats/shared/dcp_pieces.hpp"
+#include "formats/shared/dcp_statements.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/ignored_rows.hpp"
+#include "formats/shared/neighbour_names.hpp"
+#include "formats/shared/stored_objects.hpp"
+#include "formats/shared/unnamed_files.hpp"
+#include "formats/shared/unwrapped_names.hpp"
+#include "shardweld/error.hpp"
 
-#include "../shared/dcp_blobs.hpp"
-#include "../shared/dcp_pieces.hpp"
-#include "../shared/dcp_statements.hpp"
-#include "../shared/directory_listing.hpp"
-#include "../shared/ignored_rows.hpp"
-#include "../shared/neighbour_names.hpp"
-#include "../shared/stored_objects.hpp"
-#include "../shared/unnamed_files.hpp"
-#include "../shared/unwrapped_names.hpp"
 #include "join_scans.hpp"
 #include "model_selection.hpp"
 

@@ -1,7 +1,7 @@
 // torch.distributed.checkpoint directories.
 #pragma once
 
-#include "shardweld/formats/format.hpp"
+#include "formats/format.hpp"
 
 namespace shardweld::formats::dcp {
 

@@ -6,14 +6,13 @@
 #include <tuple>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-
-#include "../shared/dcp_pieces.hpp"
-#include "../shared/directory_listing.hpp"
-#include "../shared/hints.hpp"
-#include "../shared/ignored_rows.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/shared/dcp_pieces.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/hints.hpp"
+#include "formats/shared/ignored_rows.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats::dcp {
 

@@ -4,18 +4,17 @@
 #include <map>
 #include <set>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/by_name.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-
-#include "../shared/directory_listing.hpp"
-#include "../shared/ignored_rows.hpp"
-#include "../shared/model_values.hpp"
-#include "../shared/module_names.hpp"
-#include "../shared/only_state.hpp"
-#include "../shared/training_keys.hpp"
-#include "../shared/unwrapped_names.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/by_name.hpp"
+#include "core/text.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/ignored_rows.hpp"
+#include "formats/shared/model_values.hpp"
+#include "formats/shared/module_names.hpp"
+#include "formats/shared/only_state.hpp"
+#include "formats/shared/training_keys.hpp"
+#include "formats/shared/unwrapped_names.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats::dcp {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/formats/containers/dcp_tensor.hpp"
+#include "formats/containers/dcp_tensor.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;

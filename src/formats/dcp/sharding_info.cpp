@@ -1,9 +1,8 @@
 #include "sharding_info.hpp"
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-
-#include "../shared/json_text.hpp"
+#include "core/text.hpp"
+#include "formats/shared/json_text.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats::dcp {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
+#include "core/index.hpp"
 
 namespace shardweld::formats::dcp {
 

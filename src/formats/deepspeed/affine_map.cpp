@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <span>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "formats/containers/torch_storage.hpp"
+#include "shardweld/error.hpp"
 
-#include "../containers/torch_storage.hpp"
 #include "pickled.hpp"
 #include "scan.hpp"
 

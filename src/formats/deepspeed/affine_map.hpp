@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/core/index.hpp"
-#include "shardweld/formats/containers/pickle.hpp"
+#include "catalogue/tensor.hpp"
+#include "core/index.hpp"
+#include "formats/containers/pickle.hpp"
 
 namespace shardweld::formats::deepspeed {
 

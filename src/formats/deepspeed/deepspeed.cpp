@@ -6,11 +6,11 @@
 #include <array>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/neighbour_names.hpp"
+#include "shardweld/error.hpp"
 
-#include "../shared/directory_listing.hpp"
-#include "../shared/neighbour_names.hpp"
 #include "file_names.hpp"
 #include "join.hpp"
 #include "scan.hpp"

@@ -2,7 +2,7 @@
 // them.
 #pragma once
 
-#include "shardweld/formats/format.hpp"
+#include "formats/format.hpp"
 
 namespace shardweld::formats::deepspeed {
 

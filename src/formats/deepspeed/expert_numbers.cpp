@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::formats::deepspeed {
 

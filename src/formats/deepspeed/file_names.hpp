@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "shardweld/core/index.hpp"
+#include "core/index.hpp"
 
 namespace shardweld::formats::deepspeed {
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/core/index.hpp"
+#include "catalogue/tensor.hpp"
+#include "core/index.hpp"
 
 namespace shardweld::formats::deepspeed {
 

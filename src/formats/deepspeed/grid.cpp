@@ -1,9 +1,9 @@
 #include "grid.hpp"
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "formats/shared/hints.hpp"
+#include "shardweld/error.hpp"
 
-#include "../shared/hints.hpp"
 #include "scan.hpp"
 
 namespace shardweld::formats::deepspeed {

@@ -7,14 +7,14 @@
 #include <string_view>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/file_scan.hpp"
+#include "formats/shared/hints.hpp"
+#include "formats/shared/ignored_rows.hpp"
+#include "formats/shared/replicas.hpp"
+#include "shardweld/error.hpp"
 
-#include "../shared/directory_listing.hpp"
-#include "../shared/file_scan.hpp"
-#include "../shared/hints.hpp"
-#include "../shared/ignored_rows.hpp"
-#include "../shared/replicas.hpp"
 #include "file_names.hpp"
 #include "grid.hpp"
 #include "model_rank.hpp"

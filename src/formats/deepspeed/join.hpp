@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue/catalogue.hpp"
 
 namespace shardweld::formats::deepspeed {
 

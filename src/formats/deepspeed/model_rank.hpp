@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue/catalogue.hpp"
 
 #include "expert_numbers.hpp"
 #include "flat_groups.hpp"

@@ -3,16 +3,16 @@
 #include <charconv>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/fingerprint.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "core/fingerprint.hpp"
+#include "core/text.hpp"
+#include "formats/containers/torch_file.hpp"
+#include "formats/containers/torch_storage.hpp"
+#include "formats/shared/file_scan.hpp"
+#include "formats/shared/ignored_rows.hpp"
+#include "formats/shared/model_values.hpp"
+#include "io/input_file.hpp"
+#include "shardweld/error.hpp"
 
-#include "../containers/torch_storage.hpp"
-#include "../shared/file_scan.hpp"
-#include "../shared/ignored_rows.hpp"
-#include "../shared/model_values.hpp"
 #include "module_scan.hpp"
 #include "parameter_lists.hpp"
 #include "pickled.hpp"

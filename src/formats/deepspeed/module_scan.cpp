@@ -6,14 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "formats/containers/duplicate_names.hpp"
+#include "formats/containers/torch_storage.hpp"
+#include "formats/shared/model_values.hpp"
+#include "formats/shared/module_names.hpp"
+#include "formats/shared/stored_piece.hpp"
+#include "shardweld/error.hpp"
 
-#include "../containers/duplicate_names.hpp"
-#include "../containers/torch_storage.hpp"
-#include "../shared/model_values.hpp"
-#include "../shared/module_names.hpp"
-#include "../shared/stored_piece.hpp"
 #include "pickled.hpp"
 
 namespace shardweld::formats::deepspeed {

@@ -5,10 +5,10 @@
 #include <set>
 #include <string>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
+#include "catalogue/catalogue.hpp"
+#include "formats/containers/torch_file.hpp"
+#include "formats/shared/ignored_rows.hpp"
 
-#include "../shared/ignored_rows.hpp"
 #include "rules.hpp"
 #include "scan.hpp"
 

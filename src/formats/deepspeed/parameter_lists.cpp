@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "formats/containers/torch_storage.hpp"
+#include "formats/shared/model_values.hpp"
+#include "formats/shared/stored_piece.hpp"
+#include "shardweld/error.hpp"
 
-#include "../containers/torch_storage.hpp"
-#include "../shared/model_values.hpp"
-#include "../shared/stored_piece.hpp"
 #include "flat_groups.hpp"
 #include "pickled.hpp"
 

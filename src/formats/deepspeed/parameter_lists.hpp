@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
+#include "catalogue/catalogue.hpp"
+#include "formats/containers/torch_file.hpp"
 
 namespace shardweld::formats::deepspeed {
 

@@ -1,9 +1,9 @@
 #include "part_places.hpp"
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "formats/shared/hints.hpp"
+#include "shardweld/error.hpp"
 
-#include "../shared/hints.hpp"
 #include "pickled.hpp"
 #include "scan.hpp"
 

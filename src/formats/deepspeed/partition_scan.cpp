@@ -1,14 +1,14 @@
 #include <algorithm>
 #include <span>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "core/text.hpp"
+#include "formats/containers/torch_file.hpp"
+#include "formats/containers/torch_storage.hpp"
+#include "formats/shared/file_scan.hpp"
+#include "formats/shared/stored_piece.hpp"
+#include "io/input_file.hpp"
+#include "shardweld/error.hpp"
 
-#include "../containers/torch_storage.hpp"
-#include "../shared/file_scan.hpp"
-#include "../shared/stored_piece.hpp"
 #include "pickled.hpp"
 #include "scan.hpp"
 

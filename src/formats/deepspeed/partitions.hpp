@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue/catalogue.hpp"
 
 #include "file_names.hpp"
 #include "flat_groups.hpp"

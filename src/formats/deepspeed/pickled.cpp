@@ -1,10 +1,9 @@
 #include "pickled.hpp"
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/layout/patch.hpp"
-
-#include "../containers/torch_storage.hpp"
+#include "core/text.hpp"
+#include "formats/containers/torch_storage.hpp"
+#include "layout/patch.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats::deepspeed {
 

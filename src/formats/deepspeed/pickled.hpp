@@ -7,10 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/formats/containers/pickle.hpp"
-
-#include "../shared/scalar_value.hpp"
+#include "core/index.hpp"
+#include "formats/containers/pickle.hpp"
+#include "formats/shared/scalar_value.hpp"
 
 namespace shardweld::formats::deepspeed {
 

@@ -5,12 +5,12 @@
 #include <optional>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/regex.hpp"
-#include "shardweld/core/text.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/regex.hpp"
+#include "core/text.hpp"
+#include "formats/containers/torch_storage.hpp"
+#include "shardweld/error.hpp"
 
-#include "../containers/torch_storage.hpp"
 #include "affine_map.hpp"
 #include "pickled.hpp"
 #include "scan.hpp"

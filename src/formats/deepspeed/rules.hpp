@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/formats/containers/pickle.hpp"
+#include "core/index.hpp"
+#include "formats/containers/pickle.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;

@@ -12,8 +12,8 @@
 
 #include <string>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/formats/format.hpp"
+#include "catalogue/catalogue.hpp"
+#include "formats/format.hpp"
 
 #include "file_names.hpp"
 

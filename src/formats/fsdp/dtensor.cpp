@@ -4,11 +4,11 @@
 #include <span>
 #include <utility>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "catalogue/tensor.hpp"
+#include "core/text.hpp"
+#include "formats/shared/model_values.hpp"
+#include "shardweld/error.hpp"
 
-#include "../shared/model_values.hpp"
 #include "owned.hpp"
 #include "pieces.hpp"
 #include "placements.hpp"

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
-#include "shardweld/formats/format.hpp"
+#include "catalogue/tensor.hpp"
+#include "formats/containers/torch_file.hpp"
+#include "formats/format.hpp"
 
 #include "mesh.hpp"
 #include "owned.hpp"

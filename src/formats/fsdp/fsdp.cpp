@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/signs.hpp"
+#include "shardweld/error.hpp"
 
-#include "../shared/directory_listing.hpp"
-#include "../shared/signs.hpp"
 #include "join_ranks.hpp"
 #include "mesh.hpp"
 #include "rank_files.hpp"

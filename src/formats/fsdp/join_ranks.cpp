@@ -5,15 +5,14 @@
 #include <optional>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-
-#include "../shared/directory_listing.hpp"
-#include "../shared/file_scan.hpp"
-#include "../shared/hints.hpp"
-#include "../shared/ignored_rows.hpp"
-#include "../shared/replicas.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/file_scan.hpp"
+#include "formats/shared/hints.hpp"
+#include "formats/shared/ignored_rows.hpp"
+#include "formats/shared/replicas.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats::fsdp {
 

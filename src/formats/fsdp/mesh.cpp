@@ -5,10 +5,10 @@
 #include <optional>
 #include <span>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "formats/containers/torch_storage.hpp"
+#include "shardweld/error.hpp"
 
-#include "../containers/torch_storage.hpp"
 #include "mesh_layout.hpp"
 #include "short_list.hpp"
 

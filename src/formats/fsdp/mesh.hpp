@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/formats/containers/pickle.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
+#include "formats/containers/pickle.hpp"
+#include "formats/containers/torch_file.hpp"
 
 #include "rank_mesh.hpp"
 

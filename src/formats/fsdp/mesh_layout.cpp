@@ -1,6 +1,6 @@
 #include "mesh_layout.hpp"
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 #include "short_list.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/formats/containers/pickle.hpp"
+#include "formats/containers/pickle.hpp"
 
 namespace shardweld::formats::fsdp {
 

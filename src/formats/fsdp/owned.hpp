@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/layout/patch.hpp"
+#include "core/index.hpp"
+#include "layout/patch.hpp"
 
 namespace shardweld::formats::fsdp {
 

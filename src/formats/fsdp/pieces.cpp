@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/core/error.hpp"
+#include "catalogue/tensor.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats::fsdp {
 

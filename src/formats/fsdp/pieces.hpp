@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
+#include "catalogue/tensor.hpp"
+#include "formats/containers/torch_file.hpp"
 
 #include "owned.hpp"
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "formats/containers/torch_storage.hpp"
+#include "shardweld/error.hpp"
 
-#include "../containers/torch_storage.hpp"
 #include "short_list.hpp"
 
 namespace shardweld::formats::fsdp {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/formats/containers/pickle.hpp"
+#include "formats/containers/pickle.hpp"
 
 #include "mesh.hpp"
 #include "owned.hpp"

@@ -6,13 +6,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/json.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/whole_file.hpp"
-
-#include "../shared/directory_listing.hpp"
-#include "../shared/hints.hpp"
+#include "core/json.hpp"
+#include "core/text.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/hints.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats::fsdp {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/formats/format.hpp"
+#include "formats/format.hpp"
 
 namespace shardweld::formats::fsdp {
 

@@ -4,13 +4,13 @@
 #include <optional>
 #include <span>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "catalogue/tensor.hpp"
+#include "core/text.hpp"
+#include "formats/containers/torch_storage.hpp"
+#include "formats/shared/hints.hpp"
+#include "formats/shared/model_values.hpp"
+#include "shardweld/error.hpp"
 
-#include "../containers/torch_storage.hpp"
-#include "../shared/hints.hpp"
-#include "../shared/model_values.hpp"
 #include "pieces.hpp"
 #include "short_list.hpp"
 

@@ -4,8 +4,8 @@
 // torch/distributed/_shard/metadata.py.
 #pragma once
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
+#include "catalogue/tensor.hpp"
+#include "formats/containers/torch_file.hpp"
 
 #include "rank_files.hpp"
 #include "subclass.hpp"

@@ -1,8 +1,7 @@
 #include "short_list.hpp"
 
-#include "shardweld/core/error.hpp"
-
-#include "../containers/torch_storage.hpp"
+#include "formats/containers/torch_storage.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats::fsdp {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/formats/containers/pickle.hpp"
+#include "core/index.hpp"
+#include "formats/containers/pickle.hpp"
 
 namespace shardweld::formats::fsdp {
 

@@ -1,8 +1,8 @@
 #include "subclass.hpp"
 
-#include "shardweld/core/error.hpp"
+#include "formats/containers/torch_calls.hpp"
+#include "shardweld/error.hpp"
 
-#include "../containers/torch_calls.hpp"
 #include "short_list.hpp"
 
 namespace shardweld::formats::fsdp {

@@ -5,12 +5,11 @@
 #include <string>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
-#include "shardweld/io/input_file.hpp"
-
-#include "../shared/scalar_value.hpp"
+#include "core/text.hpp"
+#include "formats/containers/torch_file.hpp"
+#include "formats/shared/scalar_value.hpp"
+#include "io/input_file.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats::fsdp {
 

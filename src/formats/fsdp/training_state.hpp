@@ -3,8 +3,8 @@
 // Source: verl 0.9.1 verl/utils/checkpoint/fsdp_checkpoint_manager.py.
 #pragma once
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/formats/format.hpp"
+#include "catalogue/catalogue.hpp"
+#include "formats/format.hpp"
 
 #include "rank_files.hpp"
 

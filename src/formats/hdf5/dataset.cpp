@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "catalogue/tensor.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats::hdf5 {
 

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "shardweld/catalogue/tensor.hpp"
+#include "catalogue/tensor.hpp"
 
 #include "listing.hpp"
 

@@ -7,18 +7,18 @@
 #include <set>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/shared_object.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/hdf5/parts.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/shared_object.hpp"
+#include "core/text.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/hints.hpp"
+#include "formats/shared/ignored_rows.hpp"
+#include "formats/shared/numbered_files.hpp"
+#include "formats/shared/replicas.hpp"
+#include "hdf5/parts.hpp"
+#include "io/input_file.hpp"
+#include "shardweld/error.hpp"
 
-#include "../shared/directory_listing.hpp"
-#include "../shared/hints.hpp"
-#include "../shared/ignored_rows.hpp"
-#include "../shared/numbered_files.hpp"
-#include "../shared/replicas.hpp"
 #include "dataset.hpp"
 #include "lister.hpp"
 

@@ -1,7 +1,7 @@
 // The HDF5 format, for the registry.
 #pragma once
 
-#include "shardweld/formats/format.hpp"
+#include "formats/format.hpp"
 
 namespace shardweld::formats::hdf5 {
 

@@ -13,10 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shardweld/core/environment.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/errno.hpp"
+#include "core/environment.hpp"
+#include "core/text.hpp"
+#include "io/errno.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats::hdf5 {
 

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/core/path.hpp"
+#include "core/index.hpp"
+#include "core/path.hpp"
 
 namespace shardweld::formats::hdf5 {
 

@@ -1,8 +1,8 @@
 #include "listing.hpp"
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/cursor.hpp"
+#include "core/text.hpp"
+#include "io/cursor.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats::hdf5 {
 

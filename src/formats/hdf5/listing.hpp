@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/hdf5/listing.hpp"
+#include "core/index.hpp"
+#include "hdf5/listing.hpp"
 
 namespace shardweld::formats::hdf5 {
 

@@ -4,9 +4,9 @@
 #include <span>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue/catalogue.hpp"
+#include "formats/shared/directory_listing.hpp"
 
-#include "../shared/directory_listing.hpp"
 #include "join_files.hpp"
 
 namespace shardweld::formats::hf {

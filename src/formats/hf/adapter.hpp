@@ -3,7 +3,7 @@
 // Source: peft 0.20 src/peft/peft_model.py (save_pretrained), utils/save_and_load.py.
 #pragma once
 
-#include "shardweld/formats/format.hpp"
+#include "formats/format.hpp"
 
 namespace shardweld::formats::hf {
 

@@ -10,13 +10,13 @@
 #include <span>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/module_names.hpp"
+#include "formats/shared/signs.hpp"
+#include "shardweld/error.hpp"
 
-#include "../shared/directory_listing.hpp"
-#include "../shared/module_names.hpp"
-#include "../shared/signs.hpp"
 #include "join_files.hpp"
 #include "weight_files.hpp"
 

@@ -1,8 +1,8 @@
 // HuggingFace model directories as an input.
 #pragma once
 
-#include "shardweld/core/path.hpp"
-#include "shardweld/formats/format.hpp"
+#include "core/path.hpp"
+#include "formats/format.hpp"
 
 namespace shardweld::formats::hf {
 

@@ -5,20 +5,20 @@
 #include <optional>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/safetensors_header.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/containers/safetensors_header.hpp"
+#include "formats/containers/torch_file.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/file_scan.hpp"
+#include "formats/shared/ignored_rows.hpp"
+#include "formats/shared/model_values.hpp"
+#include "formats/shared/module_names.hpp"
+#include "formats/shared/numbered_files.hpp"
+#include "formats/shared/stored_piece.hpp"
+#include "io/input_file.hpp"
+#include "shardweld/error.hpp"
 
-#include "../shared/directory_listing.hpp"
-#include "../shared/file_scan.hpp"
-#include "../shared/ignored_rows.hpp"
-#include "../shared/model_values.hpp"
-#include "../shared/module_names.hpp"
-#include "../shared/numbered_files.hpp"
-#include "../shared/stored_piece.hpp"
 #include "weight_files.hpp"
 
 namespace shardweld::formats::hf {

@@ -4,9 +4,9 @@
 #include <array>
 #include <string_view>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/whole_file.hpp"
+#include "core/text.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats::hf {
 

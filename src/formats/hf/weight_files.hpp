@@ -7,10 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/weight_map.hpp"
-#include "shardweld/formats/format.hpp"
-
-#include "../shared/directory_listing.hpp"
+#include "core/weight_map.hpp"
+#include "formats/format.hpp"
+#include "formats/shared/directory_listing.hpp"
 
 namespace shardweld::formats::hf {
 

@@ -6,11 +6,10 @@
 #include <string>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-
-#include "../shared/module_names.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/shared/module_names.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats::megatron {
 

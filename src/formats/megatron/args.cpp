@@ -5,13 +5,12 @@
 #include <map>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/fingerprint.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/core/yaml.hpp"
-
-#include "../shared/hints.hpp"
-#include "../shared/json_text.hpp"
+#include "core/fingerprint.hpp"
+#include "core/text.hpp"
+#include "core/yaml.hpp"
+#include "formats/shared/hints.hpp"
+#include "formats/shared/json_text.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats::megatron {
 

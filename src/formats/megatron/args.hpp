@@ -7,10 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "shardweld/catalogue/statement.hpp"
-#include "shardweld/formats/containers/pickle.hpp"
-
-#include "../shared/scalar_value.hpp"
+#include "catalogue/statement.hpp"
+#include "formats/containers/pickle.hpp"
+#include "formats/shared/scalar_value.hpp"
 
 namespace shardweld::formats::megatron {
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/formats/format.hpp"
+#include "catalogue/catalogue.hpp"
+#include "formats/format.hpp"
 
 namespace shardweld::io {
 class InputFile;

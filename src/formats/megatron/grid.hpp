@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/catalogue/tensor.hpp"
+#include "catalogue/tensor.hpp"
 
 namespace shardweld::formats::megatron {
 

@@ -7,16 +7,16 @@
 #include <tuple>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/catalogue/provenance.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/fingerprint.hpp"
-#include "shardweld/core/text.hpp"
+#include "catalogue/catalogue.hpp"
+#include "catalogue/provenance.hpp"
+#include "core/fingerprint.hpp"
+#include "core/text.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/file_scan.hpp"
+#include "formats/shared/hints.hpp"
+#include "formats/shared/ignored_rows.hpp"
+#include "shardweld/error.hpp"
 
-#include "../shared/directory_listing.hpp"
-#include "../shared/file_scan.hpp"
-#include "../shared/hints.hpp"
-#include "../shared/ignored_rows.hpp"
 #include "adapter.hpp"
 #include "args.hpp"
 #include "dist_state.hpp"

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/formats/format.hpp"
+#include "catalogue/catalogue.hpp"
+#include "formats/format.hpp"
 
 namespace shardweld::formats::megatron {
 

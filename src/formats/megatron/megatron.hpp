@@ -2,7 +2,7 @@
 // Knows that they exist; what they are is in their files.
 #pragma once
 
-#include "shardweld/formats/format.hpp"
+#include "formats/format.hpp"
 
 namespace shardweld::formats::megatron {
 

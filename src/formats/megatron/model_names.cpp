@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/core/by_name.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "catalogue/tensor.hpp"
+#include "core/by_name.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "adapter.hpp"
 

@@ -7,11 +7,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-
-#include "../shared/hints.hpp"
+#include "catalogue/tensor.hpp"
+#include "core/text.hpp"
+#include "formats/shared/hints.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats::megatron {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/catalogue/file.hpp"
-#include "shardweld/catalogue/tensor.hpp"
+#include "catalogue/file.hpp"
+#include "catalogue/tensor.hpp"
 
 namespace shardweld::formats::megatron {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "shardweld/catalogue/tensor.hpp"
+#include "catalogue/tensor.hpp"
 
 #include "args.hpp"
 

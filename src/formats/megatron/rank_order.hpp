@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "shardweld/catalogue/statement.hpp"
-#include "shardweld/catalogue/tensor.hpp"
+#include "catalogue/statement.hpp"
+#include "catalogue/tensor.hpp"
 
 #include "grid.hpp"
 

@@ -3,8 +3,8 @@
 #include <optional>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/text.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
 
 #include "args.hpp"
 

@@ -6,9 +6,8 @@
 
 #include <string>
 
-#include "shardweld/formats/containers/pickle.hpp"
-
-#include "../shared/scalar_value.hpp"
+#include "formats/containers/pickle.hpp"
+#include "formats/shared/scalar_value.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;

@@ -8,11 +8,11 @@
 #include <unordered_map>
 #include <utility>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/fingerprint.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "catalogue/tensor.hpp"
+#include "core/fingerprint.hpp"
+#include "core/text.hpp"
+#include "io/input_file.hpp"
+#include "shardweld/error.hpp"
 
 #include "numbering.hpp"
 

@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "shardweld/catalogue/file.hpp"
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "catalogue/file.hpp"
+#include "catalogue/tensor.hpp"
+#include "io/input_file.hpp"
 
 namespace shardweld::formats::megatron {
 

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "shardweld/catalogue/file.hpp"
-#include "shardweld/catalogue/tensor.hpp"
+#include "catalogue/file.hpp"
+#include "catalogue/tensor.hpp"
 
 namespace shardweld::formats::megatron {
 

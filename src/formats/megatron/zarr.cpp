@@ -11,15 +11,15 @@
 #include <system_error>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/paths.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/ignored_rows.hpp"
+#include "formats/shared/stored_objects.hpp"
+#include "io/input_file.hpp"
+#include "io/paths.hpp"
+#include "shardweld/error.hpp"
 
-#include "../shared/directory_listing.hpp"
-#include "../shared/ignored_rows.hpp"
-#include "../shared/stored_objects.hpp"
 #include "dist_state.hpp"
 #include "megatron.hpp"
 #include "model_names.hpp"

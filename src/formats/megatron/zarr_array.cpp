@@ -7,15 +7,14 @@
 #include <system_error>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/errno.hpp"
-#include "shardweld/io/links.hpp"
-#include "shardweld/io/whole_file.hpp"
-
-#include "../shared/hints.hpp"
-#include "../shared/json_text.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/shared/hints.hpp"
+#include "formats/shared/json_text.hpp"
+#include "io/errno.hpp"
+#include "io/links.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats::megatron {
 

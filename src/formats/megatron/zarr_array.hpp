@@ -7,10 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/core/dtype.hpp"
-#include "shardweld/core/index.hpp"
-
-#include "../shared/directory_listing.hpp"
+#include "core/dtype.hpp"
+#include "core/index.hpp"
+#include "formats/shared/directory_listing.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;

@@ -9,13 +9,13 @@
 #include <tuple>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/edge_reads.hpp"
-#include "shardweld/formats/containers/safetensors_header.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/containers/edge_reads.hpp"
+#include "formats/containers/safetensors_header.hpp"
+#include "formats/containers/torch_file.hpp"
+#include "io/input_file.hpp"
+#include "shardweld/error.hpp"
 
 #include "hints.hpp"
 #include "model_values.hpp"

@@ -7,7 +7,7 @@
 #include <functional>
 #include <span>
 
-#include "shardweld/formats/format.hpp"
+#include "formats/format.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;

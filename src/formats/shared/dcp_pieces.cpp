@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue/catalogue.hpp"
 
 #include "stored_piece.hpp"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/formats/containers/dcp_metadata.hpp"
+#include "catalogue/tensor.hpp"
+#include "formats/containers/dcp_metadata.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/fingerprint.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/fingerprint.hpp"
 
 #include "iteration_directories.hpp"
 

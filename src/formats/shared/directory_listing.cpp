@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <system_error>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/paths.hpp"
+#include "core/text.hpp"
+#include "io/paths.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/core/path.hpp"
+#include "core/path.hpp"
 
 namespace shardweld::formats {
 

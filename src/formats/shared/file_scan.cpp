@@ -5,12 +5,11 @@
 #include <map>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/input_file.hpp"
-
-#include "../containers/pickle_bytes.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/containers/pickle_bytes.hpp"
+#include "io/input_file.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats {
 

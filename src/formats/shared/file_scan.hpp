@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
-#include "shardweld/formats/format.hpp"
+#include "catalogue/catalogue.hpp"
+#include "formats/containers/torch_file.hpp"
+#include "formats/format.hpp"
 
 #include "ignored_rows.hpp"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/catalogue/file.hpp"
+#include "catalogue/file.hpp"
 
 namespace shardweld::formats {
 

@@ -4,10 +4,10 @@
 #include <array>
 #include <system_error>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/paths.hpp"
-#include "shardweld/io/whole_file.hpp"
+#include "core/text.hpp"
+#include "io/paths.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/catalogue/statement.hpp"
-#include "shardweld/core/index.hpp"
+#include "catalogue/statement.hpp"
+#include "core/index.hpp"
 
 #include "directory_listing.hpp"
 

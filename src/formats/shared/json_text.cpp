@@ -1,8 +1,8 @@
 #include "json_text.hpp"
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/json.hpp"
-#include "shardweld/io/whole_file.hpp"
+#include "core/json.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats {
 

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/path.hpp"
+#include "core/path.hpp"
 
 namespace shardweld::formats {
 

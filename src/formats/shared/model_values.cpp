@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "formats/containers/torch_calls.hpp"
+#include "formats/containers/torch_storage.hpp"
+#include "shardweld/error.hpp"
 
-#include "../containers/torch_calls.hpp"
-#include "../containers/torch_storage.hpp"
 #include "module_names.hpp"
 #include "training_keys.hpp"
 

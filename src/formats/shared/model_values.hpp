@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
-#include "shardweld/core/dtype.hpp"
-#include "shardweld/core/index.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
+#include "core/dtype.hpp"
+#include "core/index.hpp"
+#include "formats/containers/torch_file.hpp"
 
 #include "ignored_rows.hpp"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <span>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/core/wrapper_names.hpp"
+#include "core/text.hpp"
+#include "core/wrapper_names.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats {
 

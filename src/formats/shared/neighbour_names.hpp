@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "shardweld/formats/format.hpp"
+#include "formats/format.hpp"
 
 namespace shardweld::formats {
 

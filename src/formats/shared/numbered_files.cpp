@@ -6,9 +6,9 @@
 #include <string_view>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/index.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/index.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "directory_listing.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue/catalogue.hpp"
 
 namespace shardweld::formats {
 

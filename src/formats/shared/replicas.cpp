@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/core/text.hpp"
+#include "catalogue/tensor.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::formats {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/layout/cover.hpp"
+#include "catalogue/tensor.hpp"
+#include "layout/cover.hpp"
 
 namespace shardweld::formats {
 

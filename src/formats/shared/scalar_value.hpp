@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "shardweld/formats/containers/torch_file.hpp"
+#include "formats/containers/torch_file.hpp"
 
 namespace shardweld::formats {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::formats {
 

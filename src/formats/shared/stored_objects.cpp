@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <optional>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/paths.hpp"
+#include "core/text.hpp"
+#include "io/input_file.hpp"
+#include "io/paths.hpp"
+#include "shardweld/error.hpp"
 
 #include "model_values.hpp"
 #include "module_names.hpp"

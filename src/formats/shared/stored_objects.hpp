@@ -5,10 +5,10 @@
 
 #include <string>
 
-#include "shardweld/core/index.hpp"
-#include "shardweld/formats/containers/pickle.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
-#include "shardweld/formats/format.hpp"
+#include "core/index.hpp"
+#include "formats/containers/pickle.hpp"
+#include "formats/containers/torch_file.hpp"
+#include "formats/format.hpp"
 
 #include "ignored_rows.hpp"
 

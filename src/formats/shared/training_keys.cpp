@@ -5,7 +5,7 @@
 #include <cctype>
 #include <string>
 
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::formats {
 

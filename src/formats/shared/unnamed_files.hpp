@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/formats/format.hpp"
+#include "formats/format.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;

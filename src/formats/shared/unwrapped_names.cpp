@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "directory_listing.hpp"
 #include "ignored_rows.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue/catalogue.hpp"
 
 namespace shardweld::formats {
 

@@ -7,7 +7,7 @@
 
 #include <mpi.h>
 
-#include "shardweld/mpi/pulse.hpp"
+#include "mpi/pulse.hpp"
 
 namespace shardweld::mpi {
 

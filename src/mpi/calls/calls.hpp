@@ -7,8 +7,8 @@
 
 #include <mpi.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/index.hpp"
+#include "core/index.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::mpi {
 

@@ -1,5 +1,5 @@
 // For a program that is linked with one MPI library.
-#include "../entry.hpp"
+#include "mpi/entry.hpp"
 
 namespace shardweld::mpi {
 

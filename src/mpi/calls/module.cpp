@@ -1,5 +1,5 @@
 // For a program that loads this folder as a module, one for each MPI library.
-#include "../entry.hpp"
+#include "mpi/entry.hpp"
 
 #define SHARDWELD_EXPORT extern "C" __attribute__((visibility("default")))
 

@@ -2,10 +2,10 @@
 #include <cstdlib>
 #include <optional>
 
-#include "shardweld/core/host.hpp"
+#include "core/host.hpp"
+#include "mpi/entry.hpp"
+#include "mpi/launch.hpp"
 
-#include "../entry.hpp"
-#include "../launch.hpp"
 #include "alarm.hpp"
 #include "calls.hpp"
 #include "transfer.hpp"

@@ -8,9 +8,8 @@
 
 #include <mpi.h>
 
-#include "shardweld/core/index.hpp"
-
-#include "../messages.hpp"
+#include "core/index.hpp"
+#include "mpi/messages.hpp"
 
 namespace shardweld::mpi {
 

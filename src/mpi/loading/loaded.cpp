@@ -4,9 +4,8 @@
 
 #include <dlfcn.h>
 
-#include "shardweld/core/shared_object.hpp"
-
-#include "../entry.hpp"
+#include "core/shared_object.hpp"
+#include "mpi/entry.hpp"
 
 namespace shardweld::mpi {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "shardweld/outputs/gguf.hpp"
+#include "outputs/gguf.hpp"
 
 namespace shardweld::outputs {
 

@@ -5,9 +5,9 @@
 #include <bit>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/outputs/gguf.hpp"
+#include "core/text.hpp"
+#include "outputs/gguf.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::outputs {
 

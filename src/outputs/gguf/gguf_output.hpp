@@ -1,7 +1,7 @@
 // GGUF, version 3, little-endian. Source: ggml's docs/gguf.md, gguf-py 0.19 (gguf_writer.py).
 #pragma once
 
-#include "shardweld/outputs/format.hpp"
+#include "outputs/format.hpp"
 
 namespace shardweld::outputs {
 

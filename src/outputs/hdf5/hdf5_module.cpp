@@ -4,10 +4,10 @@
 #include <new>
 #include <string>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/hdf5/parts.hpp"
-#include "shardweld/outputs/hdf5_library.hpp"
+#include "core/text.hpp"
+#include "hdf5/parts.hpp"
+#include "outputs/hdf5_library.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::outputs {
 

@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "shardweld/core/shared_object.hpp"
-#include "shardweld/hdf5/abi.hpp"
-#include "shardweld/outputs/output.hpp"
+#include "core/shared_object.hpp"
+#include "hdf5/abi.hpp"
+#include "outputs/output.hpp"
 
 namespace shardweld::outputs {
 

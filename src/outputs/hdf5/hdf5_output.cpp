@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/outputs/packing.hpp"
+#include "core/text.hpp"
+#include "outputs/packing.hpp"
+#include "shardweld/error.hpp"
 
 #include "hdf5_module.hpp"
 

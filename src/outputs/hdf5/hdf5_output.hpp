@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "shardweld/outputs/format.hpp"
-#include "shardweld/outputs/output.hpp"
+#include "outputs/format.hpp"
+#include "outputs/output.hpp"
 
 namespace shardweld::outputs {
 

@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/outputs/packing.hpp"
+#include "core/text.hpp"
+#include "outputs/packing.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::outputs {
 

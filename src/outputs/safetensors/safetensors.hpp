@@ -1,7 +1,7 @@
 // Safetensors files as transformers loads them. Format: safetensors 0.8, README and tensor.rs.
 #pragma once
 
-#include "shardweld/outputs/format.hpp"
+#include "outputs/format.hpp"
 
 namespace shardweld::outputs {
 

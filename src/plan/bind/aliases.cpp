@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/core/by_name.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/layout/patch.hpp"
-#include "shardweld/models/pattern.hpp"
-#include "shardweld/models/symbols.hpp"
+#include "core/by_name.hpp"
+#include "core/text.hpp"
+#include "layout/patch.hpp"
+#include "models/pattern.hpp"
+#include "models/symbols.hpp"
 
 #include "config_hint.hpp"
 #include "fuse.hpp"

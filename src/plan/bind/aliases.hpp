@@ -2,8 +2,8 @@
 // taken apart. Knows names and first axes; nothing of what a line means.
 #pragma once
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/plan/binding.hpp"
+#include "catalogue/catalogue.hpp"
+#include "plan/binding.hpp"
 
 namespace shardweld::plan {
 

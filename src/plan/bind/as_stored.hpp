@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/layout/cover.hpp"
-#include "shardweld/plan/binding.hpp"
+#include "layout/cover.hpp"
+#include "plan/binding.hpp"
 
 namespace shardweld::plan {
 

@@ -2,11 +2,11 @@
 #include <numeric>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/by_name.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/models/pattern.hpp"
-#include "shardweld/plan/binding.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/by_name.hpp"
+#include "core/text.hpp"
+#include "models/pattern.hpp"
+#include "plan/binding.hpp"
 
 #include "aliases.hpp"
 #include "as_stored.hpp"

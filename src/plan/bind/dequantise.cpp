@@ -1,4 +1,4 @@
-#include "shardweld/plan/dequantise.hpp"
+#include "dequantise.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,11 +7,11 @@
 #include <string_view>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/outputs/output.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "outputs/output.hpp"
+#include "plan/plan.hpp"
+#include "shardweld/error.hpp"
 
 #include "turned.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "shardweld/plan/plan.hpp"
+#include "plan/plan.hpp"
 
 namespace shardweld::plan {
 

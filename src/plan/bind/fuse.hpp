@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/layout/patch.hpp"
+#include "layout/patch.hpp"
 
 namespace shardweld::plan {
 

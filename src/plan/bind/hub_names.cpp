@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/models/pattern.hpp"
+#include "models/pattern.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::plan {
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
-#include "shardweld/models/recipe.hpp"
-#include "shardweld/models/symbols.hpp"
+#include "models/recipe.hpp"
+#include "models/symbols.hpp"
 
 namespace shardweld::plan {
 

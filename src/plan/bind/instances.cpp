@@ -5,9 +5,9 @@
 #include <tuple>
 #include <utility>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "catalogue/tensor.hpp"
+#include "core/text.hpp"
+#include "plan/plan.hpp"
 
 namespace shardweld::plan {
 

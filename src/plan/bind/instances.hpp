@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/plan/binding.hpp"
+#include "catalogue/tensor.hpp"
+#include "plan/binding.hpp"
 
 #include "fuse.hpp"
 

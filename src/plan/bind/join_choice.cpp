@@ -4,8 +4,8 @@
 #include <map>
 #include <optional>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/text.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::plan {
 

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/text.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
 
 #include "config_hint.hpp"
 #include "join_choice.hpp"

@@ -1,5 +1,5 @@
-#include "shardweld/models/pattern.hpp"
-#include "shardweld/plan/binding.hpp"
+#include "models/pattern.hpp"
+#include "plan/binding.hpp"
 
 namespace shardweld::plan {
 

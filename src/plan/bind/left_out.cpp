@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "as_stored.hpp"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/plan/binding.hpp"
+#include "catalogue/catalogue.hpp"
+#include "plan/binding.hpp"
 
 namespace shardweld::plan {
 

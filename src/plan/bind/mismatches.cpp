@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/models/pattern.hpp"
+#include "core/text.hpp"
+#include "models/pattern.hpp"
 
 namespace shardweld::plan {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::plan {
 

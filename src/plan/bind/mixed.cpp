@@ -1,4 +1,4 @@
-#include "shardweld/plan/mixed.hpp"
+#include "mixed.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -6,8 +6,8 @@
 #include <set>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::plan {
 

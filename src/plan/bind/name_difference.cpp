@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/models/pattern.hpp"
+#include "core/text.hpp"
+#include "models/pattern.hpp"
 
 namespace shardweld::plan {
 

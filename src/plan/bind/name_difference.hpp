@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "shardweld/catalogue/tensor.hpp"
+#include "catalogue/tensor.hpp"
 
 namespace shardweld::plan {
 

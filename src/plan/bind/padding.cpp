@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shardweld/catalogue/tensor.hpp"
+#include "catalogue/tensor.hpp"
 
 namespace shardweld::plan {
 

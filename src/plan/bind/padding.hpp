@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "shardweld/plan/binding.hpp"
+#include "plan/binding.hpp"
 
 #include "store_match.hpp"
 

@@ -1,4 +1,4 @@
-#include "shardweld/plan/quantise.hpp"
+#include "quantise.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,8 @@
 #include <map>
 #include <optional>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "hub_names.hpp"
 #include "turned.hpp"

@@ -4,11 +4,11 @@
 #include <map>
 #include <set>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/plan/quantise.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "hub_names.hpp"
+#include "quantise.hpp"
 
 namespace shardweld::plan {
 

@@ -1,6 +1,6 @@
 #include "shard_group.hpp"
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue/catalogue.hpp"
 
 namespace shardweld::plan {
 

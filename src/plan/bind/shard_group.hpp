@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/plan/binding.hpp"
+#include "catalogue/tensor.hpp"
+#include "plan/binding.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;

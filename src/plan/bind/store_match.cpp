@@ -1,8 +1,8 @@
 #include "store_match.hpp"
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/models/pattern.hpp"
+#include "core/text.hpp"
+#include "models/pattern.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::plan {
 

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "shardweld/models/recipe.hpp"
-#include "shardweld/models/symbols.hpp"
+#include "models/recipe.hpp"
+#include "models/symbols.hpp"
 
 namespace shardweld::plan {
 

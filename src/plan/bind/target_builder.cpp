@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/text.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
 
 #include "as_stored.hpp"
 #include "config_hint.hpp"

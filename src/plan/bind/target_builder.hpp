@@ -4,8 +4,8 @@
 
 #include <span>
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/plan/binding.hpp"
+#include "catalogue/tensor.hpp"
+#include "plan/binding.hpp"
 
 #include "instances.hpp"
 #include "mismatches.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::plan {
 

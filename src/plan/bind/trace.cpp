@@ -1,13 +1,13 @@
-#include "shardweld/plan/trace.hpp"
+#include "trace.hpp"
 
 #include <algorithm>
 #include <iterator>
 #include <optional>
 #include <utility>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/plan/plan.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "plan/plan.hpp"
 
 #include "aliases.hpp"
 #include "as_stored.hpp"

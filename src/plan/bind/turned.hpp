@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/layout/copy.hpp"
-#include "shardweld/plan/binding.hpp"
+#include "layout/copy.hpp"
+#include "plan/binding.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::plan {
 

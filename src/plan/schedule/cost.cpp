@@ -1,4 +1,4 @@
-#include "shardweld/plan/cost.hpp"
+#include "cost.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "shardweld/plan/followed.hpp"
+#include "followed.hpp"
 
 #include <algorithm>
 

@@ -1,9 +1,10 @@
-#include "shardweld/plan/footprint.hpp"
+#include "footprint.hpp"
 
 #include <algorithm>
 
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/plan/rounds.hpp"
+#include "plan/plan.hpp"
+
+#include "rounds.hpp"
 
 namespace shardweld::plan {
 

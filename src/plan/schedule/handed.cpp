@@ -1,8 +1,8 @@
-#include "shardweld/plan/handed.hpp"
+#include "handed.hpp"
 
 #include <utility>
 
-#include "shardweld/core/codec.hpp"
+#include "core/codec.hpp"
 
 namespace shardweld::plan {
 

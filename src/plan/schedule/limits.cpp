@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/plan/rounds.hpp"
+#include "core/text.hpp"
+#include "plan/plan.hpp"
+
+#include "rounds.hpp"
 
 namespace shardweld::plan {
 

@@ -1,4 +1,4 @@
-#include "shardweld/plan/line_range.hpp"
+#include "plan/line_range.hpp"
 
 #include <algorithm>
 #include <numeric>

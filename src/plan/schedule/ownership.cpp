@@ -1,4 +1,4 @@
-#include "shardweld/plan/ownership.hpp"
+#include "plan/ownership.hpp"
 
 #include <algorithm>
 

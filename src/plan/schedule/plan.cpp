@@ -1,4 +1,4 @@
-#include "shardweld/plan/plan.hpp"
+#include "plan/plan.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/core/fingerprint.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/plan/choice.hpp"
+#include "core/fingerprint.hpp"
+#include "core/text.hpp"
+#include "plan/choice.hpp"
 
 #include "read_shares.hpp"
 #include "readers.hpp"

@@ -4,7 +4,7 @@
 #include <map>
 #include <numeric>
 
-#include "shardweld/plan/plan.hpp"
+#include "plan/plan.hpp"
 
 namespace shardweld::plan {
 

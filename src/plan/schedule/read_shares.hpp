@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "shardweld/plan/plan.hpp"
+#include "plan/plan.hpp"
 
 namespace shardweld::plan {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::plan {
 

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "shardweld/catalogue/file.hpp"
-#include "shardweld/plan/choice.hpp"
-#include "shardweld/plan/visibility.hpp"
+#include "catalogue/file.hpp"
+#include "plan/choice.hpp"
+#include "plan/visibility.hpp"
 
 namespace shardweld::plan {
 

@@ -1,4 +1,4 @@
-#include "shardweld/plan/reading.hpp"
+#include "reading.hpp"
 
 #include <algorithm>
 #include <cmath>

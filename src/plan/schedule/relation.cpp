@@ -1,4 +1,4 @@
-#include "shardweld/plan/relation.hpp"
+#include "relation.hpp"
 
 #include <algorithm>
 #include <map>
@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/plan/binding.hpp"
+#include "core/text.hpp"
+#include "plan/binding.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::plan {
 

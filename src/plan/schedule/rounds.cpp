@@ -1,9 +1,9 @@
-#include "shardweld/plan/rounds.hpp"
+#include "rounds.hpp"
 
 #include <algorithm>
 #include <bit>
 
-#include "shardweld/plan/plan.hpp"
+#include "plan/plan.hpp"
 
 namespace shardweld::plan {
 

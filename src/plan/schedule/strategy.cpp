@@ -5,13 +5,13 @@
 #include <optional>
 #include <utility>
 
-#include "shardweld/catalogue/records.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/plan/binding.hpp"
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/plan/reading.hpp"
+#include "catalogue/records.hpp"
+#include "core/text.hpp"
+#include "plan/binding.hpp"
+#include "plan/plan.hpp"
 
 #include "read_shares.hpp"
+#include "reading.hpp"
 
 namespace shardweld::plan {
 

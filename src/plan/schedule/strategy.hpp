@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/catalogue/file.hpp"
-#include "shardweld/core/index.hpp"
-#include "shardweld/plan/binding.hpp"
-#include "shardweld/plan/choice.hpp"
-#include "shardweld/plan/visibility.hpp"
+#include "catalogue/file.hpp"
+#include "core/index.hpp"
+#include "plan/binding.hpp"
+#include "plan/choice.hpp"
+#include "plan/visibility.hpp"
 
 namespace shardweld::plan {
 

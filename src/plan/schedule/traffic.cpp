@@ -1,13 +1,14 @@
-#include "shardweld/plan/traffic.hpp"
+#include "traffic.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <span>
 #include <unordered_map>
 
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/plan/reading.hpp"
-#include "shardweld/plan/rounds.hpp"
+#include "plan/plan.hpp"
+
+#include "reading.hpp"
+#include "rounds.hpp"
 
 namespace shardweld::plan {
 

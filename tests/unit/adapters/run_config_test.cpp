@@ -1,4 +1,4 @@
-#include "shardweld/adapters/run_config.hpp"
+#include "adapters/run_config.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,9 @@
 // PEFT's names taken apart; facts from models that peft 0.21 made and saved.
-#include "shardweld/adapters/separate.hpp"
+#include "adapters/separate.hpp"
 
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
-
+#include "catalogue/catalogue.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::adapters {

@@ -1,12 +1,12 @@
 // Alpha, scales and adapter_config.json, settled from weights, files and options.
-#include "shardweld/adapters/settings.hpp"
+#include "adapters/settings.hpp"
 
 #include <cmath>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "../../../src/adapters/peft_names.hpp"
+#include "adapters/peft_names.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::adapters {

@@ -1,4 +1,4 @@
-#include "shardweld/adapters/stored_pieces.hpp"
+#include "adapters/stored_pieces.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,9 @@
-#include "../../../src/app/compare/comparison.hpp"
+#include "app/compare/comparison.hpp"
 
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/tensor.hpp"
-
-#include "../../../src/app/compare/comparison_output.hpp"
+#include "app/compare/comparison_output.hpp"
+#include "catalogue/tensor.hpp"
 
 namespace shardweld::app {
 namespace {

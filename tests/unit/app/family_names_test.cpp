@@ -1,8 +1,8 @@
-#include "../../../src/app/family/family_names.hpp"
+#include "app/family/family_names.hpp"
 
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue/catalogue.hpp"
 
 namespace shardweld::app {
 namespace {

@@ -1,4 +1,4 @@
-#include "../../../src/app/tokenizer/gguf_tokenizer.hpp"
+#include "app/tokenizer/gguf_tokenizer.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "../../../src/app/tokenizer/sentencepiece.hpp"
+#include "app/tokenizer/sentencepiece.hpp"
 
 namespace shardweld::app {
 namespace {

@@ -1,4 +1,4 @@
-#include "../../../src/app/survey/in_turns.hpp"
+#include "app/survey/in_turns.hpp"
 
 #include <atomic>
 #include <chrono>

@@ -1,8 +1,8 @@
-#include "../../../src/app/survey/input_digests.hpp"
+#include "app/survey/input_digests.hpp"
 
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue/catalogue.hpp"
 
 namespace shardweld::app {
 namespace {

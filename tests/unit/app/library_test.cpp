@@ -7,10 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "shardweld/comm.hpp"
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 #include "shardweld/examine.hpp"
 #include "shardweld/merge.hpp"
-
 #include "support/temporary_directory.hpp"
 
 namespace shardweld {

@@ -1,4 +1,4 @@
-#include "../../../src/app/runtime/memory.hpp"
+#include "app/runtime/memory.hpp"
 
 #include <map>
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "../../../src/app/messages/log.hpp"
+#include "app/messages/log.hpp"
 
 namespace shardweld::app {
 namespace {

@@ -1,5 +1,5 @@
 // The option table: that its rows are complete, and that what is made of them agrees.
-#include "../../../src/app/settings/option_table.hpp"
+#include "app/settings/option_table.hpp"
 
 #include <algorithm>
 #include <map>
@@ -7,11 +7,10 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-
-#include "../../../src/app/cli/parse_options.hpp"
-#include "../../../src/app/settings/options.hpp"
+#include "app/cli/parse_options.hpp"
+#include "app/settings/options.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::app {

@@ -1,15 +1,14 @@
-#include "../../../src/app/settings/options.hpp"
+#include "app/settings/options.hpp"
 
 #include <algorithm>
 #include <ctime>
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/text.hpp"
-
-#include "../../../src/app/cli/parse_options.hpp"
-#include "../../../src/app/settings/option_table.hpp"
-#include "../../../src/app/survey/input.hpp"
+#include "app/cli/parse_options.hpp"
+#include "app/settings/option_table.hpp"
+#include "app/survey/input.hpp"
+#include "core/text.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::app {

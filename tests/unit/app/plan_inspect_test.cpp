@@ -7,17 +7,16 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/codec.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/plan/plan.hpp"
-
-#include "../../../src/app/cli/parse_options.hpp"
-#include "../../../src/app/commands/advice.hpp"
-#include "../../../src/app/commands/commands.hpp"
-#include "../../../src/app/commands/print_plan.hpp"
-#include "../../../src/app/family/model.hpp"
-#include "../../../src/app/merge/equal_replicas.hpp"
-#include "../../../src/app/survey/input.hpp"
+#include "app/cli/parse_options.hpp"
+#include "app/commands/advice.hpp"
+#include "app/commands/commands.hpp"
+#include "app/commands/print_plan.hpp"
+#include "app/family/model.hpp"
+#include "app/merge/equal_replicas.hpp"
+#include "app/survey/input.hpp"
+#include "core/codec.hpp"
+#include "core/text.hpp"
+#include "plan/plan.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

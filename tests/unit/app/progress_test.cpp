@@ -1,5 +1,5 @@
 // How far a run is, as it is shown on terminals, in logs and to programs.
-#include "../../../src/app/messages/progress.hpp"
+#include "app/messages/progress.hpp"
 
 #include <sstream>
 

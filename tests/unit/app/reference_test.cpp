@@ -1,9 +1,9 @@
 // A model is written as the reference is spelled.
-#include "../../../src/app/family/reference.hpp"
+#include "app/family/reference.hpp"
 
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue/catalogue.hpp"
 
 namespace shardweld::app {
 namespace {

@@ -1,15 +1,14 @@
-#include "../../../src/app/report/report.hpp"
+#include "app/report/report.hpp"
 
 #include <limits>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/plan/plan.hpp"
-
-#include "../../../src/app/report/report_json.hpp"
-#include "../../../src/app/runtime/version.hpp"
+#include "app/report/report_json.hpp"
+#include "app/runtime/version.hpp"
+#include "catalogue/catalogue.hpp"
+#include "plan/plan.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

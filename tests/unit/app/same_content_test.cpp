@@ -1,4 +1,4 @@
-#include "../../../src/app/survey/same_content.hpp"
+#include "app/survey/same_content.hpp"
 
 #include <gtest/gtest.h>
 

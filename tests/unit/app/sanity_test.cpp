@@ -1,11 +1,11 @@
 // What of a census is worth a warning, and how a base is told of.
-#include "../../../src/app/report/sanity.hpp"
+#include "app/report/sanity.hpp"
 
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "../../../src/app/merge/base_comparison.hpp"
+#include "app/merge/base_comparison.hpp"
 
 namespace shardweld::app {
 namespace {

@@ -1,4 +1,4 @@
-#include "../../../src/app/settings/selection.hpp"
+#include "app/settings/selection.hpp"
 
 #include <gtest/gtest.h>
 

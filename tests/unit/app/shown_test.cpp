@@ -4,14 +4,14 @@
 
 #include <gtest/gtest.h>
 
-#include "../../../src/app/commands/commands.hpp"
-#include "../../../src/app/messages/shown_numbers.hpp"
-#include "../../../src/app/report/grid_text.hpp"
-#include "../../../src/app/report/html.hpp"
-#include "../../../src/app/report/model_parts.hpp"
-#include "../../../src/app/report/run_page.hpp"
-#include "../../../src/app/report/run_record.hpp"
-#include "../../../src/app/report/tensor_tree.hpp"
+#include "app/commands/commands.hpp"
+#include "app/messages/shown_numbers.hpp"
+#include "app/report/grid_text.hpp"
+#include "app/report/html.hpp"
+#include "app/report/model_parts.hpp"
+#include "app/report/run_page.hpp"
+#include "app/report/run_record.hpp"
+#include "app/report/tensor_tree.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

@@ -1,4 +1,4 @@
-#include "../../../src/app/survey/sights.hpp"
+#include "app/survey/sights.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "../../../src/app/runtime/stop.hpp"
+#include "app/runtime/stop.hpp"
 
 #include <csignal>
 #include <ctime>

@@ -1,11 +1,10 @@
 // Options about storage, and a merge's speed beside the roof.
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
-
-#include "../../../src/app/cli/parse_options.hpp"
-#include "../../../src/app/report/roof.hpp"
-#include "../../../src/app/settings/options.hpp"
+#include "app/cli/parse_options.hpp"
+#include "app/report/roof.hpp"
+#include "app/settings/options.hpp"
+#include "shardweld/error.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

@@ -1,10 +1,10 @@
 // What a merge says at its end, and what is kept of how it was started.
-#include "../../../src/app/report/summary.hpp"
+#include "app/report/summary.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "../../../src/app/report/circumstances.hpp"
+#include "app/report/circumstances.hpp"
 
 namespace shardweld::app {
 namespace {

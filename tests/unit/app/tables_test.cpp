@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "../../../src/app/cli/nearest.hpp"
-#include "../../../src/app/messages/table.hpp"
+#include "app/cli/nearest.hpp"
+#include "app/messages/table.hpp"
 
 namespace shardweld::app {
 namespace {

@@ -1,5 +1,5 @@
 // Rows of the vocabulary that may be cut off, and the tokens that need theirs.
-#include "../../../src/app/family/vocabulary_padding.hpp"
+#include "app/family/vocabulary_padding.hpp"
 
 #include <filesystem>
 #include <fstream>

@@ -1,10 +1,10 @@
-#include "shardweld/core/codec.hpp"
+#include "core/codec.hpp"
 
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue/catalogue.hpp"
 
 namespace shardweld::catalogue {
 namespace {

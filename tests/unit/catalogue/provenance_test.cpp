@@ -1,8 +1,8 @@
-#include "shardweld/catalogue/provenance.hpp"
+#include "catalogue/provenance.hpp"
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::catalogue {
 namespace {

@@ -1,8 +1,8 @@
-#include "shardweld/catalogue/records.hpp"
+#include "catalogue/records.hpp"
 
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue/catalogue.hpp"
 
 namespace shardweld::catalogue {
 namespace {

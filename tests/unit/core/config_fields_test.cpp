@@ -1,4 +1,4 @@
-#include "shardweld/core/config_fields.hpp"
+#include "core/config_fields.hpp"
 
 #include <gtest/gtest.h>
 

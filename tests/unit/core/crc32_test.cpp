@@ -1,4 +1,4 @@
-#include "shardweld/core/crc32.hpp"
+#include "core/crc32.hpp"
 
 #include <random>
 #include <string>

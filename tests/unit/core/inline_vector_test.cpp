@@ -1,4 +1,4 @@
-#include "shardweld/core/inline_vector.hpp"
+#include "core/inline_vector.hpp"
 
 #include <utility>
 

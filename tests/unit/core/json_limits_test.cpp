@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/json.hpp"
+#include "core/json.hpp"
 
 namespace shardweld {
 namespace {

@@ -1,4 +1,4 @@
-#include "shardweld/core/json.hpp"
+#include "core/json.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

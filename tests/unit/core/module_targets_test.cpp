@@ -1,8 +1,8 @@
-#include "shardweld/core/module_targets.hpp"
+#include "core/module_targets.hpp"
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld {
 namespace {

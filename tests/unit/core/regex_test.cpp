@@ -1,4 +1,4 @@
-#include "shardweld/core/regex.hpp"
+#include "core/regex.hpp"
 
 #include <gtest/gtest.h>
 

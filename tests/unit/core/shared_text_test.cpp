@@ -1,4 +1,4 @@
-#include "shardweld/core/shared_text.hpp"
+#include "core/shared_text.hpp"
 
 #include <set>
 #include <string>
@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/codec.hpp"
-#include "shardweld/core/fingerprint.hpp"
+#include "core/codec.hpp"
+#include "core/fingerprint.hpp"
 
 using namespace shardweld;
 

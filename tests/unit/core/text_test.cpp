@@ -1,4 +1,4 @@
-#include "shardweld/core/text.hpp"
+#include "core/text.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "shardweld/core/weight_map.hpp"
+#include "core/weight_map.hpp"
 
 #include <gtest/gtest.h>
 

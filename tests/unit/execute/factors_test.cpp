@@ -1,6 +1,6 @@
 // Folded slices against the whole matrix computed at once: whatever the cuts, the memory and the
 // way the weights are stored, the bits are the same.
-#include "../../../src/execute/factors.hpp"
+#include "execute/factors.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -8,9 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/plan/plan.hpp"
-
+#include "plan/plan.hpp"
+#include "shardweld/error.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

@@ -1,5 +1,5 @@
 // The journal's reader meets files that anybody may have changed.
-#include "shardweld/execute/journal.hpp"
+#include "execute/journal.hpp"
 
 #include <fstream>
 #include <random>
@@ -8,8 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/plan/plan.hpp"
-
+#include "plan/plan.hpp"
 #include "support/error_text.hpp"
 #include "support/small_targets.hpp"
 #include "support/temporary_directory.hpp"

@@ -1,5 +1,5 @@
 // The kernel is asked for what coming rounds read, and for nothing else.
-#include "../../../src/execute/prefetch.hpp"
+#include "execute/prefetch.hpp"
 
 #include <chrono>
 #include <fstream>
@@ -9,10 +9,9 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/plan/rounds.hpp"
-
+#include "io/input_file.hpp"
+#include "plan/plan.hpp"
+#include "plan/schedule/rounds.hpp"
 #include "support/flat_target.hpp"
 #include "support/temporary_directory.hpp"
 

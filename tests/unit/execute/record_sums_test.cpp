@@ -1,5 +1,5 @@
 // Records read in any order, by pieces that overlap, by one reader or by several.
-#include "shardweld/execute/record_sums.hpp"
+#include "execute/record_sums.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -7,9 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/crc32.hpp"
-
-#include "../../../src/execute/joined_sums.hpp"
+#include "core/crc32.hpp"
+#include "execute/joined_sums.hpp"
 #include "support/error_text.hpp"
 #include "support/flat_target.hpp"
 

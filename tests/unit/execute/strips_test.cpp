@@ -4,10 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/execute/journal.hpp"
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/plan/rounds.hpp"
-
+#include "execute/journal.hpp"
+#include "plan/plan.hpp"
+#include "plan/schedule/rounds.hpp"
 #include "support/flat_target.hpp"
 
 namespace shardweld::execute {

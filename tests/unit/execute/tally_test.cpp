@@ -1,10 +1,9 @@
 // Bytes that are missing, written twice or more than there are must not be published.
-#include "../../../src/execute/tally.hpp"
+#include "execute/tally.hpp"
 
 #include <gtest/gtest.h>
 
-#include "shardweld/plan/plan.hpp"
-
+#include "plan/plan.hpp"
 #include "support/error_text.hpp"
 #include "support/flat_target.hpp"
 

@@ -1,4 +1,4 @@
-#include "../../../src/formats/megatron/args.hpp"
+#include "formats/megatron/args.hpp"
 
 #include <span>
 

@@ -1,11 +1,11 @@
-#include "../../../src/formats/closed_world.hpp"
+#include "formats/closed_world.hpp"
 
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue/catalogue.hpp"
+#include "formats/shared/neighbour_names.hpp"
+#include "formats/shared/numbered_files.hpp"
 
-#include "../../../src/formats/shared/neighbour_names.hpp"
-#include "../../../src/formats/shared/numbered_files.hpp"
 #include "safetensors_builder.hpp"
 #include "scratch.hpp"
 

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/formats/format.hpp"
+#include "catalogue/catalogue.hpp"
+#include "formats/colossalai/shard_names.hpp"
+#include "formats/format.hpp"
 
-#include "../../../src/formats/colossalai/shard_names.hpp"
 #include "safetensors_builder.hpp"
 #include "scratch.hpp"
 

@@ -5,12 +5,12 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/crc32.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/dcp_metadata.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
-#include "shardweld/formats/containers/zip.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "core/crc32.hpp"
+#include "core/text.hpp"
+#include "formats/containers/dcp_metadata.hpp"
+#include "formats/containers/torch_file.hpp"
+#include "formats/containers/zip.hpp"
+#include "io/input_file.hpp"
 
 namespace shardweld::formats {
 namespace {

@@ -1,14 +1,14 @@
-#include "shardweld/formats/containers/dcp_metadata.hpp"
+#include "formats/containers/dcp_metadata.hpp"
 
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/text.hpp"
-
-#include "dcp_builder.hpp"
+#include "core/text.hpp"
 #include "support/error_text.hpp"
 #include "support/memory_file.hpp"
+
+#include "dcp_builder.hpp"
 
 namespace shardweld::formats {
 namespace {

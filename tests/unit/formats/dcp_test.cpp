@@ -1,11 +1,11 @@
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/catalogue/provenance.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/format.hpp"
+#include "catalogue/catalogue.hpp"
+#include "catalogue/provenance.hpp"
+#include "core/text.hpp"
+#include "formats/dcp/sharding_info.hpp"
+#include "formats/format.hpp"
 
-#include "../../../src/formats/dcp/sharding_info.hpp"
 #include "safetensors_builder.hpp"
 #include "scratch.hpp"
 

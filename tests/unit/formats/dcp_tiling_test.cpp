@@ -5,9 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/dcp_metadata.hpp"
-
+#include "core/text.hpp"
+#include "formats/containers/dcp_metadata.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::formats {

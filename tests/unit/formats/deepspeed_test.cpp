@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/catalogue/provenance.hpp"
-#include "shardweld/formats/format.hpp"
+#include "catalogue/catalogue.hpp"
+#include "catalogue/provenance.hpp"
+#include "formats/format.hpp"
 
 #include "deepspeed_builder.hpp"
 #include "elements.hpp"

@@ -1,4 +1,4 @@
-#include "../../../src/formats/containers/duplicate_names.hpp"
+#include "formats/containers/duplicate_names.hpp"
 
 #include <functional>
 #include <string>

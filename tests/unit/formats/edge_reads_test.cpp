@@ -1,4 +1,4 @@
-#include "shardweld/formats/containers/edge_reads.hpp"
+#include "formats/containers/edge_reads.hpp"
 
 #include <string>
 #include <string_view>
@@ -6,8 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/io/input_file.hpp"
-
+#include "io/input_file.hpp"
 #include "support/memory_file.hpp"
 
 namespace shardweld::formats {

@@ -10,8 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "catalogue/catalogue.hpp"
+#include "io/input_file.hpp"
 
 namespace shardweld::formats {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/formats/containers/safetensors_header.hpp"
-#include "shardweld/io/input_file.hpp"
+#include "formats/containers/safetensors_header.hpp"
+#include "io/input_file.hpp"
 
 #include "scratch.hpp"
 

@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "../../../src/formats/fsdp/owned.hpp"
-#include "../../../src/formats/fsdp/pieces.hpp"
+#include "formats/fsdp/owned.hpp"
+#include "formats/fsdp/pieces.hpp"
+
 #include "scratch.hpp"
 
 namespace shardweld::formats::fsdp {

@@ -1,10 +1,10 @@
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/catalogue/provenance.hpp"
-#include "shardweld/formats/format.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/whole_file.hpp"
+#include "catalogue/catalogue.hpp"
+#include "catalogue/provenance.hpp"
+#include "formats/format.hpp"
+#include "io/input_file.hpp"
+#include "io/whole_file.hpp"
 
 #include "elements.hpp"
 #include "scratch.hpp"

@@ -1,4 +1,4 @@
-#include "shardweld/formats/containers/gguf_header.hpp"
+#include "formats/containers/gguf_header.hpp"
 
 #include <cstdint>
 #include <cstring>
@@ -6,10 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/input_file.hpp"
-
 #include "../../support/memory_file.hpp"
+#include "io/input_file.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats {
 namespace {

@@ -1,4 +1,4 @@
-#include "../../../src/formats/megatron/grid.hpp"
+#include "formats/megatron/grid.hpp"
 
 #include <algorithm>
 

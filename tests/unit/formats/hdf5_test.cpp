@@ -1,19 +1,19 @@
 // HDF5 input: what is read, what is refused, and that a file that misleads the library harms
 // nobody. The files of tests/data/hdf5 are made by h5py (make.py there).
 
-#include "../../../src/formats/hdf5/hdf5.hpp"
+#include "formats/hdf5/hdf5.hpp"
 
 #include <tuple>
 
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/shared_object.hpp"
-#include "shardweld/hdf5/parts.hpp"
-#include "shardweld/io/whole_file.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/shared_object.hpp"
+#include "formats/hdf5/dataset.hpp"
+#include "formats/hdf5/lister.hpp"
+#include "hdf5/parts.hpp"
+#include "io/whole_file.hpp"
 
-#include "../../../src/formats/hdf5/dataset.hpp"
-#include "../../../src/formats/hdf5/lister.hpp"
 #include "scratch.hpp"
 
 namespace shardweld::formats::hdf5 {

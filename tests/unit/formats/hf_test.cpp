@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/formats/format.hpp"
+#include "catalogue/catalogue.hpp"
+#include "formats/format.hpp"
 
 #include "safetensors_builder.hpp"
 #include "scratch.hpp"

@@ -1,6 +1,6 @@
-#include "../../../src/formats/shared/iteration_directories.hpp"
+#include "formats/shared/iteration_directories.hpp"
 
-#include "shardweld/formats/recognise.hpp"
+#include "formats/recognise.hpp"
 
 #include "scratch.hpp"
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <set>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/codec.hpp"
-#include "shardweld/formats/format.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/codec.hpp"
+#include "formats/format.hpp"
 
 #include "expected.hpp"
 

@@ -3,9 +3,9 @@
 
 #include <unistd.h>
 
-#include "shardweld/core/codec.hpp"
-#include "shardweld/formats/format.hpp"
-#include "shardweld/formats/recognise.hpp"
+#include "core/codec.hpp"
+#include "formats/format.hpp"
+#include "formats/recognise.hpp"
 
 #include "scratch.hpp"
 

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue/catalogue.hpp"
+#include "formats/megatron/adapter.hpp"
 
-#include "../../../src/formats/megatron/adapter.hpp"
 #include "scratch.hpp"
 
 namespace shardweld::formats::megatron {

@@ -1,9 +1,9 @@
 // Names of Megatron's model tensors without wrappers, and adapters told by their names.
-#include "../../../src/formats/megatron/model_names.hpp"
+#include "formats/megatron/model_names.hpp"
 
-#include "shardweld/catalogue/tensor.hpp"
-#include "shardweld/formats/format.hpp"
-#include "shardweld/io/whole_file.hpp"
+#include "catalogue/tensor.hpp"
+#include "formats/format.hpp"
+#include "io/whole_file.hpp"
 
 #include "scratch.hpp"
 

@@ -1,10 +1,10 @@
-#include "../../../src/formats/dcp/model_selection.hpp"
+#include "formats/dcp/model_selection.hpp"
 
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
+#include "catalogue/catalogue.hpp"
+#include "formats/shared/unwrapped_names.hpp"
 
-#include "../../../src/formats/shared/unwrapped_names.hpp"
 #include "scratch.hpp"
 
 namespace shardweld::formats::dcp {

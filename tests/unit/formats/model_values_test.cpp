@@ -1,11 +1,11 @@
 // What stands in a model's part of a save and is no tensor, in every reader: what may be a weight
 // is refused by name, what is harmless has a row with its bytes.
-#include "../../../src/formats/shared/model_values.hpp"
+#include "formats/shared/model_values.hpp"
 
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/formats/format.hpp"
+#include "catalogue/catalogue.hpp"
+#include "formats/format.hpp"
 
 #include "dcp_builder.hpp"
 #include "scratch.hpp"

@@ -1,4 +1,4 @@
-#include "../../../src/formats/shared/module_names.hpp"
+#include "formats/shared/module_names.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-#include "../../../src/formats/megatron/numbering.hpp"
+#include "formats/megatron/numbering.hpp"
 
-#include "shardweld/catalogue/tensor.hpp"
+#include "catalogue/tensor.hpp"
 
 #include "scratch.hpp"
 

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <random>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/formats/format.hpp"
-#include "shardweld/io/whole_file.hpp"
+#include "catalogue/catalogue.hpp"
+#include "formats/format.hpp"
+#include "io/whole_file.hpp"
 
 #include "scratch.hpp"
 

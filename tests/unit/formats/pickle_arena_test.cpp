@@ -1,4 +1,4 @@
-#include "../../../src/formats/containers/pickle_arena.hpp"
+#include "formats/containers/pickle_arena.hpp"
 
 #include <cstddef>
 #include <cstring>
@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/formats/containers/pickle.hpp"
+#include "formats/containers/pickle.hpp"
 
 namespace shardweld::formats {
 namespace {

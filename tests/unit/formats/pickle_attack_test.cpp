@@ -6,8 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/formats/containers/pickle.hpp"
-
+#include "formats/containers/pickle.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::formats {

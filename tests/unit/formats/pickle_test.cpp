@@ -1,4 +1,4 @@
-#include "shardweld/formats/containers/pickle.hpp"
+#include "formats/containers/pickle.hpp"
 
 #include <string>
 

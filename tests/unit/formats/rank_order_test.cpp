@@ -1,4 +1,4 @@
-#include "../../../src/formats/megatron/rank_order.hpp"
+#include "formats/megatron/rank_order.hpp"
 
 #include <gtest/gtest.h>
 

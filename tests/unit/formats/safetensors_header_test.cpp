@@ -1,8 +1,8 @@
-#include "shardweld/formats/containers/safetensors_header.hpp"
+#include "formats/containers/safetensors_header.hpp"
 
 #include <gtest/gtest.h>
 
-#include "shardweld/io/input_file.hpp"
+#include "io/input_file.hpp"
 
 #include "safetensors_builder.hpp"
 #include "scratch.hpp"

@@ -1,6 +1,7 @@
-#include "../../../src/formats/shared/scalar_value.hpp"
+#include "formats/shared/scalar_value.hpp"
 
-#include "../../../src/formats/megatron/args.hpp"
+#include "formats/megatron/args.hpp"
+
 #include "scratch.hpp"
 #include "torch_builder.hpp"
 

@@ -13,10 +13,10 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/dtype.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/layout/patch.hpp"
+#include "core/dtype.hpp"
+#include "io/input_file.hpp"
+#include "layout/patch.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats {
 

@@ -1,6 +1,6 @@
-#include "../../../src/formats/megatron/stage_content.hpp"
+#include "formats/megatron/stage_content.hpp"
 
-#include "shardweld/catalogue/tensor.hpp"
+#include "catalogue/tensor.hpp"
 
 #include "scratch.hpp"
 

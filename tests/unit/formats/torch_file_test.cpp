@@ -1,15 +1,15 @@
-#include "shardweld/formats/containers/torch_file.hpp"
+#include "formats/containers/torch_file.hpp"
 
 #include <fstream>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/io/input_file.hpp"
-
+#include "core/text.hpp"
+#include "io/input_file.hpp"
 #include "support/error_text.hpp"
 #include "support/memory_file.hpp"
+
 #include "torch_builder.hpp"
 
 namespace shardweld::formats {

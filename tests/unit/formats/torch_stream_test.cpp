@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/text.hpp"
-#include "shardweld/formats/containers/torch_file.hpp"
-#include "shardweld/io/input_file.hpp"
-
+#include "core/text.hpp"
+#include "formats/containers/torch_file.hpp"
+#include "io/input_file.hpp"
 #include "support/error_text.hpp"
 #include "support/memory_file.hpp"
+
 #include "torch_builder.hpp"
 
 namespace shardweld::formats {

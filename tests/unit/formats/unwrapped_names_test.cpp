@@ -1,4 +1,4 @@
-#include "../../../src/formats/shared/unwrapped_names.hpp"
+#include "formats/shared/unwrapped_names.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,10 +3,10 @@
 
 #include <sys/stat.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/formats/format.hpp"
+#include "catalogue/catalogue.hpp"
+#include "formats/format.hpp"
+#include "formats/megatron/zarr_array.hpp"
 
-#include "../../../src/formats/megatron/zarr_array.hpp"
 #include "expected.hpp"
 #include "fsdp_builder.hpp"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/crc32.hpp"
-#include "shardweld/formats/containers/zip.hpp"
+#include "core/crc32.hpp"
+#include "formats/containers/zip.hpp"
 
 namespace shardweld::test {
 

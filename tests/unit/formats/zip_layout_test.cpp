@@ -1,4 +1,4 @@
-#include "../../../src/formats/containers/zip_layout.hpp"
+#include "formats/containers/zip_layout.hpp"
 
 #include <gtest/gtest.h>
 

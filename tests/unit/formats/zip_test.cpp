@@ -1,13 +1,13 @@
-#include "shardweld/formats/containers/zip.hpp"
+#include "formats/containers/zip.hpp"
 
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "shardweld/io/input_file.hpp"
-
+#include "io/input_file.hpp"
 #include "support/error_text.hpp"
 #include "support/memory_file.hpp"
+
 #include "zip_builder.hpp"
 
 namespace shardweld::formats {

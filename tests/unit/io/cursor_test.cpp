@@ -1,4 +1,4 @@
-#include "shardweld/io/cursor.hpp"
+#include "io/cursor.hpp"
 
 #include <cstdint>
 #include <string>

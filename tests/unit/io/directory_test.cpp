@@ -1,4 +1,4 @@
-#include "shardweld/io/directory.hpp"
+#include "io/directory.hpp"
 
 #include <set>
 #include <string>

@@ -1,4 +1,4 @@
-#include "../../../src/io/extents.hpp"
+#include "io/extents.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -8,11 +8,10 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/io/errno.hpp"
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/output_file.hpp"
-#include "shardweld/io/whole_file.hpp"
-
+#include "io/errno.hpp"
+#include "io/input_file.hpp"
+#include "io/output_file.hpp"
+#include "io/whole_file.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::io {

@@ -1,5 +1,5 @@
 // Links of checkpoints and of the Hub's cache.
-#include "shardweld/io/links.hpp"
+#include "io/links.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -10,9 +10,8 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/io/beneath.hpp"
-#include "shardweld/io/input_file.hpp"
-
+#include "io/beneath.hpp"
+#include "io/input_file.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

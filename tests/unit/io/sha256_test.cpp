@@ -1,5 +1,5 @@
 // SHA-256 of files against the vectors of FIPS 180-4.
-#include "shardweld/io/sha256.hpp"
+#include "io/sha256.hpp"
 
 #include <fstream>
 

@@ -1,4 +1,4 @@
-#include "shardweld/io/throttle.hpp"
+#include "io/throttle.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/usage.hpp"
+#include "core/usage.hpp"
 
 namespace shardweld::io {
 namespace {

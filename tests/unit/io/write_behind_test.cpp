@@ -1,4 +1,4 @@
-#include "shardweld/io/write_behind.hpp"
+#include "io/write_behind.hpp"
 
 #include <string>
 #include <vector>
@@ -7,9 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/output_file.hpp"
-
+#include "io/input_file.hpp"
+#include "io/output_file.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace shardweld::io {

@@ -1,4 +1,4 @@
-#include "shardweld/io/written.hpp"
+#include "io/written.hpp"
 
 #include <fstream>
 #include <string>
@@ -8,8 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/io/output_file.hpp"
-
+#include "io/output_file.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

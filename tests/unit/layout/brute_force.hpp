@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "shardweld/layout/copy.hpp"
-#include "shardweld/layout/patch.hpp"
+#include "layout/copy.hpp"
+#include "layout/patch.hpp"
 
 namespace shardweld::layout::test {
 

@@ -1,4 +1,4 @@
-#include "shardweld/layout/copy.hpp"
+#include "layout/copy.hpp"
 
 #include <optional>
 #include <utility>
@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/layout/patch.hpp"
+#include "layout/patch.hpp"
+#include "shardweld/error.hpp"
 
 #include "brute_force.hpp"
 #include "throws.hpp"

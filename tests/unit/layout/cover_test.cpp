@@ -1,4 +1,4 @@
-#include "shardweld/layout/cover.hpp"
+#include "layout/cover.hpp"
 
 #include <algorithm>
 #include <random>

@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/layout/copy.hpp"
-#include "shardweld/layout/expression.hpp"
+#include "layout/copy.hpp"
+#include "layout/expression.hpp"
+#include "shardweld/error.hpp"
 
 #include "brute_force.hpp"
 #include "throws.hpp"

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/layout/expression.hpp"
+#include "layout/expression.hpp"
+#include "shardweld/error.hpp"
 
 #include "throws.hpp"
 

@@ -1,4 +1,4 @@
-#include "shardweld/layout/patch.hpp"
+#include "layout/patch.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 #include "brute_force.hpp"
 #include "throws.hpp"

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/layout/copy.hpp"
+#include "layout/copy.hpp"
+#include "shardweld/error.hpp"
 
 #include "brute_force.hpp"
 #include "throws.hpp"

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 // NOLINTNEXTLINE(cppcoreguidelines-macro-usage): the statement must not be evaluated before the try
 #define EXPECT_ERROR(statement, expected_code, expected_text)                               \

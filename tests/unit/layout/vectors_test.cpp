@@ -9,9 +9,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "shardweld/layout/copy.hpp"
-#include "shardweld/layout/expression.hpp"
-#include "shardweld/layout/patch.hpp"
+#include "layout/copy.hpp"
+#include "layout/expression.hpp"
+#include "layout/patch.hpp"
 
 namespace shardweld::layout {
 namespace {

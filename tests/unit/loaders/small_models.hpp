@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/loaders/check.hpp"
+#include "loaders/check.hpp"
 
 namespace shardweld::loaders {
 

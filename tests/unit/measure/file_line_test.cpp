@@ -1,5 +1,5 @@
 // Files end to end: shares that tile the line, parts that tile a share.
-#include "shardweld/measure/file_line.hpp"
+#include "measure/file_line.hpp"
 
 #include <gtest/gtest.h>
 

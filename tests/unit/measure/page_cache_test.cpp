@@ -1,11 +1,10 @@
 // What the system says of pages in its cache, on a real file.
-#include "../../../src/measure/page_cache.hpp"
+#include "measure/page_cache.hpp"
 
 #include <gtest/gtest.h>
 
-#include "shardweld/io/input_file.hpp"
-#include "shardweld/io/output_file.hpp"
-
+#include "io/input_file.hpp"
+#include "io/output_file.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace shardweld::measure {

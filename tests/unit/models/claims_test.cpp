@@ -1,4 +1,4 @@
-#include "shardweld/models/claims.hpp"
+#include "models/claims.hpp"
 
 #include <gtest/gtest.h>
 

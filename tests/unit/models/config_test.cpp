@@ -1,4 +1,4 @@
-#include "shardweld/models/config.hpp"
+#include "models/config.hpp"
 
 #include <gtest/gtest.h>
 

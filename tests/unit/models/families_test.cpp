@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/models/verification.hpp"
+#include "models/verification.hpp"
 
 #include "support.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/models/recipe.hpp"
+#include "models/recipe.hpp"
 
 namespace shardweld::models {
 namespace {

@@ -1,4 +1,4 @@
-#include "shardweld/models/pattern.hpp"
+#include "models/pattern.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // `refuse` rules: what the checkpoint states and no shape shows.
 #include <gtest/gtest.h>
 
-#include "shardweld/models/claims.hpp"
+#include "models/claims.hpp"
 
 #include "support.hpp"
 

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/core/text.hpp"
-#include "shardweld/models/hub_tensors.hpp"
-#include "shardweld/models/recipe.hpp"
-#include "shardweld/models/symbols.hpp"
+#include "core/text.hpp"
+#include "models/hub_tensors.hpp"
+#include "models/recipe.hpp"
+#include "models/symbols.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::models {
 

@@ -1,4 +1,4 @@
-#include "shardweld/models/symbols.hpp"
+#include "models/symbols.hpp"
 
 #include <gtest/gtest.h>
 

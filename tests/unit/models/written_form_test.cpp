@@ -1,4 +1,4 @@
-#include "shardweld/models/written_form.hpp"
+#include "models/written_form.hpp"
 
 #include <algorithm>
 #include <map>
@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/models/hub_tensors.hpp"
+#include "models/hub_tensors.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::models {
 namespace {

@@ -1,5 +1,5 @@
 // Censuses against elements looked at one by one.
-#include "shardweld/numeric/census.hpp"
+#include "numeric/census.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::numeric {
 namespace {

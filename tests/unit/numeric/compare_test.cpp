@@ -1,4 +1,4 @@
-#include "shardweld/numeric/compare.hpp"
+#include "numeric/compare.hpp"
 
 #include <cmath>
 #include <complex>
@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 #include "samples.hpp"
 

@@ -1,4 +1,4 @@
-#include "shardweld/numeric/convert.hpp"
+#include "numeric/convert.hpp"
 
 #include <bit>
 #include <cmath>
@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 #include "samples.hpp"
 

@@ -1,5 +1,5 @@
 // The low-rank update against one written out by hand, for odd sizes, blocks and both kernels.
-#include "shardweld/numeric/low_rank.hpp"
+#include "numeric/low_rank.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "../../../src/numeric/low_rank_kernels.hpp"
+#include "numeric/low_rank_kernels.hpp"
 
 namespace shardweld::numeric {
 namespace {

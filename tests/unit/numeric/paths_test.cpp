@@ -5,7 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "../../../src/numeric/combine.hpp"
+#include "numeric/combine.hpp"
+
 #include "samples.hpp"
 
 namespace shardweld::numeric {

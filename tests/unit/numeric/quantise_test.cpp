@@ -1,5 +1,5 @@
 // Held against what the real libraries made of the same tensors (tests/data/quant/edge).
-#include "shardweld/numeric/quantise.hpp"
+#include "numeric/quantise.hpp"
 
 #include <array>
 #include <bit>
@@ -18,9 +18,8 @@
 #include <nlohmann/json.hpp>
 #include <openssl/sha.h>
 
-#include "shardweld/core/error.hpp"
-
-#include "../../../src/numeric/lanes.hpp"
+#include "numeric/lanes.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::numeric {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "shardweld/numeric/convert.hpp"
+#include "numeric/convert.hpp"
 
 namespace shardweld::numeric {
 

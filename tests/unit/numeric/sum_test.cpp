@@ -1,6 +1,6 @@
 // Sums of checkpoints against ones written out by hand, in all sets of kernels, and what becomes
 // of odd values.
-#include "shardweld/numeric/sum.hpp"
+#include "numeric/sum.hpp"
 
 #include <bit>
 #include <cmath>
@@ -11,10 +11,9 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/numeric/convert.hpp"
-
-#include "../../../src/numeric/sum_kernels.hpp"
+#include "numeric/convert.hpp"
+#include "numeric/sum_kernels.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::numeric {
 namespace {

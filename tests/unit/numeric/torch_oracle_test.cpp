@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/numeric/compare.hpp"
-#include "shardweld/numeric/torch_module.hpp"
+#include "numeric/compare.hpp"
+#include "numeric/torch_module.hpp"
+#include "shardweld/error.hpp"
 
 #include "samples.hpp"
 

@@ -1,5 +1,5 @@
 // Names and sizes of models, as gguf-py 0.19 makes them (Metadata.id_to_title, size_label).
-#include "shardweld/outputs/gguf.hpp"
+#include "outputs/gguf.hpp"
 
 #include <array>
 #include <utility>

@@ -1,12 +1,11 @@
-#include "../../../src/outputs/hdf5/hdf5_output.hpp"
+#include "outputs/hdf5/hdf5_output.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/error.hpp"
-
-#include "../../../src/outputs/hdf5/hdf5_module.hpp"
-#include "../../../src/outputs/safetensors/safetensors.hpp"
+#include "outputs/hdf5/hdf5_module.hpp"
+#include "outputs/safetensors/safetensors.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::outputs {
 namespace {

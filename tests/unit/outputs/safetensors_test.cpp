@@ -1,11 +1,11 @@
-#include "../../../src/outputs/safetensors/safetensors.hpp"
+#include "outputs/safetensors/safetensors.hpp"
 
 #include <cstring>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "shardweld/core/error.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::outputs {
 namespace {

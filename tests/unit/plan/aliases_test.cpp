@@ -1,5 +1,5 @@
 // `alias` rules: stacks of some layers, taken apart, against an enumeration of all elements.
-#include "../../../src/plan/bind/aliases.hpp"
+#include "plan/bind/aliases.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -11,8 +11,8 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/models/config.hpp"
+#include "models/config.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::plan {
 namespace {

@@ -1,9 +1,9 @@
 // Catalogues against a small recipe: what is taken, what is refused, and in which words.
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/plan/binding.hpp"
+#include "catalogue/catalogue.hpp"
+#include "plan/binding.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::plan {
 namespace {

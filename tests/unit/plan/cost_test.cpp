@@ -1,8 +1,8 @@
-#include "shardweld/plan/cost.hpp"
+#include "plan/schedule/cost.hpp"
 
 #include <gtest/gtest.h>
 
-#include "shardweld/plan/plan.hpp"
+#include "plan/plan.hpp"
 
 namespace shardweld::plan {
 namespace {

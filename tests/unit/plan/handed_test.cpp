@@ -1,4 +1,4 @@
-#include "shardweld/plan/handed.hpp"
+#include "plan/schedule/handed.hpp"
 
 #include <gtest/gtest.h>
 

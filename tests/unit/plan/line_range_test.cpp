@@ -1,13 +1,12 @@
-#include "shardweld/plan/line_range.hpp"
+#include "plan/line_range.hpp"
 
 #include <numeric>
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/plan/rounds.hpp"
-
+#include "plan/plan.hpp"
+#include "plan/schedule/rounds.hpp"
 #include "support/flat_target.hpp"
 
 namespace shardweld::plan {

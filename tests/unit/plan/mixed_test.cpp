@@ -1,11 +1,10 @@
 // Bindings of several checkpoints in one: what is mixed, what must be equal, and what is refused.
-#include "shardweld/plan/mixed.hpp"
+#include "plan/bind/mixed.hpp"
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/plan/plan.hpp"
-
+#include "plan/plan.hpp"
+#include "shardweld/error.hpp"
 #include "support/flat_target.hpp"
 
 namespace shardweld::plan {

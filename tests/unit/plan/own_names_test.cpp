@@ -6,10 +6,10 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/catalogue.hpp"
-#include "shardweld/core/error.hpp"
-#include "shardweld/plan/binding.hpp"
-#include "shardweld/plan/trace.hpp"
+#include "catalogue/catalogue.hpp"
+#include "plan/bind/trace.hpp"
+#include "plan/binding.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::plan {
 namespace {

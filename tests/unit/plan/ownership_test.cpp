@@ -1,11 +1,11 @@
-#include "shardweld/plan/ownership.hpp"
+#include "plan/ownership.hpp"
 
 #include <algorithm>
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "shardweld/outputs/format.hpp"
+#include "outputs/format.hpp"
 
 namespace shardweld::plan {
 namespace {

@@ -1,9 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "shardweld/catalogue/records.hpp"
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/plan/traffic.hpp"
-
+#include "catalogue/records.hpp"
+#include "plan/plan.hpp"
+#include "plan/schedule/traffic.hpp"
 #include "support/flat_target.hpp"
 
 namespace shardweld::plan {

@@ -1,8 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/plan/plan.hpp"
-
+#include "plan/plan.hpp"
+#include "shardweld/error.hpp"
 #include "support/flat_target.hpp"
 
 namespace shardweld::plan {

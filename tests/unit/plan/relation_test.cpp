@@ -1,15 +1,14 @@
 // Outputs that are made from one read: what is in another order, stacked or turned is made of whole
 // strips of the leader, each once, and left out where all of it is done.
-#include "shardweld/plan/relation.hpp"
+#include "plan/schedule/relation.hpp"
 
 #include <algorithm>
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
-#include "shardweld/plan/followed.hpp"
-#include "shardweld/plan/plan.hpp"
-
+#include "plan/plan.hpp"
+#include "plan/schedule/followed.hpp"
+#include "shardweld/error.hpp"
 #include "support/flat_target.hpp"
 
 namespace shardweld::plan {

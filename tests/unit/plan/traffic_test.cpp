@@ -1,9 +1,9 @@
-#include "shardweld/plan/traffic.hpp"
+#include "plan/schedule/traffic.hpp"
 
 #include <gtest/gtest.h>
 
-#include "shardweld/plan/plan.hpp"
-#include "shardweld/plan/reading.hpp"
+#include "plan/plan.hpp"
+#include "plan/schedule/reading.hpp"
 
 namespace shardweld::plan {
 namespace {

@@ -1,5 +1,5 @@
 // Real processes: what they say, how they end, what they inherit.
-#include "shardweld/process/process.hpp"
+#include "process/process.hpp"
 
 #include <cerrno>
 #include <csignal>

@@ -1,8 +1,8 @@
-#include "shardweld/process/shell.hpp"
+#include "process/shell.hpp"
 
 #include <gtest/gtest.h>
 
-#include "shardweld/process/process.hpp"
+#include "process/process.hpp"
 
 namespace shardweld::process {
 namespace {

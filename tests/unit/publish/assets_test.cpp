@@ -1,11 +1,10 @@
-#include "shardweld/publish/assets.hpp"
+#include "publish/assets.hpp"
 
 #include <sys/stat.h>
 
 #include <gtest/gtest.h>
 
-#include "shardweld/io/input_file.hpp"
-
+#include "io/input_file.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

@@ -1,10 +1,9 @@
-#include "shardweld/publish/config_edits.hpp"
+#include "publish/config_edits.hpp"
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/config_fields.hpp"
-#include "shardweld/core/text.hpp"
-
+#include "core/config_fields.hpp"
+#include "core/text.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::publish {

@@ -1,4 +1,4 @@
-#include "../../../src/publish/holder.hpp"
+#include "publish/holder.hpp"
 
 #include <unistd.h>
 

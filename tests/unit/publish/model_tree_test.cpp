@@ -1,12 +1,11 @@
-#include "../../../src/publish/model_tree.hpp"
+#include "publish/model_tree.hpp"
 
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "shardweld/publish/target.hpp"
-
+#include "publish/target.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

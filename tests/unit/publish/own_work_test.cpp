@@ -1,5 +1,5 @@
 // Whose work is taken up, and which lock files are written to.
-#include "../../../src/publish/own_work.hpp"
+#include "publish/own_work.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -7,8 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/publish/target.hpp"
-
+#include "publish/target.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

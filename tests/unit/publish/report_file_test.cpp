@@ -1,4 +1,4 @@
-#include "shardweld/publish/report_file.hpp"
+#include "publish/report_file.hpp"
 
 #include <sys/stat.h>
 

@@ -1,5 +1,5 @@
 // Room on file systems: what is short and how it is told, what lfs says.
-#include "shardweld/publish/room.hpp"
+#include "publish/room.hpp"
 
 #include <fstream>
 
@@ -8,9 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/publish/quota.hpp"
-#include "shardweld/publish/target.hpp"
-
+#include "publish/quota.hpp"
+#include "publish/target.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

@@ -1,11 +1,10 @@
-#include "shardweld/publish/run_facts.hpp"
+#include "publish/run_facts.hpp"
 
 #include <fstream>
 
 #include <gtest/gtest.h>
 
-#include "shardweld/core/error.hpp"
-
+#include "shardweld/error.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace shardweld::publish {

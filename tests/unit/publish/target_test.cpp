@@ -1,4 +1,4 @@
-#include "shardweld/publish/target.hpp"
+#include "publish/target.hpp"
 
 #include <csignal>
 #include <functional>

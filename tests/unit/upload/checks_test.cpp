@@ -3,11 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "shardweld/upload/upload.hpp"
-
-#include "../../../src/upload/token.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
+#include "upload/token.hpp"
+#include "upload/upload.hpp"
 
 namespace shardweld::upload {
 namespace {

@@ -1,4 +1,4 @@
-#include "shardweld/upload/client_progress.hpp"
+#include "upload/client_progress.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Words as huggingface_hub 0.30 (requests), 2.4 (httpx) and hf_xet (reqwest) print them.
-#include "../../../src/upload/failure.hpp"
+#include "upload/failure.hpp"
 
 #include <gtest/gtest.h>
 

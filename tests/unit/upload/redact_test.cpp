@@ -1,4 +1,4 @@
-#include "../../../src/upload/redact.hpp"
+#include "upload/redact.hpp"
 
 #include <array>
 #include <cstdio>

@@ -1,0 +1,56 @@
+// A checkpoint of a PEFT model taken apart: the base under the names it has without PEFT, the LoRA
+// adapter under those save_pretrained gives it. Knows PEFT's names (peft 0.21); nothing of recipes,
+// files or ranks.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "catalogue/catalogue.hpp"
+
+namespace shardweld::adapters {
+
+/// Which biases of the base were trained and belong to the adapter too (`bias` of
+/// adapter_config.json).
+enum class Biases { none, all, of_wrapped };
+
+/// Whose weights the base has where a module was trained as a whole (`modules_to_save`).
+enum class WholeModules {
+    original,  ///< those from before the training; the trained ones are the adapter's
+    trained,   ///< the trained ones, as a folded model has them
+};
+
+/// How a checkpoint is taken apart.
+struct Deal {
+    Biases biases = Biases::none;
+    WholeModules whole = WholeModules::original;
+    bool is_dropped = false;  ///< the adapter is left out, of whatever kind it is
+};
+
+struct Separated {
+    catalogue::Catalogue base;     ///< no tensors when only the adapter was saved
+    catalogue::Catalogue adapter;  ///< named as in adapter_model.safetensors; same list of files
+    std::vector<std::string> whole_modules;  ///< modules trained as a whole, sorted
+    std::vector<std::string> saved_tensors;  ///< of the adapter, under the base's names
+    std::vector<std::string> bare_modules;   ///< that LoRA wraps and has no factor of, sorted
+    std::set<std::string> in_both;  ///< names of the adapter's tensors that are the base's, too
+    std::vector<catalogue::Ignored> replaced;  ///< of the base, by those trained as a whole
+};
+
+/// Whether some tensor is part of an adapter.
+bool holds_adapter(const catalogue::Catalogue& catalogue);
+
+/// Whether there is an adapter and nothing else.
+bool holds_adapter_only(const catalogue::Catalogue& catalogue);
+
+/// Whether some module of the base is stored as LoRA wraps it.
+bool holds_wrapped(const catalogue::Catalogue& catalogue);
+
+/// Takes a catalogue of module names apart. What PEFT saved with the factors alone (trained biases,
+/// whole modules, embeddings) is the adapter's, under the base's names as it may be. Unless the
+/// adapter is dropped, Error(unsupported) for more than one, for adapters of other kinds than LoRA
+/// and for parts that are no tensors, naming one.
+Separated separate(catalogue::Catalogue catalogue, const Deal& deal);
+
+}  // namespace shardweld::adapters

@@ -1,0 +1,55 @@
+// What a checkpoint holds: tensors and where their pieces lie. Made by formats, read by plan.
+// Metadata only; knows nothing of models, targets or MPI.
+#pragma once
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/index.hpp"
+
+#include "file.hpp"
+#include "statement.hpp"
+#include "tensor.hpp"
+
+namespace shardweld::catalogue {
+
+/// One dim of the saving job's device mesh.
+struct MeshDim {
+    std::string name;  ///< "" if it has none
+    Index extent = 1;
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.name, self.extent); };
+};
+
+struct Catalogue {
+    std::string format;              ///< e.g. "megatron torch_dist"
+    std::string dialect;             ///< e.g. "megatron_core"
+    std::vector<std::string> notes;  ///< what was found, for people ("iteration 10 of ...")
+    /// What is doubtful about the checkpoint, by code: "replica_absent" -> "...".
+    std::map<std::string, std::string> warnings;
+    std::vector<File> files;      ///< sorted naturally by path
+    std::vector<Tensor> tensors;  ///< global tensors, sorted by name
+    std::vector<Shard> shards;    ///< rank-local tensors still to be joined
+    std::vector<Ignored> ignored;
+    std::map<std::string, Index> facts;  ///< t, te, tp, pp, vpp, ep, etp, version, iteration...
+    Claims claims;
+    std::vector<Statement> statements;           ///< of all files, in their order
+    std::map<std::string, Index> inert_globals;  ///< pickle globals left inert, with their counts
+    std::vector<MeshDim> mesh;  ///< outermost first, ranks row-major; empty if not told
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.format, self.dialect, self.notes, self.warnings, self.files,
+                        self.tensors, self.shards, self.ignored, self.facts, self.claims,
+                        self.statements, self.inert_globals, self.mesh);
+    };
+};
+
+/// Bytes of all elements that are stored: of tensors and shards with their replicas, and of what
+/// was left aside.
+Bytes stored_bytes(const Catalogue& catalogue);
+Bytes stored_bytes(const Tensor& tensor);
+Bytes stored_bytes(const Shard& shard);
+
+}  // namespace shardweld::catalogue

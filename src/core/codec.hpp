@@ -1,0 +1,201 @@
+// Values to bytes and back, for sharing metadata between ranks of one run.
+// Not a file format: both sides are the same program on the same kind of machine.
+#pragma once
+
+#include <cstring>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "shardweld/error.hpp"
+
+#include "index.hpp"
+#include "path.hpp"
+#include "shared_text.hpp"
+
+namespace shardweld {
+
+/// A struct that says which of its members are shared, in their order:
+///     static constexpr auto fields = [](auto& self) { return std::tie(self.name, self.bytes); };
+template <typename T>
+concept HasFields = requires(T& value) {
+    T::fields(value);
+};
+
+/// Vectors, and what is like them.
+template <typename T>
+concept IsList = requires(T& list, typename T::value_type value) {
+    list.push_back(value);
+    list.size();
+};
+
+namespace codec {
+
+/// What takes a variable number of bytes: most numbers are small, and there are millions.
+template <typename T>
+concept IsNumber = std::is_integral_v<T> && sizeof(T) > 1;
+
+/// Its bytes are not its value.
+template <typename T>
+concept PointsElsewhere = std::is_pointer_v<T> || requires(const T& value) {
+    value.data();
+};
+
+}  // namespace codec
+
+/// Appends values to a byte buffer: numbers, texts, paths, pairs, optionals, lists and maps of
+/// such, structs with fields, and whatever is trivially copyable.
+class ByteWriter {
+  public:
+    template <typename T>
+    void put(const T& value) {
+        if constexpr (HasFields<const T>) {
+            std::apply([&](const auto&... fields) { (put(fields), ...); }, T::fields(value));
+        } else if constexpr (IsList<T>) {
+            put_each(value);
+        } else if constexpr (codec::IsNumber<T>) {
+            put_number(value);
+        } else {
+            static_assert(std::is_trivially_copyable_v<T> && !codec::PointsElsewhere<T>,
+                          "a struct that says no fields");
+            put_bytes(std::as_bytes(std::span(&value, 1)));
+        }
+    }
+    void put(const std::string& text) {
+        put<std::uint64_t>(text.size());
+        put_bytes(std::as_bytes(std::span(text)));
+    }
+    void put(SharedText text) { put(text.text()); }
+    void put(const fs::path& path) { put(path.native()); }
+    template <typename A, typename B>
+    void put(const std::pair<A, B>& pair) {
+        put(pair.first);
+        put(pair.second);
+    }
+    template <typename T>
+    void put(const std::optional<T>& value) {
+        put(value.has_value());
+        if (value) {
+            put(*value);
+        }
+    }
+    template <typename K, typename V>
+    void put(const std::map<K, V>& values) {
+        put_each(values);
+    }
+    [[nodiscard]] std::vector<std::byte> take() { return std::move(bytes_); }
+
+  private:
+    void put_bytes(std::span<const std::byte> bytes) {
+        bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    }
+    template <typename List>
+    void put_each(const List& values) {
+        put<std::uint64_t>(values.size());
+        for (const auto& value : values) {
+            put(value);
+        }
+    }
+    // Little-endian groups of seven bits, the eighth says that more follow. Signed ones by zigzag
+    // (-1 becomes 1, 1 becomes 2), so that small negative numbers stay short.
+    template <typename T>
+    void put_number(T number) {
+        auto bits = static_cast<std::uint64_t>(number);
+        if constexpr (std::is_signed_v<T>) {
+            bits = (bits << 1U) ^ (number < 0 ? ~std::uint64_t{0} : 0);
+        }
+        for (; bits >= 0x80U; bits >>= 7U) {
+            bytes_.push_back(static_cast<std::byte>((bits & 0x7FU) | 0x80U));
+        }
+        bytes_.push_back(static_cast<std::byte>(bits));
+    }
+
+    std::vector<std::byte> bytes_;
+};
+
+/// Reads back what ByteWriter wrote, in the same order. Throws Error(internal) past the end.
+class ByteReader {
+  public:
+    explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+    template <typename T>
+    T get() {
+        T value{};
+        read(value);
+        return value;
+    }
+    [[nodiscard]] bool at_end() const { return position_ == bytes_.size(); }
+
+  private:
+    template <typename T>
+    void read(T& value) {
+        if constexpr (HasFields<T>) {
+            std::apply([&](auto&... fields) { (read(fields), ...); }, T::fields(value));
+        } else if constexpr (IsList<T>) {
+            for (auto n = get<std::uint64_t>(); n > 0; --n) {
+                value.push_back(get<typename T::value_type>());
+            }
+        } else if constexpr (codec::IsNumber<T>) {
+            value = read_number<T>();
+        } else {
+            static_assert(std::is_trivially_copyable_v<T>, "a struct that says no fields");
+            std::memcpy(&value, next(sizeof(T)).data(), sizeof(T));
+        }
+    }
+    void read(std::string& text) {
+        const auto part = next(get<std::uint64_t>());
+        text.assign(reinterpret_cast<const char*>(part.data()), part.size());
+    }
+    void read(SharedText& text) { text = get<std::string>(); }
+    void read(fs::path& path) { path = get<std::string>(); }
+    template <typename A, typename B>
+    void read(std::pair<A, B>& pair) {
+        read(pair.first);
+        read(pair.second);
+    }
+    template <typename T>
+    void read(std::optional<T>& value) {
+        value = get<bool>() ? std::optional<T>(get<T>()) : std::nullopt;
+    }
+    template <typename K, typename V>
+    void read(std::map<K, V>& values) {
+        for (auto n = get<std::uint64_t>(); n > 0; --n) {
+            auto key = get<K>();
+            values[std::move(key)] = get<V>();
+        }
+    }
+    template <typename T>
+    T read_number() {
+        std::uint64_t bits = 0;
+        for (unsigned shift = 0; shift < 64; shift += 7) {
+            const auto byte = std::to_integer<std::uint64_t>(next(1).front());
+            bits |= (byte & 0x7FU) << shift;
+            if ((byte & 0x80U) != 0) {
+                continue;
+            }
+            if constexpr (std::is_signed_v<T>) {
+                bits = (bits >> 1U) ^ ((bits & 1U) != 0 ? ~std::uint64_t{0} : 0);
+            }
+            return static_cast<T>(bits);
+        }
+        throw Error(ErrorCode::internal, "metadata shared between ranks holds an endless number");
+    }
+
+    std::span<const std::byte> next(std::size_t size) {
+        if (size > bytes_.size() - position_) {
+            throw Error(ErrorCode::internal, "metadata shared between ranks is cut short");
+        }
+        position_ += size;
+        return bytes_.subspan(position_ - size, size);
+    }
+
+    std::span<const std::byte> bytes_;
+    std::size_t position_ = 0;
+};
+
+}  // namespace shardweld

@@ -1,0 +1,49 @@
+// Element types: names, sizes.
+// Knows nothing of how a framework stores them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "index.hpp"
+
+namespace shardweld {
+
+enum class DType : std::uint8_t {
+    boolean,
+    u8,
+    i8,
+    u16,
+    i16,
+    u32,
+    i32,
+    u64,
+    i64,
+    f8_e4m3,
+    f8_e5m2,
+    f8_e8m0,
+    f8_e4m3fnuz,
+    f8_e5m2fnuz,
+    f16,
+    bf16,
+    f32,
+    f64,
+    c64,
+};
+
+/// Bytes of one element.
+Bytes size_of(DType dtype);
+
+/// Name in a safetensors header ("BF16", "F8_E4M3", ...; safetensors 0.8, tensor.rs).
+std::string_view safetensors_name(DType dtype);
+std::optional<DType> dtype_from_safetensors(std::string_view name);
+
+/// Name as torch spells it ("bfloat16", "float8_e4m3fn", "int64", ...).
+std::string_view torch_name(DType dtype);
+std::optional<DType> dtype_from_torch(std::string_view name);
+
+/// Floating point (real) types, which --dtype may cast.
+bool is_float(DType dtype);
+
+}  // namespace shardweld

@@ -1,0 +1,77 @@
+// Text the whole program agrees on: natural order, sizes, lists for messages.
+// Knows nothing of where the text comes from.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "index.hpp"
+
+namespace shardweld {
+
+/// Natural order: runs of digits compare as numbers ("layers.9." before "layers.10."), the rest as
+/// bytes; texts equal that way (leading zeros) fall back to byte order, so this is a total order.
+bool natural_less(std::string_view a, std::string_view b);
+
+/// "5GB" = 5e9, "5GiB" and bare "5G" = 5 * 2^30, "64" = 64 bytes; B, KB..TB, KiB..TiB, K..T;
+/// fractions
+/// ("1.5GB") allowed. nullopt when the text is none of these or overflows.
+std::optional<Bytes> parse_size(std::string_view text);
+
+/// "4.31 GB", decimal units, for people.
+std::string human_bytes(Bytes bytes);
+
+/// "1 file", "2 files".
+std::string counted(std::size_t count, const std::string& noun);
+
+/// Six digits, as %g.
+std::string number_text(double number);
+
+/// "[3, 64, 32]".
+std::string shape_text(std::span<const Index> shape);
+
+/// Text from a file made safe to print: control and non-ASCII bytes escaped, cut at `limit` bytes.
+std::string printable(std::string_view text, std::size_t limit = 200);
+
+/// The elements' texts with `separator` between them.
+template <typename Range, typename TextOf = std::identity>
+std::string joined(const Range& range, std::string_view separator, TextOf text_of = {}) {
+    std::string text;
+    for (std::string_view between; const auto& element : range) {
+        text.append(between).append(text_of(element));
+        between = separator;
+    }
+    return text;
+}
+
+/// "a, b, c", each made safe to print; of more than eight the first eight and ", ...".
+std::string listed(const std::vector<std::string>& texts);
+
+/// Whether the text is valid UTF-8: JSON and what reads it take nothing else.
+bool is_utf8(std::string_view text);
+
+/// ASCII only, whatever the locale says.
+constexpr bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/// Splits at every `separator`; "" gives one empty part.
+std::vector<std::string_view> split(std::string_view text, char separator);
+/// Without leading and trailing blanks, tabs and line ends.
+std::string_view trim(std::string_view text);
+/// `text` with `to` in the place of each `from`, which is not empty.
+std::string replaced(std::string text, std::string_view from, std::string_view to);
+/// The whole text as a decimal number without sign; nullopt on anything else or overflow.
+std::optional<Index> parse_index(std::string_view text);
+
+/// The name with every run of digits replaced by '#'.
+std::string digits_hidden(std::string_view name);
+
+/// Whether the whole `name` matches `glob`, in which '*' stands for any text.
+bool glob_matches(std::string_view glob, std::string_view name);
+
+}  // namespace shardweld

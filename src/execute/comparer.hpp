@@ -1,0 +1,69 @@
+// Compares finished slices of an output with the tensors of a model on disk, as they come.
+// Knows slices, catalogues and tolerances; nothing of names, formats or what a difference means.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "catalogue/tensor.hpp"
+#include "mpi/comm.hpp"
+#include "numeric/compare.hpp"
+#include "numeric/quality.hpp"
+#include "numeric/quantised_rows.hpp"
+
+#include "run_options.hpp"
+#include "source.hpp"
+
+namespace shardweld::plan {
+struct Plan;
+struct Slice;
+}  // namespace shardweld::plan
+
+namespace shardweld::execute {
+
+/// A target and the tensor of the reference that it is compared with, of the same shape.
+struct Pair {
+    std::uint32_t target = 0;
+    std::uint32_t tensor = 0;  ///< index into the reference's tensors
+    DType dtype = DType::f32;  ///< in which they are compared: the wider one is rounded to it
+};
+
+/// The model that is compared with, as this rank sees it.
+struct Reference {
+    SourceFiles source;
+    const std::vector<catalogue::Tensor>* tensors = nullptr;  ///< all pieces located
+};
+
+class Comparer {
+  public:
+    /// Buffers take at most `memory` bytes. The references must outlive it.
+    Comparer(const plan::Plan& plan, const Reference& reference, std::vector<Pair> pairs,
+             numeric::Tolerance tolerance, Bytes memory);
+    ~Comparer();
+    Comparer(const Comparer&) = delete;
+    Comparer& operator=(const Comparer&) = delete;
+    Comparer(Comparer&&) = delete;
+    Comparer& operator=(Comparer&&) = delete;
+
+    /// Compares the slice in all pairs of its target, reading the same elements of the reference:
+    /// an OnSlice. Local. Error(corrupt) when a file has changed or does not cover a tensor.
+    void add(const plan::Slice& slice, std::span<const std::byte> bytes);
+
+    /// An OnCodes: how near the codes are to the reference, which counts as if it had the weight's
+    /// type. As add.
+    void add_codes(const plan::Slice& slice, const numeric::QuantisedRows& rows,
+                   std::span<const std::byte> codes, std::span<const std::byte> scales);
+
+    /// Collective. What all ranks found, by pair, on every rank; independent of their number.
+    std::vector<numeric::Comparison> gather(mpi::Comm& comm) const;
+    /// The same of codes, of pairs that have them.
+    std::map<std::uint32_t, numeric::Quality> gather_quality(mpi::Comm& comm) const;
+
+  private:
+    class State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace shardweld::execute

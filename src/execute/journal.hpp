@@ -1,0 +1,106 @@
+// Which blocks of the output are on the disk, and the checksums of what was read for them: written
+// down by each rank as it gets on, read by a later run. Knows blocks, checksums and the journal's
+// directory; nothing of what made them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/path.hpp"
+#include "io/digest.hpp"
+#include "io/directory.hpp"
+#include "io/output_file.hpp"
+#include "numeric/census.hpp"
+#include "plan/plan.hpp"
+
+#include "record_sums.hpp"
+
+namespace shardweld::execute {
+
+using io::Digest;
+
+/// A block of a target: its elements [number * plan::block_elements, ...), as far as it reaches.
+struct DoneBlock {
+    Index number = 0;
+    std::uint32_t target = 0;
+    Digest digest{};  ///< of the written bytes
+};
+
+/// A block that a run has read back and found right, and what its elements look like.
+struct SeenBlock {
+    Index number = 0;
+    std::uint32_t target = 0;
+    numeric::Census census;  ///< nothing where numeric::is_counted does not know the type
+};
+
+/// Where blocks lie. `plan` must outlive it.
+class BlockPlaces {
+  public:
+    explicit BlockPlaces(const plan::Plan& plan);
+
+    /// Whether the plan has such a block; the others ask for one that it has.
+    [[nodiscard]] bool has(const DoneBlock& block) const;
+    [[nodiscard]] plan::LineRange line(const DoneBlock& block) const;
+    [[nodiscard]] plan::Slice slice(const DoneBlock& block) const;
+    /// The lines of all, united.
+    [[nodiscard]] std::vector<plan::LineRange> lines(std::span<const DoneBlock> blocks) const;
+
+    /// Blocks in all, and a block's place among them in the order of the line.
+    [[nodiscard]] std::size_t count() const { return n_blocks_; }
+    [[nodiscard]] std::size_t index(const DoneBlock& block) const;
+
+  private:
+    struct Begin {
+        Bytes line = 0;
+        std::size_t block = 0;
+    };
+    const plan::Plan& plan_;
+    std::vector<Begin> begins_;  ///< by target
+    std::size_t n_blocks_ = 0;
+};
+
+/// How a journal was read.
+struct JournalRead {
+    std::vector<DoneBlock>
+        blocks;                  ///< in the order of the line, each once: the latest session's word
+    std::vector<RangeSum> sums;  ///< of input, in no order; not many more than blocks
+    std::vector<SeenBlock> seen;  ///< those of the blocks that some run read back, in their order
+    Index n_unreadable = 0;       ///< records cut short or damaged
+    Index last_session = 0;       ///< 0: none
+};
+
+/// Reads all ranks' records of all sessions in `directory`; what is no whole record of a block of
+/// the plan is counted and left out. Local. Memory is bounded by the plan's blocks. Error(io).
+JournalRead read_journal(const fs::path& directory, const plan::Plan& plan);
+
+/// What the records of a session take, of all ranks together: one for each block, and about as many
+/// for the input. Pure.
+Bytes journal_bytes(const plan::Plan& plan);
+
+/// One rank's records of one session; the file is made with the first one.
+///
+/// Records have 40 bytes, little-endian. Of a block: its number (8), target (4), zero (4), digest
+/// (16), xxh3-64 of the bytes before (8); of a range of input: its begin (8), record (4), one (4),
+/// end (8), CRC-32 (4), zero (4), the same xxh3-64; of a block that was read back: its number (8),
+/// target (4), two (4), how many NaNs, infinities and zeros (21 bits each) and whether all elements
+/// are alike (1), the bits of one (8), the same xxh3-64.
+class Journal {
+  public:
+    Journal(const fs::path& directory, Index session, int rank, bool sync);
+
+    /// Appends blocks whose bytes are where they outlive this run, what was read meanwhile, and
+    /// which blocks were read back. Error(target) when the directory is another one than at first;
+    /// Error(io), Error(space).
+    void append(std::span<const DoneBlock> blocks, std::span<const RangeSum> sums = {},
+                std::span<const SeenBlock> seen = {});
+
+  private:
+    io::Directory directory_;
+    fs::path path_;
+    bool sync_;
+    io::OutputFile file_;
+    Bytes size_ = 0;
+};
+
+}  // namespace shardweld::execute

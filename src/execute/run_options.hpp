@@ -1,0 +1,124 @@
+// What a run is asked for, and what it tells.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/path.hpp"
+#include "io/directory.hpp"
+#include "mpi/free_run.hpp"
+#include "numeric/quality.hpp"
+#include "numeric/quantised_rows.hpp"
+
+#include "journal.hpp"
+#include "written_output.hpp"
+
+namespace shardweld::plan {
+struct Plan;
+struct Slice;
+}  // namespace shardweld::plan
+
+namespace shardweld::execute {
+
+/// Called on every rank, first and after each round, with the bytes of the output it has finished.
+using OnProgress = std::function<void(Bytes done_by_this_rank)>;
+
+/// Called on the rank that owns a slice of the output with its finished bytes, in the order of the
+/// output line. May throw.
+using OnSlice = std::function<void(const plan::Slice& slice, std::span<const std::byte> bytes)>;
+
+/// Called on one rank with a slice that is not read again, and what an earlier run saw in it.
+using OnSeen = std::function<void(const plan::Slice& slice, const numeric::Census& census)>;
+
+/// The same with the codes that a slice of a weight is made of: rows, `rows.n_columns` wide, from
+/// the slice's first element on. Not of gpt-oss' experts, whose codes lie by columns.
+using OnCodes =
+    std::function<void(const plan::Slice& slice, const numeric::QuantisedRows& rows,
+                       std::span<const std::byte> codes, std::span<const std::byte> scales)>;
+
+/// One difference found among replicas.
+struct Difference {
+    std::uint32_t target = 0;
+    std::uint32_t replica = 0;  ///< index into the target's replicas
+    Index n_elements = 0;       ///< that differ, in the part compared
+};
+
+/// What one rank did, in numbers.
+struct RankCounts {
+    Bytes bytes_read = 0;  ///< of tensor data
+    Bytes bytes_written = 0;
+    Bytes bytes_sent = 0;  ///< to other ranks
+    Index rounds = 0;      ///< of reading and writing
+    Index exchange_steps = 0;
+    Index blocks_reused = 0;  ///< of an earlier run, found as its journal says
+    Bytes bytes_reused = 0;
+    Bytes bytes_seen = 0;     ///< of these, read back by an earlier run, not by this one
+    Bytes bytes_damaged = 0;  ///< found otherwise, and written again
+    double read_s = 0, exchange_s = 0, write_s = 0, wall_s = 0, cpu_s = 0;
+    Bytes peak_bytes = 0;    ///< of the process so far: RssAnon + RssShmem, from the system
+    Bytes buffer_bytes = 0;  ///< of this run, at most
+};
+
+struct RankResult : RankCounts {
+    std::string host;
+};
+
+struct Result {
+    std::vector<RankResult> ranks;        ///< all ranks, on every rank
+    std::vector<Difference> differences;  ///< all ranks', sorted, on every rank
+    std::vector<std::string>
+        tensor_digests;  ///< xxh3-128 in hex by target, on rank 0 when asked for
+    Written written;     ///< this rank's part
+    std::map<std::uint32_t, numeric::Quality> quality;  ///< of codes' targets, with the digests
+};
+
+/// What is written down of a run, and what an earlier one has done of it.
+struct Resumption {
+    fs::path journal;   ///< the directory of records; "": none are made
+    Index session = 1;  ///< of this run, unlike any before
+    std::vector<DoneBlock>
+        blocks;  ///< written earlier, in the order of the line, alike on all ranks
+    std::vector<SeenBlock>
+        seen;  ///< those that need not be read back again, in their order, alike on all ranks
+    std::vector<RangeSum> sums;  ///< of what was read for them; on rank 0
+    std::size_t n_known = 0;     ///< blocks written and blocks read back, by all runs; on rank 0
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.journal, self.session, self.blocks, self.seen);
+    };
+};
+
+struct RunOptions {
+    bool sync = true;       ///< fsync the output files
+    bool direct = false;    ///< write past the page cache
+    bool digests = false;   ///< compute xxh3-128 of every tensor
+    bool write = true;      ///< false: nothing is written
+    OnSlice on_slice;       ///< not empty: gets all finished bytes
+    OnCodes on_codes = {};  ///< of weights that are made of codes, before their `on_slice`
+    OnSeen on_seen = {};    ///< of what neither this run writes nor reads back
+    OnProgress on_progress;
+    mpi::OnShare on_read_back;  ///< of what an earlier run has written
+    fs::path factors;           ///< the file that the plan's folds read their factors from
+    /// What create_files made: nothing else is written to, and files that do not keep their size
+    /// while they are written end the run with Error(io). Empty: not checked.
+    std::vector<io::Identity> made = {};
+    Resumption resumption;
+    /// Not empty: asked after every round of this rank; a reason ends the run with Error(stopped).
+    std::function<std::string()> why_stop;
+};
+
+/// One of several outputs that are made from one read.
+struct Output {
+    const plan::Plan& plan;
+    const io::Directory& directory;
+    const RunOptions& options;
+};
+
+/// Root over (name, dtype, shape, digest), xxh3-128 in hex; independent of ranks and strategy.
+std::string root_digest(const plan::Plan& plan, const std::vector<std::string>& tensor_digests);
+
+}  // namespace shardweld::execute

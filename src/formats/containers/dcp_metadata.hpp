@@ -1,0 +1,49 @@
+// torch.distributed.checkpoint's `.metadata`, and ByteCheckpoint's, made after it: which tensors
+// exist and where their chunks lie. Knows DCP's classes; nothing of Megatron's or verl's keys.
+// Sources: torch 2.15 torch/distributed/checkpoint/metadata.py, filesystem.py; bytecheckpoint 0.0.2
+// bytecheckpoint/checkpointer/meta_type.py.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/index.hpp"
+#include "core/path.hpp"
+
+#include "dcp_tensor.hpp"
+#include "torch_file.hpp"
+
+namespace shardweld::formats {
+
+class PickleArena;
+
+struct DcpMetadata {
+    std::vector<std::string> files;  ///< relative paths, sorted naturally; checked to stay inside
+                                     ///< the directory (no absolute path, no "..", no empty name)
+    std::vector<Bytes> ends;         ///< of files: where the last item of each ends
+    std::string checkpoint_id;       ///< the directory at save time as it was called; "" if untold
+    std::vector<DcpTensor> tensors;  ///< sorted by name; chunks sorted by offsets
+    /// How chunks view their blobs where these are bare storages; empty where they are archives.
+    std::vector<StoredTensor> views;
+    std::vector<DcpObject> objects;
+    bool has_transforms = false;  ///< some byte object is stored as a compressed stream (zstd)
+    std::map<std::string, std::vector<std::string>>
+        paths;  ///< planner_data: flattened name -> path, when present
+    std::shared_ptr<const PickleArena> numbers;  ///< what the chunks view
+
+    /// Parses the file; time near linear in its size. Error(corrupt) on malformed data, chunks
+    /// outside their tensor, a chunk without storage, negative or overflowing numbers, paths
+    /// leaving the directory; Error(unsupported) naming the tensor for an unknown dtype or a
+    /// transformed (compressed) tensor. Messages name tensor and chunk; context names the file.
+    /// Whether the chunks tile their tensors is left to check_tiling: optimizer state of old
+    /// Megatron cores does not, and is not needed.
+    static DcpMetadata read(const fs::path& path);
+};
+
+/// Whether a `.metadata` begins as ByteCheckpoint's do, with its class. Reads a few bytes; false
+/// where there is no such file.
+bool is_bytecheckpoint(const fs::path& path);
+
+}  // namespace shardweld::formats

@@ -1,0 +1,70 @@
+// The zip container of torch.save, read safely at any place of a file.
+// Knows nothing of what the entries hold. Format: PKWARE APPNOTE 6.3.10 (zip64); torch's writer:
+// torch 2.15, caffe2/serialize/inline_container.cc.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/index.hpp"
+
+namespace shardweld::io {
+class InputFile;
+}  // namespace shardweld::io
+
+namespace shardweld::formats {
+
+class RangeReader;
+
+/// One stored entry: where its raw bytes lie in the file (absolute).
+struct ZipEntry {
+    Bytes offset = 0;
+    Bytes size = 0;
+    std::uint32_t crc32 = 0;
+};
+
+struct NamedZipEntry {
+    std::string_view name;  ///< as written
+    ZipEntry entry;
+};
+
+/// The entries of the archive occupying [begin, begin + length) of a file. Names are kept as
+/// written. The offsets in the archive are relative to `begin`. Everything is checked:
+/// end-of-central-directory present, entries inside the archive, local headers agreeing with the
+/// central directory, no duplicate names, method 0 only (Error(unsupported) for compressed or
+/// encrypted entries), no allocation beyond the directory's real size. Error(corrupt) otherwise.
+/// A local header is read to find where its data begins, but for entries laid out as torch's writer
+/// does: there the directory alone tells it, twice over (zip_layout.hpp). Owns the names.
+class ZipArchive {
+  public:
+    std::vector<NamedZipEntry> entries;  ///< in the order of the file
+    std::string prefix;  ///< first path component of data.pkl, with '/', e.g. "archive/"; "" when
+                         ///< there is no */data.pkl
+    bool is_as_torch_lays_out = true;  ///< every entry is where torch's writer puts it
+
+    static ZipArchive read(const io::InputFile& file, Bytes begin, Bytes length);
+    /// Linear.
+    [[nodiscard]] const ZipEntry* find(std::string_view name) const;
+
+    ZipArchive() = default;
+    ZipArchive(ZipArchive&&) = default;
+    ZipArchive& operator=(ZipArchive&&) = default;
+    ZipArchive(const ZipArchive&) = delete;
+    ZipArchive& operator=(const ZipArchive&) = delete;
+    ~ZipArchive() = default;
+
+  private:
+    friend ZipArchive read_zip(RangeReader& reader);
+    std::vector<std::byte> names_;  // the central directory
+};
+
+/// As ZipArchive::read, over the reader's range, so that its caller shares the pages read.
+ZipArchive read_zip(RangeReader& reader);
+
+/// Error(corrupt) naming the record unless its bytes have the CRC-32 that is stated; 0 states none
+/// (torch.serialization.set_crc32_options(False)).
+void require_crc32(std::string_view record, std::span<const std::byte> bytes, std::uint32_t stated);
+
+}  // namespace shardweld::formats

@@ -1,0 +1,33 @@
+// Which ranks of the saving job have left files: a picture of what is there, to be shown.
+// Knows how each format names its ranks' files; decides nothing.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "catalogue/catalogue.hpp"
+
+#include "format.hpp"
+
+namespace shardweld::formats {
+
+struct RankGrid {
+    enum class Place {
+        none,     ///< no file belongs here
+        file,     ///< its file is there
+        missing,  ///< its file is not there
+        twice     ///< two files have this rank's name
+    };
+    std::vector<catalogue::MeshDim> axes;  ///< outermost first; empty: files are not named by ranks
+    std::vector<Place> places;             ///< row-major
+    std::vector<std::uint32_t> files;      ///< by place: its file, where there is one
+};
+
+/// Of a whole checkpoint. Pure.
+RankGrid rank_grid(const catalogue::Catalogue& catalogue);
+
+/// Of one that cannot be read as a whole: by its files' names, and what one of them says. Local;
+/// files are as in Location::shard_files. Empty where that is not enough.
+RankGrid rank_grid(const Location& location);
+
+}  // namespace shardweld::formats

@@ -1,0 +1,35 @@
+// What a directory is, for the messages of those who expected something else there.
+#pragma once
+
+#include <string>
+
+#include "core/path.hpp"
+#include "shardweld/error.hpp"
+
+namespace shardweld::formats {
+
+struct InputRequest;
+
+/// For who expected a finished model: Error(not_found) where a directory, or what locate finds
+/// below it, is a checkpoint that is still to be merged. Local.
+void refuse_unmerged(const fs::path& directory);
+
+/// The directory that a path stands for: of a file that names a save (`latest`, `LATEST`, a
+/// tracker), where that leads; else the path itself. Local. Error(not_found), Error(corrupt).
+fs::path named_directory(const fs::path& given);
+
+/// Adds to an error of a save's files in `directory` which older save of the same run is whole, if
+/// one is. Local; reads the metadata of a few saves.
+void add_older_save(const InputRequest& request, const fs::path& directory, Error& error);
+
+/// What to do where a path that does not exist may be a model's name on the Hub ("Qwen/Qwen3-8B"):
+/// a hint; "" for other paths. Local.
+std::string hub_hint(const fs::path& path);
+
+/// The fact of a catalogue that its run's tokenizer is none whose files a model could be given.
+inline constexpr const char* kForeignTokenizer = "foreign_tokenizer";
+/// The fact of a catalogue that shapes only say how far the files of so many ranks reach: no file
+/// states how many ranks there were, or how large a whole tensor is.
+inline constexpr const char* kShardRanks = "shard_ranks";
+
+}  // namespace shardweld::formats

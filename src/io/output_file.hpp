@@ -1,0 +1,72 @@
+// Writing a file at offsets, by descriptor. Knows nothing of formats; every failure names the file,
+// the offset and the system's reason.
+#pragma once
+
+#include <span>
+#include <utility>
+
+#include "core/index.hpp"
+#include "core/path.hpp"
+
+namespace shardweld::io {
+
+class Directory;
+
+/// What direct I/O asks of addresses, offsets and sizes on all usual devices.
+inline constexpr Bytes kDirectBlock = 4096;
+
+/// A file being written at offsets. Move-only. Must be closed by close(): the destructor closes
+/// without checking.
+class OutputFile {
+  public:
+    OutputFile() = default;
+    /// Creates the file (O_EXCL) with permission bits 0666 less the umask. Error(target) when it
+    /// exists; space/quota/inode failures are Error(space), others Error(io).
+    static OutputFile create(const fs::path& path);
+    /// The same of a name below a directory, whatever name that has by now.
+    static OutputFile create(const Directory& directory, const fs::path& name);
+    /// Opens a file for writing, not truncated; makes it where there is none.
+    static OutputFile open_or_create(const fs::path& path);
+    /// Opens an existing file for writing, not truncated.
+    static OutputFile open_existing(const fs::path& path);
+    /// The same below a directory; a link is not followed: Error(io).
+    static OutputFile open_existing(const Directory& directory, const fs::path& name);
+    /// The same past the page cache (O_DIRECT): address, offset and size of every write must be
+    /// multiples of kDirectBlock. Error(unsupported) where the file system does not do it.
+    static OutputFile open_direct(const Directory& directory, const fs::path& name);
+
+    void resize(Bytes size);
+    /// Reserves space for the first `size` bytes where the file system can: Error(space) now rather
+    /// than at a later write, and writes that need not allocate. Does nothing elsewhere.
+    void reserve(Bytes size);
+    /// Writes all of `data` at `offset`; ENOSPC, EDQUOT are Error(space), others Error(io).
+    void write_at(Bytes offset, std::span<const std::byte> data) const;
+    void sync() const;
+    /// Starts bringing these written bytes to the disk and returns; may do nothing where the file
+    /// system cannot.
+    void start_writeback(Bytes offset, Bytes size) const;
+    /// Waits until these bytes are on their way no more and gives their pages back. Not a sync: the
+    /// disk's own cache and the file's metadata are not flushed. Error(io), Error(space).
+    void finish_writeback(Bytes offset, Bytes size) const;
+    /// Closes and checks; Error(io) when the system reports a late write error.
+    void close();
+    [[nodiscard]] bool is_open() const { return fd_ >= 0; }
+    [[nodiscard]] int fd() const { return fd_; }
+    [[nodiscard]] const fs::path& path() const { return path_; }
+
+    OutputFile(OutputFile&& other) noexcept;
+    OutputFile& operator=(OutputFile&& other) noexcept;
+    OutputFile(const OutputFile&) = delete;
+    OutputFile& operator=(const OutputFile&) = delete;
+    ~OutputFile();
+
+  private:
+    OutputFile(int fd, fs::path path) : fd_(fd), path_(std::move(path)) {}
+    static OutputFile created(int fd, const fs::path& path);
+    static OutputFile opened(int fd, const fs::path& path);
+
+    int fd_ = -1;
+    fs::path path_;
+};
+
+}  // namespace shardweld::io

@@ -1,0 +1,85 @@
+// The layout algebra's declared value: where a box of a logical tensor is stored.
+// Pure arithmetic in elements; knows nothing of files, dtypes, models or ranks.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/index.hpp"
+#include "core/inline_vector.hpp"
+
+#include "box.hpp"
+
+namespace shardweld::layout {
+
+/// One axis of a patch: logical indices [lo, lo + extent), `stride` storage elements apart.
+struct Axis {
+    Index lo = 0;
+    Index extent = 0;
+    Index stride = 0;
+    friend bool operator==(const Axis&, const Axis&) = default;
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.lo, self.extent, self.stride);
+    };
+};
+
+/// Logical index i (lo_k <= i_k < lo_k + extent_k) is stored at offset + sum_k (i_k - lo_k) *
+/// stride_k.
+struct Patch {
+    Index offset = 0;
+    InlineVector<Axis, kMaxAxes, kUsualAxes> axes;
+
+    /// Number of elements (1 for a scalar).
+    [[nodiscard]] Index volume() const;
+    friend bool operator==(const Patch&, const Patch&) = default;
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.offset, self.axes); };
+};
+
+/// Row-major patch over a box. Throws Error(corrupt) when its volume overflows.
+Patch dense(const Box& box, Index offset = 0);
+/// Row-major patch over a whole shape.
+Patch dense_shape(std::span<const Index> shape, Index offset = 0);
+
+/// p restricted to `box` (one range per axis); nullopt when they do not meet.
+std::optional<Patch> clip(const Patch& p, const Box& box);
+
+/// p restricted to [lo, lo+extent) of axis k, other axes unchanged; nullopt when empty.
+std::optional<Patch> clip_axis(const Patch& p, std::size_t k, Range range);
+
+/// The same elements over a space whose axis k is written as a row-major product of `factors`:
+/// at most 2 * factors.size() - 1 patches, exactly one when the range is aligned with the factors.
+/// Throws Error(mismatch) when the range lies outside the product.
+std::vector<Patch> refine(const Patch& p, std::size_t k, std::span<const Index> factors);
+
+/// One box of a row-major range and the position of its first element.
+struct RangeBox {
+    Box box;
+    Index begin = 0;
+};
+/// The row-major range [begin, end) of `shape` as at most 2 * rank - 1 boxes, in order. Throws
+/// Error(mismatch) when the range lies outside the shape.
+std::vector<RangeBox> boxes_of_range(Index begin, Index end, std::span<const Index> shape);
+
+/// Storage holds positions [begin, end) of the row-major enumeration of `box`, densely, from
+/// `offset`. Throws as boxes_of_range does.
+std::vector<Patch> flat(const Box& box, Index begin, Index end, Index offset = 0);
+
+/// p as slice `at` of a new axis k.
+Patch embed(const Patch& p, std::size_t k, Index at);
+
+/// p with every storage address moved by `by`.
+Patch shift(const Patch& p, Index by);
+
+/// "7 + [0,4)*3 [2,5)*1" for messages and tests.
+std::string to_text(const Patch& p);
+
+/// Storage addresses of p, as the smallest one and the distance to one past the largest. Throws
+/// Error(internal) for an empty patch or a negative stride, Error(corrupt) on overflow.
+Range address_span(const Patch& p);
+
+}  // namespace shardweld::layout

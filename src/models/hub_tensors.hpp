@@ -1,0 +1,23 @@
+// All names and shapes that a recipe's lines stand for, with the values of one config.json.
+// Knows lines and symbols; nothing of what is stored.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "recipe.hpp"
+#include "symbols.hpp"
+
+namespace shardweld::models {
+
+struct HubTensor {
+    std::string name;
+    std::vector<Index> shape;
+    const Line* line = nullptr;  ///< of the recipe
+};
+
+/// In the order of the lines. Error(mismatch) when config.json lacks what they need, or promises
+/// more than a million.
+std::vector<HubTensor> hub_tensors(const Recipe& recipe, const Symbols& symbols);
+
+}  // namespace shardweld::models

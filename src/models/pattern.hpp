@@ -1,0 +1,36 @@
+// Names from patterns: writing a pattern for given index values, and what its conditions see.
+// Knows patterns and captures; nothing of recipes' lines.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/text.hpp"
+
+#include "recipe.hpp"
+
+namespace shardweld::models {
+
+/// Value of a symbol that a '{k+L}' adds (Symbols::value).
+using SymbolValue = std::function<Index(const std::string&)>;
+
+/// The name a pattern stands for: each capture's value in decimal, plus its symbol's where it has
+/// one. Error(internal) when a capture has no value.
+std::string format(const Pattern& pattern, const Captures& captures, const SymbolValue& value_of);
+
+/// What the conditions of a line with this name see. In a name with '{k+L}' the sum is the layer's
+/// number in the model, so conditions also see l = k + L; otherwise the captures unchanged.
+Captures captures_for_condition(const Pattern& pattern, const Captures& captures,
+                                const SymbolValue& value_of);
+
+/// "{a|b}.c" as {"a.c", "b.c"}, in the order written; braces without '|' are captures and stay.
+/// Error(usage) for unbalanced braces or more than 64 results.
+std::vector<std::string> expand_alternatives(std::string_view text);
+
+using shardweld::digits_hidden;
+/// The same of every name that the pattern matches.
+std::string digits_hidden(const Pattern& pattern);
+
+}  // namespace shardweld::models

@@ -1,0 +1,317 @@
+// Recipes and dialects as data: the parsed form of src/models/recipes/*.{recipe,dialect}.
+// Knows the file format (docs/using/recipes.md); knows no architecture, no file of a checkpoint, no
+// tensor data.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "core/dtype.hpp"
+#include "core/metadata.hpp"
+#include "layout/expression.hpp"
+
+namespace shardweld::models {
+
+inline constexpr Bytes kMaxRecipe = 1'000'000;  ///< of a recipe file
+
+/// An integer expression or condition as a tree. Evaluated by Symbols.
+struct Expr;
+using ExprPtr = std::shared_ptr<const Expr>;
+
+/// Values of the indices in a name: {l} is 3.
+using Captures = std::map<std::string, Index>;
+
+/// A name with captures. Hub patterns may hold '{k+L}' (capture plus symbol). No alternatives:
+/// those are expanded to lines.
+struct Pattern {
+    std::string text;  ///< as written, e.g. "decoder.layers.{l}.mlp.linear_fc1.weight{e}"
+    std::vector<std::string>
+        literals;  ///< text between captures; literals.size() == captures.size() + 1
+    std::vector<std::string> captures;  ///< names in order of appearance
+    std::vector<std::string> plus;      ///< symbol added to capture i when writing, "" if none
+
+    static Pattern parse(std::string_view text);
+    /// Capture values when the whole `name` matches (digits without leading zeros). A '{k+L}' needs
+    /// `value_of` for L, and a number that is not below it.
+    [[nodiscard]] std::optional<std::map<std::string, Index>> match(
+        std::string_view name, const std::function<Index(const std::string&)>& value_of = {}) const;
+    /// The same of the beginning of `name`, which is left with what is behind it. No '{k+L}'.
+    [[nodiscard]] std::optional<std::map<std::string, Index>> match_beginning(
+        std::string_view& name) const;
+};
+
+/// How rank-local shards of one stored tensor are put together (dialect lines, `<...>`).
+struct JoinStep {
+    enum class Group { tp, etp, ep, fsdp } group = Group::tp;
+    int dim = 0;              ///< concatenated on this dim in rank order
+    bool or_replica = false;  ///< `k?`: replicas when the local extent already is the full one
+    bool stack = false;       ///< `+0`: stacked as new dim 0
+    friend bool operator==(const JoinStep&, const JoinStep&) = default;
+};
+struct Join {
+    bool flat = false;      ///< the local tensor is seen as one-dimensional first
+    bool by_shape = false;  ///< no steps written: those that give the shape the layout implies
+    std::vector<JoinStep> steps;  ///< in the order written; empty: replicas, compared
+    friend bool operator==(const Join&, const Join&) = default;
+};
+
+/// One line: a stored name (dialect) or hub name (recipe) and the logical tensor it holds.
+struct Line {
+    Pattern name;
+    std::string logical;  ///< e.g. "layer.{l}.qkv"
+    layout::Layout layout;
+    std::optional<Join> join;  ///< store lines only; nullopt: none written
+    ExprPtr condition;         ///< `if`, null if none
+    bool optional = false;
+    bool together = false;          ///< optional, but all or none of those below one logical prefix
+    std::optional<DType> keep;      ///< `keep f32`
+    Index add = 0;                  ///< `add 1`
+    std::vector<std::string> drop;  ///< segments that are not used
+    ExprPtr below;                  ///< what they are smaller than (`drop pad below UNIT`), or null
+    std::string repeat;  ///< axis that counts equal copies of the segments which keep it after
+                         ///< `fuse`, "" if none
+    std::string origin;  ///< "llama.recipe:24", for messages
+};
+
+struct SameRule {
+    std::string a;
+    std::string b;  ///< logical names: a, where present, must equal b and is not written
+    ExprPtr condition;
+    std::string origin;
+};
+
+struct IgnoreRule {
+    std::vector<std::string> globs;
+    std::string reason;
+};
+
+/// `alias PREFIX = PREFIX stacked l if COND`: stored names that begin with `from` are those that
+/// begin with `to`. One that begins with `stack` holds, along its first axis, those of all values
+/// of the capture `stacked` for which the condition holds, in ascending order.
+struct AliasRule {
+    Pattern from;
+    Pattern to;
+    Pattern stack;        ///< `from` without the capture
+    std::string stacked;  ///< "": no stacked form
+    ExprPtr condition;    ///< over the captures of `from`
+    std::string origin;
+};
+
+/// `rename PREFIX = HUB_PREFIX`: module-tree names that begin otherwise on the hub.
+struct RenameRule {
+    std::string from;
+    std::string to;
+};
+
+/// `needs END.. [if COND]`: ends of names of what passes, or of what is optional as checkpoints go,
+/// of which each entry has one ("a.weight|b.weight") in a whole model.
+struct NeedsRule {
+    std::vector<std::string> ends;
+    ExprPtr condition;  ///< over symbols and @fields
+};
+
+/// The rule with the longest `from` that the name begins with; null if there is none.
+const RenameRule* longest_match(const std::vector<RenameRule>& rules, std::string_view name);
+
+struct ConfigEdit {
+    std::string field;
+    std::optional<std::string> value;  ///< JSON text; nullopt: remove the field
+    bool if_present = false;           ///< else: if absent
+    std::string logical_glob;
+};
+
+/// `claim FIELD = NAME if COND`: config.json's FIELD must equal what the checkpoint states under
+/// NAME, when both are there and the condition (over @fields and $names) holds.
+struct ClaimRule {
+    ExprPtr field;         ///< over @fields of config.json, with `else`
+    std::string name;      ///< key of catalogue::Claims
+    bool at_most = false;  ///< `<=`: the field may be smaller than what is stated
+    ExprPtr condition;     ///< absent fields and names count as 0 in it
+    std::string origin;    ///< "megatron_core.dialect:80"
+};
+
+/// `refuse "REASON" if COND`: the checkpoint states something that the recipe's lines do not mean.
+struct RefuseRule {
+    std::string reason;
+    ExprPtr condition;  ///< over symbols, @fields and $names; an absent name counts as 0
+    std::string origin;
+};
+
+/// Symbols a file defines: `let`, `index`, `flag`; in order, later ones override.
+struct Definition {
+    std::vector<ExprPtr> alternatives;  ///< tried in order (`else`)
+    std::string origin;
+};
+
+/// `lora DOWN UP parts DOWN UP`: what the names of LoRA's factors have instead of a weight's
+/// `.weight`. DOWN is A, [rank, in], UP is B, [out, rank]; those of parts belong to one segment of
+/// a fused weight, and have its label for their '*'.
+struct LoraNames {
+    std::string down;
+    std::string up;
+    std::string part_down;
+    std::string part_up;
+};
+
+/// `key NAME TYPE = VALUE else VALUE .. if COND`: what a written file says of the model.
+struct KeyRule {
+    /// A text in quotes, or an expression; of a real or a text a field as config.json has it.
+    struct Value {
+        std::optional<std::string> literal;
+        ExprPtr expr;
+        double factor = 1;  ///< of a real: `times "0.1"`
+    };
+    std::string name;  ///< "rope.freq_base"
+    MetadataField::Type type = MetadataField::Type::u32;
+    std::vector<Value> values;  ///< the first one that there is
+    ExprPtr condition;
+    bool optional = false;  ///< left out where there is no value
+    std::string origin;
+};
+
+/// `writes FORMAT ARCHITECTURE`: a dialect in which models are written, not read.
+struct WrittenAs {
+    std::string format;        ///< "gguf"
+    std::string architecture;  ///< what the format calls the family
+};
+
+/// A framework's stored names and forms.
+struct Dialect {
+    std::string name;
+    std::string origin;       ///< "megatron_core.dialect:1"
+    std::string extends;      ///< "" if nothing
+    std::vector<Line> store;  ///< `at` blocks and stacked forms expanded
+    std::vector<AliasRule> aliases;
+    std::vector<IgnoreRule> ignore;
+    std::vector<ClaimRule> claims;
+    std::vector<RefuseRule> refusals;
+    std::map<std::string, Definition> defaults;
+    std::vector<std::string> facts;  ///< symbols given by the reader
+    std::map<std::string, std::vector<std::string>>
+        fuse;                           ///< axis -> the axes (outermost first) that make it up
+    std::vector<std::string> families;  ///< recipes that meet it without `uses`, and only they
+    /// The stored names are the recipe's own (`names recipe`): see own_names.
+    bool has_own_names = false;
+    std::optional<LoraNames> lora;     ///< see lora_form
+    std::optional<WrittenAs> written;  ///< its `ignore` then names logical tensors
+    std::vector<KeyRule> keys;
+    std::string rope_factors;  ///< the tensor of Llama 3's rotary factors, "" if there is none
+};
+
+/// A family's hub names; `extends` resolved.
+struct Recipe {
+    std::string name;
+    std::string origin;                 ///< "llama.recipe:1"
+    std::string extends;                ///< "" if nothing
+    int depth = 0;                      ///< number of `extends` above it
+    bool is_extra = false;              ///< given at run time, not built in
+    std::vector<std::string> dialects;  ///< `uses`
+    ExprPtr match;                      ///< condition on the config
+    std::vector<Line> hub;              ///< `at` blocks expanded
+    std::vector<Line> module;           ///< module-tree lines, `at` blocks expanded
+    std::vector<SameRule> same;
+    std::vector<IgnoreRule> ignore;
+    std::vector<RenameRule> renames;
+    std::vector<RenameRule> eithers;  ///< beginnings in use on the hub, instead of one another
+    std::vector<std::string> passes;  ///< globs of hub names that are written as they are stored
+    std::vector<NeedsRule> needs;
+    /// Last parts of the names of logical tensors that are weights of linear layers, which may be
+    /// written with fewer bits; those of one list are read as one tensor by servers.
+    std::vector<std::vector<std::string>> linear;
+    std::vector<ConfigEdit> config;
+    std::map<std::string, Definition> lets;
+    std::map<std::string, Definition> indices;
+    std::map<std::string, Definition> flags;
+    std::vector<std::string> givens;
+    std::string verified;  ///< fixtures that verify it ("verified by A, B"); "" = unverified
+    bool is_form = false;  ///< its hub lines are a written dialect's, see written_form
+    std::vector<IgnoreRule> left_out = {};  ///< logical tensors that such a form does not have
+};
+
+/// The dialect with the recipe's module and hub lines as its stored names, for checkpoints that
+/// hold the module tree's tensors; a dialect without `names recipe` as it is.
+Dialect own_names(const Recipe& recipe, const Dialect& dialect);
+
+/// The factors of the weights of a model whose framework keeps a LoRA adapter beside them.
+struct LoraForm {
+    /// A weight whose fused segments share one A: it is stored once, under `name`.
+    struct Shared {
+        Pattern name;
+        std::vector<std::string> labels;
+        ExprPtr condition;
+    };
+    Recipe recipe;  ///< its hub names are PEFT's: "model.layers.{l}.self_attn.q_proj.lora_A.weight"
+    Dialect dialect;  ///< with a line for each segment's A, as if it were stored for each
+    std::vector<Shared> shared;
+};
+
+/// The lines of the factors, made from those of the weights of two dims, experts' left out: A has
+/// the weight's columns, B its rows. The rank is the fact `lora_rank`. `dialect` has `lora`.
+LoraForm lora_form(const Recipe& recipe, const Dialect& dialect);
+
+/// A recipe or dialect file as text: built in, or given with --recipe.
+struct RecipeFile {
+    std::string file_name;  ///< "llama.recipe"
+    std::string text;
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.file_name, self.text); };
+};
+
+/// The built-in files, sorted by file name.
+const std::vector<RecipeFile>& built_in_sources();
+
+struct FamilyMatch {
+    std::string name;  ///< the recipe's
+    ExprPtr match;     ///< condition on the config
+};
+
+struct FoundDeclaration;
+/// What files declare, by name, before `extends` is worked out.
+using Declarations = std::map<std::string, FoundDeclaration, std::less<>>;
+
+/// All recipes and dialects, parsed; what they extend is worked out for those that are asked for.
+/// Built-in files are replaced or joined by `extra` (same declared name replaces). Error(usage)
+/// naming file and line on bad text; limits 1 MB and 10 000 lines a file, `extends` at most 8 deep,
+/// no cycles. With `extra` it also checks that all lines of one (logical tensor, segment) use the
+/// same axes after `fuse`, where a recipe meets a dialect and one of them rests on `extra`.
+class RecipeLibrary {
+  public:
+    /// The built-in files and those of the user. Meetings of built-in ones alone are the same at
+    /// every start: a unit test checks them.
+    static RecipeLibrary load(const std::vector<RecipeFile>& extra = {});
+    /// Checks each recipe with each dialect that it can meet, and each form in which it is written.
+    /// Throws usage, naming the line.
+    void check_meetings() const;
+    [[nodiscard]] const Recipe* find_recipe(std::string_view name) const;
+    [[nodiscard]] const Dialect* find_dialect(std::string_view name) const;
+    /// Which recipe a config is of: of every recipe that says so, by name.
+    [[nodiscard]] std::vector<FamilyMatch> matches() const;
+    /// All of them, which takes time and memory.
+    [[nodiscard]] std::vector<const Recipe*> recipes() const;
+    [[nodiscard]] std::vector<const Dialect*> dialects() const;
+    /// Text of the file that declares `name` (recipe or dialect), for `shardweld recipes NAME`.
+    [[nodiscard]] const RecipeFile* source_of(std::string_view name) const;
+
+    /// Whether the recipe's `uses` names the dialect, or one it extends, or the dialect's
+    /// `families` the recipe; always for one with the recipe's own names.
+    [[nodiscard]] bool can_meet(const Recipe& recipe, const Dialect& dialect) const;
+
+  private:
+    /// All meetings, or those in which a file of the user has a say.
+    void check_stored(bool all) const;
+    /// The forms in which a family is written.
+    void check_forms(const Recipe& recipe) const;
+
+    std::shared_ptr<const Declarations> declared_;
+    // What was asked for; a command needs one family of many.
+    mutable std::map<std::string, Recipe, std::less<>> recipes_;
+    mutable std::map<std::string, Dialect, std::less<>> dialects_;
+};
+
+}  // namespace shardweld::models

@@ -1,0 +1,54 @@
+// How near quantised values are to what they were made of. Knows values; nothing of encodings.
+#pragma once
+
+#include <cmath>
+
+#include "core/index.hpp"
+
+namespace shardweld::numeric {
+
+/// Sums over values, in fp64; adding parts in one order gives the same.
+struct Quality {
+    struct Tile {
+        Index row = 0;
+        Index column = 0;
+        double error = -1;  ///< relative
+    };
+
+    double error_squares = 0;
+    double value_squares = 0;
+    Index n_saturated = 0;  ///< beyond the largest value that the scale allows
+    Index n_zeroed = 0;     ///< not zero, but read as zero
+    Tile worst;             ///< the first one of equal tiles
+
+    void add(const Quality& other) {
+        add_sums(other);
+        worst = other.worst.error > worst.error ? other.worst : worst;
+    }
+    /// The same of a tile's sums. Roots and quotients take time: most tiles are well below the
+    /// worst one.
+    void add_tile(const Quality& tile, Index row, Index column) {
+        constexpr double kWellBelow = 0.999;
+        add_sums(tile);
+        const double least = worst.error > 0 ? worst.error * worst.error * kWellBelow : 0;
+        if (tile.error_squares < least * tile.value_squares) {
+            return;
+        }
+        const double error = tile.relative_error();
+        worst = error > worst.error ? Tile{row, column, error} : worst;
+    }
+    /// Root of the squared errors over that of the squared values; 0 where there are only zeros.
+    [[nodiscard]] double relative_error() const {
+        return value_squares > 0 ? std::sqrt(error_squares / value_squares) : 0;
+    }
+
+  private:
+    void add_sums(const Quality& other) {
+        error_squares += other.error_squares;
+        value_squares += other.value_squares;
+        n_saturated += other.n_saturated;
+        n_zeroed += other.n_zeroed;
+    }
+};
+
+}  // namespace shardweld::numeric

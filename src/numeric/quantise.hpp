@@ -1,0 +1,51 @@
+// Weights as codes of few bits with scales, and back: the arithmetic of each encoding, bit for bit
+// that of the libraries that read and write it. Knows matrices; nothing of tensors or files.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "core/dtype.hpp"
+
+#include "quality.hpp"
+#include "quantised_rows.hpp"
+
+namespace shardweld::numeric {
+
+/// The rows' codes and scales, dense and row-major; sizes are EncodingFacts'. The same bits on
+/// every processor. Scales and quotients are rounded as the reference implementations round them:
+/// - fp8-block: transformers 5.23 Fp8Quantize: fl(fl(1 / max) * 448), reciprocal and product;
+/// - compressed-tensors 0.20: scale = max / 448, 127.5 or 7.5 in the weight's type, quotients in
+///   fp32; NVFP4 and MXFP4 as its generate_gparam and calculate_qparams;
+/// - gpt-oss: triton_kernels' downcast_to_mxfp;
+/// - GGML's types: gguf-py 0.19, quants.py. Their blocks are the codes; there are no scales.
+/// A tile whose largest value is below 2^-119 counts as zero in fp8-block, and MXFP4's scales end
+/// at 2^125: the libraries make NaN and zeros there. Error(unsupported) when a value is NaN or
+/// infinite, or beyond what the F16 scale of a block of GGML's can reach.
+void quantise(const QuantisedRows& rows, std::span<const std::byte> values,
+              std::span<std::byte> codes, std::span<std::byte> scales);
+
+/// The values of codes and scales as the libraries read them: products in fp32, rounded once to
+/// bf16. Columns that tiles do not fill are the last tile's. Error(unsupported) for a scale that
+/// is no number.
+void dequantise(const QuantisedRows& rows, std::span<const std::byte> codes,
+                std::span<const std::byte> scales, std::span<std::byte> values);
+
+/// How near the rows' codes are to their values. `first_row` is the number of the first one.
+Quality quality_of(const QuantisedRows& rows, Index first_row, std::span<const std::byte> values,
+                   std::span<const std::byte> codes, std::span<const std::byte> scales);
+
+/// As dequantise, of gpt-oss' experts, whose columns are the rows that were quantised: `codes` has
+/// a row for two of the `rows`, `scales` one for 32.
+void dequantise_turned(const QuantisedRows& rows, std::span<const std::byte> codes,
+                       std::span<const std::byte> scales, std::span<std::byte> values);
+
+/// NVFP4's divisor of the scales, 448 * 6 / largest, rounded as compressed-tensors' generate_gparam
+/// rounds it: reciprocal and product each to `weight`. `largest` is that of all weights that
+/// servers fuse.
+float nvfp4_global(float largest, DType weight);
+
+/// The largest magnitude among values of f32, f16 or bf16; NaN when one of them is.
+float largest_magnitude(DType dtype, std::span<const std::byte> values);
+
+}  // namespace shardweld::numeric

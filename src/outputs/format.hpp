@@ -1,0 +1,81 @@
+// The interface of an output format and the registry of all of them.
+// Knows tensors' names, dtypes and shapes, and which bytes a file needs beside theirs; never ranks,
+// strategies or file systems.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "output.hpp"
+
+namespace shardweld::outputs {
+
+/// Consecutive bytes of a file.
+struct FileBytes {
+    Bytes offset = 0;
+    std::span<const std::byte> bytes;
+};
+
+/// What a file needs beside its header and its tensors. Parts may reach over both, where they do
+/// not count; anything else of the file may stay as the file system makes it.
+struct Frame {
+    std::vector<FileBytes> parts;       ///< apart from each other
+    std::shared_ptr<const void> owner;  ///< of their bytes
+};
+
+/// Makes the frame of one file of a placement. If that is not settled, what is true of this file
+/// takes the place of the estimates. Local; neither reads nor writes files.
+using Framer = std::function<Frame(Placement& placement, std::size_t file,
+                                   const std::vector<OutputTensor>& tensors)>;
+
+/// Memory of a rank, beside its lists of tensors and files.
+struct Memory {
+    Bytes making = 0;  ///< while files are made
+    Bytes kept = 0;    ///< of that, until the run ends
+};
+
+class Format {
+  public:
+    Format() = default;
+    Format(const Format&) = delete;
+    Format& operator=(const Format&) = delete;
+    Format(Format&&) = delete;
+    Format& operator=(Format&&) = delete;
+    virtual ~Format() = default;
+
+    [[nodiscard]] virtual std::string_view name() const = 0;  ///< the value of --output_format
+    /// Of its files' names, ".h5"; the first one of those that it writes.
+    [[nodiscard]] virtual std::vector<std::string_view> endings() const = 0;
+
+    /// Which files there will be, and where in them the tensors lie; says it is made by this
+    /// format. `tensors` are in natural order of names. Pure. Error(unsupported) for names, dtypes
+    /// and sizes that such files cannot hold.
+    [[nodiscard]] virtual Placement place(const std::vector<OutputTensor>& tensors,
+                                          Bytes max_shard_size) const = 0;
+
+    /// Puts config.json into the files of a placement, for formats that hold it too. Pure.
+    virtual void embed_config(Placement& /*placement*/, const std::string& /*text*/) const {}
+
+    /// Every rank asks for one, whether it makes files or not, so that all of them learn here what
+    /// is missing: Error(unsupported). The default adds nothing to header and tensors.
+    [[nodiscard]] virtual Framer framer() const;
+
+    /// Of the framer, for a placement of this format. Pure.
+    [[nodiscard]] virtual Memory memory(const Placement& /*placement*/) const { return {}; }
+
+    /// Whether a LoRA adapter may stand beside the model, in PEFT's own file.
+    [[nodiscard]] virtual bool takes_adapter() const { return false; }
+};
+
+/// All formats; the default one first.
+const std::vector<const Format*>& all_formats();
+const Format& default_format();
+
+/// Whether a file of this name holds tensors in one of the formats.
+bool is_output_name(std::string_view name);
+
+}  // namespace shardweld::outputs

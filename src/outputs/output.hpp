@@ -1,0 +1,84 @@
+// Where each output tensor lies: files, headers, offsets. What an output format makes (format.hpp)
+// and the rest of a merge sees of it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/dtype.hpp"
+#include "core/encoding.hpp"
+#include "core/index.hpp"
+
+namespace shardweld::outputs {
+
+class Format;
+
+/// A tensor to be written, as outputs see it.
+struct OutputTensor {
+    std::string name;
+    DType dtype = DType::f32;
+    std::vector<Index> shape;
+    /// Elements of one strip, where the tensor is made strip by strip together with another; else
+    /// 0.
+    Index strip = 0;
+    bool is_made_with_last = false;         ///< that is the one before it, in the same file
+    std::optional<Encoding> encoding = {};  ///< of what it holds codes
+
+    [[nodiscard]] Bytes bytes() const;
+};
+
+/// One output file: its header and its tensors.
+struct PlacedFile {
+    std::string name;                    ///< "model-00001-of-00003.safetensors"
+    std::string header;                  ///< bytes beside the tensors' that every rank knows
+    Bytes header_offset = 0;             ///< from the start of the file
+    std::vector<std::uint32_t> tensors;  ///< indices into the tensor list, in file order
+    Bytes size = 0;                      ///< all of it
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.name, self.header, self.header_offset, self.tensors, self.size);
+    };
+};
+
+/// Where a tensor's bytes begin.
+struct Slot {
+    std::uint32_t file = 0;
+    Bytes offset = 0;  ///< from the start of the file
+};
+
+/// A small file written whole beside the tensors (the index).
+struct SideFile {
+    std::string name;
+    std::string text;
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.name, self.text); };
+};
+
+struct Placement {
+    const Format* format = nullptr;  ///< that makes the files
+    /// False while a library still has to tell offsets and sizes: they are estimates until the
+    /// files are created.
+    bool is_settled = true;
+    std::vector<PlacedFile> files;
+    std::vector<Slot> slots;  ///< one per tensor
+    std::vector<SideFile> side_files;
+    Bytes tensor_bytes = 0;
+
+    [[nodiscard]] Bytes total_bytes() const;
+
+    /// All but the format, which is no value.
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.is_settled, self.files, self.slots, self.side_files,
+                        self.tensor_bytes);
+    };
+};
+
+/// One safetensors file of the given name (which may have a directory in front), without an index.
+Placement place_in_one_file(const std::vector<OutputTensor>& tensors, const std::string& file_name);
+
+/// Puts another placement behind `placement`; its tensors are counted on.
+void append(Placement& placement, Placement more);
+
+}  // namespace shardweld::outputs

@@ -1,0 +1,42 @@
+// Weights of linear layers put onto two targets each, codes and scales, behind bind.
+// Pure; knows which weights a recipe means and what an encoding makes of them.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plan/binding.hpp"
+
+namespace shardweld::plan {
+
+/// What became of a model's weights.
+struct Quantisation {
+    Encoding encoding = Encoding::fp8_block;
+    std::vector<std::string> kept;   ///< modules whose matrices stay as they are, sorted
+    std::vector<std::string> notes;  ///< for people: what stays, and why
+    Index n_quantised = 0;
+    /// NVFP4: the weights as they are quantised, and by weight which of them share a divisor.
+    std::vector<Target> measured;
+    std::vector<std::uint32_t> shares;
+};
+
+/// A target of one dim whose bytes are known.
+Target literal_target(std::string name, DType dtype, Index n, std::span<const std::byte> bytes);
+
+/// Replaces each target that the recipe calls linear by codes, scales and what else the encoding
+/// has. What servers fuse (queries, keys and values; gate and up; the experts of a layer) is
+/// quantised all or none. Error(unsupported) when the recipe names no linear weights or none can be
+/// quantised.
+Quantisation quantise(std::vector<Target>& targets, const Model& model, Encoding encoding,
+                      const std::function<bool(const std::string&)>& is_ignored);
+
+/// The same for one of GGML's types, of a model bound in llama.cpp's form: every target becomes
+/// blocks. Norms, other tensors of one dim and lines that `keep f32` are F32; rows that fill no
+/// blocks F16, as convert_hf_to_gguf writes them; those that are ignored keep their type.
+/// Error(unsupported) for targets that are no floats or made of several checkpoints.
+Quantisation quantise_ggml(std::vector<Target>& targets, const Model& model, Encoding encoding,
+                           const std::function<bool(const std::string&)>& is_ignored);
+
+}  // namespace shardweld::plan

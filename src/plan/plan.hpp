@@ -1,0 +1,106 @@
+// The whole plan of a run, the same value on every rank.
+// Pure; knows sizes, owners and readers, no descriptors and no MPI.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "catalogue/file.hpp"
+#include "outputs/output.hpp"
+#include "plan/binding.hpp"
+#include "plan/choice.hpp"
+#include "plan/visibility.hpp"
+
+#include "limits.hpp"
+#include "line_range.hpp"
+#include "ownership.hpp"
+
+namespace shardweld::plan {
+
+/// Bytes of a tensor in one block of its checksum; its last block may have less. Codes and scales
+/// have a strip in a block.
+inline constexpr Bytes kDigestBlock = Bytes{1} << 20U;
+
+/// A place in the source line (file, address): from here to the next one `reader` reads what owners
+/// do not read themselves.
+struct ReadCut {
+    std::uint32_t file = 0;
+    Bytes address = 0;
+    std::uint32_t reader = 0;
+};
+[[nodiscard]] inline bool is_before(const ReadCut& a, const ReadCut& b) {
+    return std::tie(a.file, a.address) < std::tie(b.file, b.address);
+}
+
+struct Plan {
+    std::vector<Target> targets;
+    outputs::Placement placement;
+    OutputLine line;
+    std::vector<Bytes> cuts;         ///< owners' runs on the line, n_ranks + 1
+    std::vector<int> readers;        ///< ranks that may read, ascending
+    std::vector<ReadCut> read_cuts;  ///< in order; none where owners read all themselves
+    Strategy strategy = Strategy::direct;
+    std::string why;           ///< of the strategy, for people
+    bool is_lockstep = false;  ///< ranks exchange in common rounds (else each runs freely)
+    Bytes replica_bytes = 0;
+    Bytes equal_bytes = 0;     ///< of these, by their checksums: no target has them any more
+    Bytes compared_bytes = 0;  ///< of these; about, where samples are
+    /// By target: each of its replicas is compared in every n-th megabyte of the line; 0: not at
+    /// all.
+    std::vector<std::uint32_t> sample_every;
+    Visibility visibility;
+    Limits limits;
+    std::vector<bool> scattered;  ///< by target
+    /// Each part of the line takes so many rounds, one for each checkpoint of a mix. What is not
+    /// mixed is read in the last.
+    std::uint32_t n_terms = 1;
+    /// The digest, where this is a rank's part of a plan (as_bytes); "": it has to be worked out.
+    std::string known_hash = {};
+    bool is_part = false;  ///< targets that others make have no operands here
+
+    [[nodiscard]] int n_ranks() const { return static_cast<int>(cuts.size()) - 1; }
+    /// The rank that reads an operand for an owner.
+    [[nodiscard]] int reader_of(const Operand& operand, const Target& target, int owner) const;
+    /// Digest of what determines the output, for reports and agreement between ranks and runs: not
+    /// their number, not the strategy.
+    [[nodiscard]] std::string hash() const;
+};
+
+/// Cuts the line anew, so that each rank has as much of what no range of the united list `done`
+/// holds.
+void share_rest(Plan& plan, std::span<const LineRange> done, Bytes alignment);
+
+/// Places, cuts and chooses. Error(mismatch) when there is nothing to write; Error(usage) when the
+/// readers that PlanChoice::max_readers allows do not see all files.
+Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& files,
+               Visibility visibility, const PlanChoice& choice);
+
+/// The last step of make_plan, and the only one that depends on ranks: cuts the line and chooses
+/// who reads, for others than those that the plan was made for.
+void share_among(Plan& plan, const std::vector<catalogue::File>& files, Visibility visibility,
+                 const PlanChoice& choice);
+
+/// What outputs need to know of targets.
+std::vector<outputs::OutputTensor> output_tensors(const std::vector<Target>& targets);
+
+/// Elements [begin, end) of a target.
+struct Slice {
+    std::uint32_t target = 0;
+    Index begin = 0;
+    Index end = 0;
+    Bytes line_begin = 0;  ///< line position of `begin`
+};
+
+/// The slices of a part of the line, in line order; a strip's codes come right before its scales.
+std::vector<Slice> slices_of(const Plan& plan, LineRange range);
+
+/// Of a target that is made strip by strip, with its scales where it holds codes.
+Strip strip_of(const Plan& plan, std::uint32_t codes);
+
+/// A target's block for checksums and the journal: kDigestBlock, or a strip.
+Index block_elements(const Target& target);
+
+}  // namespace shardweld::plan
