@@ -9,10 +9,10 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
-#include "formats/shared/ignored_rows.hpp"
+#include "formats/shared/file_scan.hpp"
 #include "formats/shared/iteration_directories.hpp"
 #include "formats/shared/neighbour_names.hpp"
-#include "formats/shared/training_keys.hpp"
+#include "formats/shared/training_state.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 

@@ -1,7 +1,7 @@
 #include "listed_sums.hpp"
 
 #include "core/text.hpp"
-#include "formats/shared/json_text.hpp"
+#include "formats/shared/directory_listing.hpp"
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"

@@ -10,8 +10,7 @@
 #include "core/text.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/hints.hpp"
-#include "formats/shared/json_text.hpp"
-#include "formats/shared/unwrapped_names.hpp"
+#include "formats/shared/module_names.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 

@@ -34,4 +34,11 @@ void refuse_others(const fs::path& directory, const Listing& listing, const Inpu
                                  const InputRequest& request,
                                  const std::vector<std::string>& below);
 
+/// locate, but for what is said of older saves where it fails.
+Location locate_checkpoint(const InputRequest& request);
+
+/// Error(not_found) where the trainer says that the save in `directory`, or the one it is part of,
+/// did not end.
+void require_finished(const fs::path& directory);
+
 }  // namespace shardweld::formats

@@ -1,16 +1,9 @@
 // The formats this build reads, in the order in which they are tried.
 
+#include "registry.hpp"
+
 #include <algorithm>
 
-#include "formats/bytecheckpoint/bytecheckpoint.hpp"
-#include "formats/colossalai/colossalai.hpp"
-#include "formats/dcp/dcp.hpp"
-#include "formats/deepspeed/deepspeed.hpp"
-#include "formats/fsdp/fsdp.hpp"
-#include "formats/hdf5/hdf5.hpp"
-#include "formats/hf/adapter.hpp"
-#include "formats/hf/hf.hpp"
-#include "formats/megatron/megatron.hpp"
 #include "shardweld/error.hpp"
 
 #include "format.hpp"

@@ -13,10 +13,10 @@
 
 #include "core/text.hpp"
 #include "formats/hf/hf.hpp"
+#include "formats/shared/directory_listing.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/iteration_directories.hpp"
-#include "formats/shared/json_text.hpp"
-#include "formats/shared/signs.hpp"
+#include "formats/shared/neighbour_names.hpp"
 #include "io/errno.hpp"
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "formats/hdf5/dataset.hpp"
-#include "formats/hdf5/listing.hpp"
+#include "formats/hdf5/lister.hpp"
 
 #include "expect.hpp"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "formats/containers/safetensors_header.hpp"
-#include "formats/dcp/sharding_info.hpp"
+#include "formats/dcp/join_scans.hpp"
 #include "io/input_file.hpp"
 
 #include "expect.hpp"

@@ -2,8 +2,6 @@
 // Knows the directory and the keys; the index is containers/dcp_metadata's.
 // Source: bytecheckpoint 0.0.2 bytecheckpoint/checkpointer, engine/store_engine.py.
 
-#include "bytecheckpoint.hpp"
-
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -12,17 +10,17 @@
 #include "core/text.hpp"
 #include "formats/containers/dcp_metadata.hpp"
 #include "formats/megatron/model_names.hpp"
+#include "formats/registry.hpp"
 #include "formats/shared/dcp_blobs.hpp"
 #include "formats/shared/dcp_pieces.hpp"
-#include "formats/shared/dcp_statements.hpp"
 #include "formats/shared/directory_listing.hpp"
+#include "formats/shared/file_scan.hpp"
+#include "formats/shared/file_sets.hpp"
 #include "formats/shared/hints.hpp"
-#include "formats/shared/ignored_rows.hpp"
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
-#include "formats/shared/only_state.hpp"
 #include "formats/shared/stored_objects.hpp"
-#include "formats/shared/unnamed_files.hpp"
+#include "formats/shared/training_state.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::formats::bytecheckpoint {

@@ -2,8 +2,6 @@
 // Knows the directory and what is left of a save that was cut short; what files hold is hf's.
 // Source: colossalai 0.5.0 colossalai/checkpoint_io/{general,hybrid_parallel,gemini}*.py.
 
-#include "colossalai.hpp"
-
 #include <algorithm>
 #include <array>
 #include <set>
@@ -13,6 +11,7 @@
 #include "core/text.hpp"
 #include "formats/hf/join_files.hpp"
 #include "formats/hf/weight_files.hpp"
+#include "formats/registry.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/neighbour_names.hpp"
 #include "shardweld/error.hpp"

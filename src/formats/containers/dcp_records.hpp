@@ -15,8 +15,8 @@
 
 #include "core/index.hpp"
 
-#include "block_list.hpp"
 #include "pickle.hpp"
+#include "pickle_arena.hpp"
 
 namespace shardweld::formats {
 

@@ -1,6 +1,6 @@
-// Memory of a pickle: its bytes and its values. Values are taken in order and given back one by one
-// to be used again, or all at once (to a PickleMemory where one lives).
-// Knows sizes only; nothing is ever destroyed in it.
+// Memory of large pickles: what is refused before its bytes take memory, the bytes themselves, and
+// values, which are taken in order and given back one by one to be used again, or all at once (to a
+// PickleMemory where one lives). Nothing is ever destroyed in it.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,15 @@
 #include <list>
 #include <memory>
 #include <string_view>
+#include <type_traits>
 #include <vector>
+
+#include "core/index.hpp"
+#include "core/path.hpp"
+
+namespace shardweld::io {
+class InputFile;
+}  // namespace shardweld::io
 
 namespace shardweld::formats {
 
@@ -81,5 +89,62 @@ class PickleArena {
     std::byte* end_ = nullptr;
     std::array<Free*, 33> free_{};  // by size in words
 };
+
+/// A list of plain values that grows to millions of elements in blocks: nothing that it holds is
+/// moved or touched before it is needed.
+template <typename T>
+class BlockList {
+    static_assert(std::is_trivially_copyable_v<T>);
+
+  public:
+    [[nodiscard]] std::size_t size() const { return size_; }
+    /// `at` is below size().
+    [[nodiscard]] T& operator[](std::size_t at) { return blocks_[at / kBlock][at % kBlock]; }
+    [[nodiscard]] const T& operator[](std::size_t at) const {
+        return blocks_[at / kBlock][at % kBlock];
+    }
+    void push_back(const T& value) {
+        if (next_ == end_) {
+            add_block();
+        }
+        *next_++ = value;
+        ++size_;
+    }
+    /// At least `size` elements; the new ones are T().
+    void grow(std::size_t size) {
+        while (size_ < size) {
+            push_back(T());
+        }
+    }
+    void clear() { *this = BlockList(); }
+
+  private:
+    static constexpr std::size_t kBlock = 1024;
+
+    [[gnu::noinline]] void add_block() {
+        next_ = blocks_.emplace_back(std::make_unique_for_overwrite<T[]>(kBlock)).get();
+        end_ = next_ + kBlock;
+    }
+
+    std::vector<std::unique_ptr<T[]>> blocks_;
+    std::size_t size_ = 0;
+    T* next_ = nullptr;  // in the last block
+    T* end_ = nullptr;
+};
+
+/// A larger pickle is no state dict: tensors' bytes lie outside of it.
+inline constexpr Bytes kMaxPickleBytes = Bytes{1} << 32U;
+
+/// Of a pickle of more than a mebibyte, `size` bytes at `offset` of a file, the first 64 KiB must
+/// read as one that goes on: a file of holes would else be read whole to be refused. Errors as
+/// Pickle::parse, and Error(corrupt) when it ends there.
+void check_start(const io::InputFile& file, Bytes offset, Bytes size);
+
+/// A file that is one pickle. Error(corrupt) when it is larger than kMaxPickleBytes or does not
+/// begin as one.
+std::vector<std::byte> read_pickle(const fs::path& path);
+
+/// Error(memory) that names the file whose reading took more than there is.
+[[noreturn]] void throw_no_memory(const fs::path& path);
 
 }  // namespace shardweld::formats

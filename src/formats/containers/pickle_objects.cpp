@@ -1,17 +1,78 @@
 // Globals and objects of a pickle, and objects that are taken out of it while it is read: what they
 // were made of is used again.
+
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "core/text.hpp"
 
-#include "pickle_globals.hpp"
 #include "pickle_machine.hpp"
-#include "pickle_text.hpp"
+#include "pickle_reader.hpp"
 
 namespace shardweld::formats {
 
 namespace {
+
+enum class GlobalKind : std::uint8_t {
+    known,   ///< names that torch's and megatron's own files use as a matter of course
+    inert,   ///< any other
+    denied,  ///< names that only an attack would use, also as part of a dotted path
+    size,    ///< known, and the machine does something when they are called
+    encode,
+    reconstructor
+};
+
+using Names = std::span<const std::string_view>;
+
+constexpr auto kDeniedModules =
+    std::to_array<std::string_view>({"os", "posix", "nt", "subprocess", "sys", "socket", "shutil",
+                                     "importlib", "runpy", "ctypes", "pty"});
+constexpr auto kDeniedBuiltins =
+    std::to_array<std::string_view>({"eval", "exec", "compile", "open", "__import__"});
+constexpr auto kBuiltins = std::to_array<std::string_view>({"builtins", "__builtin__"});
+constexpr auto kKnownModules = std::to_array<std::string_view>(
+    {"torch", "collections", "argparse", "_codecs", "copyreg", "copy_reg", "pathlib", "_io"});
+constexpr auto kKnownBuiltins =
+    std::to_array<std::string_view>({"set", "frozenset", "list", "tuple", "dict", "bytes", "str",
+                                     "int", "bool", "float", "object", "bytearray"});
+
+bool holds(Names names, std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Protocol 4 walks a dotted name attribute by attribute: "torch serialization.os.system".
+bool is_denied_path(std::string_view path) {
+    const auto parts = split(path, '.');
+    return parts.size() > 1 && std::any_of(parts.begin(), parts.end(), [](std::string_view part) {
+               return holds(kDeniedModules, part) || holds(kBuiltins, part) ||
+                      holds(kDeniedBuiltins, part);
+           });
+}
+
+GlobalKind kind_of_global(std::string_view module, std::string_view name) {
+    const std::string_view package = module.substr(0, module.find('.'));
+    const bool is_builtin = holds(kBuiltins, package);
+    if (holds(kDeniedModules, package) || is_denied_path(name) ||
+        (is_builtin && holds(kDeniedBuiltins, name))) {
+        return GlobalKind::denied;
+    }
+    if (module == "torch" && name == "Size") {
+        return GlobalKind::size;
+    }
+    if (module == "_codecs" && name == "encode") {
+        return GlobalKind::encode;
+    }
+    if ((module == "copyreg" || module == "copy_reg") && name == "_reconstructor") {
+        return GlobalKind::reconstructor;
+    }
+    const bool is_known =
+        holds(kBuiltins, module) ? holds(kKnownBuiltins, name) : holds(kKnownModules, package);
+    return is_known ? GlobalKind::known : GlobalKind::inert;
+}
 
 constexpr std::size_t kMaxNameBytes = 512;
 

@@ -1,12 +1,14 @@
-// A pickle's bytes as opcodes and what follows each.
-// Knows how opcodes are spelt (pickle_opcodes.def), not what they do.
+// A pickle's bytes as opcodes and what follows each, and its texts, decoded.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "pickle_opcodes.def"
 
 namespace shardweld::formats {
 
@@ -35,7 +37,6 @@ inline constexpr std::array<PickleOpcode, 256> kPickleOpcodes = [] {
 #define KEEP STEP
 #define VALUE STEP
 #define REFUSED(code, name) table[code] = {#name, PickleArgument::nothing};
-#include "pickle_opcodes.def"
     return table;
 }();
 
@@ -113,5 +114,14 @@ class PickleReader {
     std::size_t position_ = 0;
     std::size_t opcode_at_ = 0;
 };
+
+/// Python's repr() of a text: in quotes, with escapes.
+std::optional<std::string> text_of_repr(std::string_view text);
+
+/// raw-unicode-escape: Latin-1 with \uXXXX and \UXXXXXXXX.
+std::optional<std::string> text_of_raw_unicode(std::string_view text);
+
+/// The bytes whose values are the code points of UTF-8 `text`; nullopt where one is above 255.
+std::optional<std::string> bytes_of_latin1(std::string_view text);
 
 }  // namespace shardweld::formats

@@ -100,7 +100,7 @@ class TorchFile {
     [[nodiscard]] bool read_tensor(const PickleValue& value, StoredTensor& tensor) const;
 
     /// Error(mismatch) when the archive's own fingerprint shows that records were exchanged or
-    /// replaced after torch.save (shared/serialization_id.hpp). To be asked last: what else is
+    /// replaced after torch.save (zip.hpp). To be asked last: what else is
     /// wrong tells more.
     void require_unchanged() const;
 

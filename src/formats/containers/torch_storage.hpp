@@ -1,5 +1,7 @@
-// torch's persistent ids: which storage a tensor views, and of which type.
-// Knows torch's storage classes; nothing of files.
+// What torch pickles in place of tensors' bytes: persistent ids, which say which storage a tensor
+// views and of which type, and the calls around parameters and subclasses of tensors. Sources:
+// torch 2.15, torch/_utils.py and torch/_tensor.py; the older spellings are those of torch 0.4 to
+// 1.13.
 #pragma once
 
 #include <optional>
@@ -39,5 +41,11 @@ Index read_count(const PickleValue& value, std::string_view what);
 
 /// `value` in words for messages: its class if it has one, else its kind.
 std::string describe(const PickleValue& value);
+
+/// (tensor, ...).
+bool is_parameter_call(std::string_view name);
+
+/// (function, type, the function's arguments, state).
+bool is_subclass_call(std::string_view name);
 
 }  // namespace shardweld::formats

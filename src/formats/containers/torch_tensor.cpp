@@ -6,7 +6,6 @@
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
-#include "torch_calls.hpp"
 #include "torch_file.hpp"
 #include "torch_storage.hpp"
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,7 +15,6 @@
 #include "shardweld/error.hpp"
 
 #include "duplicate_names.hpp"
-#include "zip_end.hpp"
 #include "zip_layout.hpp"
 
 namespace shardweld::formats {
@@ -250,6 +252,121 @@ void require_crc32(std::string_view record, std::span<const std::byte> bytes,
         throw Error(ErrorCode::corrupt,
                     "record " + printable(std::string(record)) + wrong_crc32(found, stated));
     }
+}
+
+namespace {
+
+constexpr std::string_view kRecord = ".data/serialization_id";
+// Two numbers of 64 bits with leading zeros: of the names, of the CRC-32s.
+constexpr std::size_t kIdDigits = 20;
+
+/// c10::hash_combine.
+std::uint64_t combine(std::uint64_t seed, std::uint64_t value) {
+    constexpr std::uint64_t kGolden = 0x9e3779b9;
+    return seed ^ (value + kGolden + (seed << 6U) + (seed >> 2U));
+}
+
+/// Records with content before the fingerprint, in their order; nullopt where one has no CRC-32.
+/// torch takes CRC-32s from data descriptors, which empty records do not have.
+std::optional<std::vector<ZipEntry>> records_of(const ZipArchive& archive,
+                                                std::string_view record) {
+    std::vector<ZipEntry> records;
+    for (const auto& [name, entry] : archive.entries) {
+        if (name == record) {
+            break;
+        }
+        if (entry.size != 0 && entry.crc32 == 0) {
+            return std::nullopt;
+        }
+        if (entry.size != 0) {
+            records.push_back(entry);
+        }
+    }
+    return records;
+}
+
+std::string text_of(std::uint64_t hash) {
+    const std::string digits = std::to_string(hash);
+    return std::string(kIdDigits - digits.size(), '0') + digits;
+}
+
+std::string hash_of(const std::vector<ZipEntry>& records) {
+    std::uint64_t hash = 0;
+    for (const ZipEntry& record : records) {
+        hash = combine(hash, record.crc32);
+    }
+    return text_of(hash);
+}
+
+/// Whether the records were those of the fingerprint before two of one size changed places.
+bool is_exchanged(std::vector<ZipEntry> records, const std::string& stated) {
+    std::uint64_t steps_left = 50'000'000;
+    for (std::size_t i = 0; i < records.size(); ++i) {
+        for (std::size_t k = i + 1; k < records.size(); ++k) {
+            if (records[i].size != records[k].size || records[i].crc32 == records[k].crc32) {
+                continue;
+            }
+            if (steps_left < records.size()) {
+                return false;
+            }
+            steps_left -= records.size();
+            std::swap(records[i].crc32, records[k].crc32);
+            if (hash_of(records) == stated) {
+                return true;
+            }
+            std::swap(records[i].crc32, records[k].crc32);
+        }
+    }
+    return false;
+}
+
+/// The keys of the storages, as they lie in the file.
+std::vector<std::string_view> keys_of(const ZipArchive& archive) {
+    const std::string folder = archive.prefix + "data/";
+    std::vector<std::string_view> keys;
+    for (const auto& [name, entry] : archive.entries) {
+        if (name.starts_with(folder)) {
+            keys.push_back(name.substr(folder.size()));
+        }
+    }
+    return keys;
+}
+
+bool is_before_as_number(std::string_view a, std::string_view b) {
+    return a.size() != b.size() ? a.size() < b.size() : a < b;
+}
+
+/// torch numbers storages as it meets them, and writes them in this order or sorted as text.
+bool is_in_order(const std::vector<std::string_view>& keys) {
+    return std::is_sorted(keys.begin(), keys.end(), is_before_as_number) ||
+           std::is_sorted(keys.begin(), keys.end());
+}
+
+}  // namespace
+
+std::string changed_since_save(const ZipArchive& archive, RangeReader& reader) {
+    const std::string record = archive.prefix + std::string(kRecord);
+    const ZipEntry* const entry = archive.find(record);
+    if (entry == nullptr || entry->size != 2 * kIdDigits) {
+        return "";
+    }
+    const auto records = records_of(archive, record);
+    if (!records) {
+        return "";
+    }
+    const auto bytes = reader.at(entry->offset - reader.begin(), entry->size, record);
+    const std::string stated =
+        std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()).substr(kIdDigits);
+    const std::string found = hash_of(*records);
+    if (stated != found) {
+        // Another writer that kept the record says nothing by it, but where it still tells.
+        return archive.is_as_torch_lays_out || is_exchanged(*records, stated)
+                   ? "its serialization_id ends in " + printable(stated) +
+                         ", its records' CRC-32s give " + found
+                   : "";
+    }
+    return is_in_order(keys_of(archive)) ? ""
+                                         : "its storages are not in the order of their numbers";
 }
 
 }  // namespace shardweld::formats

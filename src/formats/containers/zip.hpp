@@ -1,6 +1,7 @@
 // The zip container of torch.save, read safely at any place of a file.
 // Knows nothing of what the entries hold. Format: PKWARE APPNOTE 6.3.10 (zip64); torch's writer:
-// torch 2.15, caffe2/serialize/inline_container.cc.
+// torch 2.1 to 2.15, caffe2/serialize/inline_container.cc (ostream_write_func,
+// PyTorchStreamWriter::writeSerializationId).
 #pragma once
 
 #include <span>
@@ -10,13 +11,13 @@
 
 #include "core/index.hpp"
 
+#include "range_reader.hpp"
+
 namespace shardweld::io {
 class InputFile;
 }  // namespace shardweld::io
 
 namespace shardweld::formats {
-
-class RangeReader;
 
 /// One stored entry: where its raw bytes lie in the file (absolute).
 struct ZipEntry {
@@ -66,5 +67,14 @@ ZipArchive read_zip(RangeReader& reader);
 /// Error(corrupt) naming the record unless its bytes have the CRC-32 that is stated; 0 states none
 /// (torch.serialization.set_crc32_options(False)).
 void require_crc32(std::string_view record, std::span<const std::byte> bytes, std::uint32_t stated);
+
+/// torch's fingerprint of an archive, `.data/serialization_id`, against the archive's directory.
+/// The fingerprint's second half is a hash over the CRC-32 of all records in the order in which
+/// they were written, and torch numbers them as it writes. So it shows records that were exchanged
+/// or replaced even where each one's CRC-32 was made to fit. Reads 40 bytes near the archive's end.
+/// Says what does not fit the directory; "" when all does, and for archives without a fingerprint
+/// (torch before 2.1) or without CRC-32s, and of those that another writer made of torch's and gave
+/// the old fingerprint, unless two records in each other's places are all that is wrong.
+std::string changed_since_save(const ZipArchive& archive, RangeReader& reader);
 
 }  // namespace shardweld::formats

@@ -3,8 +3,6 @@
 // Knows the directory's layout; the container is formats/shared's, what is the model selection's.
 // Source: torch 2.15 torch/distributed/checkpoint/filesystem.py.
 
-#include "dcp.hpp"
-
 #include <algorithm>
 #include <array>
 #include <set>
@@ -13,15 +11,15 @@
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "formats/containers/dcp_metadata.hpp"
+#include "formats/registry.hpp"
 #include "formats/shared/dcp_blobs.hpp"
 #include "formats/shared/dcp_pieces.hpp"
-#include "formats/shared/dcp_statements.hpp"
 #include "formats/shared/directory_listing.hpp"
-#include "formats/shared/ignored_rows.hpp"
+#include "formats/shared/file_scan.hpp"
+#include "formats/shared/file_sets.hpp"
+#include "formats/shared/module_names.hpp"
 #include "formats/shared/neighbour_names.hpp"
 #include "formats/shared/stored_objects.hpp"
-#include "formats/shared/unnamed_files.hpp"
-#include "formats/shared/unwrapped_names.hpp"
 #include "shardweld/error.hpp"
 
 #include "join_scans.hpp"

@@ -12,18 +12,17 @@
 #include "formats/containers/safetensors_header.hpp"
 #include "formats/hf/hf.hpp"
 #include "formats/recognise.hpp"
+#include "formats/registry.hpp"
 #include "formats/shared/directory_listing.hpp"
+#include "formats/shared/file_scan.hpp"
+#include "formats/shared/file_sets.hpp"
 #include "formats/shared/neighbour_names.hpp"
-#include "formats/shared/numbered_files.hpp"
-#include "formats/shared/stored_piece.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 
-#include "dcp.hpp"
 #include "join_scans.hpp"
 #include "model_selection.hpp"
-#include "sharding_info.hpp"
 
 namespace shardweld::formats::dcp {
 

@@ -10,8 +10,8 @@
 #include "core/text.hpp"
 #include "formats/shared/dcp_pieces.hpp"
 #include "formats/shared/directory_listing.hpp"
+#include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
-#include "formats/shared/ignored_rows.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::formats::dcp {
@@ -167,6 +167,44 @@ void require_all_numbers(std::vector<Index> numbers, Index first, const std::str
         throw Error(ErrorCode::not_found, "files of some ranks are missing: " + name_list(missing),
                     "copy the files of all ranks; if the save was cut short, take an earlier one");
     }
+}
+
+namespace {
+
+using Json = nlohmann::json;
+
+[[noreturn]] void refuse(const std::string& what) {
+    throw Error(ErrorCode::corrupt, std::string(kShardingInfo) + ": " + what);
+}
+
+std::vector<Index> offsets_of(const std::string& name, const Json& entry) {
+    const std::string what = "tensor " + printable(name) + " has no list of saved_offsets";
+    const auto list = entry.is_object() ? entry.find("saved_offsets") : entry.end();
+    if (!entry.is_object() || list == entry.end() || !list->is_array()) {
+        refuse(what);
+    }
+    std::vector<Index> offsets;
+    for (const Json& value : *list) {
+        if (!value.is_number_unsigned()) {
+            refuse(what + " from 0");
+        }
+        offsets.push_back(to_index(value.get<Bytes>(), "saved_offsets"));
+    }
+    return offsets;
+}
+
+}  // namespace
+
+ShardOffsets parse_sharding_info(const std::string& json) {
+    const auto root = parse_json(json);
+    if (!root.is_object()) {
+        refuse("it is not a JSON object");
+    }
+    ShardOffsets offsets;
+    for (const auto& [name, entry] : root.items()) {
+        offsets.emplace(name, offsets_of(name, entry));
+    }
+    return offsets;
 }
 
 }  // namespace shardweld::formats::dcp

@@ -1,11 +1,14 @@
-// Catalogues of single files put together to that of a checkpoint.
-// Knows nothing of file formats and names.
+// The scans of a checkpoint's files put together, and what a shard of torch's HuggingFace storage
+// writer says about itself: DCP_SHARDING_INFO in its safetensors metadata. Source: torch 2.15
+// torch/distributed/checkpoint/_hf_utils.py, filesystem.py.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
+#include "core/index.hpp"
 
 namespace shardweld::formats::dcp {
 
@@ -24,5 +27,13 @@ void require_complete(const catalogue::Catalogue& catalogue, const std::string& 
 /// naming those left out as `before` N `after`.
 void require_all_numbers(std::vector<Index> numbers, Index first, const std::string& before,
                          const std::string& after);
+
+inline constexpr const char* kShardingInfo = "DCP_SHARDING_INFO";
+
+/// Tensor name -> where its part begins in the whole tensor (elements, one for each axis).
+using ShardOffsets = std::map<std::string, std::vector<Index>>;
+
+/// Parses {name: {"saved_offsets": [...]}}. Error(corrupt) naming the tensor when malformed.
+ShardOffsets parse_sharding_info(const std::string& json);
 
 }  // namespace shardweld::formats::dcp

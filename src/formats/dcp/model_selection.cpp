@@ -8,12 +8,10 @@
 #include "core/by_name.hpp"
 #include "core/text.hpp"
 #include "formats/shared/directory_listing.hpp"
-#include "formats/shared/ignored_rows.hpp"
+#include "formats/shared/file_scan.hpp"
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
-#include "formats/shared/only_state.hpp"
-#include "formats/shared/training_keys.hpp"
-#include "formats/shared/unwrapped_names.hpp"
+#include "formats/shared/training_state.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::formats::dcp {

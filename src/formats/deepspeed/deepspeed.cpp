@@ -1,12 +1,11 @@
 // DeepSpeed's checkpoints as they are saved: model states, and flat partitions of fp32 weights.
 // Knows which files there are and what is taken of which; never how tensors lie in them.
-#include "deepspeed.hpp"
-
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "core/text.hpp"
+#include "formats/registry.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/neighbour_names.hpp"
 #include "shardweld/error.hpp"

@@ -6,20 +6,20 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/text.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
-#include "formats/shared/ignored_rows.hpp"
 #include "formats/shared/replicas.hpp"
 #include "shardweld/error.hpp"
 
 #include "file_names.hpp"
+#include "flat_groups.hpp"
 #include "grid.hpp"
 #include "model_rank.hpp"
-#include "parameter_lists.hpp"
-#include "part_places.hpp"
+#include "pickled.hpp"
 #include "scan.hpp"
 
 namespace shardweld::formats::deepspeed {
@@ -28,6 +28,93 @@ namespace {
 
 using catalogue::Catalogue;
 using catalogue::Tensor;
+
+struct PartPlace {
+    std::vector<Index> shape;  ///< of the whole tensor
+    std::vector<LocalBox> boxes;
+};
+
+/// By model-parallel rank.
+using LocalShapes = std::map<Index, std::vector<Index>>;
+
+PartPlace place_boxes(const Tensor& rule, const std::vector<Index>& local) {
+    PartPlace place{rule.shape, {}};
+    const std::vector<Index> strides = dense_strides(local);
+    for (const catalogue::Piece& piece : rule.pieces) {
+        LocalBox box;
+        box.replica = piece.replica;
+        Index at = piece.patch.offset;
+        for (std::size_t k = 0; k < local.size(); ++k) {
+            box.global.push_back(piece.patch.axes[k].lo);
+            box.extent.push_back(piece.patch.axes[k].extent);
+            box.local.push_back(at / strides[k]);
+            at %= strides[k];
+        }
+        place.boxes.push_back(std::move(box));
+    }
+    return place;
+}
+
+const std::vector<Index>& shape_on(const std::string& name, Index mp, const ModelRanks& ranks,
+                                   const LocalShapes& others) {
+    const auto rank = ranks.find(mp);
+    const std::vector<Index>* shape = rank == ranks.end() ? nullptr : rank->second.shape_of(name);
+    if (const auto other = others.find(mp); shape == nullptr && other != others.end()) {
+        shape = &other->second;
+    }
+    if (shape == nullptr) {
+        throw Error(ErrorCode::mismatch,
+                    printable(name) + " is not on model-parallel rank " + std::to_string(mp),
+                    kOneSave);
+    }
+    return *shape;
+}
+
+/// Of a part that is the whole.
+PartPlace place_whole(const std::vector<Index>& local) {
+    const std::vector<Index> zero(local.size(), 0);
+    return {local, {{zero, zero, local, 0}}};
+}
+
+/// Of the part of model-parallel rank `mp`, one of `n_tensor_ranks` of its pipeline stage. Shapes
+/// that `ranks` do not know are those of `others`. Error(unsupported) where no rule says how to
+/// join, Error(mismatch) where the ranks' shapes do not fit together.
+PartPlace place_part(const std::string& name, const std::vector<Index>& local, Index mp,
+                     Index n_tensor_ranks, const ModelRanks& ranks, const LocalShapes& others) {
+    const auto rank = ranks.find(mp);
+    const Tensor* const rule = rank == ranks.end() ? nullptr : rank->second.rule_for(name);
+    if (rule == nullptr) {
+        throw Error(ErrorCode::unsupported,
+                    "nothing says how the parts of " + printable(name) + " on " +
+                        std::to_string(n_tensor_ranks) +
+                        " tensor-parallel ranks are joined (universal_checkpoint_info)",
+                    "convert it with DeepSpeed's ds_to_universal.py and merge what that makes");
+    }
+    if (rule->placement == kRuleBoxes) {
+        return place_boxes(*rule, local);
+    }
+    PartPlace place = place_whole(local);
+    const std::size_t axis = rule->placement == kRuleColumns ? 1 : 0;
+    if (rule->placement == kRuleReplicated || local.size() <= axis) {
+        return place;  // a bias of a row-parallel layer, a number
+    }
+    const Index first = mp - mp % n_tensor_ranks;
+    Index extent = 0;
+    for (Index other = first; other < first + n_tensor_ranks; ++other) {
+        const std::vector<Index>& shape = shape_on(name, other, ranks, others);
+        if (shape.size() != local.size()) {
+            throw Error(ErrorCode::mismatch,
+                        printable(name) + " is " + shape_text(shape) + " on model-parallel rank " +
+                            std::to_string(other) + " but " + shape_text(local) + " on " +
+                            std::to_string(mp),
+                        kOneSave);
+        }
+        place.boxes.front().global[axis] += other < mp ? shape[axis] : 0;
+        extent = checked_add(extent, shape[axis], name);
+    }
+    place.shape[axis] = extent;
+    return place;
+}
 
 constexpr Index kAll = -1;
 

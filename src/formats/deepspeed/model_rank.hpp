@@ -1,8 +1,11 @@
-// One model-parallel rank: its parameters, and the partitions of its data-parallel ranks.
-// Knows how parameters are laid out in flat groups; nothing of other model-parallel ranks.
+// One model-parallel rank: the optimizer's files of its data-parallel ranks, in the order in which
+// they follow one another, where its parameters lie in them, and the numbers of its experts: a rank
+// counts its own from 0, the files of experts count all of them. Source: DeepSpeed 0.19.8
+// deepspeed/runtime/engine.py (_save_moe_checkpoint).
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -10,12 +13,67 @@
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
+#include "core/index.hpp"
 
-#include "expert_numbers.hpp"
+#include "file_names.hpp"
 #include "flat_groups.hpp"
-#include "partitions.hpp"
 
 namespace shardweld::formats::deepspeed {
+
+class ExpertNumbers {
+  public:
+    /// A parameter as every rank calls its own.
+    void note(const std::string& name);
+    /// What files call that parameter of the expert-parallel rank `rank`; nullopt if it is no
+    /// expert's.
+    [[nodiscard]] std::optional<std::string> name_on(Index rank, const std::string& name) const;
+
+  private:
+    std::map<std::string, Index> n_local_;  // by what precedes the number
+};
+
+/// What one optimizer's file holds.
+struct Partition {
+    std::string file;
+    FileName name;
+    std::vector<catalogue::Shard> groups;
+    std::map<std::string, Index> facts;  ///< scan.hpp
+};
+
+class Partitions {
+  public:
+    /// Error(mismatch) where there is one of this data-parallel rank.
+    void add(Partition partition);
+    /// Counts the ranks when all are added. `said`: the facts of the model states `states_file`;
+    /// `is_split`: ZeRO-3. Error(mismatch) where files contradict each other.
+    void count(const std::map<std::string, Index>& said, const std::string& states_file,
+               bool is_split);
+
+    [[nodiscard]] bool is_empty() const { return files_.empty(); }
+    /// The lowest rank's, of those that are there.
+    [[nodiscard]] const Partition& first() const { return files_.begin()->second; }
+    /// Data-parallel ranks.
+    [[nodiscard]] Index n_ranks() const { return n_ranks_; }
+    /// Data-parallel ranks whose files are not there.
+    [[nodiscard]] std::vector<Index> missing() const;
+    [[nodiscard]] Bytes stored_bytes() const;
+    /// ZeRO-1 and 2: 1, but of a group of experts how many ranks have other experts than the first.
+    [[nodiscard]] Index n_expert_ranks(std::size_t group) const;
+    /// ZeRO-1 and 2: the partitions of one group. One that is missing is as long as the others.
+    [[nodiscard]] FlatLine line_of_group(std::size_t group, Index expert_rank) const;
+    /// Error(mismatch) unless the rest of a rank's group from a run on is zero.
+    void require_zero(std::size_t group, const Run& padding) const;
+    /// ZeRO-3: the sub-groups of one rank, of `length` elements if its file is missing.
+    [[nodiscard]] FlatLine line_of_rank(Index dp, Index length) const;
+
+  private:
+    void require_like_first(const Partition& partition, bool is_split);
+
+    std::map<Index, Partition> files_;        // by data-parallel rank
+    std::map<std::size_t, Index> divisions_;  // by group: among how many ranks
+    Index n_ranks_ = 1;
+    bool is_data_first_ = false;  // neighbouring ranks have the same experts
+};
 
 class ModelRank {
   public:

@@ -5,7 +5,6 @@
 #include "formats/containers/torch_file.hpp"
 #include "formats/containers/torch_storage.hpp"
 #include "formats/shared/file_scan.hpp"
-#include "formats/shared/stored_piece.hpp"
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"
 

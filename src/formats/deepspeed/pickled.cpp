@@ -1,9 +1,16 @@
 #include "pickled.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "core/text.hpp"
 #include "formats/containers/torch_storage.hpp"
+#include "formats/shared/file_scan.hpp"
+#include "formats/shared/model_values.hpp"
 #include "layout/patch.hpp"
 #include "shardweld/error.hpp"
+
+#include "flat_groups.hpp"
 
 namespace shardweld::formats::deepspeed {
 
@@ -64,6 +71,72 @@ std::vector<Index> dense_strides(const std::vector<Index>& shape) {
         strides[k - 1] = strides[k] * shape[k];
     }
     return strides;
+}
+
+namespace {
+
+/// The dictionaries of a list, or the one that stands in its place in old files.
+std::vector<const PickleValue*> dictionaries(const PickleValue& value) {
+    if (value.is_mapping()) {
+        return {&value};
+    }
+    std::vector<const PickleValue*> found;
+    for (const PickleValue* const entry : value.elements()) {
+        if (!entry->is_mapping()) {
+            throw Error(ErrorCode::corrupt, "its param_shapes hold " + describe(*entry) +
+                                                " where a dictionary is expected");
+        }
+        found.push_back(entry);
+    }
+    return found;
+}
+
+Frozen frozen_of(std::string name, std::vector<Index> shape, const StoredTensor& stored,
+                 Index rank) {
+    const Index volume = volume_of(shape, "a frozen parameter");
+    const Index length = stored.shape.front();
+    const Index begin = std::min(checked_mul(length, rank, name), volume);
+    const Index end = std::min(begin + length, volume);
+    Frozen frozen;
+    frozen.tensor = {std::move(name), stored.dtype, std::move(shape), {}};
+    frozen.tensor.pieces = pieces_of_range(piece_of(stored), frozen.tensor.shape, begin, end);
+    frozen.padding = to_bytes(length - (end - begin), "padding") * size_of(stored.dtype);
+    return frozen;
+}
+
+}  // namespace
+
+std::vector<std::vector<NamedShape>> shapes_by_group(const PickleValue& param_shapes) {
+    std::vector<std::vector<NamedShape>> groups;
+    for (const PickleValue* const parameters : dictionaries(param_shapes)) {
+        std::vector<NamedShape>& group = groups.emplace_back();
+        for (std::size_t i = 0; i < parameters->pair_count(); ++i) {
+            group.push_back(
+                {std::string(parameter_name(parameters->key(i))), shape_of(parameters->value(i))});
+        }
+    }
+    return groups;
+}
+
+std::vector<Frozen> frozen_parameters(const TorchFile& file, const PickleValue& shapes,
+                                      const PickleValue& fragments, Index rank) {
+    std::vector<Frozen> found;
+    for (std::size_t i = 0; i < fragments.pair_count(); ++i) {
+        const std::string name(parameter_name(fragments.key(i)));
+        const PickleValue* const shape = shapes.find(fragments.key(i).text());
+        const auto stored = file.tensor(fragments.value(i));
+        if (shape == nullptr || !stored || stored->shape.size() != 1 || !stored->is_contiguous()) {
+            throw Error(ErrorCode::corrupt, "its frozen parameter " + printable(name) +
+                                                " is no flat tensor with a known shape");
+        }
+        found.push_back(frozen_of(name, shape_of(*shape), *stored, rank));
+    }
+    return found;
+}
+
+bool is_fragment(const catalogue::Tensor& tensor) {
+    return tensor.pieces.size() != 1 ||
+           tensor.pieces.front().patch.volume() != volume_of(tensor.shape, tensor.name);
 }
 
 }  // namespace shardweld::formats::deepspeed

@@ -1,5 +1,7 @@
-// Numbers, names and shapes in the dictionaries of DeepSpeed's files, which anybody may have
-// written. Knows pickled values only.
+// Values of DeepSpeed's pickles that several readers need: members, numbers and shapes; and what a
+// file of model states lists of parameters beside the module: the shapes behind the flat groups
+// (param_shapes), and ZeRO-3's parts of frozen ones. Source: DeepSpeed 0.19.8
+// deepspeed/runtime/engine.py (_get_zero_param_shapes, _get_zero_frozen_param_attributes).
 #pragma once
 
 #include <optional>
@@ -7,8 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "catalogue/catalogue.hpp"
 #include "core/index.hpp"
 #include "formats/containers/pickle.hpp"
+#include "formats/containers/torch_file.hpp"
 #include "formats/shared/scalar_value.hpp"
 
 namespace shardweld::formats::deepspeed {
@@ -30,5 +34,28 @@ std::vector<Index> shape_of(const PickleValue& value);
 
 /// Row-major strides of a shape whose volume is known to fit.
 std::vector<Index> dense_strides(const std::vector<Index>& shape);
+
+struct NamedShape {
+    std::string name;
+    std::vector<Index> shape;
+};
+
+/// The parameters of each flat group in their order. Error(corrupt) for what is no dictionary of
+/// shapes, or no list of them.
+std::vector<std::vector<NamedShape>> shapes_by_group(const PickleValue& param_shapes);
+
+struct Frozen {
+    catalogue::Tensor tensor;  ///< whole shape, this rank's piece
+    Bytes padding = 0;         ///< stored behind it
+};
+
+/// Of a frozen parameter every rank has a flat part as long as the others', the last of them
+/// padded; `rank` is the data-parallel one. Error(corrupt) for a part that is not flat or whose
+/// shape is not given.
+std::vector<Frozen> frozen_parameters(const TorchFile& file, const PickleValue& shapes,
+                                      const PickleValue& fragments, Index rank);
+
+/// Whether a file has a part of the tensor only, which lies in its place already.
+bool is_fragment(const catalogue::Tensor& tensor);
 
 }  // namespace shardweld::formats::deepspeed

@@ -2,16 +2,22 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "catalogue/catalogue.hpp"
+#include "catalogue/tensor.hpp"
+#include "core/index.hpp"
 #include "core/regex.hpp"
 #include "core/text.hpp"
+#include "formats/containers/pickle.hpp"
 #include "formats/containers/torch_storage.hpp"
 #include "shardweld/error.hpp"
 
-#include "affine_map.hpp"
 #include "pickled.hpp"
 #include "scan.hpp"
 
@@ -20,6 +26,147 @@ namespace shardweld::formats::deepspeed {
 namespace {
 
 using catalogue::Tensor;
+
+constexpr Index kMostBoxes = Index{1} << 20U;
+
+/// Some elements of the global tensor and of the local one, both strided: (offset, strides).
+struct AffinePiece {
+    std::vector<Index> shape;
+    Index source = 0;
+    std::vector<Index> source_strides;
+    Index dest = 0;
+    std::vector<Index> dest_strides;
+    std::uint32_t replica = 0;  ///< ranks below that hold the same
+};
+
+[[noreturn]] void fail_map(const std::string& name) {
+    throw Error(ErrorCode::corrupt, "its affine_map has a malformed entry for " + printable(name));
+}
+
+const PickleValue& part_of(const PickleValue& mapping, std::string_view key,
+                           const std::string& name) {
+    const PickleValue* const value = present(mapping, key);
+    if (value == nullptr) {
+        fail_map(name);
+    }
+    return *value;
+}
+
+void read_strided(const PickleValue& value, const std::string& name, Index& offset,
+                  std::vector<Index>& strides) {
+    if (value.elements().size() != 2) {
+        fail_map(name);
+    }
+    offset = read_count(*value.elements()[0], "an offset");
+    for (const PickleValue* const stride : value.elements()[1]->elements()) {
+        strides.push_back(read_count(*stride, "a stride"));
+    }
+}
+
+AffinePiece read_piece(const PickleValue& value, Index rank, const std::string& name) {
+    AffinePiece piece;
+    piece.shape = shape_of(part_of(value, "shape", name));
+    read_strided(part_of(value, "source", name), name, piece.source, piece.source_strides);
+    read_strided(part_of(value, "dest", name), name, piece.dest, piece.dest_strides);
+    if (piece.source_strides.size() != piece.shape.size() ||
+        piece.dest_strides.size() != piece.shape.size()) {
+        fail_map(name);
+    }
+    const PickleValue* const holders = present(value, "locations");
+    for (std::size_t i = 0; holders != nullptr && i < holders->elements().size(); ++i) {
+        const auto holder = integer_of(holders->elements()[i]);
+        piece.replica += holder && *holder < rank ? 1U : 0U;
+    }
+    return piece;
+}
+
+/// How many of a piece's last axes are the last ones of a dense tensor.
+std::size_t common_axes(const AffinePiece& piece, const std::vector<Index>& global,
+                        const std::vector<Index>& local) {
+    std::size_t n = 0;
+    const auto from_end = [&](const std::vector<Index>& all) { return all[all.size() - 1 - n]; };
+    while (n < piece.shape.size() && n < global.size() &&
+           from_end(piece.source_strides) == from_end(global) &&
+           from_end(piece.dest_strides) == from_end(local)) {
+        ++n;
+    }
+    return n;
+}
+
+// An axis that the tensor does not have (heads, interleaved) is gone through one by one.
+void add_boxes(const AffinePiece& piece, const std::vector<Index>& local_shape, Tensor& rule) {
+    const std::vector<Index> strides = dense_strides(rule.shape);
+    const std::vector<Index> local = dense_strides(local_shape);
+    const std::size_t n_inner = common_axes(piece, strides, local);
+    const std::size_t n_outer = piece.shape.size() - n_inner;
+    const Index n_boxes =
+        volume_of(std::span(piece.shape).first(n_outer), "the boxes of a parameter");
+    if (n_boxes > kMostBoxes || volume_of(piece.shape, "a box") == 0) {
+        fail_map(rule.name);
+    }
+    for (Index box = 0; box < n_boxes; ++box) {
+        Index source = piece.source;
+        Index dest = piece.dest;
+        Index rest = box;
+        for (std::size_t k = n_outer; k-- > 0;) {
+            const Index at = rest % piece.shape[k];
+            rest /= piece.shape[k];
+            source = checked_add(source, checked_mul(at, piece.source_strides[k], "an offset"),
+                                 "an offset");
+            dest =
+                checked_add(dest, checked_mul(at, piece.dest_strides[k], "an offset"), "an offset");
+        }
+        catalogue::Piece part;
+        part.located = false;
+        part.replica = piece.replica;
+        part.patch.offset = dest;
+        for (std::size_t k = 0; k < rule.shape.size(); ++k) {
+            const bool is_inner = k + n_inner >= rule.shape.size();
+            const Index extent =
+                is_inner ? piece.shape[k + piece.shape.size() - rule.shape.size()] : 1;
+            const Index lo = source / strides[k];
+            const Index local_lo = dest / local[k];
+            source %= strides[k];
+            dest %= local[k];
+            if (lo > rule.shape[k] - extent || local_lo > local_shape[k] - extent) {
+                fail_map(rule.name);
+            }
+            part.patch.axes.push_back({lo, extent, local[k]});
+        }
+        rule.pieces.push_back(part);
+    }
+}
+
+/// The affine map of AutoTP says where each strided part of a rank's parameter lies in the whole
+/// one: the rule (scan.hpp) of boxes by which the part of tensor-parallel rank `rank` is joined.
+/// Error(corrupt) for a malformed entry, Error(mismatch) for one of another shape.
+Tensor affine_rule(const PickleValue& entry, Index rank, const std::string& name,
+                   const std::vector<Index>& local_shape) {
+    Tensor rule;
+    rule.name = name;
+    rule.placement = kRuleBoxes;
+    rule.shape = shape_of(part_of(entry, "logical_shape", name));
+    const PickleValue& ranks = part_of(entry, "ranks", name);
+    const PickleValue* own = nullptr;
+    for (std::size_t i = 0; i < ranks.pair_count(); ++i) {
+        if (integer_of(&ranks.key(i)) == rank) {
+            own = &ranks.value(i);
+        }
+    }
+    if (own == nullptr || shape_of(part_of(*own, "shard_shape", name)) != local_shape ||
+        rule.shape.size() != local_shape.size() || volume_of(rule.shape, name) == 0 ||
+        volume_of(local_shape, name) == 0) {
+        throw Error(ErrorCode::mismatch,
+                    "its affine_map does not describe " + printable(name) + " " +
+                        shape_text(local_shape) + " of tensor-parallel rank " +
+                        std::to_string(rank),
+                    "copy all files from one save: these are of several");
+    }
+    for (const PickleValue* const piece : part_of(*own, "pieces", name).elements()) {
+        add_boxes(read_piece(*piece, rank, name), local_shape, rule);
+    }
+    return rule;
+}
 
 constexpr std::size_t kMostExpressions = 1000;
 

@@ -1,25 +1,41 @@
-// DTensors of one rank's file: the elements of the global tensor that its local tensor holds.
-// Knows DTensor and DTensorSpec; nothing of other ranks' files.
-// Source: torch 2.15 torch/distributed/tensor/_api.py, _dtensor_spec.py.
+// Tensors that are no plain tensors, as torch pickles its wrapper classes, and of DTensors the
+// elements of the global tensor that a rank's local tensor holds.
+// Source: torch 2.15 torch/distributed/tensor/_api.py, _dtensor_spec.py; torch/_tensor.py
+// (_rebuild_from_type_v2), torch/_utils.py (_rebuild_wrapper_subclass).
 #pragma once
 
 #include <compare>
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "catalogue/tensor.hpp"
+#include "core/index.hpp"
+#include "formats/containers/pickle.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/format.hpp"
 
 #include "mesh.hpp"
-#include "owned.hpp"
 #include "placements.hpp"
 #include "rank_files.hpp"
-#include "subclass.hpp"
 
 namespace shardweld::formats::fsdp {
+
+/// A pickled wrapper: its class, its global shape and what it was built from.
+struct Subclass {
+    const PickleValue* type = nullptr;
+    const PickleValue* dtype = nullptr;  ///< as a global
+    std::vector<Index> shape;
+    const PickleValue* state = nullptr;  ///< for find_attribute
+};
+
+/// `value` as a wrapper, parameters around it taken off; nullopt when it is none. Error(corrupt)
+/// when it is one but malformed.
+std::optional<Subclass> subclass_of(const PickleValue& value);
 
 /// How a tensor lies on a mesh.
 struct Lying {

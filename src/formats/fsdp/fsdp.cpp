@@ -3,8 +3,6 @@
 // Knows how the ranks' files are found and put together; never how a tensor is sharded.
 // Sources: verl 0.9.1 verl/utils/checkpoint/fsdp_checkpoint_manager.py; accelerate 1.15
 // utils/fsdp_utils.py.
-#include "fsdp.hpp"
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -15,15 +13,15 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
+#include "formats/registry.hpp"
 #include "formats/shared/directory_listing.hpp"
-#include "formats/shared/signs.hpp"
+#include "formats/shared/neighbour_names.hpp"
 #include "shardweld/error.hpp"
 
 #include "join_ranks.hpp"
 #include "mesh.hpp"
 #include "rank_files.hpp"
 #include "scan.hpp"
-#include "training_state.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;

@@ -10,7 +10,6 @@
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
-#include "formats/shared/ignored_rows.hpp"
 #include "formats/shared/replicas.hpp"
 #include "shardweld/error.hpp"
 

@@ -4,17 +4,189 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "core/text.hpp"
+#include "formats/containers/pickle.hpp"
 #include "formats/containers/torch_storage.hpp"
 #include "shardweld/error.hpp"
 
-#include "mesh_layout.hpp"
-#include "short_list.hpp"
-
 namespace shardweld::formats::fsdp {
 
+std::span<const PickleValue* const> short_list(const PickleValue& value, std::string_view what) {
+    const bool is_list = value.kind == PickleKind::tuple || value.kind == PickleKind::list;
+    if (!is_list || value.elements().size() > kLongestList) {
+        throw Error(ErrorCode::corrupt, std::string(what) + " is " + describe(value) + " of " +
+                                            std::to_string(value.elements().size()) +
+                                            " elements, expected a short tuple or list");
+    }
+    return value.elements();
+}
+
+void read_short_counts(const PickleValue& value, std::string_view what,
+                       std::vector<Index>& counts) {
+    const auto elements = short_list(value, what);
+    counts.clear();
+    counts.reserve(elements.size());
+    for (const PickleValue* const element : elements) {
+        counts.push_back(read_count(*element, what));
+    }
+}
+
+std::vector<Index> short_counts(const PickleValue& value, std::string_view what) {
+    std::vector<Index> counts;
+    read_short_counts(value, what, counts);
+    return counts;
+}
+
+RankMesh mesh_by_hand(const Mesh& mesh, Index rank, Index world) {
+    RankMesh made{mesh.shape, mesh.names, std::vector<Index>(mesh.shape.size(), 0), rank, {}};
+    if (volume_of(mesh.shape, "--mesh_shape") != world || rank >= world) {
+        throw Error(ErrorCode::usage,
+                    "--mesh_shape " + shape_text(mesh.shape) + " has " +
+                        std::to_string(volume_of(mesh.shape, "--mesh_shape")) +
+                        " ranks, but the checkpoint has " + std::to_string(world),
+                    "give a mesh of that many ranks");
+    }
+    for (std::size_t d = mesh.shape.size(); d-- > 0;) {
+        made.coordinate[d] = rank % mesh.shape[d];
+        rank /= mesh.shape[d];
+    }
+    return made;
+}
+
+RankMesh part_of_mesh(const RankMesh& whole, const std::vector<std::string>& names) {
+    RankMesh part;
+    part.rank = whole.rank;
+    for (const std::string& name : names) {
+        const auto at = std::find(whole.names.begin(), whole.names.end(), name);
+        if (at == whole.names.end()) {
+            throw Error(ErrorCode::mismatch,
+                        "it is placed over the mesh dimension '" + name +
+                            "', which the mesh on the command line (" + mesh_text(whole) +
+                            ") does not have",
+                        "name that dimension too: --mesh_dim_names");
+        }
+        const auto d = static_cast<std::size_t>(at - whole.names.begin());
+        part.names.push_back(name);
+        part.extents.push_back(whole.extents[d]);
+        part.coordinate.push_back(whole.coordinate[d]);
+    }
+    return part;
+}
+
+bool is_replicating(std::string_view name) {
+    return name == "ddp" || name == "dp_replicate" || name == "replicate";
+}
+
+std::string mesh_text(const RankMesh& mesh) {
+    std::string text;
+    for (std::size_t d = 0; d < mesh.extents.size(); ++d) {
+        text += d == 0 ? "" : " x ";
+        text += mesh.names.empty() ? "" : mesh.names[d] + " ";
+        text += std::to_string(mesh.extents[d]);
+    }
+    return text;
+}
+
+std::vector<catalogue::MeshDim> dims_in_text(std::string_view text) {
+    constexpr std::string_view kTimes = " x ";
+    std::vector<catalogue::MeshDim> dims;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find(kTimes), text.size());
+        const std::string_view dim = text.substr(0, end);
+        const std::size_t number = dim.rfind(' ') + 1;  // 0 where there is no name
+        const auto extent = parse_index(dim.substr(number));
+        if (!extent || *extent < 1) {
+            return {};
+        }
+        dims.push_back({std::string(trim(dim.substr(0, number))), *extent});
+        text.remove_prefix(std::min(end + kTimes.size(), text.size()));
+    }
+    return dims;
+}
+
 namespace {
+
+/// One dimension: a number, or several where it was made by flattening, outermost first.
+struct MeshAxis {
+    const PickleValue* shape;
+    const PickleValue* stride;  ///< nullptr where the layout does not tell it
+};
+
+const std::string kLayout = "the layout of a DeviceMesh";
+
+[[noreturn]] void refuse_layout(const std::string& what) {
+    throw Error(ErrorCode::corrupt, "its DeviceMesh has " + what);
+}
+
+// Axes of one layout each.
+std::vector<MeshAxis> listed_axes(const PickleValue& axes) {
+    std::vector<MeshAxis> read;
+    for (const PickleValue* const axis : short_list(axes, kLayout)) {
+        const PickleValue* const shape = mesh_attribute(*axis, "shape");
+        if (shape == nullptr) {
+            refuse_layout("an axis without a shape");
+        }
+        read.push_back({shape, mesh_attribute(*axis, "stride")});
+    }
+    return read;
+}
+
+// One shape and one stride for all axes; a single axis may do without the tuples.
+std::vector<MeshAxis> nested_axes(const PickleValue& shape, const PickleValue* stride) {
+    if (!is_sequence(shape)) {
+        return {{&shape, stride}};
+    }
+    const auto shapes = short_list(shape, kLayout);
+    const auto strides =
+        stride == nullptr ? std::span<const PickleValue* const>() : short_list(*stride, kLayout);
+    std::vector<MeshAxis> read;
+    for (std::size_t d = 0; d < shapes.size(); ++d) {
+        read.push_back({shapes[d], strides.size() == shapes.size() ? strides[d] : nullptr});
+    }
+    return read;
+}
+
+std::vector<MeshAxis> paired_axes(const PickleValue& pairs) {
+    std::vector<MeshAxis> read;
+    for (const PickleValue* const pair : short_list(pairs, kLayout)) {
+        const auto parts = pair->elements();
+        if (parts.size() != 2) {
+            refuse_layout("a layout that is not pairs of size and stride");
+        }
+        read.push_back({parts[0], parts[1]});
+    }
+    return read;
+}
+
+/// An attribute of a mesh or of its layout; nullptr when it is absent or None. Between versions
+/// attributes lost or gained a leading underscore.
+const PickleValue* mesh_attribute(const PickleValue& object, const std::string& name) {
+    const PickleValue* const value = object.attribute("_" + name);
+    const PickleValue* const found = value != nullptr ? value : object.attribute(name);
+    return found == nullptr || found->kind == PickleKind::none ? nullptr : found;
+}
+
+bool is_sequence(const PickleValue& value) {
+    return value.kind == PickleKind::tuple || value.kind == PickleKind::list;
+}
+
+/// The dimensions, outermost first; nullopt when the layout is of no known spelling. Error(corrupt)
+/// when it is malformed.
+std::optional<std::vector<MeshAxis>> mesh_axes(const PickleValue& layout) {
+    if (const PickleValue* const axes = mesh_attribute(layout, "axes")) {
+        return listed_axes(*axes);
+    }
+    if (const PickleValue* const shape = mesh_attribute(layout, "shape")) {
+        return nested_axes(*shape, mesh_attribute(layout, "stride"));
+    }
+    if (const PickleValue* const pairs = mesh_attribute(layout, "sizes_and_strides")) {
+        return paired_axes(*pairs);
+    }
+    return std::nullopt;
+}
 
 const std::string kExtents = "the shape of a DeviceMesh";
 

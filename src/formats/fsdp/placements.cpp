@@ -2,14 +2,150 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 
+#include "catalogue/tensor.hpp"
 #include "core/text.hpp"
 #include "formats/containers/torch_storage.hpp"
 #include "shardweld/error.hpp"
 
-#include "short_list.hpp"
+#include "mesh.hpp"
 
 namespace shardweld::formats::fsdp {
+
+namespace {
+
+using layout::Range;
+
+Index piece_length(Index length, Index pieces) {
+    return length / pieces + (length % pieces == 0 ? 0 : 1);
+}
+
+// Piece `at` of [0, length); lengths come from shapes whose volume fits an Index.
+Range piece(Index length, Index pieces, Index at) {
+    const Index step = piece_length(length, pieces);
+    const Index last = step == 0 ? 0 : length / step;  // begins at or before the end
+    const Index begin = at > last ? length : std::min(at * step, length);
+    return {begin, std::min(step, length - begin)};
+}
+
+// The positions that a cut takes of a list of `length` elements.
+Runs positions(const DimCut& cut, Index length) {
+    const Index step = piece_length(length, cut.groups);
+    const Index n_groups = step == 0 ? 0 : piece_length(length, step);
+    if (n_groups > static_cast<Index>(kMostRuns)) {
+        throw Error(ErrorCode::unsupported, "a strided shard divides one dimension into " +
+                                                std::to_string(n_groups) + " parts, more than " +
+                                                std::to_string(kMostRuns));
+    }
+    Runs taken;
+    for (Index group = 0; group < n_groups; ++group) {
+        const Index begin = group * step;
+        const Range part = piece(std::min(step, length - begin), cut.pieces, cut.coordinate);
+        if (part.extent > 0) {
+            taken.push_back({begin + part.lo, part.extent});
+        }
+    }
+    return taken;
+}
+
+void append(Runs& runs, Range more) {
+    if (!runs.empty() && runs.back().lo + runs.back().extent == more.lo) {
+        runs.back().extent += more.extent;
+        return;
+    }
+    if (runs.size() == kMostRuns) {
+        throw Error(ErrorCode::unsupported, "a rank's part of one dimension falls into more than " +
+                                                std::to_string(kMostRuns) + " ranges");
+    }
+    runs.push_back(more);
+}
+
+// The elements of `runs` at ascending `taken` positions; one pass over both.
+Runs select(const Runs& runs, const Runs& taken) {
+    Runs selected;
+    std::size_t at = 0;
+    Index before = 0;  // elements in runs before `at`
+    for (Range wanted : taken) {
+        while (wanted.extent > 0) {
+            while (before + runs[at].extent <= wanted.lo) {
+                before += runs[at++].extent;
+            }
+            const Index skipped = wanted.lo - before;
+            const Index count = std::min(wanted.extent, runs[at].extent - skipped);
+            append(selected, {runs[at].lo + skipped, count});
+            wanted = {wanted.lo + count, wanted.extent - count};
+        }
+    }
+    return selected;
+}
+
+}  // namespace
+
+Index length_of(const Runs& runs) {
+    Index length = 0;
+    for (const Range& run : runs) {
+        length += run.extent;
+    }
+    return length;
+}
+
+std::vector<Runs> owned(std::span<const Index> shape, std::span<const DimCut> cuts) {
+    std::vector<Runs> left;
+    for (const Index extent : shape) {
+        left.push_back(extent > 0 ? Runs{{0, extent}} : Runs{});
+    }
+    for (const DimCut& cut : cuts) {
+        Runs& runs = left.at(cut.dim);
+        runs = select(runs, positions(cut, length_of(runs)));
+    }
+    return left;
+}
+
+namespace {
+
+catalogue::Piece empty_piece(const StoredTensor& tensor) {
+    catalogue::Piece piece;
+    piece.base = tensor.storage_offset;
+    piece.storage_bytes = tensor.storage_bytes;
+    piece.crc32 = tensor.crc32;
+    piece.patch.offset = tensor.element_offset;
+    return piece;
+}
+
+std::size_t number_of_boxes(const std::vector<Runs>& runs) {
+    std::size_t number = 1;
+    for (const Runs& of_dim : runs) {
+        number *= of_dim.size();
+        if (number > kMostPieces) {
+            throw Error(ErrorCode::unsupported, "a rank's part of it falls into more than " +
+                                                    std::to_string(kMostPieces) + " boxes");
+        }
+    }
+    return number;
+}
+
+}  // namespace
+
+// NOLINTNEXTLINE(readability-function-size): a loop for each level, and no more
+std::vector<catalogue::Piece> pieces_of(const StoredTensor& local, const std::vector<Runs>& runs) {
+    std::vector<catalogue::Piece> pieces(number_of_boxes(runs), empty_piece(local));
+    std::size_t inner = pieces.size();  // boxes that share a run of this dimension in a row
+    for (std::size_t k = 0; k < runs.size() && !pieces.empty(); ++k) {
+        inner /= runs[k].size();
+        for (std::size_t i = 0; i < pieces.size();) {
+            Index before = 0;  // elements of earlier runs
+            for (const layout::Range& run : runs[k]) {
+                for (const std::size_t end = i + inner; i < end; ++i) {
+                    pieces[i].patch.offset += before * local.strides[k];
+                    pieces[i].patch.axes.push_back({run.lo, run.extent, local.strides[k]});
+                }
+                before += run.extent;
+            }
+        }
+    }
+    return pieces;
+}
 
 namespace {
 

@@ -1,20 +1,55 @@
-// torch's placements: how a DTensor lies on its mesh.
-// Knows the pickled classes; the rule they stand for is in owned.hpp.
-// Sources: torch 2.15 torch/distributed/tensor/placement_types.py, _dtensor_spec.py; 2.4
-// torch/distributed/_tensor/placement_types.py.
+// How a DTensor lies on its mesh: torch's pickled placements, which elements a rank holds under a
+// sequence of shardings, and the pieces that its local tensor is of the global one.
+// Sources: torch 2.15 torch/distributed/tensor/placement_types.py (Shard, _StridedShard),
+// _utils.py, _dtensor_spec.py; 2.4 torch/distributed/_tensor/placement_types.py.
 #pragma once
 
 #include <compare>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "catalogue/tensor.hpp"
+#include "core/index.hpp"
 #include "formats/containers/pickle.hpp"
+#include "formats/containers/torch_file.hpp"
+#include "layout/patch.hpp"
 
 #include "mesh.hpp"
-#include "owned.hpp"
 
 namespace shardweld::formats::fsdp {
+
+/// One cut of a tensor dimension: what is left of it by now is divided into `pieces` of equal
+/// length, later ones shorter or empty, and a rank takes the one at `coordinate`. With `groups` > 1
+/// it is divided into that many groups first, in the same way, and the rank takes its piece of
+/// each.
+struct DimCut {
+    std::size_t dim = 0;   ///< of the tensor
+    Index pieces = 1;      ///< extent of the mesh dimension, at least 1
+    Index coordinate = 0;  ///< of the rank, below `pieces`
+    Index groups = 1;      ///< _StridedShard's split factor, at least 1
+};
+
+/// Ascending ranges of one dimension, in the order in which the rank stores them; not empty, not
+/// touching.
+using Runs = std::vector<layout::Range>;
+
+/// For every dimension of `shape` the runs left after all cuts in order. Error(unsupported) when a
+/// dimension falls into more than kMostRuns.
+std::vector<Runs> owned(std::span<const Index> shape, std::span<const DimCut> cuts);
+
+inline constexpr std::size_t kMostRuns = 1U << 16U;
+
+/// Elements in all runs.
+Index length_of(const Runs& runs);
+
+inline constexpr std::size_t kMostPieces = 1U << 20U;  ///< in one file
+
+/// A piece for each box that the runs of all dimensions span; none when a dimension has no run.
+/// `local` holds the elements of the runs in order: its shape is their lengths. Error(unsupported)
+/// for more than kMostPieces.
+std::vector<catalogue::Piece> pieces_of(const StoredTensor& local, const std::vector<Runs>& runs);
 
 /// What lies on one mesh dimension.
 struct MeshPlacement {

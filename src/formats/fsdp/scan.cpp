@@ -1,34 +1,207 @@
 #include "scan.hpp"
 
 #include <algorithm>
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
+#include "catalogue/tensor.hpp"
 #include "core/text.hpp"
 #include "formats/containers/duplicate_names.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/containers/torch_storage.hpp"
 #include "formats/shared/file_scan.hpp"
-#include "formats/shared/ignored_rows.hpp"
+#include "formats/shared/hints.hpp"
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
-#include "formats/shared/stored_piece.hpp"
+#include "formats/shared/scalar_value.hpp"
+#include "io/input_file.hpp"
 #include "shardweld/error.hpp"
 
 #include "dtensor.hpp"
-#include "pieces.hpp"
+#include "mesh.hpp"
 #include "placements.hpp"
 #include "rank_files.hpp"
-#include "sharded_tensor.hpp"
-#include "subclass.hpp"
-#include "training_state.hpp"
 
 namespace shardweld::formats::fsdp {
 
 namespace {
 
 using catalogue::Catalogue;
+
+/// The rank that a file is of, by its numbers in the job and in the group that shares the tensor:
+/// HYBRID_SHARD without a mesh has a group for each copy.
+struct Holder {
+    RankFile file;
+    Index in_group;
+};
+
+/// Where one shard lies in the tensor, and on which rank.
+struct ShardPlace {
+    std::vector<Index> offsets;
+    std::vector<Index> sizes;
+    std::optional<Index> rank;  ///< where the file tells it
+};
+
+[[noreturn]] void fail_sharded(const std::string& message) {
+    throw Error(ErrorCode::corrupt, "a ShardedTensor " + message);
+}
+
+const PickleValue& required(const PickleValue& object, std::string_view name) {
+    const PickleValue* const value = object.attribute(name);
+    if (value == nullptr) {
+        fail_sharded("has no " + std::string(name));
+    }
+    return *value;
+}
+
+std::optional<Index> integer_of(const PickleValue* value) {
+    return value != nullptr && value->kind == PickleKind::integer ? std::optional(value->integer)
+                                                                  : std::nullopt;
+}
+
+// Into `place`, whose memory is used again: a file tells the places of all ranks' shards.
+void read_place(const PickleValue& metadata, const std::vector<Index>& shape, ShardPlace& place) {
+    read_short_counts(required(metadata, "shard_offsets"), "a shard's offsets", place.offsets);
+    read_short_counts(required(metadata, "shard_sizes"), "a shard's sizes", place.sizes);
+    bool is_inside = place.offsets.size() == shape.size() && place.sizes.size() == shape.size();
+    for (std::size_t k = 0; is_inside && k < shape.size(); ++k) {
+        is_inside = place.offsets[k] <= shape[k] && place.sizes[k] <= shape[k] - place.offsets[k];
+    }
+    if (!is_inside) {
+        fail_sharded("of shape " + shape_text(shape) + " has a shard of " +
+                     shape_text(place.sizes) + " at " + shape_text(place.offsets));
+    }
+    const PickleValue* const placement = metadata.attribute("placement");
+    place.rank = placement == nullptr ? std::nullopt : integer_of(placement->attribute("_rank"));
+}
+
+void check_rank(std::optional<Index> found, const RankFile& expected) {
+    if (found && *found != expected.rank) {
+        throw Error(ErrorCode::mismatch,
+                    "it was saved by rank " + std::to_string(*found) + ", which belongs in " +
+                        file_name({expected.world, *found, expected.stem}) +
+                        "; the file is named " + file_name(expected),
+                    "give each file the name that it was saved with");
+    }
+}
+
+// The group's state of `parts`: (shards, metadata, group, sharding spec, flag).
+Holder holder_of(std::span<const PickleValue* const> parts, const RankFile& rank) {
+    const PickleValue* const group = parts.size() > 2 ? parts[2] : nullptr;
+    if (group != nullptr) {
+        check_rank(integer_of(group->attribute("global_rank")), rank);
+    }
+    const auto in_group =
+        group == nullptr ? std::nullopt : integer_of(group->attribute("local_rank"));
+    return {rank, in_group.value_or(rank.rank)};
+}
+
+bool same(const ShardPlace& a, const ShardPlace& b) {
+    return a.offsets == b.offsets && a.sizes == b.sizes;
+}
+
+// All shards' places, as this rank knows them: its own are those that it holds.
+void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape,
+                    const std::vector<ShardPlace>& held, const Holder& holder,
+                    std::size_t& entries_left) {
+    if (short_counts(required(metadata, "size"), "a ShardedTensor's size") != shape) {
+        fail_sharded("has two global shapes");
+    }
+    // The list numbers ranks in the group (torch 2.2) or in the job (2.8).
+    const bool is_clear = holder.in_group == holder.file.rank;
+    std::size_t n_own = 0;
+    ShardPlace place;
+    for (const PickleValue* const entry : required(metadata, "shards_metadata").elements()) {
+        if (entries_left-- == 0) {
+            fail_sharded("repeats the list of its shards more often than its file is long");
+        }
+        read_place(*entry, shape, place);
+        if (!is_clear || place.rank != holder.in_group || volume_of(place.sizes, "a shard") == 0) {
+            continue;
+        }
+        ++n_own;
+        const bool is_held = std::any_of(held.begin(), held.end(),
+                                         [&](const ShardPlace& mine) { return same(mine, place); });
+        if (!is_held) {
+            throw Error(ErrorCode::mismatch,
+                        "its metadata gives the shard of " + shape_text(place.sizes) + " at " +
+                            shape_text(place.offsets) + " to this rank, which does not hold it",
+                        kOneSave);
+        }
+    }
+    if (n_own > held.size()) {
+        fail_sharded("names a shard twice");
+    }
+}
+
+// Adds a local shard's pieces; its place.
+ShardPlace add_shard(const TorchFile& file, const PickleValue& shard, const Holder& holder,
+                     bool is_first, catalogue::Tensor& tensor) {
+    const PickleValue& value = required(shard, "tensor");
+    const auto local = file.tensor(value);
+    if (!local) {
+        refuse_value(value);
+    }
+    ShardPlace place;
+    read_place(required(shard, "metadata"), tensor.shape, place);
+    if (place.rank != holder.in_group) {  // a shard's own number is that in the group
+        check_rank(place.rank, holder.file);
+    }
+    if (local->shape != place.sizes) {
+        throw Error(ErrorCode::mismatch,
+                    "its shard at " + shape_text(place.offsets) + " is " +
+                        shape_text(local->shape) + ", but its metadata says " +
+                        shape_text(place.sizes),
+                    kOneSave);
+    }
+    if (is_first) {
+        tensor.dtype = local->dtype;  // what is stored, should it differ from what is said
+    } else if (local->dtype != tensor.dtype) {
+        fail_sharded("has shards of two dtypes");
+    }
+    std::vector<Runs> runs;
+    for (std::size_t k = 0; k < place.sizes.size(); ++k) {
+        runs.push_back(place.sizes[k] > 0 ? Runs{{place.offsets[k], place.sizes[k]}} : Runs{});
+    }
+    const auto pieces = pieces_of(*local, runs);
+    tensor.pieces.insert(tensor.pieces.end(), pieces.begin(), pieces.end());
+    return place;
+}
+
+/// Whether the tensor's group tells the rank: it is that of the file's name then.
+bool knows_rank_of_group(const Subclass& value) {
+    const auto parts = value.state->elements();
+    return parts.size() > 2 && integer_of(parts[2]->attribute("global_rank")).has_value();
+}
+
+/// A ShardedTensor with its pieces in this file; without a name. Every rank repeats the places of
+/// all shards: those of this rank are compared with what it holds, so that ranks which disagree
+/// leave a gap or an overlap. `entries_left` is lowered by what is visited. Error(mismatch) when
+/// shards and their places contradict each other or another rank saved them; Error(corrupt) when
+/// malformed.
+catalogue::Tensor read_sharded_tensor(const TorchFile& file, const Subclass& value,
+                                      const RankFile& rank, std::size_t& entries_left) {
+    const auto parts = value.state->elements();
+    if (parts.size() < 2 || parts[0]->kind != PickleKind::list) {
+        fail_sharded("has no list of local shards");
+    }
+    const Holder holder = holder_of(parts, rank);
+    catalogue::Tensor tensor;
+    tensor.shape = value.shape;
+    tensor.dtype = dtype_of_global(*value.dtype).value_or(tensor.dtype);
+    volume_of(value.shape, "a tensor's global shape");
+    std::vector<ShardPlace> held;
+    for (const PickleValue* const shard : short_list(*parts[0], "a ShardedTensor's shards")) {
+        held.push_back(add_shard(file, *shard, holder, held.empty(), tensor));
+    }
+    check_metadata(*parts[1], value.shape, held, holder, entries_left);
+    return tensor;
+}
 
 constexpr std::size_t kLeastOfDTensor = 256;  // bytes of pickle
 
@@ -177,6 +350,103 @@ Catalogue scan_rank(const Location& location, const std::string& file) {
         add_statements(file, rank, torch_file, scan.knows_rank(), out);
         add_training_state(location, rank, out);
     });
+}
+
+namespace {
+
+using catalogue::Claims;
+
+constexpr std::string_view kModel = "model_";
+
+bool is_beside_shards(const Location& location, const std::string& file) {
+    const auto at = std::lower_bound(location.neighbours.begin(), location.neighbours.end(), file,
+                                     [](const Neighbour& neighbour, const std::string& name) {
+                                         return natural_less(neighbour.path, name);
+                                     });
+    return at != location.neighbours.end() && at->path == file;
+}
+
+// torch's schedulers count their steps.
+Claims scheduler_steps(const ScalarReader& scalars, const PickleValue& root) {
+    Claims claims;
+    const PickleValue* const scheduler = root.is_mapping() ? root.find("lr_scheduler") : nullptr;
+    if (scheduler == nullptr || !scheduler->is_mapping()) {
+        return claims;
+    }
+    for (const char* key : {"last_epoch", "_step_count"}) {
+        if (const auto steps = scalars.index_of(scheduler->find(key))) {
+            claims[std::string("lr_scheduler.") + key] = std::to_string(*steps);
+        }
+    }
+    return claims;
+}
+
+// Of the first parameter that has one: all ranks have them in one order. Fused optimizers count in
+// their groups.
+const PickleValue* find_step(const PickleValue& root) {
+    const PickleValue* const state = root.find("state");
+    if (state != nullptr && state->is_mapping()) {
+        for (std::size_t i = 0; i < state->pair_count(); ++i) {
+            const PickleValue& parameter = state->value(i);
+            if (const auto* step = parameter.is_mapping() ? parameter.find("step") : nullptr) {
+                return step;
+            }
+        }
+    }
+    const PickleValue* const groups = root.find("param_groups");
+    const bool has_group =
+        groups != nullptr && groups->kind == PickleKind::list && !groups->elements().empty();
+    return has_group && groups->elements()[0]->is_mapping() ? groups->elements()[0]->find("step")
+                                                            : nullptr;
+}
+
+// What is no count differs from all counts.
+Claims optimizer_step(const ScalarReader& scalars, const PickleValue& root) {
+    const PickleValue* const step = root.is_mapping() ? find_step(root) : nullptr;
+    const auto count = step == nullptr ? std::nullopt : scalars.text_of(*step);
+    return count ? Claims{{"optimizer step", *count}} : Claims{};
+}
+
+struct StateSource {
+    std::string_view prefix;
+    const char* words;
+    Claims (*read)(const ScalarReader&, const PickleValue&);
+};
+constexpr std::array<StateSource, 2> kSources = {{
+    {"extra_state_", "its lr_scheduler", scheduler_steps},
+    {"optim_", "its optimizer", optimizer_step},
+}};
+
+// Whatever is wrong with it, it is no part of the model.
+Claims claims_in(const fs::path& path, const StateSource& source, Catalogue& out) {
+    try {
+        const auto input = io::InputFile::open(path);
+        const auto file = TorchFile::read(input);
+        return source.read(ScalarReader(file, input), file.root());
+    } catch (const Error& error) {
+        out.warnings.try_emplace(kUnreadState, printable(path.filename().string()) +
+                                                   " cannot be read (" + error.what() +
+                                                   "): it does not show which save it belongs to");
+        return {};
+    }
+}
+
+}  // namespace
+
+void add_training_state(const Location& location, const RankFile& rank, Catalogue& out) {
+    if (!rank.stem.empty()) {
+        return;  // accelerate's are of the whole job
+    }
+    for (const StateSource& source : kSources) {
+        const std::string file = std::string(source.prefix) + file_name(rank).substr(kModel.size());
+        if (!is_beside_shards(location, file)) {
+            continue;
+        }
+        Claims claims = claims_in(location.directory / file, source, out);
+        if (!claims.empty()) {
+            out.statements.push_back({file, source.words, {}, std::move(claims), true});
+        }
+    }
 }
 
 }  // namespace shardweld::formats::fsdp

@@ -1,12 +1,14 @@
-// One rank's file of a verl FSDP checkpoint: its entries as parts of global tensors.
-// Knows what an entry can be; nothing of other ranks' files.
-// Source: verl 0.9.1 verl/utils/checkpoint/fsdp_checkpoint_manager.py (save_checkpoint).
+// One rank's file of an FSDP checkpoint, its entries as parts of global tensors, and what the
+// rank's training state says of the save: steps of its scheduler and optimizer. No moments are
+// read. Source: verl 0.9.1 verl/utils/checkpoint/fsdp_checkpoint_manager.py (save_checkpoint).
 #pragma once
 
 #include <string>
 
 #include "catalogue/catalogue.hpp"
 #include "formats/format.hpp"
+
+#include "rank_files.hpp"
 
 namespace shardweld::formats::fsdp {
 
@@ -16,5 +18,11 @@ namespace shardweld::formats::fsdp {
 /// read_sharded_tensor; Error(unsupported) for flat parameters and other tensor classes,
 /// Error(mismatch) when two names become one without their wrappers.
 catalogue::Catalogue scan_rank(const Location& location, const std::string& file);
+
+inline constexpr const char* kUnreadState = "state_unread";
+
+/// Adds the statements of the rank's two files, as far as they lie beside its model file. One that
+/// cannot be read is no part of the model: a warning of the scan, kUnreadState. Local.
+void add_training_state(const Location& location, const RankFile& rank, catalogue::Catalogue& out);
 
 }  // namespace shardweld::formats::fsdp

@@ -6,7 +6,7 @@
 
 #include "catalogue/tensor.hpp"
 
-#include "listing.hpp"
+#include "lister.hpp"
 
 namespace shardweld::formats::hdf5 {
 

@@ -1,7 +1,5 @@
 // HDF5 files: whole models as this program writes them, and the files of ranks that hold pieces.
 // Knows how files are found and put together. Convention: docs/formats/hdf5.md.
-#include "hdf5.hpp"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -10,10 +8,11 @@
 #include "catalogue/catalogue.hpp"
 #include "core/shared_object.hpp"
 #include "core/text.hpp"
+#include "formats/registry.hpp"
 #include "formats/shared/directory_listing.hpp"
+#include "formats/shared/file_scan.hpp"
+#include "formats/shared/file_sets.hpp"
 #include "formats/shared/hints.hpp"
-#include "formats/shared/ignored_rows.hpp"
-#include "formats/shared/numbered_files.hpp"
 #include "formats/shared/replicas.hpp"
 #include "hdf5/parts.hpp"
 #include "io/input_file.hpp"

@@ -6,9 +6,6 @@
 
 namespace shardweld::formats::hf {
 
-/// "huggingface": config.json with safetensors or torch files, with or without an index.
-const Format& hf_format();
-
 /// Error(usage) where a directory holds such files, but under names of wrappers or of PEFT, from
 /// which nothing loads them. Looks at the first file of weights or their index.
 void refuse_wrapped(const fs::path& directory);

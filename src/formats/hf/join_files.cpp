@@ -11,11 +11,9 @@
 #include "formats/containers/torch_file.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/file_scan.hpp"
-#include "formats/shared/ignored_rows.hpp"
+#include "formats/shared/file_sets.hpp"
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
-#include "formats/shared/numbered_files.hpp"
-#include "formats/shared/stored_piece.hpp"
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"
 

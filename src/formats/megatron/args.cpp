@@ -8,8 +8,8 @@
 #include "core/fingerprint.hpp"
 #include "core/text.hpp"
 #include "core/yaml.hpp"
+#include "formats/shared/directory_listing.hpp"
 #include "formats/shared/hints.hpp"
-#include "formats/shared/json_text.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::formats::megatron {

@@ -1,5 +1,6 @@
-// What Megatron's distributed checkpoints hold beside model tensors: metadata.json, the common
-// state and keys of training state. Knows those by name; nothing of how tensors are stored. Source:
+// What stands beside the model: in a legacy file the run's arguments and how far it was when it
+// saved; in distributed checkpoints metadata.json, the common state and keys of training state.
+// Sources: megatron-core 0.16.1 megatron/training/checkpointing.py (generate_state_dict);
 // megatron-core 0.12.2, 0.16.1 and 0.19.2 megatron/core/dist_checkpointing/{core,serialization}.py.
 #pragma once
 
@@ -10,13 +11,28 @@
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
+#include "formats/containers/pickle.hpp"
 #include "formats/format.hpp"
+#include "formats/shared/scalar_value.hpp"
 
 namespace shardweld::io {
 class InputFile;
 }  // namespace shardweld::io
 
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
+
 namespace shardweld::formats::megatron {
+
+/// The fact that stands for all of a file's args but its rank's own: equal in all files of a save.
+inline constexpr const char* kArgsFact = "args";
+
+/// Of `root`, the dictionary of `file`: args as claims with the fact kArgsFact; the facts iteration
+/// and version; and a statement of what is equal in all files of a save: iteration, operations,
+/// scheduler steps. The warning `args_unread` where args are of a kind that is not read.
+void add_state(const PickleValue& root, const std::string& file, const ScalarReader& scalars,
+               catalogue::Catalogue& out);
 
 inline constexpr const char* kBackendFile = "metadata.json";
 inline constexpr const char* kCommonFile = "common.pt";

@@ -1,7 +1,9 @@
-// Legacy rank directories: which place of the parallel grid each one is, and whether any is
-// missing. Knows Megatron's rank order; nothing of what the files hold. Sources: megatron-core
-// 0.16.1 megatron/training/checkpointing.py (get_checkpoint_name), megatron/core/parallel_state.py
-// (order tp-cp-ep-dp-pp).
+// Legacy rank directories: which place of the parallel grid each one is, whether any is missing,
+// and which place the job's rank number means. Sources: megatron-core 0.16.1
+// megatron/training/checkpointing.py (get_checkpoint_name), megatron/core/parallel_state.py
+// (RankGenerator, initialize_model_parallel: decoder ranks in the order tp-cp-ep-dp-pp or
+// tp-cp-ep-pp-dp, expert ranks alike with etp for tp and without cp) and
+// megatron/training/initialize.py (use_tp_pp_dp_mapping).
 #pragma once
 
 #include <array>
@@ -11,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "catalogue/statement.hpp"
 #include "catalogue/tensor.hpp"
 
 namespace shardweld::formats::megatron {
@@ -49,5 +52,17 @@ std::vector<catalogue::Coordinates> missing_places(const Grid& grid, std::size_t
 /// contradict `stated` or each other, Error(unsupported) for grids that legacy names cannot
 /// express.
 Grid place_files(const std::vector<std::string>& files, const std::map<std::string, Index>& stated);
+
+/// The place as claims: "tp", "pp" and "ep" of a rank, each only where the grid has several.
+using RankPlace = catalogue::Claims;
+
+RankPlace place_in(const Grid& grid, const catalogue::Coordinates& place);
+
+/// What the ranks' numbers (nullopt: not stated) say of each file's place under one order: the one
+/// under which all fit their files' places (`grid`), else the first that `args` allow. Empty where
+/// numbers tell nothing: they are alike in all files (made by one process) or not those of a world
+/// of these sizes.
+std::vector<RankPlace> places_by_rank(const Grid& grid, const catalogue::Claims& args,
+                                      const std::vector<std::optional<Index>>& ranks);
 
 }  // namespace shardweld::formats::megatron

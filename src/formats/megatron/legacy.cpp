@@ -11,10 +11,10 @@
 #include "catalogue/provenance.hpp"
 #include "core/fingerprint.hpp"
 #include "core/text.hpp"
+#include "formats/registry.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
-#include "formats/shared/ignored_rows.hpp"
 #include "shardweld/error.hpp"
 
 #include "adapter.hpp"
@@ -22,12 +22,8 @@
 #include "dist_state.hpp"
 #include "grid.hpp"
 #include "legacy_scan.hpp"
-#include "megatron.hpp"
 #include "numbering.hpp"
-#include "rank_order.hpp"
-#include "save_state.hpp"
 #include "stage_content.hpp"
-#include "stage_names.hpp"
 
 namespace shardweld::formats::megatron {
 

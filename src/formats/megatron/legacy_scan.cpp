@@ -10,17 +10,15 @@
 #include "formats/containers/torch_file.hpp"
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
-#include "formats/shared/ignored_rows.hpp"
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
-#include "formats/shared/stored_piece.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 
 #include "args.hpp"
+#include "dist_state.hpp"
 #include "model_names.hpp"
-#include "save_state.hpp"
 #include "stage_content.hpp"
 
 namespace shardweld::formats::megatron {

@@ -1,5 +1,6 @@
-// Whether the files of a legacy checkpoint can be what their places say, by what they hold.
-// Knows which tensors stand at a pipeline's ends; nothing of how a tensor is split.
+// Whether the files of a legacy checkpoint can be what their places say, by what they hold: which
+// tensors stand at a pipeline's ends, and that the ranks of one stage hold tensors of the same
+// names.
 #pragma once
 
 #include <optional>
@@ -31,5 +32,11 @@ void require_own_tensors(const std::vector<catalogue::Shard>& shards,
 /// Error(mismatch) naming the two files.
 void require_ends(const std::vector<catalogue::Shard>& shards,
                   const std::vector<catalogue::File>& files);
+
+/// All tensor- and expert-parallel ranks of a stage build the same modules. Error(not_found) naming
+/// a tensor that one file of a stage has and another lacks; `places` are those of `files`.
+void require_same_names(const std::vector<catalogue::Shard>& shards,
+                        const std::vector<catalogue::File>& files,
+                        const std::vector<catalogue::Coordinates>& places);
 
 }  // namespace shardweld::formats::megatron

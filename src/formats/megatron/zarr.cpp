@@ -13,15 +13,15 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
+#include "formats/registry.hpp"
 #include "formats/shared/directory_listing.hpp"
-#include "formats/shared/ignored_rows.hpp"
+#include "formats/shared/file_scan.hpp"
 #include "formats/shared/stored_objects.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 
 #include "dist_state.hpp"
-#include "megatron.hpp"
 #include "model_names.hpp"
 #include "zarr_array.hpp"
 

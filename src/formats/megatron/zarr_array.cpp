@@ -9,8 +9,8 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
+#include "formats/shared/directory_listing.hpp"
 #include "formats/shared/hints.hpp"
-#include "formats/shared/json_text.hpp"
 #include "io/errno.hpp"
 #include "io/links.hpp"
 #include "io/whole_file.hpp"

@@ -11,7 +11,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
-#include "formats/containers/edge_reads.hpp"
+#include "formats/containers/range_reader.hpp"
 #include "formats/containers/safetensors_header.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "io/input_file.hpp"

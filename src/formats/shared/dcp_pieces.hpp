@@ -1,5 +1,5 @@
-// Chunks of torch.distributed.checkpoint as pieces of a catalogue.
-// Knows how the two correspond; nothing of names.
+// What torch.distributed.checkpoint's index says: chunks as pieces of a catalogue, and statements
+// of the save and of its files.
 #pragma once
 
 #include <span>
@@ -29,5 +29,15 @@ void keep_used_files(std::vector<std::string> files, catalogue::Catalogue& out,
 
 /// Checks that the primary pieces cover the tensor exactly once; errors as check_tiling's.
 void check_tiling(const catalogue::Tensor& tensor);
+
+/// The iteration in the name of the directory that was saved to, if it has one. `index`: the file
+/// that says so.
+void add_save_name(const std::string& checkpoint_id, const std::string& index,
+                   catalogue::Catalogue& out);
+
+/// Of each file that its items are in the index, and what tells them from those of other files:
+/// they are held against the index when they are opened, and a file that has others in their places
+/// is refused then.
+void add_likenesses(const std::string& index, catalogue::Catalogue& out);
 
 }  // namespace shardweld::formats

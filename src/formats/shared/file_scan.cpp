@@ -3,15 +3,37 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <string>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
+#include "catalogue/tensor.hpp"
 #include "core/text.hpp"
-#include "formats/containers/pickle_bytes.hpp"
+#include "formats/containers/pickle_arena.hpp"
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::formats {
+
+void IgnoredRows::add(const std::pair<std::string, std::string>& row, Index count, Bytes bytes) {
+    catalogue::Ignored& counted = rows_[row];
+    counted.count = checked_add(counted.count, count, "things left aside");
+    counted.bytes = checked_add_bytes(counted.bytes, bytes, "bytes left aside");
+}
+
+void IgnoredRows::add(const std::vector<catalogue::Ignored>& rows) {
+    for (const catalogue::Ignored& row : rows) {
+        add({row.pattern, row.reason}, row.count, row.bytes);
+    }
+}
+
+std::vector<catalogue::Ignored> IgnoredRows::take() const {
+    std::vector<catalogue::Ignored> rows;
+    for (const auto& [key, counted] : rows_) {
+        rows.push_back({key.first, key.second, counted.count, counted.bytes});
+    }
+    return rows;
+}
 
 using catalogue::Catalogue;
 
@@ -96,6 +118,23 @@ std::uint32_t join_scan(Catalogue& scan, IgnoredRows& ignored, Catalogue& out) {
         out.inert_globals[global] += count;
     }
     return file;
+}
+
+catalogue::Piece piece_of(const StoredTensor& stored, std::span<const Index> lo) {
+    if (stored.shape.size() > layout::kMaxAxes) {
+        throw Error(ErrorCode::unsupported,
+                    "a tensor of " + std::to_string(stored.shape.size()) + " axes; at most " +
+                        std::to_string(layout::kMaxAxes) + " are supported");
+    }
+    catalogue::Piece piece;
+    piece.base = stored.storage_offset;
+    piece.storage_bytes = stored.storage_bytes;
+    piece.crc32 = stored.crc32;
+    piece.patch.offset = stored.element_offset;
+    for (std::size_t k = 0; k < stored.shape.size(); ++k) {
+        piece.patch.axes.push_back({lo.empty() ? 0 : lo[k], stored.shape[k], stored.strides[k]});
+    }
+    return piece;
 }
 
 }  // namespace shardweld::formats

@@ -1,20 +1,34 @@
-// Scans of single torch files, and what all formats do with the scans of several files.
-// Knows catalogues; nothing of what the files' dictionaries mean.
+// Scans of single torch files: a tensor as a piece, what is left aside, and what all formats do
+// with the scans of several files.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
+#include "catalogue/file.hpp"
+#include "catalogue/tensor.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/format.hpp"
 
-#include "ignored_rows.hpp"
-
 namespace shardweld::formats {
+
+/// One row for each pair of pattern and reason.
+class IgnoredRows {
+  public:
+    void add(const std::pair<std::string, std::string>& row, Index count, Bytes bytes);
+    /// Adds rows counted elsewhere.
+    void add(const std::vector<catalogue::Ignored>& rows);
+    [[nodiscard]] std::vector<catalogue::Ignored> take() const;
+
+  private:
+    std::map<std::pair<std::string, std::string>, catalogue::Ignored> rows_;
+};
 
 /// A catalogue of one torch file of the location: the file, its globals left inert, what `add` puts
 /// there, and a row for the bytes of storages that none of this tells of. Errors of `add` name the
@@ -39,5 +53,9 @@ void add_each(std::vector<catalogue::Catalogue> scans, Joiner& joiner) {
         joiner.add(std::exchange(scan, {}));
     }
 }
+
+/// `stored` as the part of a larger tensor that begins at `lo` (elements, one for each axis; none:
+/// all 0). The piece's file is left at 0. Error(unsupported) when it has too many axes.
+catalogue::Piece piece_of(const StoredTensor& stored, std::span<const Index> lo = {});
 
 }  // namespace shardweld::formats

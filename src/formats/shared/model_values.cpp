@@ -7,12 +7,11 @@
 #include <vector>
 
 #include "core/text.hpp"
-#include "formats/containers/torch_calls.hpp"
 #include "formats/containers/torch_storage.hpp"
 #include "shardweld/error.hpp"
 
 #include "module_names.hpp"
-#include "training_keys.hpp"
+#include "training_state.hpp"
 
 namespace shardweld::formats {
 

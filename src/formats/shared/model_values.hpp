@@ -13,7 +13,7 @@
 #include "core/index.hpp"
 #include "formats/containers/torch_file.hpp"
 
-#include "ignored_rows.hpp"
+#include "file_scan.hpp"
 
 namespace shardweld::formats {
 

@@ -1,11 +1,18 @@
 #include "module_names.hpp"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "core/text.hpp"
 #include "core/wrapper_names.hpp"
 #include "shardweld/error.hpp"
+
+#include "directory_listing.hpp"
+#include "file_scan.hpp"
 
 namespace shardweld::formats {
 
@@ -74,6 +81,164 @@ void refuse_flat_parameter(const std::string& what, const std::string& hint) {
 
 bool is_extra_state(std::string_view name) {
     return name == "_extra_state" || name.ends_with("._extra_state");
+}
+
+namespace {
+
+using catalogue::Catalogue;
+
+// Names as they are stored, and as they become.
+using NewNames = std::map<std::string, std::string, std::less<>>;
+
+template <typename Visit>
+void for_each_item(Catalogue& catalogue, const Visit& visit) {
+    std::ranges::for_each(catalogue.tensors, visit);
+    std::ranges::for_each(catalogue.shards, visit);
+}
+
+// What lies behind the prefix and a dot.
+std::optional<std::string> name_below(std::string_view name, std::string_view prefix) {
+    const bool is_below =
+        name.size() > prefix.size() + 1 && name.starts_with(prefix) && name[prefix.size()] == '.';
+    return is_below ? std::optional(std::string(name.substr(prefix.size() + 1))) : std::nullopt;
+}
+
+// What a prefix could be: "model (27 tensors), ema (27 tensors)".
+std::string contents_of(std::span<Catalogue> catalogues) {
+    std::map<std::string, Index> counts;
+    for (Catalogue& catalogue : catalogues) {
+        for_each_item(catalogue, [&](const auto& item) {
+            const std::string_view name = item.name;
+            const std::size_t last_key = name.rfind(kKeySeparator);
+            ++counts[dotted(
+                name.substr(0, last_key == std::string_view::npos ? name.find('.') : last_key))];
+        });
+    }
+    std::vector<std::string> texts;
+    for (const auto& [name, count] : counts) {
+        texts.push_back(name + " (" + std::to_string(count) + " tensors)");
+    }
+    return texts.empty() ? "nothing" : name_list(texts);
+}
+
+template <typename Item>
+void keep_below(std::string_view prefix, std::vector<Item>& items, IgnoredRows& ignored) {
+    std::erase_if(items, [&](Item& item) {
+        const std::string name = dotted(item.name);
+        auto rest = name_below(name, prefix);
+        rest = rest ? rest : name_below(without_wrappers(name), prefix);
+        if (!rest) {
+            ignored.add({printable(name.substr(0, name.find('.'))) + "*", "outside --prefix"}, 1,
+                        catalogue::stored_bytes(item));
+            return true;
+        }
+        item.name = std::move(*rest);
+        return false;
+    });
+}
+
+// "net." of "net.base_model.model.x"; "" where PEFT's prefix comes first or is not there.
+std::string_view before_peft(std::string_view name) {
+    const std::size_t at = name.find("." + std::string(kOfPeft));
+    return at == std::string_view::npos ? std::string_view() : name.substr(0, at + 1);
+}
+
+// A module that holds PEFT's model gives it a name of its own, which no family tells apart.
+std::string cut_holder(NewNames& names) {
+    const auto first = std::ranges::find_if(
+        names, [](const auto& one) { return !before_peft(one.second).empty(); });
+    if (first == names.end()) {
+        return "";
+    }
+    const std::string holder(before_peft(first->second));
+    for (auto& [stored, name] : names) {
+        if (before_peft(name) != holder) {
+            throw Error(ErrorCode::mismatch,
+                        "tensor " + printable(first->first) + " has " + printable(holder) +
+                            " in front of PEFT's " + std::string(kOfPeft) + ", tensor " +
+                            printable(stored) + " has not",
+                        "--prefix " + printable(holder.substr(0, holder.size() - 1)) +
+                            " reads what lies below it and leaves the rest aside");
+        }
+        name.erase(0, holder.size());
+    }
+    return holder;
+}
+
+void require_distinct(const NewNames& names) {
+    std::map<std::string_view, std::string_view> stored_as;
+    for (const auto& [stored, name] : names) {
+        const auto [at, is_new] = stored_as.emplace(name, stored);
+        if (!is_new) {
+            throw Error(ErrorCode::mismatch,
+                        "keys " + printable(at->second) + " and " + printable(stored) +
+                            " both name tensor " + printable(name) + " once wrappers are removed",
+                        "save the model without the wrapper that doubles names, or choose one of "
+                        "the two with --prefix");
+        }
+    }
+}
+
+}  // namespace
+
+std::string dotted(std::string_view path) {
+    std::string text(path);
+    std::ranges::replace(text, kKeySeparator, '.');
+    return text;
+}
+
+void keep_below(std::string_view prefix, std::span<Catalogue> catalogues) {
+    while (prefix.ends_with('.')) {
+        prefix.remove_suffix(1);
+    }
+    const std::string found = contents_of(catalogues);
+    bool is_empty = true;
+    for (Catalogue& catalogue : catalogues) {
+        IgnoredRows ignored;
+        ignored.add(catalogue.ignored);
+        keep_below(prefix, catalogue.tensors, ignored);
+        keep_below(prefix, catalogue.shards, ignored);
+        catalogue.ignored = ignored.take();
+        is_empty = is_empty && catalogue.tensors.empty() && catalogue.shards.empty();
+    }
+    if (is_empty) {
+        throw Error(ErrorCode::not_found, "no tensor lies below --prefix " + printable(prefix),
+                    "give one of those that the checkpoint holds: " + found);
+    }
+}
+
+void remove_wrappers(Catalogue& catalogue) {
+    bool may_have_some = false;
+    for_each_item(catalogue, [&](const auto& item) {
+        may_have_some = may_have_some || may_have_wrappers(item.name);
+    });
+    if (!may_have_some) {
+        return;
+    }
+    NewNames names;
+    for_each_item(catalogue, [&](const auto& item) {
+        const auto [at, is_new] = names.try_emplace(item.name);
+        if (is_new) {
+            at->second = without_wrappers(at->first);
+        }
+    });
+    if (const std::string holder = cut_holder(names); !holder.empty()) {
+        catalogue.notes.push_back("all names begin with " + printable(holder) +
+                                  ", the name of PEFT's model in the module around it, which is "
+                                  "left out");
+    }
+    require_distinct(names);
+    for (catalogue::Tensor& tensor : catalogue.tensors) {
+        const std::string& name = names.find(tensor.name)->second;
+        if (tensor.stored_as.empty() && name != tensor.name) {
+            tensor.stored_as = tensor.name;
+        }
+        tensor.name = name;
+    }
+    for (catalogue::Shard& shard : catalogue.shards) {
+        shard.name = names.find(shard.name.text())->second;
+    }
+    std::ranges::sort(catalogue.tensors, {}, &catalogue::Tensor::name);
 }
 
 }  // namespace shardweld::formats

@@ -1,10 +1,12 @@
-// Names of parameters as the module tree has them, without the wrappers that training puts around.
-// Knows the wrappers' spellings (core/wrapper_names.hpp); nothing of models.
-// Sources: peft 0.21 peft_model.py, and those of the wrappers.
+// Names of parameters as the module tree has them, below the prefix that was asked for and without
+// the wrappers that training puts around modules.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
+
+#include "catalogue/catalogue.hpp"
 
 namespace shardweld::formats {
 
@@ -33,5 +35,23 @@ bool is_flat_parameter(std::string_view name);
 
 /// Whether the name is one of Transformer Engine's states, which are no weights.
 bool is_extra_state(std::string_view name);
+
+/// Parts the keys of nested dictionaries in a name (ASCII's unit separator: keys hold dots
+/// themselves).
+inline constexpr char kKeySeparator = '\x1f';
+
+/// The path as people write it: "model.layers.0.weight".
+std::string dotted(std::string_view path);
+
+/// Keeps those tensors and shards of all catalogues whose names, with or without wrappers, lie
+/// below the prefix, and strips it; counts the others as ignored. Separators become dots.
+/// Error(not_found) listing what there is where nothing lies below it.
+void keep_below(std::string_view prefix, std::span<catalogue::Catalogue> catalogues);
+
+/// Gives tensors and shards their names without wrappers and without what all of them have in front
+/// of PEFT's prefix, with a note on that, and sorts the tensors. Doing so again changes nothing.
+/// Error(mismatch) naming both where two become one, or where only some have the same in front of
+/// PEFT's prefix.
+void remove_wrappers(catalogue::Catalogue& catalogue);
 
 }  // namespace shardweld::formats

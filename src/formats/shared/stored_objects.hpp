@@ -10,7 +10,7 @@
 #include "formats/containers/torch_file.hpp"
 #include "formats/format.hpp"
 
-#include "ignored_rows.hpp"
+#include "file_scan.hpp"
 
 namespace shardweld::formats {
 

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "catalogue/catalogue.hpp"
+#include "formats/shared/file_sets.hpp"
 #include "formats/shared/neighbour_names.hpp"
-#include "formats/shared/numbered_files.hpp"
 
 #include "safetensors_builder.hpp"
 #include "scratch.hpp"

@@ -3,7 +3,7 @@
 #include "catalogue/catalogue.hpp"
 #include "catalogue/provenance.hpp"
 #include "core/text.hpp"
-#include "formats/dcp/sharding_info.hpp"
+#include "formats/dcp/join_scans.hpp"
 #include "formats/format.hpp"
 
 #include "safetensors_builder.hpp"

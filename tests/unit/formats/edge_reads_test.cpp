@@ -1,11 +1,10 @@
-#include "formats/containers/edge_reads.hpp"
-
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "formats/containers/range_reader.hpp"
 #include "io/input_file.hpp"
 #include "support/memory_file.hpp"
 

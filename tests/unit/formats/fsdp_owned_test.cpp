@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "formats/fsdp/owned.hpp"
-#include "formats/fsdp/pieces.hpp"
+#include "formats/fsdp/placements.hpp"
 
 #include "scratch.hpp"
 

@@ -1,8 +1,6 @@
 // HDF5 input: what is read, what is refused, and that a file that misleads the library harms
 // nobody. The files of tests/data/hdf5 are made by h5py (make.py there).
 
-#include "formats/hdf5/hdf5.hpp"
-
 #include <tuple>
 
 #include <gtest/gtest.h>
@@ -11,6 +9,7 @@
 #include "core/shared_object.hpp"
 #include "formats/hdf5/dataset.hpp"
 #include "formats/hdf5/lister.hpp"
+#include "formats/registry.hpp"
 #include "hdf5/parts.hpp"
 #include "io/whole_file.hpp"
 

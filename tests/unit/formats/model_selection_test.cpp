@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "catalogue/catalogue.hpp"
-#include "formats/shared/unwrapped_names.hpp"
+#include "formats/shared/module_names.hpp"
 
 #include "scratch.hpp"
 

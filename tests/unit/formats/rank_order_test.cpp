@@ -1,6 +1,6 @@
-#include "formats/megatron/rank_order.hpp"
-
 #include <gtest/gtest.h>
+
+#include "formats/megatron/grid.hpp"
 
 namespace shardweld::formats::megatron {
 namespace {

@@ -1,6 +1,6 @@
-#include "formats/shared/unwrapped_names.hpp"
-
 #include <gtest/gtest.h>
+
+#include "formats/shared/module_names.hpp"
 
 #include "scratch.hpp"
 

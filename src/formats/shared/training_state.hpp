@@ -1,10 +1,12 @@
-// What trainers call the state they save beside a model.
-// Knows the words only; where they stand in a checkpoint is the readers' business.
+// What trainers call the state they save beside a model, and checkpoints that hold nothing else.
 // Sources: the state dicts and directories of torchtitan, accelerate, lightning and torch's own
 // examples.
 #pragma once
 
+#include <string>
 #include <string_view>
+
+#include "catalogue/catalogue.hpp"
 
 namespace shardweld::formats {
 
@@ -18,5 +20,10 @@ bool is_training_only(std::string_view key);
 /// Whether a single number of this name is one that trainers count or measure: "global_step",
 /// "train_loss".
 bool is_training_number(std::string_view key);
+
+/// Error(not_found) saying of `where` that it holds only optimizer (or other training) state, what
+/// that is, and where the weights usually lie, unless `hint` knows better.
+[[noreturn]] void refuse_only_state(const std::string& where, const catalogue::Catalogue& catalogue,
+                                    const std::string& hint = "");
 
 }  // namespace shardweld::formats

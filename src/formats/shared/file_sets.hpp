@@ -1,5 +1,5 @@
-// Shard files beside an index that does not name them: of an earlier save into the same directory,
-// or copied together. Knows names and sizes; opens none.
+// Sets of shard files: files that number themselves ("model-00002-of-00003.safetensors"), and files
+// beside an index that does not name them.
 #pragma once
 
 #include <string>
@@ -12,6 +12,10 @@ struct Catalogue;
 }  // namespace shardweld::catalogue
 
 namespace shardweld::formats {
+
+/// Of every set that `files` are of, all must be among them. Sets count from 1, or from 0 where
+/// there is a 0. Error(not_found) naming those that are not.
+void require_whole_sets(const std::vector<std::string>& files);
 
 /// Puts a row among `out`'s ignored for each of the location's neighbours that is among `files` and
 /// none of `named`. Files without content are passed over: torch's writer makes one for a rank that
