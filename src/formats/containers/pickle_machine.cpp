@@ -5,7 +5,6 @@
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
-#include "pickle_opcodes.def"
 #include "pickle_reader.hpp"
 
 namespace shardweld::formats {
@@ -265,6 +264,7 @@ void PickleMachine::run() {
 #define KEEP(code, name, follows, takes, value) PUSH(code, follows, takes, true, value)
 #define VALUE(code, name, follows, takes, value) PUSH(code, follows, takes, false, value)
 #define REFUSED(code, name)
+#include "pickle_opcodes.def"
 #undef PUSH
             default:
                 refuse_opcode();

@@ -8,8 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include "pickle_opcodes.def"
-
 namespace shardweld::formats {
 
 /// What follows an opcode.
@@ -37,6 +35,7 @@ inline constexpr std::array<PickleOpcode, 256> kPickleOpcodes = [] {
 #define KEEP STEP
 #define VALUE STEP
 #define REFUSED(code, name) table[code] = {#name, PickleArgument::nothing};
+#include "pickle_opcodes.def"
     return table;
 }();
 

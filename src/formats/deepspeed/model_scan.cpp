@@ -37,9 +37,19 @@ struct Listed {
     std::set<std::string> buffers;
 };
 
+/// Narrow floats beside fp32 weights of others are written as these.
+void widen(Tensor& tensor, const Wish& wish) {
+    if (wish.in_fp32 && is_float(tensor.dtype) && size_of(tensor.dtype) < size_of(DType::f32)) {
+        tensor.written_as = DType::f32;
+    }
+}
+
 /// Where a tensor lies in its file: equal places are one tensor under two names.
 using Place = std::pair<Bytes, Index>;
 
+/// Adds the module's tensors to those of `out`, which has the parameters already: these get their
+/// 16-bit dtypes; a second name of one becomes a claim. Error(corrupt) for what is no dictionary of
+/// tensors and for names that changed, Error(unsupported) for other objects.
 class ModuleScan {
   public:
     ModuleScan(const TorchFile& file, const FileName& name, const Wish& wish, const Listed& listed,
@@ -171,21 +181,6 @@ class ModuleScan {
     StoredTensor stored_;                  // that is read; its memory is used again
 };
 
-/// Narrow floats beside fp32 weights of others are written as these.
-void widen(Tensor& tensor, const Wish& wish) {
-    if (wish.in_fp32 && is_float(tensor.dtype) && size_of(tensor.dtype) < size_of(DType::f32)) {
-        tensor.written_as = DType::f32;
-    }
-}
-
-/// Adds the module's tensors to those of `out`, which has the parameters already: these get their
-/// 16-bit dtypes; a second name of one becomes a claim. Error(corrupt) for what is no dictionary of
-/// tensors and for names that changed, Error(unsupported) for other objects.
-void add_module(const PickleValue& module, const TorchFile& file, const FileName& name,
-                const Wish& wish, const Listed& listed, IgnoredRows& ignored, Catalogue& out) {
-    ModuleScan(file, name, wish, listed, ignored, out).add(module);
-}
-
 // Of the model: what of them is left aside is told where they are read.
 constexpr std::array<std::string_view, 3> kOwnKeys = {"module", "frozen_param_fragments",
                                                       "param_shapes"};
@@ -208,7 +203,7 @@ class ModelScan {
         add_buffer_names(root);
         const bool is_flat = name_.kind == FileKind::layer || name_.kind == FileKind::expert;
         if (const PickleValue* const module = is_flat ? &root : present(root, "module")) {
-            add_module(*module, file_, name_, wish_, listed_, ignored_, out_);
+            ModuleScan(file_, name_, wish_, listed_, ignored_, out_).add(*module);
         }
         if (!is_flat) {
             leave_other_keys(root);

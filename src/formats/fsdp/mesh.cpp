@@ -121,6 +121,18 @@ const std::string kLayout = "the layout of a DeviceMesh";
     throw Error(ErrorCode::corrupt, "its DeviceMesh has " + what);
 }
 
+/// An attribute of a mesh or of its layout; nullptr when it is absent or None. Between versions
+/// attributes lost or gained a leading underscore.
+const PickleValue* mesh_attribute(const PickleValue& object, const std::string& name) {
+    const PickleValue* const value = object.attribute("_" + name);
+    const PickleValue* const found = value != nullptr ? value : object.attribute(name);
+    return found == nullptr || found->kind == PickleKind::none ? nullptr : found;
+}
+
+bool is_sequence(const PickleValue& value) {
+    return value.kind == PickleKind::tuple || value.kind == PickleKind::list;
+}
+
 // Axes of one layout each.
 std::vector<MeshAxis> listed_axes(const PickleValue& axes) {
     std::vector<MeshAxis> read;
@@ -159,18 +171,6 @@ std::vector<MeshAxis> paired_axes(const PickleValue& pairs) {
         read.push_back({parts[0], parts[1]});
     }
     return read;
-}
-
-/// An attribute of a mesh or of its layout; nullptr when it is absent or None. Between versions
-/// attributes lost or gained a leading underscore.
-const PickleValue* mesh_attribute(const PickleValue& object, const std::string& name) {
-    const PickleValue* const value = object.attribute("_" + name);
-    const PickleValue* const found = value != nullptr ? value : object.attribute(name);
-    return found == nullptr || found->kind == PickleKind::none ? nullptr : found;
-}
-
-bool is_sequence(const PickleValue& value) {
-    return value.kind == PickleKind::tuple || value.kind == PickleKind::list;
 }
 
 /// The dimensions, outermost first; nullopt when the layout is of no known spelling. Error(corrupt)
