@@ -77,4 +77,8 @@ struct Declaration {
 /// characters a line.
 Declaration parse_source(const RecipeFile& source);
 
+/// What a file without fault says of its place among the others: name, match, extends and with.
+/// Nothing else of it is looked at, which takes a hundredth of the time.
+Declaration parse_head(const RecipeFile& source);
+
 }  // namespace shardweld::models

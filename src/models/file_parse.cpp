@@ -1,4 +1,5 @@
 // From a file's text to its statements.
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <set>
@@ -57,6 +58,18 @@ class FileParser {
   public:
     explicit FileParser(const RecipeFile& source) : source_(source) {}
 
+    Declaration parse_head() {
+        constexpr std::array words = {"recipe ", "dialect ", "match ", "extends ", "with "};
+        std::size_t number = 0;
+        for (const std::string_view line : split(source_.text, '\n')) {
+            ++number;
+            if (std::ranges::any_of(words, [&](auto word) { return line.starts_with(word); })) {
+                parse_text(without_comment(line), origin_of(number));
+            }
+        }
+        return std::move(out_);
+    }
+
     Declaration parse() {
         if (source_.text.size() > kMostFileBytes) {
             fail("is larger than 1 MB");
@@ -66,7 +79,7 @@ class FileParser {
             fail("has more than 10000 lines");
         }
         for (std::size_t i = 0; i < lines.size(); ++i) {
-            const std::string origin = source_.file_name + ":" + std::to_string(i + 1);
+            const std::string origin = origin_of(i + 1);
             if (lines[i].size() > kLongestLine) {
                 throw Error(ErrorCode::usage, origin + ": the line is longer than 4096 characters");
             }
@@ -95,6 +108,10 @@ class FileParser {
 
     [[noreturn]] void fail(const std::string& what) const {
         throw Error(ErrorCode::usage, source_.file_name + " " + what);
+    }
+
+    [[nodiscard]] std::string origin_of(std::size_t line) const {
+        return source_.file_name + ":" + std::to_string(line);
     }
 
     static const std::array<Row, 38>& table() {
@@ -305,6 +322,10 @@ class FileParser {
 
 Declaration parse_source(const RecipeFile& source) {
     return FileParser(source).parse();
+}
+
+Declaration parse_head(const RecipeFile& source) {
+    return FileParser(source).parse_head();
 }
 
 }  // namespace shardweld::models

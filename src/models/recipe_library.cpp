@@ -9,19 +9,30 @@
 
 namespace shardweld::models {
 
-RecipeLibrary RecipeLibrary::load(const std::vector<RecipeFile>& extra) {
+namespace {
+
+std::shared_ptr<const Declarations> built_in_declarations() {
     Declarations entries;
     for (const RecipeFile& source : built_in_sources()) {
         if (source.file_name != kVerifiedList) {
             declare(entries, source, false);
         }
     }
-    for (const RecipeFile& source : extra) {
-        declare(entries, source, true);
-    }
+    return std::make_shared<const Declarations>(std::move(entries));
+}
+
+}  // namespace
+
+RecipeLibrary RecipeLibrary::load(const std::vector<RecipeFile>& extra) {
+    static const std::shared_ptr<const Declarations> built_in = built_in_declarations();
     RecipeLibrary library;
-    library.declared_ = std::make_shared<const Declarations>(std::move(entries));
+    library.declared_ = built_in;
     if (!extra.empty()) {
+        Declarations entries = *built_in;
+        for (const RecipeFile& source : extra) {
+            declare(entries, source, true);
+        }
+        library.declared_ = std::make_shared<const Declarations>(std::move(entries));
         library.check_stored(false);
     }
     return library;

@@ -21,12 +21,12 @@ struct FoundDeclaration {
     bool is_extra = false;
     std::vector<std::string> bases = {};  ///< what it extends and takes with it
 
-    /// Parsed again; it has been without fault.
+    /// The whole file, parsed.
     [[nodiscard]] Declaration declaration() const { return parse_source(*source); }
 };
 
-/// Parses a file and adds it; an extra one replaces a built-in one of its name. Error(usage) for a
-/// second one of the same kind.
+/// Adds a file, of a built-in one its head alone; an extra one is parsed whole and replaces a
+/// built-in one of its name. Error(usage) for a second one of the same kind.
 void declare(Declarations& entries, const RecipeFile& source, bool is_extra);
 
 /// nullptr if there is none of that kind.
