@@ -6,7 +6,6 @@
 
 #include "app/commands/commands.hpp"
 
-#include "agreed.hpp"
 #include "requested.hpp"
 
 namespace shardweld {

@@ -4,7 +4,6 @@
 #include "app/report/report_json.hpp"
 #include "app/report/reported.hpp"
 
-#include "agreed.hpp"
 #include "requested.hpp"
 
 namespace shardweld {

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <exception>
 #include <iterator>
 
 #include "app/settings/option_table.hpp"
+#include "app/settings/options.hpp"
 #include "app/settings/settle.hpp"
 #include "app/settings/special_values.hpp"
 #include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 
@@ -133,6 +136,26 @@ Options options_of(Command command, OptionTexts own, const OptionTexts& others) 
     }
     add_others(command, others, false, given);
     return settled(std::move(options), row_of(command), given);
+}
+
+Options agreed_options(mpi::Comm& ranks, const std::function<Options()>& read) {
+    Options options = mpi::collectively_get(ranks, read);
+    require_same_options(ranks, options.shared);
+    return options;
+}
+
+void run_or_abort(mpi::Comm& ranks, const std::function<void()>& run) {
+    try {
+        run();
+    } catch (const Error&) {
+        throw;
+    } catch (const std::exception&) {
+        const Error own = mpi::error_of([] { throw; }).value();
+        if (ranks.size() > 1) {
+            ranks.abort(static_cast<int>(own.code()));
+        }
+        throw own;
+    }
 }
 
 }  // namespace shardweld::app

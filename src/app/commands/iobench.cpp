@@ -18,7 +18,6 @@
 #include "app/report/session.hpp"
 #include "app/runtime/scratch.hpp"
 #include "app/runtime/version.hpp"
-#include "app/survey/search_path.hpp"
 #include "core/text.hpp"
 #include "io/errno.hpp"
 #include "measure/bench.hpp"

@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "app/merge/target_room.hpp"
+#include "app/merge/target.hpp"
 #include "app/messages/table.hpp"
 #include "app/report/json_parts.hpp"
 #include "core/text.hpp"
 #include "plan/plan.hpp"
+#include "plan/schedule/footprint.hpp"
 
 namespace shardweld::app {
 
@@ -150,6 +152,29 @@ ordered_json files_json(const plan::Plan& plan) {
 }
 
 }  // namespace
+
+Figures figures_of(const plan::Plan& plan) {
+    using plan::FileTraffic;
+    using plan::RankTraffic;
+    using plan::spread_of;
+    Figures figures;
+    plan::Traffic traffic = traffic_of(plan);
+    figures.written = spread_of(traffic.ranks, &RankTraffic::bytes_written);
+    figures.read = spread_of(traffic.ranks, &RankTraffic::bytes_read);
+    figures.readers = spread_of(traffic.inputs, &FileTraffic::ranks);
+    figures.writers = spread_of(traffic.outputs, &FileTraffic::ranks);
+    for (const RankTraffic& rank : traffic.ranks) {
+        figures.network_bytes += rank.bytes_sent;
+        figures.read_over_bytes += rank.bytes_read_over;
+        figures.reads += rank.reads;
+        figures.messages += rank.messages_sent;
+        figures.rounds = std::max(figures.rounds, rank.rounds);
+    }
+    figures.buffer_bytes = plan.limits.total();
+    figures.metadata_bytes = plan::metadata_bytes(plan);
+    figures.traffic = std::move(traffic);
+    return figures;
+}
 
 std::string plan_text(const PlannedMerge& merge) {
     return table({Align::left, Align::left}, plan_rows(merge)) + "\n" + files_table(merge.plan) +

@@ -17,12 +17,11 @@
 
 #include "app/cli/parse_options.hpp"
 #include "app/messages/log.hpp"
-#include "app/report/circumstances.hpp"
+#include "app/report/report.hpp"
 #include "app/runtime/stop.hpp"
 #include "app/runtime/version.hpp"
 #include "app/runtime/watchdog.hpp"
 #include "app/settings/options.hpp"
-#include "app/settings/same_options.hpp"
 #include "core/environment.hpp"
 #include "core/host.hpp"
 #include "core/text.hpp"

@@ -17,7 +17,6 @@
 #include "shardweld/error.hpp"
 
 #include "commands.hpp"
-#include "nearest_family.hpp"
 #include "suggest_recipe.hpp"
 
 namespace shardweld::app {

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "app/merge/verification.hpp"
+#include "app/merge/completed.hpp"
 #include "app/messages/table.hpp"
 #include "app/report/json_parts.hpp"
 #include "core/text.hpp"

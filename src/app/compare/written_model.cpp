@@ -21,7 +21,6 @@
 #include "publish/config_edits.hpp"
 #include "shardweld/error.hpp"
 
-#include "problems.hpp"
 #include "reference_model.hpp"
 
 namespace shardweld::app {

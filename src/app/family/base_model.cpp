@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "adapters/separate.hpp"
-#include "app/survey/join_surveys.hpp"
+#include "app/survey/survey.hpp"
 #include "catalogue/catalogue.hpp"
 #include "shardweld/error.hpp"
 

@@ -1,12 +1,16 @@
 #include "base_prefix.hpp"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <set>
 #include <string_view>
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
+#include "formats/recognise.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 
@@ -95,6 +99,93 @@ void replace_prefix(std::vector<models::RenameRule>& rules, const BasePrefix& pr
     });
 }
 
+constexpr const char* kOwnName = "score.weight";
+constexpr const char* kLanguageHead = "lm_head.weight";
+constexpr const char* kLogical = "score";  // what dialects and recipes call it
+
+using SeeTensor = std::function<void(const std::string& name, const std::vector<Index>& shape)>;
+
+void for_each_stored(const catalogue::Catalogue& catalogue, const SeeTensor& see) {
+    for (const catalogue::Tensor& tensor : catalogue.tensors) {
+        see(tensor.name, tensor.shape);
+    }
+    for (const catalogue::Shard& shard : catalogue.shards) {
+        see(shard.name, shard.shape);
+    }
+}
+
+ScoreHead in_module_tree(const catalogue::Catalogue& catalogue) {
+    ScoreHead head;
+    bool has_other = false;
+    int n_parts = 0;
+    for_each_stored(catalogue, [&](const std::string& name, const std::vector<Index>& shape) {
+        has_other = has_other || name.ends_with(kLanguageHead);
+        if (name == kOwnName) {
+            ++n_parts;
+            head.rows = shape.empty() ? std::nullopt : std::optional(shape[0]);
+        }
+    });
+    if (n_parts > 1) {
+        head.rows.reset();  // cut into plain shards
+    }
+    if (n_parts > 0 && !has_other) {
+        head.evidence = "the checkpoint holds score.weight and no language-model head";
+    }
+    return head;
+}
+
+ScoreHead in_framework(const catalogue::Catalogue& catalogue, const models::Dialect& dialect) {
+    ScoreHead head;
+    for_each_stored(catalogue, [&](const std::string& name, const std::vector<Index>& shape) {
+        const auto is_head = [&](const models::Line& line) {
+            return line.logical == kLogical && line.name.match(name).has_value();
+        };
+        if (!shape.empty() && shape[0] == 1 &&
+            std::any_of(dialect.store.begin(), dialect.store.end(), is_head)) {
+            head.evidence = "the checkpoint's " + name + " has one row";
+        }
+    });
+    return head;
+}
+
+using catalogue::Piece;
+using catalogue::Tensor;
+
+/// Its pieces in the order of their rows, without replicas.
+std::vector<const Piece*> parts_of(const Tensor& tensor) {
+    std::vector<const Piece*> parts;
+    for (const Piece& piece : tensor.pieces) {
+        if (piece.replica == 0 && !piece.patch.axes.empty()) {
+            parts.push_back(&piece);
+        }
+    }
+    std::ranges::sort(parts, {}, [](const Piece* piece) { return piece->patch.axes[0].lo; });
+    return parts;
+}
+
+bool has_rows_of_vocabulary(const Tensor& tensor, const models::Config& config) {
+    constexpr std::array<std::string_view, 4> kTables = {"embed", "lm_head", "wte", "output"};
+    return tensor.shape.front() == config.integer("vocab_size").value_or(0) &&
+           std::ranges::any_of(kTables, [&](std::string_view word) {
+               return tensor.name.find(word) != std::string::npos;
+           });
+}
+
+/// Rows are cut into parts of equal size, the last one is what is left (torch.chunk).
+bool proves(const Tensor& tensor, const models::Config& config, Index n_ranks) {
+    const std::vector<const Piece*> parts = parts_of(tensor);
+    if (n_ranks < 1 || parts.size() != static_cast<std::size_t>(n_ranks) || tensor.shape.empty()) {
+        return false;
+    }
+    const Index n_rows = tensor.shape.front();
+    const Index part = parts.front()->patch.axes[0].extent;
+    const Index last = parts.back()->patch.axes[0].extent;
+    const bool is_cut_in_rows = n_ranks == 1 || parts[1]->patch.axes[0].lo == part;
+    const bool could_be_more = (n_rows + n_ranks) / (n_ranks + 1) == part;
+    return is_cut_in_rows && !could_be_more &&
+           (last < part || has_rows_of_vocabulary(tensor, config));
+}
+
 }  // namespace
 
 std::optional<BasePrefix> find_base_prefix(const catalogue::Catalogue& catalogue,
@@ -158,6 +249,33 @@ models::Recipe without_language_head(models::Recipe recipe) {
         std::erase_if(*lines, [](const models::Line& line) { return line.logical == kHeadModule; });
     }
     return recipe;
+}
+
+ScoreHead find_score_head(const catalogue::Catalogue& catalogue, const models::Dialect& dialect) {
+    return dialect.has_own_names ? in_module_tree(catalogue) : in_framework(catalogue, dialect);
+}
+
+void require_all_ranks(const models::Config& config, const catalogue::Catalogue& catalogue) {
+    const auto ranks = catalogue.facts.find(formats::kShardRanks);
+    const auto is_proof = [&](const Tensor& tensor) {
+        return proves(tensor, config, ranks->second);
+    };
+    if (ranks == catalogue.facts.end() || catalogue.tensors.empty() ||
+        std::ranges::any_of(catalogue.tensors, is_proof)) {
+        return;
+    }
+    const auto widest = std::ranges::max_element(
+        catalogue.tensors, {}, [](const Tensor& tensor) { return tensor.pieces.size(); });
+    const std::string file =
+        widest->pieces.empty() ? "" : catalogue.files.at(widest->pieces.back().file).path;
+    throw Error(ErrorCode::unsupported,
+                "tensor " + printable(widest->name) + " reaches up to " +
+                    shape_text(widest->shape) + " (file " + printable(file) +
+                    "), and nothing says whether it ends there: its shards state neither the "
+                    "number of ranks nor whole shapes, and no recipe does for these names",
+                "if the family has a recipe, give its config.json (--hf_config) and leave --names "
+                "module out; else join the shards with torch's consolidate_safetensors_files, "
+                "where the files of all ranks are, and merge what it writes");
 }
 
 }  // namespace shardweld::app

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "models/config.hpp"
 #include "models/recipe.hpp"
 
 namespace shardweld::catalogue {
@@ -33,5 +34,21 @@ models::Recipe with_base_prefix(models::Recipe recipe, const BasePrefix& prefix)
 
 /// The recipe without lines for the language model's head.
 models::Recipe without_language_head(models::Recipe recipe);
+
+/// What stored tensors tell of a classification head.
+struct ScoreHead {
+    std::optional<Index> rows;  ///< nullopt: config.json is to tell
+    std::string evidence;       ///< of a head in the language model's place; "" if there is none
+};
+
+/// Module trees have a name of its own for the head. Frameworks have one name for either, in the
+/// line of `dialect` for "score": there a single row is no vocabulary, so it is a value head.
+ScoreHead find_score_head(const catalogue::Catalogue& catalogue, const models::Dialect& dialect);
+
+/// For tensors that no recipe gives a shape: Error(unsupported), naming one and the last file it is
+/// in, when shapes are only reached (formats::kShardRanks) and nothing proves that no rank's file
+/// is missing. A tensor proves it that is cut among all ranks found, could not be among more, and
+/// is known to be whole: its last part is shorter than the others, or it has the vocabulary's rows.
+void require_all_ranks(const models::Config& config, const catalogue::Catalogue& catalogue);
 
 }  // namespace shardweld::app

@@ -9,7 +9,7 @@
 #include "adapters/modules.hpp"
 #include "adapters/parameters.hpp"
 #include "adapters/settings.hpp"
-#include "app/settings/selection.hpp"
+#include "app/settings/options.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "formats/recognise.hpp"

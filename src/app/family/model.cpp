@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "adapters/separate.hpp"
-#include "app/settings/selection.hpp"
+#include "app/settings/options.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/config_fields.hpp"
 #include "core/text.hpp"
@@ -19,9 +19,7 @@
 
 #include "base_prefix.hpp"
 #include "family_names.hpp"
-#include "reached_shapes.hpp"
 #include "reference.hpp"
-#include "score_head.hpp"
 #include "vocabulary_padding.hpp"
 
 namespace shardweld::app {

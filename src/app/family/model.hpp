@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "app/runtime/resources.hpp"
+#include "app/runtime/memory.hpp"
 #include "app/settings/options.hpp"
 #include "models/config.hpp"
 #include "models/recipe.hpp"

@@ -25,4 +25,12 @@ struct TokenizerTokens {
 /// names none. Error(io) when one changes meanwhile.
 std::optional<TokenizerTokens> tokenizer_tokens(const std::vector<publish::Asset>& assets);
 
+struct EndToken {
+    std::string text;  ///< "" where no file names one
+    std::optional<Index> number;
+};
+
+/// Of tokenizer_config.json and tokenizer.json, "" for a file that is not there.
+EndToken end_token(const std::string& config, const std::string& words);
+
 }  // namespace shardweld::app

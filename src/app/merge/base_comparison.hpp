@@ -1,9 +1,9 @@
-// A result compared with the model it was trained from (--base) while it is written, and how far
-// the two are apart, in a few numbers and names. Knows the two models; nothing of where the result
-// is written.
+// What a merge looks at in the bytes it writes: odd values, and how far the result is from the
+// model it was trained from (--base), in a few numbers and names.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +11,7 @@
 #include "app/compare/reference_model.hpp"
 #include "app/report/report.hpp"
 #include "execute/comparer.hpp"
+#include "execute/tensor_census.hpp"
 #include "plan/binding.hpp"
 
 #include "main_path.hpp"
@@ -49,5 +50,32 @@ class BaseComparison {
     Matching matching_;
     execute::Comparer comparer_;
 };
+
+class ResultCheck {
+  public:
+    /// Collective. The plan must outlive it. `has_base`: --base is compared with, where it is
+    /// given.
+    ResultCheck(Session& session, const Planned& planned, bool has_base);
+
+    /// An OnSlice.
+    void add(const plan::Slice& slice, std::span<const std::byte> bytes);
+
+    /// An OnSeen; not where the base is compared.
+    void add(const plan::Slice& slice, const numeric::Census& census) {
+        census_.add(slice, census);
+    }
+
+    /// Collective. Puts what was found into the report; returns what is worth a warning.
+    std::vector<plan::Warning> finish(Session& session);
+
+  private:
+    const Planned& planned_;
+    execute::TensorCensus census_;
+    std::optional<BaseComparison> base_;
+};
+
+/// Whether what a merge writes is compared with --base: not where the base itself is what is
+/// written.
+bool compares_with_base(const Options& options, const Planned& planned);
 
 }  // namespace shardweld::app

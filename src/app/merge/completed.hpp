@@ -1,14 +1,32 @@
-// Whether a target holds this merge's output already, whole: --if_complete.
-// Knows the report of the run that wrote it and what is on the disk; plans nothing.
+// What an output that lies on the disk is: `verify` reads it against the rules of its format, its
+// index and its report, and --if_complete asks whether it is what this merge would write.
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "app/compare/written_model.hpp"
+#include "app/messages/log.hpp"
 #include "app/report/session.hpp"
+#include "app/settings/options.hpp"
+#include "mpi/comm.hpp"
 
 #include "main_path.hpp"
 
 namespace shardweld::app {
+
+/// What was found to be in order, or not.
+struct Findings {
+    WrittenModel model;
+    bool has_report = false;
+    std::size_t n_hashed = 0;  ///< files of which the SHA-256 was compared
+    std::string root;
+    std::vector<std::string> differences;
+};
+
+/// Collective. Looks at the model `options.local_dir`; with `options.report` at all tensors, too,
+/// against their checksums. Error(corrupt) or Error(not_found) listing the rules broken.
+Findings verify_model(mpi::Comm& comm, const Options& options, Log& log);
 
 /// xxh3-128 of the text of the model's config.json, in hex.
 std::string config_digest(const std::string& text);

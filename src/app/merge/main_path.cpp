@@ -7,16 +7,16 @@
 #include "app/family/base_model.hpp"
 #include "app/family/bind_model.hpp"
 #include "app/family/framework_adapter.hpp"
-#include "app/runtime/resources.hpp"
+#include "app/runtime/memory.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "formats/recognise.hpp"
 #include "plan/bind/trace.hpp"
 #include "plan/plan.hpp"
 
-#include "equal_replicas.hpp"
 #include "node_planning.hpp"
 #include "output_forms.hpp"
+#include "tied.hpp"
 
 namespace shardweld::app {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "app/compare/comparison_output.hpp"
-#include "app/survey/join_surveys.hpp"
+#include "app/survey/survey.hpp"
 #include "core/text.hpp"
 #include "mpi/share.hpp"
 #include "plan/bind/mixed.hpp"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "app/family/framework_adapter.hpp"
-#include "app/settings/selection.hpp"
+#include "app/settings/options.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "layout/patch.hpp"

@@ -1,17 +1,21 @@
 // What stands in the way of a merge, collected before the first byte is written, so that one run
-// tells it all. Knows the order of the checks; the rules are those of the parts that have them.
+// tells it all. `merge` and `plan` make the same checks.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "app/report/roof.hpp"
 #include "app/runtime/memory.hpp"
 #include "app/settings/options.hpp"
 #include "mpi/comm.hpp"
 #include "shardweld/error.hpp"
+#include "upload/upload.hpp"
 
 #include "main_path.hpp"
+#include "target.hpp"
 
 namespace shardweld::app {
 
@@ -50,5 +54,26 @@ void check_inputs_apart(mpi::Comm& comm, const Options& options, const Sources& 
 /// Collective. What the ranks of each host will hold, by each rank's `forecast`, fits what their
 /// job may use there. Error(memory) naming the host.
 void check_memory(mpi::Comm& comm, const std::function<MemoryForecast()>& forecast);
+
+struct Preparation {
+    std::optional<Sources> sources;  ///< nullopt: there is nothing to read
+    bool has_least_room = true;      ///< no less than what file sizes tell
+    Planned planned;
+    std::vector<FilesBeside> beside;   ///< of the first output, then of the others
+    std::optional<MeasuredRoof> roof;  ///< on the first rank
+    upload::Access access;             ///< the same
+};
+
+/// How a merge goes the main path; `crew` as in Terms.
+Terms merge_terms(const Options& options, std::optional<Crew> crew = {});
+
+/// Collective. What can be checked before the checkpoint's metadata are read: target, report, roof,
+/// upload, whether there is a checkpoint, its model's files, and room as far as sizes tell.
+/// `log` is told of doubts about the roof. `has_target`: there will be one.
+void check_before_reading(Session& session, Preflight& preflight, Preparation& ready,
+                          bool has_target, int n_ranks, Log& log);
+
+/// Collective. Whether there is room and right for what is planned at the target.
+void check_target_place(Session& session, Preflight& preflight, Preparation& ready);
 
 }  // namespace shardweld::app

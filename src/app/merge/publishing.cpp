@@ -10,10 +10,10 @@
 #include "publish/assets.hpp"
 #include "publish/target.hpp"
 
+#include "base_comparison.hpp"
 #include "completed.hpp"
 #include "moving.hpp"
 #include "preflight.hpp"
-#include "result_check.hpp"
 #include "resumption.hpp"
 #include "target.hpp"
 

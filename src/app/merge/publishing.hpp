@@ -2,10 +2,10 @@
 // them, checks, one rename. Knows the order of the steps; each step is another module's.
 #pragma once
 
+#include "app/runtime/stop.hpp"
 #include "app/runtime/watchdog.hpp"
 
 #include "main_path.hpp"
-#include "stopping.hpp"
 
 namespace shardweld::app {
 

@@ -8,7 +8,7 @@
 #include "app/messages/log.hpp"
 #include "app/report/report.hpp"
 #include "app/settings/options.hpp"
-#include "app/survey/input_digests.hpp"
+#include "app/survey/survey.hpp"
 #include "execute/run.hpp"
 #include "mpi/comm.hpp"
 #include "publish/run_facts.hpp"

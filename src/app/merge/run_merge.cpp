@@ -3,6 +3,7 @@
 #include "app/report/reported.hpp"
 #include "app/report/summary.hpp"
 #include "app/runtime/memory.hpp"
+#include "app/runtime/stop.hpp"
 #include "app/runtime/watchdog.hpp"
 #include "app/survey/input.hpp"
 #include "core/text.hpp"
@@ -12,9 +13,8 @@
 
 #include "completed.hpp"
 #include "moving.hpp"
-#include "preparation.hpp"
+#include "preflight.hpp"
 #include "publishing.hpp"
-#include "stopping.hpp"
 #include "uploading.hpp"
 
 namespace shardweld::app {

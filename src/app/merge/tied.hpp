@@ -1,5 +1,5 @@
-// Copies that must equal another tensor (`same` rules, tied heads): compared before anything is
-// written. Knows bindings and how to run a comparison; nothing of which tensors are tied.
+// Copies that are equal: those that must equal another tensor (`same` rules, tied heads) are
+// compared before anything is written, and replicas while tensors are moved.
 #pragma once
 
 #include <vector>
@@ -26,5 +26,12 @@ std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
                                  const execute::SourceFiles& source,
                                  const plan::Visibility& visibility,
                                  const plan::PlanChoice& choice);
+
+/// Collective. Error(mismatch) naming the first tensor and the two files whose copies differ.
+void require_equal_replicas(mpi::Comm& comm, const execute::Result& result, const plan::Plan& plan,
+                            const std::vector<catalogue::File>& files);
+
+/// `replicas_sampled`, when only a part of the replicas will be compared.
+std::vector<plan::Warning> sampling_warnings(const plan::Plan& plan);
 
 }  // namespace shardweld::app

@@ -4,14 +4,15 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <ostream>
 #include <string>
 #include <string_view>
 
+#include "core/path.hpp"
 #include "shardweld/error.hpp"
 #include "shardweld/events.hpp"
 
-#include "rank_log.hpp"
 #include "terminal.hpp"
 
 namespace shardweld::app {
@@ -25,6 +26,28 @@ std::string below(const Error& error, bool has_detail);
 
 /// WHAT and the lines below it.
 std::string text_of(const Error& error, bool has_detail = false);
+
+/// One rank's own log file: all messages with their times, whatever standard error shows.
+class RankLog {
+  public:
+    /// Opens rank-0003.log in `directory` (made where it is missing) for appending: runs follow
+    /// each other. Error(target) when something else than a file has the name, links included;
+    /// Error(io), Error(space).
+    RankLog(const fs::path& directory, int rank);
+    ~RankLog();
+    RankLog(const RankLog&) = delete;
+    RankLog& operator=(const RankLog&) = delete;
+    RankLog(RankLog&&) = delete;
+    RankLog& operator=(RankLog&&) = delete;
+
+    /// Adds a line with the time (UTC) before it, in one write(2): nothing is left in a buffer when
+    /// the process dies. What cannot be written is lost: a log ends no merge. Any thread.
+    void write(std::string_view text);
+
+  private:
+    std::mutex mutex_;
+    int fd_ = -1;
+};
 
 /// Writes messages up to a level as "shardweld: ...". On ranks other than 0 it is made mute, so
 /// that every message appears once. With a log of the rank's own all messages of all levels go

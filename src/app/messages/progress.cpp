@@ -5,11 +5,13 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "core/text.hpp"
 #include "core/usage.hpp"
+#include "plan/plan.hpp"
 
 namespace shardweld::app {
 
@@ -80,6 +82,9 @@ std::string bar_of(std::size_t width, int percent, bool is_coloured) {
     return std::string(is_coloured ? "\x1b[32m" : "") + "[" + std::string(full, '#') +
            std::string(width - full, '.') + "]" + (is_coloured ? "\x1b[0m" : "");
 }
+
+// Between two lines in a rank's own log.
+constexpr double kNoteSeconds = 10;
 
 }  // namespace
 
@@ -251,6 +256,21 @@ void Progress::show() {
         const std::size_t width = terminal != nullptr ? terminal->width() : 80;
         log_->draw(progress_bar(state_, width - 1, terminal != nullptr && terminal->has_colours()));
     }
+}
+
+std::function<void(Bytes)> moving_shown(std::string phase, const plan::Plan& plan, int rank,
+                                        Progress& progress, Log& log) {
+    const auto at = static_cast<std::size_t>(rank);
+    const Bytes own = plan.cuts[at + 1] - plan.cuts[at];
+    const Bytes total = plan.placement.tensor_bytes;
+    return [show = shown(progress, std::move(phase)), own, total, &log,
+            noted = wall_seconds()](Bytes done) mutable {
+        show(static_cast<Index>(done), static_cast<Index>(own), static_cast<Index>(total));
+        if (wall_seconds() - noted >= kNoteSeconds) {
+            noted = wall_seconds();
+            log.note("this rank's part: " + human_bytes(done) + " of " + human_bytes(own));
+        }
+    };
 }
 
 }  // namespace shardweld::app

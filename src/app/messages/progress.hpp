@@ -9,6 +9,10 @@
 
 #include "log.hpp"
 
+namespace shardweld::plan {
+struct Plan;
+}  // namespace shardweld::plan
+
 namespace shardweld::app {
 
 /// Seconds from an arbitrary start.
@@ -92,5 +96,9 @@ std::function<void(Index done, Index own, Index total)> shown(Progress& progress
 
 /// The style that is meant by `asked` where the log speaks, and where its reader sits.
 ProgressStyle style_for(ProgressStyle asked, const Log& log, bool is_quiet);
+
+/// Shows a phase that is told how many bytes of this rank's part are finished.
+std::function<void(Bytes done)> moving_shown(std::string phase, const plan::Plan& plan, int rank,
+                                             Progress& progress, Log& log);
 
 }  // namespace shardweld::app

@@ -2,8 +2,11 @@
 // Values come from the parts that know them.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,13 +18,12 @@
 #include "execute/record_check.hpp"
 #include "execute/run.hpp"
 #include "models/verification.hpp"
+#include "numeric/census.hpp"
 #include "plan/binding.hpp"
 #include "publish/run_facts.hpp"
 #include "shardweld/error.hpp"
 
-#include "circumstances.hpp"
 #include "file_hashes.hpp"
-#include "sanity.hpp"
 
 namespace shardweld::plan {
 struct Plan;
@@ -32,6 +34,57 @@ struct Catalogue;
 }  // namespace shardweld::catalogue
 
 namespace shardweld::app {
+
+/// One tensor worth a look.
+struct OddTensor {
+    std::string name;
+    Index n_nan = 0;
+    Index n_inf = 0;
+    bool is_zero = false;         ///< all elements are 0
+    bool is_constant = false;     ///< all have one value that is not 0
+    bool is_mostly_zero = false;  ///< more than half are 0, of an adapter's factor
+};
+
+/// What the values of the output look like.
+struct Sanity {
+    bool is_checked = false;
+    std::vector<OddTensor> tensors;  ///< in the order of the targets
+};
+
+/// What is odd about the census of some targets. NaNs and infinities are odd everywhere. All zeros
+/// and one value are odd where two extents at least are larger than one: norms of ones, biases of
+/// zeros and scalars are normal. So are norms of zeros, where models store their distance from one
+/// (Gemma, Qwen3-Next), and exponents (f8_e8m0) that are all alike. All zeros are odd everywhere
+/// among the names in `changed`: the model that was trained had something there. Trained factors of
+/// an adapter hold hardly a zero: where most are, the rows of some ranks were lost.
+Sanity judge_census(const std::vector<plan::Target>& targets,
+                    const std::map<std::uint32_t, numeric::Census>& census,
+                    const std::set<std::string>& changed = {});
+
+/// One warning for each kind of oddity (`nan_values`, `inf_values`, `all_zero`, `constant`,
+/// `mostly_zero`), which names the first tensors that have it.
+std::vector<plan::Warning> sanity_warnings(const Sanity& sanity,
+                                           const std::string& noun = "written tensor(s)");
+
+/// The same of factors that are folded, and so are in no output: zeros only.
+std::vector<plan::Warning> factor_warnings(const std::vector<plan::Target>& targets,
+                                           const std::map<std::uint32_t, numeric::Census>& census);
+
+/// How a run was started, so that it can be started again.
+struct Circumstances {
+    std::string command;    ///< as it can be typed in a shell
+    std::string launcher;   ///< mpirun's own command line; "" where none is seen
+    std::string directory;  ///< the working directory
+    std::map<std::string, std::string> variables;
+};
+
+/// Of this process. `arguments`: the whole command line; none: a program of its own called the
+/// library, and nothing is looked at.
+Circumstances circumstances_of(const std::vector<std::string>& arguments);
+
+/// Whether a variable may change a run, and holds no secret: Slurm's, MPI's, OpenMP's and the
+/// program's own, without addresses of the launcher's daemons.
+bool is_telling(const std::string& variable);
 
 /// A merge's speed beside what iobench reached; speeds in GB/s (1e9).
 struct Roof {

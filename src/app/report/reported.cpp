@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-#include "app/runtime/resources.hpp"
+#include "app/runtime/memory.hpp"
 #include "core/errno.hpp"
 #include "io/paths.hpp"
 #include "mpi/share.hpp"

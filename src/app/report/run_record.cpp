@@ -1,12 +1,16 @@
 #include "run_record.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
 
+#include "core/index.hpp"
 #include "core/json.hpp"
 #include "core/text.hpp"
 #include "io/whole_file.hpp"
@@ -14,7 +18,6 @@
 
 #include "grid_text.hpp"
 #include "json_parts.hpp"
-#include "json_values.hpp"
 
 namespace shardweld::app {
 
@@ -22,6 +25,82 @@ namespace {
 
 using Json = nlohmann::json;
 using State = Check::State;
+
+constexpr std::size_t kLongestText = 4000;
+constexpr std::size_t kMostShown = 200;
+
+// Of JSON of unknown origin: what is not there, or is something else, counts as not said.
+
+/// A member of an object; null where there is none.
+const Json& member(const Json& object, const char* name) {
+    static const Json nothing;
+    const auto at = object.is_object() ? object.find(name) : object.end();
+    return object.is_object() && at != object.end() ? *at : nothing;
+}
+
+/// Elements of a list, `most` at most.
+std::vector<const Json*> elements(const Json& list, std::size_t most) {
+    std::vector<const Json*> found;
+    for (std::size_t i = 0; list.is_array() && i < std::min(list.size(), most); ++i) {
+        found.push_back(&list[i]);
+    }
+    return found;
+}
+
+/// Text, number or truth value as text, cut at 4,000 bytes.
+std::string text_in(const Json& value) {
+    std::string text = value.is_string()                         ? value.get<std::string>()
+                       : value.is_number() || value.is_boolean() ? value.dump()
+                                                                 : "";
+    if (text.size() <= kLongestText) {
+        return text;
+    }
+    std::size_t end = kLongestText;
+    while ((static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) {
+        --end;  // not in the middle of a letter
+    }
+    return text.substr(0, end) + " ...";
+}
+
+Bytes bytes_in(const Json& value) {
+    return value.is_number_unsigned() ? value.get<Bytes>() : 0;
+}
+
+Index index_in(const Json& value) {
+    return value.is_number_integer() && !value.is_number_unsigned() ? value.get<Index>()
+           : value.is_number_unsigned() && value.get<Bytes>() <= std::numeric_limits<Index>::max()
+               ? static_cast<Index>(value.get<Bytes>())
+               : 0;
+}
+
+/// From 0 to a year.
+double seconds_in(const Json& value) {
+    constexpr double kYear = 366 * 86400.0;
+    const double seconds = value.is_number() ? value.get<double>() : 0;
+    return std::isfinite(seconds) ? std::clamp(seconds, 0.0, kYear) : 0;
+}
+
+/// Without overflow.
+Bytes saturating_sum(Bytes a, Bytes b) {
+    return a > std::numeric_limits<Bytes>::max() - b ? std::numeric_limits<Bytes>::max() : a + b;
+}
+
+/// A value of any kind on one line: "tp 2, pp 4".
+std::string line_of(const Json& value) {
+    if (!value.is_structured()) {
+        return text_in(value);
+    }
+    std::string text;
+    std::size_t left = kMostShown;
+    for (const auto& [name, inner] : value.items()) {
+        if (left-- == 0) {
+            return text + ", ...";
+        }
+        const std::string one = inner.is_structured() ? "..." : text_in(inner);
+        text += (text.empty() ? "" : ", ") + (value.is_object() ? name + " " : "") + one;
+    }
+    return text;
+}
 
 constexpr std::size_t kMostOdd = 1'000'000;
 
@@ -87,8 +166,6 @@ std::vector<Check> run_checks(const Json& report, const RunRecord& record) {
     }
     return checks;
 }
-
-using Json = nlohmann::json;
 
 constexpr Bytes kLongestRecord = Bytes{1} << 30U;
 constexpr std::size_t kMostPhases = 64;

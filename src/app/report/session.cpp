@@ -1,6 +1,6 @@
 #include "session.hpp"
 
-#include "app/runtime/resources.hpp"
+#include "app/runtime/memory.hpp"
 
 namespace shardweld::app {
 

@@ -5,9 +5,28 @@
 #include <string>
 #include <vector>
 
-#include "stored_rows.hpp"
+#include "catalogue/tensor.hpp"
+
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
 
 namespace shardweld::app {
+
+struct StoredRow {
+    std::string name;
+    DType dtype = DType::f32;
+    std::vector<Index> shape;  ///< of the whole tensor, or of one shard when is_local
+    bool is_local = false;     ///< shards are joined later, by the dialect
+    std::size_t n_shards = 0;  ///< pieces that are no replicas
+    std::size_t n_replicas = 0;
+    Bytes bytes = 0;  ///< of all shards without replicas
+    Bytes replica_bytes = 0;
+    std::vector<catalogue::Coordinates> ranks;  ///< of local shards
+};
+
+/// Natural order of names. Shards of one name, dtype and shape make a row.
+std::vector<StoredRow> stored_rows(const catalogue::Catalogue& catalogue);
 
 /// Rows of stored tensors that are alike but for numbers in their names.
 struct FoldedRow {

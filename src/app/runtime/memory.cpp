@@ -1,15 +1,21 @@
 #include "memory.hpp"
 
+#include <algorithm>
 #include <fstream>
+#include <sched.h>
+#include <thread>
 
 #include <sys/mman.h>
 
 #include "core/environment.hpp"
 #include "core/text.hpp"
+#include "mpi/share.hpp"
 #include "outputs/format.hpp"
 #include "plan/plan.hpp"
 #include "plan/schedule/footprint.hpp"
 #include "shardweld/error.hpp"
+
+#include "stop.hpp"
 
 namespace shardweld::app {
 
@@ -97,6 +103,13 @@ constexpr Bytes kRemotePeer = Bytes{4} << 10U;
 // Lists of a round, open files, the reading thread's stack and heap.
 constexpr Bytes kRun = Bytes{256} << 10U;
 
+/// Cores this process may run on.
+Index cores_allowed() {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    return ::sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
 }  // namespace
 
 MemorySources system_memory_sources() {
@@ -156,6 +169,29 @@ MemoryForecast forecast_memory(const plan::Plan& plan, const RankMemory& measure
                          kRemotePeer * static_cast<Bytes>(plan.n_ranks() - n_near);
     }
     return forecast;
+}
+
+bool has_spare_core(Index ranks_on_host) {
+    const auto online = static_cast<Index>(std::thread::hardware_concurrency());
+    return std::min(cores_allowed(), online / ranks_on_host) >= 2;
+}
+
+Resources shared_resources(mpi::Comm& comm) {
+    const auto hosts = mpi::gather(comm, std::string(comm.host()));
+    const auto local =
+        std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(comm.rank())]);
+    const Bytes memory = default_memory_limit(system_memory_sources(), static_cast<int>(local));
+    const Index lacks_core = has_spare_core(local) ? 0 : 1;
+    return {static_cast<Bytes>(-comm.all_max(-static_cast<Index>(memory))),
+            comm.all_max(lacks_core) == 0,
+            static_cast<int>(comm.all_max(static_cast<Index>(local)))};
+}
+
+std::shared_ptr<io::Throttle> throttle_of(const Options& options, const mpi::Comm& comm) {
+    return options.bw_limit ? std::make_shared<io::Throttle>(
+                                  static_cast<double>(*options.bw_limit) / comm.size(),
+                                  [] { return !StopSignals::seen().empty(); })
+                            : nullptr;
 }
 
 }  // namespace shardweld::app

@@ -4,14 +4,17 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "app/settings/options.hpp"
 #include "core/index.hpp"
 #include "core/path.hpp"
 #include "core/usage.hpp"
+#include "io/throttle.hpp"
 #include "mpi/comm.hpp"
 #include "mpi/share.hpp"
 
@@ -94,5 +97,21 @@ struct MemoryForecast {
 /// this process, which does the same until the first tensor moves; `has_mpi`: MPI is among it.
 MemoryForecast forecast_memory(const plan::Plan& plan, const RankMemory& measured, bool has_mpi,
                                int ranks_on_node);
+
+struct Resources {
+    Bytes memory_limit = 0;       ///< of a rank, where --memory_limit does not say it
+    bool has_spare_core = false;  ///< every rank has two cores at least
+    int ranks_on_node = 1;        ///< of the node that has the most
+};
+
+/// Whether each of so many ranks on this node has two cores; one that is not bound shares all cores
+/// with the others.
+bool has_spare_core(Index ranks_on_host);
+
+/// Collective. The least that any rank has, so that all make the same plan.
+Resources shared_resources(mpi::Comm& comm);
+
+/// This rank's even share of --bw_limit; null where none is given.
+std::shared_ptr<io::Throttle> throttle_of(const Options& options, const mpi::Comm& comm);
 
 }  // namespace shardweld::app

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -15,14 +16,51 @@
 #include "core/path.hpp"
 #include "formats/format.hpp"
 #include "loaders/check.hpp"
+#include "mpi/comm.hpp"
 #include "outputs/format.hpp"
+#include "plan/binding.hpp"
 #include "plan/choice.hpp"
 #include "publish/striping.hpp"
 
-#include "averaging.hpp"
-#include "selection.hpp"
-
 namespace shardweld::app {
+
+/// Regular expressions (RE2's syntax) that are searched for in names as they are written.
+struct Selection {
+    std::optional<std::string> include;  ///< only names that hold it
+    std::optional<std::string> exclude;  ///< but not those that hold this
+    friend bool operator==(const Selection&, const Selection&) = default;
+};
+
+/// Error(usage), in the name of `option`, when `text` is no such expression.
+void check_expression(const std::string& text, const std::string& option);
+
+/// Whether a name is selected; for many names.
+std::function<bool(const std::string&)> selects(const Selection& selection);
+
+/// Takes what is not selected out of a binding; the ledger counts it as ignored. Error(usage) when
+/// nothing is left.
+void select(plan::Binding& binding, const Selection& selection);
+
+/// Several checkpoints that become one model.
+struct Averaging {
+    bool is_average = false;      ///< --average
+    std::vector<double> weights;  ///< --average_weights, by checkpoint; empty: not given
+    std::optional<double> decay;  ///< --average_decay
+    std::optional<fs::path>
+        base;                    ///< --delta: the model that the checkpoints' differences are from
+    std::vector<double> scales;  ///< --scale: of each checkpoint, or one of all
+    std::vector<fs::path> others;  ///< the checkpoints behind the first
+
+    [[nodiscard]] bool is_asked() const { return is_average || base.has_value(); }
+    /// By checkpoint, as they are multiplied. Requires is_asked().
+    [[nodiscard]] std::vector<float> factors() const;
+
+    friend bool operator==(const Averaging&, const Averaging&) = default;
+};
+
+/// Error(usage) for options that do not go together, and for weights that are not as many as
+/// checkpoints.
+void check_averaging(const Averaging& averaging);
 
 enum class Command {
     merge,
@@ -225,5 +263,13 @@ inline bool has_gguf_beside(const Options& options) {
 /// The options of a merge that writes `options.also[at]` alone. Its report stands beside the
 /// first's, with "also-1" and so on before the ending.
 Options options_of_other(const Options& options, std::size_t at);
+
+/// Collective. Error(launch) unless all ranks run the same program; `mine` names this rank's
+/// version.
+void require_same_program(mpi::Comm& comm, const std::string& mine);
+
+/// Collective, before anything else that ranks do together. Error(usage) on all of them unless each
+/// gives the same `text` (Options::shared; of a refused command line its error).
+void require_same_options(mpi::Comm& comm, const std::string& text);
 
 }  // namespace shardweld::app

@@ -2,6 +2,8 @@
 // Knows ranks and file names; nothing of formats.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -12,9 +14,53 @@
 #include "io/stamp.hpp"
 #include "mpi/comm.hpp"
 
-#include "views.hpp"
-
 namespace shardweld::app {
+
+/// Ranks with the same view form a group; its lowest rank looks for all.
+struct Views {
+    std::vector<std::uint32_t> group_of_rank;
+    std::vector<int> leaders;  ///< lowest rank of each group
+
+    [[nodiscard]] bool is_leader(int rank) const {
+        return leaders[group_of_rank[static_cast<std::size_t>(rank)]] == rank;
+    }
+    /// Ranks of its group, itself included.
+    [[nodiscard]] Index n_beside(int rank) const {
+        return std::count(group_of_rank.begin(), group_of_rank.end(),
+                          group_of_rank[static_cast<std::size_t>(rank)]);
+    }
+};
+
+/// Whether what links lead to out of the directory is seen alike.
+enum class Links { stay_inside, lead_out };
+
+/// Collective. Groups the ranks by host, identity of the directory and mounts below it; where links
+/// lead out of it also by mount namespace, for each may have other files there.
+Views group_views(mpi::Comm& comm, const fs::path& directory, Links links);
+
+/// What the system says about a file.
+struct FileStatus {
+    Index size = -1;             ///< bytes; -1: not seen
+    std::uint64_t identity = 0;  ///< from inode and modification time: equal where it is one file
+    io::FileStamp stamp = {};    ///< modified_ns -1: not seen
+    bool is_forbidden = false;   ///< seen, but this user may not read it
+};
+
+/// By group, then by file.
+using Looks = std::vector<std::vector<FileStatus>>;
+
+/// Error(io) when the system cannot tell.
+FileStatus look_at(const fs::path& file);
+
+/// Files that two groups see with one size but as two files, at most `limit` of them, spread
+/// evenly.
+std::vector<std::size_t> doubtful(const Looks& looks, std::size_t limit);
+
+/// Collective. Compares the contents of doubtful files, 16 blocks of 4 KiB each, of 64 files at
+/// most: two checkpoints of one run differ nearly everywhere. Error(mismatch) with the first file
+/// that differs.
+void check_same_content(mpi::Comm& comm, const Views& views, const Looks& looks,
+                        const fs::path& directory, const std::vector<std::string>& files);
 
 /// Sizes of files by group; -1: the group does not see it.
 using SizesByGroup = std::vector<std::vector<Index>>;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
+#include "core/fingerprint.hpp"
 #include "core/text.hpp"
 #include "formats/recognise.hpp"
 #include "io/input_file.hpp"
@@ -21,6 +22,39 @@
 namespace shardweld::app {
 
 namespace {
+
+/// Tensors and shards have the same fields.
+template <typename Tensor>
+std::uint64_t hash_of(const Tensor& tensor) {
+    Fingerprint print;
+    print.add(tensor.name);
+    print.add(static_cast<std::uint64_t>(tensor.dtype));
+    for (const Index extent : tensor.shape) {
+        print.add(static_cast<std::uint64_t>(extent));
+    }
+    return print.value();
+}
+
+/// What one file's metadata say, as it is read.
+struct FileSays {
+    Fingerprint print;
+    bool has_all_checksums = true;
+
+    void add(std::uint64_t tensor, const catalogue::Piece& piece) {
+        print.add(tensor);
+        for (const std::uint64_t number :
+             {std::uint64_t{piece.replica}, piece.base, piece.storage_bytes,
+              static_cast<std::uint64_t>(piece.patch.offset), std::uint64_t{piece.crc32}}) {
+            print.add(number);
+        }
+        for (const layout::Axis& axis : piece.patch.axes) {
+            for (const Index number : {axis.lo, axis.extent, axis.stride}) {
+                print.add(static_cast<std::uint64_t>(number));
+            }
+        }
+        has_all_checksums = has_all_checksums && piece.crc32 != 0;
+    }
+};
 
 using catalogue::Catalogue;
 using formats::Location;
@@ -292,7 +326,44 @@ void telling_of_older_save(const mpi::Comm& comm, const formats::InputRequest& r
     }
 }
 
+/// Ranks that see the same of both stay together.
+plan::Visibility seen_by_both(const plan::Visibility& a, const plan::Visibility& b) {
+    plan::Visibility both;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> groups;
+    for (std::size_t rank = 0; rank < a.group_of_rank.size(); ++rank) {
+        const std::pair key{a.group_of_rank[rank], b.group_of_rank[rank]};
+        const auto [at, is_new] =
+            groups.try_emplace(key, static_cast<std::uint32_t>(groups.size()));
+        if (is_new) {
+            std::vector<bool> sees = a.group_sees[key.first];
+            const std::vector<bool>& more = b.group_sees[key.second];
+            sees.insert(sees.end(), more.begin(), more.end());
+            both.group_sees.push_back(std::move(sees));
+        }
+        both.group_of_rank.push_back(at->second);
+    }
+    return both;
+}
+
 }  // namespace
+
+std::vector<InputDigest> digests_of(const catalogue::Catalogue& catalogue) {
+    std::vector<FileSays> files(catalogue.files.size());
+    for (const catalogue::Tensor& tensor : catalogue.tensors) {
+        const std::uint64_t hash = hash_of(tensor);
+        for (const catalogue::Piece& piece : tensor.pieces) {
+            files.at(piece.file).add(hash, piece);
+        }
+    }
+    for (const catalogue::Shard& shard : catalogue.shards) {
+        files.at(shard.piece.file).add(hash_of(shard), shard.piece);
+    }
+    std::vector<InputDigest> digests;
+    for (const FileSays& file : files) {
+        digests.push_back({file.print.value(), file.has_all_checksums});
+    }
+    return digests;
+}
 
 void FoundCheckpoint::leave_to(mpi::Comm& leaders) {
     home = static_cast<int>(sights.views().group_of_rank[static_cast<std::size_t>(home)]);
@@ -328,6 +399,27 @@ Survey survey(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& on_sca
     telling_of_older_save(comm, request, request.directory,
                           [&] { survey = survey_files(comm, std::move(found), on_scan); });
     return survey;
+}
+
+void put_files_behind(Survey& first, Survey& more) {
+    std::vector<catalogue::File>& files = first.catalogue.files;
+    const auto n_before = static_cast<std::uint32_t>(files.size());
+    for (const catalogue::File& file : more.catalogue.files) {
+        files.push_back({(fs::absolute(more.location.directory) / file.path).string(), file.size});
+    }
+    more.catalogue.files = files;
+    for (catalogue::Tensor& tensor : more.catalogue.tensors) {
+        for (catalogue::Piece& piece : tensor.pieces) {
+            piece.file += n_before;
+        }
+    }
+    for (catalogue::Shard& shard : more.catalogue.shards) {
+        shard.piece.file += n_before;
+    }
+    first.visibility = seen_by_both(first.visibility, more.visibility);
+    first.digests.insert(first.digests.end(), more.digests.begin(), more.digests.end());
+    first.stamps.insert(first.stamps.end(), more.stamps.begin(), more.stamps.end());
+    first.n_reads += more.n_reads;
 }
 
 }  // namespace shardweld::app

@@ -2,6 +2,7 @@
 // it, then shared. Knows formats and ranks; nothing of models.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -14,10 +15,24 @@
 #include "mpi/free_run.hpp"
 #include "plan/visibility.hpp"
 
-#include "input_digests.hpp"
 #include "sights.hpp"
 
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
+
 namespace shardweld::app {
+
+struct InputDigest {
+    /// FNV-1a over names, types, shapes, places and CRC-32 of the tensors in the file: against
+    /// accidents, not against intent.
+    std::uint64_t value = 0;
+    bool has_all_checksums = true;  ///< every storage in it has a CRC-32
+    friend bool operator==(const InputDigest&, const InputDigest&) = default;
+};
+
+/// By the catalogue's files; all pieces must be located. Linear in the pieces.
+std::vector<InputDigest> digests_of(const catalogue::Catalogue& catalogue);
 
 struct Survey {
     formats::Location location;      ///< with this rank's own directories
@@ -51,5 +66,9 @@ FoundCheckpoint find_checkpoint(mpi::Comm& comm, const formats::InputRequest& re
 /// Collective. Error(not_found) and Error(mismatch) as above, of what the metadata name, and when
 /// files contradict each other. `on_scan` is told of files.
 Survey survey(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& on_scan = {});
+
+/// Puts the files of `more`, and who sees them as what, behind those of `first`, under absolute
+/// names. Both catalogues have the list of all, and the pieces of `more` name their files there.
+void put_files_behind(Survey& first, Survey& more);
 
 }  // namespace shardweld::app

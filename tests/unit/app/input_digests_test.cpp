@@ -1,7 +1,6 @@
-#include "app/survey/input_digests.hpp"
-
 #include <gtest/gtest.h>
 
+#include "app/survey/survey.hpp"
 #include "catalogue/catalogue.hpp"
 
 namespace shardweld::app {

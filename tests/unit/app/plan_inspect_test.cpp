@@ -12,7 +12,7 @@
 #include "app/commands/commands.hpp"
 #include "app/commands/print_plan.hpp"
 #include "app/family/model.hpp"
-#include "app/merge/equal_replicas.hpp"
+#include "app/merge/tied.hpp"
 #include "app/survey/input.hpp"
 #include "core/codec.hpp"
 #include "core/text.hpp"

@@ -1,7 +1,6 @@
-#include "app/survey/same_content.hpp"
-
 #include <gtest/gtest.h>
 
+#include "app/survey/sights.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace shardweld::app {

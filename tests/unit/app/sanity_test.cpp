@@ -1,11 +1,10 @@
 // What of a census is worth a warning, and how a base is told of.
-#include "app/report/sanity.hpp"
-
 #include <limits>
 
 #include <gtest/gtest.h>
 
 #include "app/merge/base_comparison.hpp"
+#include "app/report/report.hpp"
 
 namespace shardweld::app {
 namespace {

@@ -1,6 +1,6 @@
-#include "app/settings/selection.hpp"
-
 #include <gtest/gtest.h>
+
+#include "app/settings/options.hpp"
 
 namespace shardweld::app {
 namespace {

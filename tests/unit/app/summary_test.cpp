@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "app/report/circumstances.hpp"
+#include "app/report/report.hpp"
 
 namespace shardweld::app {
 namespace {

@@ -1,16 +1,13 @@
-#include "target_room.hpp"
+#include "target.hpp"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
-#include "app/survey/search_path.hpp"
 #include "core/text.hpp"
 #include "execute/journal.hpp"
 #include "mpi/share.hpp"
 #include "plan/plan.hpp"
-
-#include "target.hpp"
 
 namespace shardweld::app {
 

@@ -1,0 +1,193 @@
+#include "options.hpp"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "core/regex.hpp"
+#include "core/text.hpp"
+#include "mpi/share.hpp"
+#include "shardweld/error.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+std::optional<Regex> compiled(const std::optional<std::string>& text, const std::string& option) {
+    if (!text) {
+        return std::nullopt;
+    }
+    try {
+        return Regex(*text);
+    } catch (const Error& error) {
+        throw Error(ErrorCode::usage,
+                    option + " " + printable(*text) +
+                        " is not a regular expression that shardweld can use (" +
+                        printable(error.what()) + ")",
+                    "write it without look-around and back-references, which RE2 does not have");
+    }
+}
+
+/// Why a name is left out; "" when it is selected.
+std::function<std::string(const std::string&)> reasons(const Selection& selection) {
+    return [include = compiled(selection.include, "--include"),
+            exclude = compiled(selection.exclude, "--exclude")](const std::string& name) {
+        if (include && !include->is_found_in(name)) {
+            return "not in --include";
+        }
+        return exclude && exclude->is_found_in(name) ? "in --exclude" : "";
+    };
+}
+
+Bytes bytes_of(const plan::Target& target, const std::vector<plan::Operand>& operands) {
+    Bytes bytes = 0;
+    for (const plan::Operand& operand : operands) {
+        bytes += static_cast<Bytes>(operand.copy.volume()) * size_of(target.stored);
+    }
+    return bytes;
+}
+
+void leave_out(const plan::Target& target, const std::string& reason, plan::Ledger& ledger) {
+    const Bytes consumed = bytes_of(target, target.operands);
+    const Bytes replica = bytes_of(target, target.replicas);
+    ledger.consumed -= consumed;
+    ledger.replica -= replica;
+    ledger.ignore(target.name, reason, consumed + replica);
+}
+
+[[noreturn]] void refuse_averaging(const std::string& message, const std::string& hint) {
+    throw Error(ErrorCode::usage, message, hint);
+}
+
+std::size_t count(const Averaging& averaging) {
+    return averaging.others.size() + 1;
+}
+
+void require_as_many(const std::string& option, std::size_t n_given, std::size_t n_checkpoints) {
+    if (n_given != n_checkpoints) {
+        refuse_averaging("--" + option + " has " + std::to_string(n_given) + " numbers for " +
+                             counted(n_checkpoints, "checkpoint"),
+                         "give one number for each, in the order of the checkpoints");
+    }
+}
+
+/// The last weighs most, and the sum is 1 before it is rounded.
+std::vector<float> decayed(double decay, std::size_t n) {
+    std::vector<double> powers;
+    double sum = 0;
+    for (std::size_t k = 0; k < n; ++k) {
+        powers.push_back(std::pow(decay, static_cast<double>(n - 1 - k)));
+        sum += powers.back();
+    }
+    std::vector<float> factors;
+    for (const double power : powers) {
+        factors.push_back(static_cast<float>(power / sum));
+    }
+    return factors;
+}
+
+}  // namespace
+
+void check_expression(const std::string& text, const std::string& option) {
+    (void)compiled(text, option);
+}
+
+std::function<bool(const std::string&)> selects(const Selection& selection) {
+    return
+        [why_out = reasons(selection)](const std::string& name) { return why_out(name).empty(); };
+}
+
+void select(plan::Binding& binding, const Selection& selection) {
+    const auto why_out = reasons(selection);
+    std::vector<plan::Target> kept;
+    std::vector<std::optional<std::size_t>> place;
+    for (plan::Target& target : binding.targets) {
+        if (const std::string reason = why_out(target.name); !reason.empty()) {
+            leave_out(target, reason, binding.ledger);
+            place.emplace_back(std::nullopt);
+        } else {
+            place.emplace_back(kept.size());
+            kept.push_back(std::move(target));
+        }
+    }
+    if (kept.empty()) {
+        throw Error(ErrorCode::usage, "--include and --exclude leave no tensor",
+                    "they are matched against the names of the output, which plan --json lists");
+    }
+    binding.targets = std::move(kept);
+    std::erase_if(binding.same, [&](plan::SamePair& pair) {
+        const auto at = place[pair.target];
+        pair.target = at.value_or(0);
+        return !at;
+    });
+}
+
+std::vector<float> Averaging::factors() const {
+    const std::size_t n = count(*this);
+    if (decay) {
+        return decayed(*decay, n);
+    }
+    const std::vector<double>& given = base ? scales : weights;
+    std::vector<float> factors;
+    for (std::size_t k = 0; k < n; ++k) {
+        const double factor =
+            given.empty() ? 1.0 / static_cast<double>(n) : given[given.size() == 1 ? 0 : k];
+        factors.push_back(static_cast<float>(factor));
+    }
+    return factors;
+}
+
+void check_averaging(const Averaging& averaging) {
+    if (!averaging.is_average && (!averaging.weights.empty() || averaging.decay)) {
+        refuse_averaging(
+            "--average_weights and --average_decay weigh the checkpoints of an average",
+            "add --average");
+    }
+    if (averaging.base.has_value() == averaging.scales.empty()) {
+        refuse_averaging("--delta and --scale belong together",
+                         "give both: --delta BASE --scale 0.5");
+    }
+    if (averaging.is_average && averaging.base) {
+        refuse_averaging("--average and --delta exclude each other", "give one of them");
+    }
+    if (!averaging.weights.empty() && averaging.decay) {
+        refuse_averaging("--average_weights and --average_decay exclude each other",
+                         "give one of them");
+    }
+    if (averaging.is_average && averaging.others.empty()) {
+        refuse_averaging("an average needs two checkpoints or more",
+                         "list them all, and the target behind them: --average DIR DIR OUT");
+    }
+    if (!averaging.weights.empty()) {
+        require_as_many("average_weights", averaging.weights.size(), count(averaging));
+    }
+    if (averaging.scales.size() > 1) {
+        require_as_many("scale", averaging.scales.size(), count(averaging));
+    }
+}
+
+void require_same_program(mpi::Comm& comm, const std::string& mine) {
+    const std::vector<std::string> all = mpi::gather(comm, mine);
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+        if (all[rank] != all[0]) {
+            throw Error(ErrorCode::launch,
+                        "ranks 0 and " + std::to_string(rank) +
+                            " run different programs: shardweld " + all[0] + " and " + all[rank],
+                        "install one version on all nodes");
+        }
+    }
+}
+
+void require_same_options(mpi::Comm& comm, const std::string& text) {
+    const std::vector<std::string> all = mpi::gather(comm, text);
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+        if (all[rank] != all[0]) {
+            throw Error(
+                ErrorCode::usage,
+                "ranks 0 and " + std::to_string(rank) + " were started with different options",
+                "only directories may differ between ranks");
+        }
+    }
+}
+
+}  // namespace shardweld::app
