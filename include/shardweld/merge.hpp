@@ -24,7 +24,8 @@ struct OutputSpec {
 /// What is merged, and how.
 struct MergeRequest {
     /// Directories of checkpoints: a step, iteration or shard directory of any framework. Several
-    /// become their average.
+    /// become their average, or, with the options delta (the base's directory) and scale, the base
+    /// and their differences from it.
     std::vector<std::filesystem::path> checkpoints;
     /// Weights of the average, one for each checkpoint; empty: all count alike.
     std::vector<double> average_weights;

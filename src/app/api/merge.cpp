@@ -36,8 +36,8 @@ MergeReport merge(const Comm& comm, const MergeRequest& request, Events& events)
         app::agreed_options(ranks, [&] { return app::options_of(request); });
     app::Log log(events, ranks.rank() == 0);
     MergeReport merged;
-    const auto body = [](app::Session& session) {
-        app::merge_model(session);
+    const auto body = [](app::Outputs outputs) {
+        app::merge_model(std::move(outputs));
         return ErrorCode::ok;
     };
     const auto keep = [&](const app::Report& report, const app::Options& one) {

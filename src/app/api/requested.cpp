@@ -116,7 +116,7 @@ Options options_of(const MergeRequest& request, Command command, OptionTexts own
     }
     put("average_weights", list_of(request.average_weights));
     if (request.checkpoints.size() > 1) {
-        put("average", "true");
+        put("average", request.options.contains("delta") ? "" : "true");
         options.averaging.others.assign(request.checkpoints.begin() + 1, request.checkpoints.end());
         given.checkpoints.assign(request.checkpoints.begin() + 1, request.checkpoints.end());
     }

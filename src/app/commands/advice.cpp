@@ -43,7 +43,7 @@ std::string text_of(const plan::Machine& machine) {
 }
 
 Forecast forecast(const Planned& planned, const plan::Traffic& traffic, const Basis& basis) {
-    const plan::Plan& plan = planned.plan;
+    const plan::Plan& plan = planned.first().plan;
     const plan::Machine& machine = basis.supposed.machine;
     const int per_node = machine.shared.ranks_per_node;
     Forecast made;
@@ -88,16 +88,17 @@ bool is_worth(const Forecast& more, const Forecast& fewer) {
 /// number of ranks that is planned, which is not worked out again.
 std::vector<Forecast> sweep(Planned& planned, const Forecast& own, const Basis& basis) {
     const std::vector<catalogue::File>& files = planned.input.files;
+    Output& output = planned.first();
     std::vector<Forecast> made;
-    const int step = step_for(planned.plan);
+    const int step = step_for(output.plan);
     int n_idle = 0;
     for (int n_ranks = 1; n_ranks <= kMostRanks && n_idle < 2; n_ranks *= step) {
         if (n_ranks == own.n_ranks) {
             made.push_back(own);
         } else {
-            plan::share_among(planned.plan, files,
-                              plan::Visibility::everywhere(n_ranks, files.size()), planned.choice);
-            made.push_back(forecast(planned, plan::traffic_of(planned.plan), basis));
+            plan::share_among(output.plan, files,
+                              plan::Visibility::everywhere(n_ranks, files.size()), output.choice);
+            made.push_back(forecast(planned, plan::traffic_of(output.plan), basis));
         }
         const bool is_idle = made.size() > 1 && !is_worth(made.back(), made[made.size() - 2]);
         n_idle = is_idle ? n_idle + 1 : 0;
@@ -226,18 +227,19 @@ double metadata_seconds(const Planned& planned, int n_ranks, int ranks_on_node,
     // One rank of a node reads for all.
     const int n_nodes = (n_ranks + ranks_on_node - 1) / ranks_on_node;
     const auto in_flight = static_cast<double>(reading_threads(1, n_files));
-    return plan::metadata_seconds({n_calls, in_flight, planning_seconds(planned.plan)},
+    return plan::metadata_seconds({n_calls, in_flight, planning_seconds(planned.first().plan)},
                                   basis.supposed.machine, n_nodes);
 }
 
 Advice advise(Planned& planned, const plan::Traffic& traffic, const Basis& basis) {
-    const plan::Visibility visibility = planned.plan.visibility;
+    Output& output = planned.first();
+    const plan::Visibility visibility = output.plan.visibility;
     const Forecast own = forecast(planned, traffic, basis);
     Advice advice{basis.supposed, sweep(planned, own, basis), 0, 0};
-    plan::share_among(planned.plan, planned.input.files, visibility, planned.choice);
+    plan::share_among(output.plan, planned.input.files, visibility, output.choice);
     std::vector<Forecast>& forecasts = advice.forecasts;
     const int knee = forecasts[knee_of(forecasts)].n_ranks;
-    const int n_ranks = planned.plan.n_ranks();
+    const int n_ranks = output.plan.n_ranks();
     const auto place_of = [&](int wanted) {
         return std::find_if(forecasts.begin(), forecasts.end(),
                             [&](const Forecast& one) { return one.n_ranks >= wanted; });

@@ -389,8 +389,9 @@ std::string ranks_found(const Options& options) {
 
 Survey look_for(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
     try {
-        Unreported run(comm, options, log, log);
-        return survey_shown(run.session(), input_request(options));
+        const Run run(comm, options, log);
+        Session session = run.session();
+        return survey_shown(session, input_request(options));
     } catch (const Error&) {
         if (comm.rank() == 0 && !options.json) {
             out << ranks_found(options);

@@ -8,8 +8,8 @@
 namespace shardweld::app {
 
 int merge(mpi::Comm& comm, const Options& options, Log& log) {
-    return run_reported(comm, options, log, "merge", [](Session& session) {
-        merge_model(session);
+    return run_reported(comm, options, log, "merge", [](Outputs outputs) {
+        merge_model(std::move(outputs));
         return ErrorCode::ok;
     });
 }

@@ -113,21 +113,6 @@ std::string job_script(const PlannedMerge& merge, const JobRequest& job) {
 // Plans are for another machine: this one's limits say nothing.
 constexpr Bytes kMemoryLimit = Bytes{256} << 20U;
 
-/// A session that says nothing but how far it is: what it finds stands in its report, and is shown
-/// with the plan.
-class Rehearsal {
-  public:
-    Rehearsal(mpi::Comm& comm, const Options& options) : run_(comm, options, log_, log_) {}
-    Rehearsal(mpi::Comm& comm, const Options& options, Log& shown)
-        : run_(comm, options, log_, shown) {}
-    Session& session() { return run_.session(); }
-
-  private:
-    std::ostream nowhere_{nullptr};
-    Log log_{nowhere_, LogLevel::error, false};
-    Unreported run_;
-};
-
 /// Ranks of a node: those of the job that is asked for, else as many as on the nodes that forecasts
 /// suppose.
 int ranks_on_node(const Options& options, const plan::Machine& machine) {
@@ -135,22 +120,23 @@ int ranks_on_node(const Options& options, const plan::Machine& machine) {
                        : std::min(options.n_ranks, machine.shared.ranks_per_node);
 }
 
-Planned plan_for(Session& session, const Options& options, Sources sources,
+Planned plan_for(const Outputs& outputs, const Options& options, Sources sources,
                  const std::optional<MeasuredRoof>& roof = {}) {
     const int on_node = ranks_on_node(options, supposed(roof).machine);
-    const Crew crew{options.n_ranks, {kMemoryLimit, has_spare_core(on_node), on_node}};
-    return make_ready(session, merge_terms(options, crew), std::move(sources));
+    const PlannedRanks ranks{options.n_ranks, {kMemoryLimit, has_spare_core(on_node), on_node}};
+    return make_ready(outputs, merge_request(options, ranks), std::move(sources));
 }
 
-PlannedMerge planned_merge(const Session& session, Planned planned, Figures figures) {
-    const Report& report = session.report;
+PlannedMerge planned_merge(Planned planned, Figures figures) {
+    Output& output = planned.first();
+    const Report& report = output.session.report;
     PlannedMerge merge;
     merge.input = report.input_directory;
     merge.format = report.input_format;
-    merge.recipe = planned.model.prepared.recipe->name;
-    merge.memory = planned.forecast(session.comm);
+    merge.recipe = output.model.prepared.recipe->name;
+    merge.memory = planned.forecast(output.session.comm);
     merge.files = std::move(planned.input.files);
-    merge.plan = std::move(planned.plan);
+    merge.plan = std::move(output.plan);
     merge.figures = std::move(figures);
     merge.ledger = report.ledger;
     merge.warnings = report.warnings;
@@ -160,16 +146,17 @@ PlannedMerge planned_merge(const Session& session, Planned planned, Figures figu
     return merge;
 }
 
-PlannedMerge advised(const Session& session, const Options& options, Preparation ready) {
-    Figures figures = figures_of(ready.planned.plan);
-    const Basis basis{supposed(ready.roof), session.comm};
+PlannedMerge advised(const Options& options, Preparation ready) {
+    const Output& output = ready.planned.first();
+    Figures figures = figures_of(output.plan);
+    const Basis basis{supposed(ready.roof), output.session.comm};
     const double metadata_s = metadata_seconds(ready.planned, options.n_ranks,
                                                ready.planned.resources.ranks_on_node, basis);
     std::optional<Advice> advice;
     if (!options.job && !options.lists_inputs) {
         advice = advise(ready.planned, figures.traffic, basis);
     }
-    PlannedMerge merge = planned_merge(session, std::move(ready.planned), std::move(figures));
+    PlannedMerge merge = planned_merge(std::move(ready.planned), std::move(figures));
     merge.metadata_s = metadata_s;
     merge.advice = std::move(advice);
     merge.words = options.merge_words;
@@ -199,30 +186,34 @@ void print_planned(const PlannedMerge& merge, const Options& options, std::ostre
 }  // namespace
 
 PlannedMerge plan_merge(mpi::Comm& comm, const Options& options) {
-    Rehearsal rehearsal(comm, options);
-    Session& session = rehearsal.session();
-    Sources sources = find_sources(session, merge_terms(options));
-    Planned planned = plan_for(session, options, std::move(sources));
-    Figures figures = figures_of(planned.plan);
-    return planned_merge(session, std::move(planned), std::move(figures));
+    Events nobody;
+    Log silent(nobody, false);
+    const Run run(comm, options, silent);
+    Session session = run.session();
+    Planned planned =
+        plan_for(run.outputs(), options, find_sources(session, merge_request(options)));
+    Figures figures = figures_of(planned.first().plan);
+    return planned_merge(std::move(planned), std::move(figures));
 }
 
 int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
-    Rehearsal rehearsal(comm, options, log);
-    Session& session = rehearsal.session();
+    // What is found stands in the report, and is shown with the plan.
+    Events nobody;
+    Log silent(nobody, false);
+    const Run run(comm, options, silent, log);
     Preparation ready;
     Preflight preflight;
-    check_before_reading(session, preflight, ready, options.has_target, options.n_ranks, log);
+    check_before_reading(run.outputs(), preflight, ready, options.has_target, options.n_ranks, log);
     if (ready.sources && preflight.check([&] {
-            ready.planned = plan_for(session, options, *std::move(ready.sources), ready.roof);
+            ready.planned = plan_for(run.outputs(), options, *std::move(ready.sources), ready.roof);
         })) {
         if (options.has_target) {
-            check_target_place(session, preflight, ready);
+            check_target_place(preflight, ready);
         }
         preflight.check([&] {
             mpi::collectively(comm, [&] {
                 if (comm.rank() == 0) {
-                    print_planned(advised(session, options, std::move(ready)), options, out, log);
+                    print_planned(advised(options, std::move(ready)), options, out, log);
                 }
             });
         });

@@ -330,8 +330,9 @@ class Suggestion {
 NamedShapes read_shapes(const Options& options, formats::InputRequest request) {
     const std::unique_ptr<mpi::Comm> comm = mpi::serial_comm();
     Log quiet(std::cerr, LogLevel::error, true);
-    Unreported run(*comm, options, quiet, quiet);
-    const Survey found = survey_shown(run.session(), request);
+    const Run run(*comm, options, quiet);
+    Session session = run.session();
+    const Survey found = survey_shown(session, request);
     NamedShapes tensors;
     tensors.dialect = found.catalogue.dialect;
     for (const catalogue::Tensor& tensor : found.catalogue.tensors) {

@@ -199,19 +199,20 @@ void add_quality(Outcome& outcome, const std::vector<execute::Pair>& pairs,
 }
 
 /// Collective. Moves the tensors of a plan, and holds them against the reference's.
-Outcome compare(Session& session, Planned& planned, std::optional<bool> ties,
-                const ModelDirectory& reference) {
+Outcome compare(Planned& planned, std::optional<bool> ties, const ModelDirectory& reference) {
+    const Output& output = planned.first();
+    Session session = output.session;
     const Options& options = session.options;
     // Factors of an adapter and scales of codes are gathered in a file before they are used.
     std::optional<Scratch> scratch;
     if (planned.factors) {
         scratch.emplace(session.comm);
     }
-    Matching matching = match(planned.plan.targets, reference.tensors, {ties, reference.ties()});
+    Matching matching = match(output.plan.targets, reference.tensors, {ties, reference.ties()});
     reference.want(matching.pairs);
     execute::Comparer comparer(
-        planned.plan, {source_of(session, reference.input), &reference.tensors}, matching.pairs,
-        {options.rtol, options.atol}, planned.choice.memory_limit);
+        output.plan, {source_of(session, reference.input), &reference.tensors}, matching.pairs,
+        {options.rtol, options.atol}, output.choice.memory_limit);
     execute::RunOptions run;
     run.write = false;
     run.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
@@ -222,14 +223,13 @@ Outcome compare(Session& session, Planned& planned, std::optional<bool> ties,
         comparer.add_codes(slice, rows, codes, scales);
     };
     const io::Directory place(scratch ? scratch->path() : fs::path());
-    (void)move_tensors({{session, planned, place, std::move(run)}});
+    (void)move_tensors(planned, {{place, std::move(run)}});
     (void)check_what_was_read(session, reference.input, {});
     const auto pairs = matching.pairs;
     const auto tensor_of_pair = matching.tensor_of_pair;
     Outcome outcome =
         judge(std::move(matching), comparer.gather(session.comm), options.strict_dtype);
-    add_quality(outcome, pairs, tensor_of_pair, planned.plan,
-                comparer.gather_quality(session.comm));
+    add_quality(outcome, pairs, tensor_of_pair, output.plan, comparer.gather_quality(session.comm));
     return outcome;
 }
 
@@ -254,7 +254,7 @@ ErrorCode tell(Session& session, const std::string& command, Outcome outcome,
 }
 
 /// One half of the memory assembles, the other reads a model to compare with.
-Terms comparison_terms() {
+PlanRequest comparison_request() {
     return {Destination::comparison, true};
 }
 
@@ -265,11 +265,12 @@ CodedModel held_against_base(Session& session, const fs::path& directory) {
     options.backend = "hf";
     options.dtype = DType::bf16;
     options.base.reset();
-    Unreported run(session.comm, options, session.log, session.log);
-    const ModelDirectory base = read_model_directory(run.session(), *session.options.base);
-    Planned planned = make_ready(run.session(), comparison_terms(),
-                                 find_sources(run.session(), comparison_terms()));
-    return {directory.string(), compare(run.session(), planned, planned.ties(), base)};
+    const Run run(session.comm, options, session.log);
+    Session own = run.session();
+    const ModelDirectory base = read_model_directory(own, *session.options.base);
+    Planned planned =
+        make_ready(run.outputs(), comparison_request(), find_sources(own, comparison_request()));
+    return {directory.string(), compare(planned, planned.first().ties(), base)};
 }
 
 /// Collective. Prints how near codes are to the weights of --base; Error(differs) when a model has
@@ -293,35 +294,37 @@ ErrorCode tell_quality(Session& session, std::ostream& out) {
 }  // namespace
 
 int test(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
-    return run_reported(comm, options, log, "test", [&](Session& session) {
+    return run_reported(comm, options, log, "test", [&](Outputs outputs) {
+        Session& session = outputs.front();
         check_report(comm, options, {});
-        Sources sources = find_sources(session, comparison_terms());
+        Sources sources = find_sources(session, comparison_request());
         const ModelDirectory reference = read_model_directory(session, options.reference);
         Planned planned;
         Preflight preflight;
         preflight.check([&] {
-            planned = make_ready(session, comparison_terms(), std::move(sources));
-            report_plan(session, planned);
+            planned = make_ready(outputs, comparison_request(), std::move(sources));
+            report_plan(planned);
         });
         preflight.add(strict_problems(session));
         preflight.require_none();
         check_crcs(session, planned, {});
-        Outcome outcome = compare(session, planned, planned.ties(), reference);
+        Outcome outcome = compare(planned, planned.first().ties(), reference);
         return tell(session, "test", std::move(outcome), {}, out);
     });
 }
 
 int diff(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
-    return run_reported(comm, options, log, "diff", [&](Session& session) {
+    return run_reported(comm, options, log, "diff", [&](Outputs outputs) {
+        Session& session = outputs.front();
         if (options.base) {
             return tell_quality(session, out);
         }
         ModelDirectory tested = read_model_directory(session, options.local_dir);
         const ModelDirectory reference = read_model_directory(session, options.reference);
         const std::optional<bool> ties = tested.ties();
-        Planned planned = make_ready_as_stored(session, comparison_terms(), std::move(tested.input),
-                                               targets_of(tested.tensors));
-        Outcome outcome = compare(session, planned, ties, reference);
+        Planned planned = make_ready_as_stored(session, comparison_request(),
+                                               std::move(tested.input), targets_of(tested.tensors));
+        Outcome outcome = compare(planned, ties, reference);
         return tell(session, "diff", std::move(outcome),
                     config_differences(tested.config_text, reference.config_text), out);
     });

@@ -143,6 +143,7 @@ fs::path hf_directory(const Options& options, const formats::Location& location)
 
 ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
     const formats::Location& model = places.base ? *places.base : places.checkpoint;
+    const fs::path& given = places.given.empty() ? options.local_dir : places.given;
     ModelFiles files;
     files.config_text = "{}";
     if (places.needs_config || options.hf_config || model.hf_directory) {
@@ -150,7 +151,7 @@ ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
         const publish::Opener open =
             options.hf_config
                 ? publish::Opener([](const fs::path& path) { return io::InputFile::open(path); })
-                : own_opener(files.hf_directory, places.base ? *options.base : options.local_dir);
+                : own_opener(files.hf_directory, places.base ? *options.base : given);
         const fs::path config = files.hf_directory / kConfigName;
         files.config_path = config.string();
         files.config_text = options.hf_config
@@ -161,7 +162,7 @@ ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
         files.has_tokenizer = publish::has_tokenizer(names_of(files.assets));
         if (!files.has_tokenizer && model.tokenizer_directory) {
             const fs::path& directory = *model.tokenizer_directory;
-            add_tokenizer(directory, own_opener(directory, options.local_dir), files);
+            add_tokenizer(directory, own_opener(directory, given), files);
         }
         if (options.hf_config) {
             files.reference = read_reference(files.hf_directory);
@@ -176,8 +177,8 @@ ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
             files.tokens = tokenizer_tokens(files.assets);
         }
     }
-    files.adapter_config = adapter_config_of(places.checkpoint, options.local_dir);
-    files.train_meta = train_meta_of(places.checkpoint.directory, options.local_dir);
+    files.adapter_config = adapter_config_of(places.checkpoint, given);
+    files.train_meta = train_meta_of(places.checkpoint.directory, given);
     if (options.recipe) {
         files.recipes.push_back({options.recipe->filename().string(),
                                  read_named(*options.recipe, models::kMaxRecipe, "--recipe")});

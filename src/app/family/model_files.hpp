@@ -59,6 +59,7 @@ struct ModelPlaces {
     const formats::Location& checkpoint;
     std::optional<formats::Location> base = {};  ///< --base: config and tokenizer are its own
     bool needs_config = true;                    ///< false: without one its text is "{}"
+    fs::path given = {};  ///< the checkpoint as the command line has it; "": --local_dir
 };
 
 /// Reads the files. Local. Error(usage) as above and when --hf_config or --recipe name nothing.

@@ -23,23 +23,23 @@ std::string names_text(std::vector<std::string> names) {
 
 /// What one side may lack: what --include and --exclude leave out, an adapter beside the model, and
 /// the heads by which a value model and a language model differ.
-std::function<bool(const std::string&)> left_aside(const Options& options, const Planned& planned) {
+std::function<bool(const std::string&)> left_aside(const Output& output) {
     std::set<std::string> beside;
-    for (const plan::Target& target : planned.plan.targets) {
+    for (const plan::Target& target : output.plan.targets) {
         if (!target.file.empty()) {
             beside.insert(target.name);
         }
     }
-    return [beside = std::move(beside), is_selected = selects(options.selection),
-            is_value = planned.model.prepared.is_value](const std::string& name) {
+    return [beside = std::move(beside), is_selected = selects(output.session.options.selection),
+            is_value = output.model.prepared.is_value](const std::string& name) {
         const bool is_head = name.ends_with("lm_head.weight") || name.ends_with("score.weight");
         return (is_value && is_head) || beside.contains(name) || !is_selected(name);
     };
 }
 
 /// Where the result does not say whether its head is tied, the base does.
-StatedTies ties_of(const Planned& planned, const ModelDirectory& base) {
-    const auto ties = planned.ties();
+StatedTies ties_of(const Output& output, const ModelDirectory& base) {
+    const auto ties = output.ties();
     return {ties ? ties : base.ties(), base.ties()};
 }
 
@@ -119,13 +119,13 @@ std::vector<plan::Warning> base_warnings(const BaseSummary& summary) {
     return warnings;
 }
 
-BaseComparison::BaseComparison(Session& session, const Planned& planned)
-    : directory_(session.options.base->string()),
-      is_aside_(left_aside(session.options, planned)),
-      base_(read_model_directory(session, *session.options.base)),
-      matching_(match(planned.plan.targets, base_.tensors, ties_of(planned, base_))),
-      comparer_(planned.plan, {source_of(session, base_.input), &base_.tensors}, matching_.pairs,
-                {0, 0}, planned.choice.memory_limit) {
+BaseComparison::BaseComparison(Output& output)
+    : directory_(output.session.options.base->string()),
+      is_aside_(left_aside(output)),
+      base_(read_model_directory(output.session, *output.session.options.base)),
+      matching_(match(output.plan.targets, base_.tensors, ties_of(output, base_))),
+      comparer_(output.plan, {source_of(output.session, base_.input), &base_.tensors},
+                matching_.pairs, {0, 0}, output.choice.memory_limit) {
     base_.want(matching_.pairs);
 }
 
@@ -135,14 +135,14 @@ BaseSummary BaseComparison::finish(Session& session) {
         directory_, judge(std::move(matching_), comparer_.gather(session.comm), false), is_aside_);
 }
 
-bool compares_with_base(const Options& options, const Planned& planned) {
+bool compares_with_base(const Planned& planned) {
+    const Options& options = planned.first().session.options;
     return options.base && (!planned.holds_adapter_only || options.lora == Lora::fold);
 }
 
-ResultCheck::ResultCheck(Session& session, const Planned& planned, bool has_base)
-    : planned_(planned), census_(planned.plan) {
-    if (has_base && compares_with_base(session.options, planned)) {
-        base_.emplace(session, planned);
+ResultCheck::ResultCheck(Output& output, bool has_base) : output_(output), census_(output.plan) {
+    if (has_base) {
+        base_.emplace(output);
     }
 }
 
@@ -153,7 +153,8 @@ void ResultCheck::add(const plan::Slice& slice, std::span<const std::byte> bytes
     }
 }
 
-std::vector<plan::Warning> ResultCheck::finish(Session& session) {
+std::vector<plan::Warning> ResultCheck::finish() {
+    Session& session = output_.session;
     Report& report = session.report;
     std::set<std::string> changed;
     std::vector<plan::Warning> of_base;
@@ -163,7 +164,7 @@ std::vector<plan::Warning> ResultCheck::finish(Session& session) {
         session.log.info(text_of(*report.base));
         of_base = base_warnings(*report.base);
     }
-    report.sanity = judge_census(planned_.plan.targets, census_.gather(session.comm), changed);
+    report.sanity = judge_census(output_.plan.targets, census_.gather(session.comm), changed);
     std::vector<plan::Warning> warnings = sanity_warnings(report.sanity);
     warnings.insert(warnings.end(), of_base.begin(), of_base.end());
     return warnings;

@@ -33,7 +33,7 @@ std::vector<plan::Warning> base_warnings(const BaseSummary& summary);
 class BaseComparison {
   public:
     /// Collective. Reads the base's metadata. Error(not_found) when a rank does not see it.
-    BaseComparison(Session& session, const Planned& planned);
+    explicit BaseComparison(Output& output);
 
     /// An OnSlice.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes) {
@@ -53,9 +53,8 @@ class BaseComparison {
 
 class ResultCheck {
   public:
-    /// Collective. The plan must outlive it. `has_base`: --base is compared with, where it is
-    /// given.
-    ResultCheck(Session& session, const Planned& planned, bool has_base);
+    /// Collective. `output` must outlive it. `has_base`: it is compared with --base.
+    ResultCheck(Output& output, bool has_base);
 
     /// An OnSlice.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes);
@@ -66,16 +65,16 @@ class ResultCheck {
     }
 
     /// Collective. Puts what was found into the report; returns what is worth a warning.
-    std::vector<plan::Warning> finish(Session& session);
+    std::vector<plan::Warning> finish();
 
   private:
-    const Planned& planned_;
+    Output& output_;
     execute::TensorCensus census_;
     std::optional<BaseComparison> base_;
 };
 
 /// Whether what a merge writes is compared with --base: not where the base itself is what is
 /// written.
-bool compares_with_base(const Options& options, const Planned& planned);
+bool compares_with_base(const Planned& planned);
 
 }  // namespace shardweld::app

@@ -45,7 +45,7 @@ ReportedOutput compute_output(Session& session, const WrittenModel& model,
     execute::RunOptions run;
     run.write = false;
     const io::Directory nowhere{fs::path()};
-    (void)move_tensors({{session, planned, nowhere, std::move(run)}});
+    (void)move_tensors(planned, {{nowhere, std::move(run)}});
     ReportedOutput output;
     for (const TensorEntry& tensor : session.report.tensors) {
         output.tensors.push_back(
@@ -65,7 +65,7 @@ void require_hashes(const ReportedOutput& reported, const Options& options) {
     }
 }
 
-void check_contents(Session& session, Findings& findings) {
+void check_contents(Session session, Findings& findings) {
     mpi::Comm& comm = session.comm;
     const Options& options = session.options;
     ReportedOutput reported;
@@ -199,7 +199,7 @@ std::string fault_of(const fs::path& target, const ReportedOutput& output) {
 }
 
 /// Collective. The first tensor that is not the report's; "" if there is none.
-std::string change_of_contents(Session& session) {
+std::string change_of_contents(const Session& session) {
     Options reading = session.options;
     reading.command = Command::verify;
     reading.local_dir = session.options.target_dir;
@@ -215,7 +215,7 @@ Findings verify_model(mpi::Comm& comm, const Options& options, Log& log) {
     Findings findings;
     findings.model = mpi::share(comm, 0, [&] { return read_written_model(options.local_dir); });
     if (options.report) {
-        Unreported run(comm, options, log, log);
+        const Run run(comm, options, log);
         check_contents(run.session(), findings);
     }
     return findings;
@@ -231,7 +231,7 @@ bool holds_anything(mpi::Comm& comm, const fs::path& target) {
     });
 }
 
-std::string why_not_complete(Session& session, Sources& sources) {
+std::string why_not_complete(const Session& session, Sources& sources) {
     mpi::Comm& comm = session.comm;
     const fs::path& target = session.options.target_dir;
     if (!holds_anything(comm, target)) {

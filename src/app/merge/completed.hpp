@@ -39,6 +39,6 @@ bool holds_anything(mpi::Comm& comm, const fs::path& target);
 /// config.json are as they were then, and the output has the files and sizes of the report, with
 /// headers and an index that keep the rules. With --if_complete verify all tensors are read, too:
 /// Error(differs) where they are not the report's and --overwrite is not given.
-std::string why_not_complete(Session& session, Sources& sources);
+std::string why_not_complete(const Session& session, Sources& sources);
 
 }  // namespace shardweld::app

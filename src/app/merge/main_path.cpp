@@ -108,7 +108,7 @@ formats::Location with_own_tokenizer(const Survey& survey) {
 
 /// The files, now that it is known which are needed.
 ModelFiles settled_files(Session& session, const ReadCheckpoint& read,
-                         std::optional<ModelFiles> early, const Terms& terms, Lora lora) {
+                         std::optional<ModelFiles> early, const PlanRequest& request, Lora lora) {
     const bool is_needed = !is_adapter_alone(lora, read.survey.catalogue);
     const formats::Location location = with_own_tokenizer(read.survey);
     const bool is_known = early && location.tokenizer_directory.has_value() ==
@@ -120,7 +120,7 @@ ModelFiles settled_files(Session& session, const ReadCheckpoint& read,
         if (is_needed) {
             require_config(files, session.options, read.survey.location);
         }
-        if (is_needed && terms.sink == Destination::model) {
+        if (is_needed && request.sink == Destination::model) {
             require_readable(files);
         }
         return files;
@@ -129,10 +129,10 @@ ModelFiles settled_files(Session& session, const ReadCheckpoint& read,
 }
 
 /// What plans are chosen by where ranks have these resources.
-plan::PlanChoice choice_for(const Session& session, const Terms& terms, const Input& input,
+plan::PlanChoice choice_for(const Outputs& outputs, const PlanRequest& request, const Input& input,
                             const Resources& resources) {
-    plan::PlanChoice choice = plan_choice(session.options, resources);
-    choice.memory_limit /= (terms.halves_memory ? 2 : 1) * (1 + session.also.size());
+    plan::PlanChoice choice = plan_choice(outputs.front().options, resources);
+    choice.memory_limit /= (request.halves_memory ? 2 : 1) * outputs.size();
     choice.records = input.sums ? &input.sums->records() : nullptr;
     return choice;
 }
@@ -155,9 +155,6 @@ void tell(Session& session, const BoundModel& model) {
 std::vector<std::string> whole_trace(std::vector<std::string> trace, const plan::Plan& plan,
                                      const std::vector<catalogue::File>& files,
                                      const std::string& name) {
-    if (name.empty()) {
-        return {};
-    }
     const auto written = plan::trace_target(plan, files, name);
     trace.insert(trace.end(), written.begin(), written.end());
     if (trace.empty()) {
@@ -166,47 +163,47 @@ std::vector<std::string> whole_trace(std::vector<std::string> trace, const plan:
     return trace;
 }
 
-/// `views`: of the ranks that move tensors, where these are more than the session's; null: they are
-/// not.
-Planned make_plans(Session& session, const Terms& terms, Input input, BoundModel model,
-                   plan::PlanChoice choice, const Views* views = nullptr) {
-    if (views != nullptr) {
-        input.visibility.group_of_rank = views->group_of_rank;
-        input.home = views->leaders[static_cast<std::size_t>(input.home)];
-    }
-    Planned planned{
-        std::move(input), std::move(model), {}, {}, {}, std::move(choice), {}, false, {}};
+Output make_output(Session& session, const PlanRequest& request, Planned& planned, BoundModel model,
+                   plan::PlanChoice choice) {
+    Output output{session, std::move(model), {}, {}, std::move(choice), {}};
     const std::vector<catalogue::File>& files = planned.input.files;
-    Bound& bound = planned.model.bound;
+    Bound& bound = output.model.bound;
     if (bound.output != nullptr) {
-        planned.choice.output_format = bound.output.get();
+        output.choice.output_format = bound.output.get();
     }
     const plan::Visibility visibility =
-        terms.crew ? plan::Visibility::everywhere(terms.crew->n_ranks, files.size())
-                   : planned.input.visibility;
-    planned.plan = mpi::collectively_get(session.comm, [&] {
-        return plan::make_plan(std::move(bound.binding.targets), files, visibility, planned.choice);
-    });
-    if (!bound.factors.empty()) {
-        plan::PlanChoice all = planned.choice;
-        all.replicas = plan::Replicas::verify;
-        planned.factors = mpi::collectively_get(session.comm, [&] {
-            return plan::make_plan(std::move(bound.factors), files, visibility, all);
+        request.ranks ? plan::Visibility::everywhere(request.ranks->n_ranks, files.size())
+                      : planned.input.visibility;
+    const auto plan = [&](std::vector<plan::Target> targets, plan::Replicas replicas) {
+        plan::PlanChoice how = output.choice;
+        how.replicas = replicas;
+        return mpi::collectively_get(session.comm, [&] {
+            return plan::make_plan(std::move(targets), files, visibility, how);
         });
+    };
+    output.plan = plan(std::move(bound.binding.targets), output.choice.replicas);
+    if (!bound.factors.empty()) {
+        planned.factors = plan(std::move(bound.factors), plan::Replicas::verify);
     }
     if (bound.quantisation && !bound.quantisation->measured.empty()) {
-        plan::PlanChoice once = planned.choice;
-        once.replicas = plan::Replicas::trust;  // compared when the weights are written
-        planned.measured = mpi::collectively_get(session.comm, [&] {
-            return plan::make_plan(std::move(bound.quantisation->measured), files, visibility,
-                                   once);
-        });
+        // Replicas are compared when the weights are written.
+        output.measured = plan(std::move(bound.quantisation->measured), plan::Replicas::trust);
     }
-    planned.trace =
-        whole_trace(std::move(planned.model.trace), planned.plan, files, session.options.trace);
-    warn(session, sampling_warnings(planned.plan));
-    planned.input.meter.planned();
-    return planned;
+    if (!session.options.trace.empty()) {
+        planned.trace =
+            whole_trace(std::move(output.model.trace), output.plan, files, session.options.trace);
+    }
+    warn(session, sampling_warnings(output.plan));
+    return output;
+}
+
+/// config.json, true of what will be written.
+void settle_config(Output& output) {
+    const auto [config, notes] = publish::true_config(output.model.prepared.config, output.facts());
+    output.config_text = config.text_to_write();
+    for (const std::string& note : notes) {
+        output.session.log.info(note);
+    }
 }
 
 /// Bypasses the log level: who asks for a trace wants it.
@@ -219,49 +216,43 @@ void tell(Session& session, const Planned& planned) {
     session.watch.lap("plan");
 }
 
-Planned plan_here(Session& session, const Terms& terms, Sources sources, Resources resources,
-                  const BetweenSteps& between_steps, const Views* views = nullptr) {
+/// `views`: of the ranks that move tensors, where these are more than the session's.
+Planned plan_here(Outputs outputs, const PlanRequest& request, Sources sources,
+                  const Resources& resources, const BetweenSteps& between_steps,
+                  const std::optional<Views>& views = {}) {
+    Session& session = outputs.front();
     between_steps(session.comm);
-    ReadCheckpoint read = survey_checkpoint(session, sources, terms.sink);
+    ReadCheckpoint read = survey_checkpoint(session, sources, request.sink);
     tell(session, read);
     between_steps(session.comm);
-    const ModelChoice wanted = model_choice(session.options, terms.sink);
-    ModelFiles files = settled_files(session, read, std::move(sources.files), terms, wanted.lora);
-    plan::PlanChoice choice = choice_for(session, terms, read.input, resources);
+    const ModelChoice wanted = model_choice(session.options, request.sink);
+    ModelFiles files = settled_files(session, read, std::move(sources.files), request, wanted.lora);
+    plan::PlanChoice choice = choice_for(outputs, request, read.input, resources);
     BoundModel model = bind_checkpoint(session, read.input, std::move(files), wanted,
                                        std::move(read.survey.catalogue), choice);
     if (!read.others.empty()) {
         model = mix_in(session, read.input, std::move(model), std::move(read.others), choice);
     }
-    std::vector<BoundModel> others =
-        mpi::collectively_get(session.comm, [&] { return finish_outputs(session, model); });
-    tell(session, model);
+    std::vector<BoundModel> models = mpi::collectively_get(
+        session.comm, [&] { return output_models(outputs, std::move(model)); });
+    tell(session, models.front());
     between_steps(session.comm);
-    if (terms.crew) {
-        resources = terms.crew->resources;
-        choice = choice_for(session, terms, read.input, resources);
+    Planned planned;
+    planned.input = std::move(read.input);
+    planned.holds_adapter_only = read.holds_adapter_only;
+    planned.resources = request.ranks ? request.ranks->resources : resources;
+    choice = choice_for(outputs, request, planned.input, planned.resources);
+    if (views) {
+        planned.input.visibility.group_of_rank = views->group_of_rank;
+        planned.input.home = views->leaders[static_cast<std::size_t>(planned.input.home)];
     }
-    const auto plans = [&](Session& one, Input input, BoundModel bound, plan::PlanChoice how) {
-        Planned planned =
-            make_plans(one, terms, std::move(input), std::move(bound), std::move(how), views);
-        planned.holds_adapter_only = read.holds_adapter_only;
-        planned.resources = resources;
-        const auto [config, notes] =
-            publish::true_config(planned.model.prepared.config, planned.facts());
-        planned.config_text = config.text_to_write();
-        for (const std::string& note : notes) {
-            one.log.info(note);
-        }
-        return planned;
-    };
-    std::vector<Planned> also;
-    for (std::size_t i = 0; i < others.size(); ++i) {
-        plan::PlanChoice led = choice;
-        led.replicas = plan::Replicas::trust;  // compared when the first is made
-        also.push_back(plans(*session.also[i], read.input, std::move(others[i]), led));
+    for (std::size_t at = 0; at < outputs.size(); ++at) {
+        planned.outputs.push_back(
+            make_output(outputs[at], request, planned, std::move(models[at]), choice));
+        settle_config(planned.outputs.back());
+        choice.replicas = plan::Replicas::trust;  // they are compared when the first is made
     }
-    Planned planned = plans(session, std::move(read.input), std::move(model), std::move(choice));
-    planned.also = std::move(also);
+    planned.input.meter.planned();
     tell(session, planned);
     between_steps(session.comm);
     return planned;
@@ -269,19 +260,20 @@ Planned plan_here(Session& session, const Terms& terms, Sources sources, Resourc
 
 }  // namespace
 
-Sources find_sources(Session& session, const Terms& terms) {
+Sources find_sources(Session& session, const PlanRequest& request) {
     const Options& options = session.options;
     Sources sources{find_shown(session, input_request(options)), find_others(session), {}, {}};
     if (options.base) {
         sources.base = find_shown(session, base_request(options), " of the base");
     } else {
-        sources.files = early_files(session, sources.checkpoint, terms.sink);
+        sources.files = early_files(session, sources.checkpoint, request.sink);
     }
     return sources;
 }
 
-Planned make_ready(Session& session, const Terms& terms, Sources sources,
+Planned make_ready(const Outputs& outputs, const PlanRequest& request, Sources sources,
                    const BetweenSteps& between_steps) {
+    Session session = outputs.front();
     check_sums_shown(session, sources.checkpoint);
     if (sources.base) {
         check_sums_shown(session, *sources.base);
@@ -290,47 +282,51 @@ Planned make_ready(Session& session, const Terms& terms, Sources sources,
         check_sums_shown(session, other.found);
     }
     const Resources resources = shared_resources(session.comm);
-    if (!plans_once_a_node(session, terms, sources)) {
-        return plan_here(session, terms, std::move(sources), resources, between_steps);
+    if (!plans_once_a_node(outputs, request, sources)) {
+        return plan_here(outputs, request, std::move(sources), resources, between_steps);
     }
     const Views views = sources.checkpoint.sights.views();
-    const NodePlanning once(session, terms, sources);
+    const NodePlanning once(session, request, sources);
     Planned planned;
     mpi::collectively_in_steps(session.comm, [&](const mpi::OnStep& step) {
         if (once.is_planner()) {
             once.leave_to_planners(sources);
-            Session own = once.session_of_planners();
             step();
-            planned = plan_here(own, terms, std::move(sources), resources, between_steps, &views);
+            planned = plan_here({once.session_of_planners()}, request, std::move(sources),
+                                resources, between_steps, views);
         }
     });
     (void)Sources(std::move(sources));  // is not needed any more
     once.hand_over(planned);
     if (!once.is_planner()) {
-        planned.resources = terms.crew ? terms.crew->resources : resources;
-        planned.choice = choice_for(session, terms, planned.input, planned.resources);
+        planned.resources = request.ranks ? request.ranks->resources : resources;
+        planned.first().choice = choice_for(outputs, request, planned.input, planned.resources);
         session.watch.lap("plan");
     }
     between_steps(session.comm);
     return planned;
 }
 
-Planned make_ready_as_stored(Session& session, const Terms& terms, Input input,
+Planned make_ready_as_stored(Session& session, const PlanRequest& request, Input input,
                              std::vector<plan::Target> targets) {
     if (input.is_checked) {
         input.sums->want(targets);
     }
     BoundModel model;
     model.bound.binding.targets = std::move(targets);
-    plan::PlanChoice choice = choice_for(session, terms, input, shared_resources(session.comm));
-    return make_plans(session, terms, std::move(input), std::move(model), std::move(choice));
+    Planned planned;
+    planned.input = std::move(input);
+    planned.outputs.push_back(
+        make_output(session, request, planned, std::move(model),
+                    choice_for({session}, request, planned.input, shared_resources(session.comm))));
+    planned.input.meter.planned();
+    return planned;
 }
 
-void report_plan(Session& session, const Planned& planned) {
-    if (session.comm.rank() == 0) {
-        for (std::size_t at = 0; at <= planned.also.size(); ++at) {
-            const Planned& one = output_of(planned, at);
-            describe_plan(output_session(session, at).report, one.plan, one.input.files);
+void report_plan(const Planned& planned) {
+    for (const Output& one : planned.outputs) {
+        if (one.session.comm.rank() == 0) {
+            describe_plan(one.session.report, one.plan, planned.input.files);
         }
     }
 }

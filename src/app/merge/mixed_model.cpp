@@ -19,18 +19,10 @@ namespace shardweld::app {
 
 namespace {
 
-/// The session of a checkpoint as if it were merged alone.
-Session alone(Session& session, const Options& options) {
-    return {session.comm,  options,          session.log,     session.report,
-            session.watch, session.progress, session.throttle};
-}
-
 OtherCheckpoint find_other(Session& session, const fs::path& directory) {
-    Options options = session.options;
-    options.local_dir = directory;
-    FoundCheckpoint found =
-        find_shown(session, input_request(options), " of " + directory.string());
-    return {std::move(options), std::move(found)};
+    formats::InputRequest request = input_request(session.options);
+    request.directory = directory;
+    return {directory, find_shown(session, request, " of " + directory.string())};
 }
 
 void tell(Session& session, const std::string& name, const Survey& survey) {
@@ -85,16 +77,17 @@ void compare_configs(Session& session, const std::string& name, const ModelFiles
 }
 
 /// Its own config.json where it has one; what lies beside it is not written.
-ModelFiles files_of(Session& own, const Survey& survey, const BoundModel& lead) {
-    ModelFiles files = mpi::share(own.comm, survey.home, [&] {
-        return read_model_files(own.options, {survey.location, std::nullopt, false});
+ModelFiles files_of(Session& session, const SurveyedCheckpoint& other, const BoundModel& lead) {
+    ModelFiles files = mpi::share(session.comm, other.survey.home, [&] {
+        return read_model_files(session.options,
+                                {other.survey.location, std::nullopt, false, other.directory});
     });
     if (files.config_path.empty()) {
         files.config_path = lead.files.config_path;
         files.config_text = lead.files.config_text;
         files.tokens = lead.files.tokens;
     } else {
-        compare_configs(own, own.options.local_dir.string(), files, lead);
+        compare_configs(session, other.directory.string(), files, lead);
     }
     files.has_tokenizer = true;
     files.lost_assets.clear();
@@ -105,13 +98,12 @@ ModelFiles files_of(Session& own, const Survey& survey, const BoundModel& lead) 
 /// Binds a checkpoint as it would be alone.
 BoundModel bind_other(Session& session, const Input& input, SurveyedCheckpoint other,
                       const BoundModel& lead, const plan::PlanChoice& choice) {
-    Session own = alone(session, other.options);
     try {
-        ModelFiles files = files_of(own, other.survey, lead);
-        return bind_checkpoint(own, input, std::move(files), lead.prepared.choice,
+        ModelFiles files = files_of(session, other, lead);
+        return bind_checkpoint(session, input, std::move(files), lead.prepared.choice,
                                std::move(other.survey.catalogue), choice);
     } catch (Error& error) {
-        error.add_context("checkpoint " + other.options.local_dir.string());
+        error.add_context("checkpoint " + other.directory.string());
         throw;
     }
 }
@@ -204,12 +196,12 @@ std::vector<SurveyedCheckpoint> survey_others(Session& session, std::vector<Othe
     session.report.mixed = {described(first)};
     std::vector<SurveyedCheckpoint> read;
     for (OtherCheckpoint& other : others) {
-        const std::string name = other.options.local_dir.string();
+        const std::string name = other.directory.string();
         Survey survey = read_shown(session, std::move(other.found), " of " + name);
         tell(session, name, survey);
         session.report.mixed.push_back(described(survey));
         put_files_behind(first, survey);
-        read.push_back({std::move(other.options), std::move(survey)});
+        read.push_back({std::move(other.directory), std::move(survey)});
     }
     return read;
 }
@@ -218,7 +210,7 @@ BoundModel mix_in(Session& session, const Input& input, BoundModel lead,
                   std::vector<SurveyedCheckpoint> others, const plan::PlanChoice& choice) {
     std::vector<plan::Share> bindings;
     for (SurveyedCheckpoint& other : others) {
-        const std::string name = other.options.local_dir.string();
+        const std::string name = other.directory.string();
         BoundModel bound = bind_other(session, input, std::move(other), lead, choice);
         for (std::string& line : bound.trace) {
             lead.trace.push_back(name + ": " + line);

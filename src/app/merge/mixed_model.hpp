@@ -1,6 +1,5 @@
 // Several checkpoints that become one model (--average, --delta): each is found, surveyed and bound
 // as if it were alone, then their bindings are mixed.
-// Knows the order of the steps; how tensors are mixed is plan's.
 #pragma once
 
 #include <vector>
@@ -15,13 +14,13 @@ namespace shardweld::app {
 
 /// A checkpoint beside the first one.
 struct OtherCheckpoint {
-    Options options;  ///< as if it were merged alone
+    fs::path directory;  ///< as it was given
     FoundCheckpoint found;
 };
 
-/// The same, when its metadata are read.
+/// A checkpoint beside the first one whose metadata are read.
 struct SurveyedCheckpoint {
-    Options options;
+    fs::path directory;
     Survey survey;
 };
 

@@ -127,7 +127,8 @@ std::string difference(const Factors& gathered, const Factors& shards) {
 
 /// The gathered file, where there is one that is not itself what is merged.
 std::optional<fs::path> gathered_file(const Planned& planned) {
-    const fs::path directory = fs::path(planned.model.files.adapter_config.path).parent_path();
+    const fs::path directory =
+        fs::path(planned.first().model.files.adapter_config.path).parent_path();
     const auto& files = planned.input.files;
     const bool is_input =
         directory.lexically_normal() == planned.input.directory.lexically_normal() &&
@@ -180,15 +181,15 @@ void make_factors(Session& session, Planned& planned, const io::Directory& direc
     }
     require_equal_replicas(comm, result, *planned.factors, planned.input.files);
     warn(session, stale_adapter(session, planned, directory.path() / kFactors));
-    execute::take_norms(comm, planned.plan, source, directory.path() / kFactors, why_stop);
+    execute::take_norms(comm, planned.first().plan, source, directory.path() / kFactors, why_stop);
     session.watch.lap("factors");
 }
 
 /// NVFP4's divisors: the largest value of all weights that share one, before any row is written.
-void take_divisors(Session& session, Planned& planned, const io::Directory& directory,
+void take_divisors(Output& output, const Input& input, const io::Directory& directory,
                    const fs::path& factors, const mpi::WhyStop& why_stop) {
-    mpi::Comm& comm = session.comm;
-    const plan::Plan& measured = *planned.measured;
+    Session& session = output.session;
+    const plan::Plan& measured = *output.measured;
     execute::LargestValues largest(measured);
     execute::RunOptions options;
     options.why_stop = why_stop;
@@ -198,10 +199,10 @@ void take_divisors(Session& session, Planned& planned, const io::Directory& dire
         largest.add(slice, bytes);
     };
     const auto result =
-        execute::run(comm, measured, source_of(session, planned.input), directory, options);
-    require_equal_replicas(session.comm, result, measured, planned.input.files);
-    execute::set_divisors(planned.plan, largest.gather(comm),
-                          planned.model.bound.quantisation->shares);
+        execute::run(session.comm, measured, source_of(session, input), directory, options);
+    require_equal_replicas(session.comm, result, measured, input.files);
+    execute::set_divisors(output.plan, largest.gather(session.comm),
+                          output.model.bound.quantisation->shares);
     session.watch.lap("divisors");
 }
 
@@ -224,64 +225,68 @@ void tell_run(Session& session, const std::vector<execute::Result>& results) {
                      human_bytes(phase.bytes_sent) + ", wrote " + human_bytes(phase.bytes_written));
 }
 
-void tell(Moving& moving, const execute::Result& result) {
-    Session& session = moving.session;
-    const plan::Plan& plan = moving.planned.plan;
-    if (session.options.resume || !moving.options.resumption.blocks.empty()) {
-        note_reuse(result, plan.placement.tensor_bytes, session.report, session.log);
+void tell(const Output& output, const Input& input, const execute::RunOptions& options,
+          const execute::Result& result) {
+    const Session& session = output.session;
+    if (session.options.resume || !options.resumption.blocks.empty()) {
+        note_reuse(result, output.plan.placement.tensor_bytes, session.report, session.log);
     }
     session.report.ranks = result.ranks;
-    session.report.memory = moving.planned.input.meter.gather(session.comm);
-    if (moving.options.digests && session.comm.rank() == 0) {
-        session.report.tensors = tensor_entries(plan, moving.planned.input.files, result);
-        session.report.root = execute::root_digest(plan, result.tensor_digests);
+    session.report.memory = input.meter.gather(session.comm);
+    if (options.digests && session.comm.rank() == 0) {
+        session.report.tensors = tensor_entries(output.plan, input.files, result);
+        session.report.root = execute::root_digest(output.plan, result.tensor_digests);
     }
 }
 
 /// What an output needs before its tensors are moved; `factors`: the file with those of a fold.
-void make_ready(Moving& moving, const fs::path& factors) {
+void make_ready(Output& output, const Input& input, Moving& moving, const fs::path& factors) {
+    const Session& session = output.session;
     execute::RunOptions& options = moving.options;
     options.factors = factors;
-    if (moving.planned.measured) {
-        take_divisors(moving.session, moving.planned, moving.directory, factors, options.why_stop);
+    if (output.measured) {
+        take_divisors(output, input, moving.directory, factors, options.why_stop);
     }
-    options.sync = moving.session.options.sync;
-    options.direct = moving.session.options.is_direct;
-    options.digests = moving.session.options.report.has_value();
-    options.on_read_back = shown(moving.session.progress, "reading back what was written earlier");
+    options.sync = session.options.sync;
+    options.direct = session.options.is_direct;
+    options.digests = session.options.report.has_value();
+    options.on_read_back = shown(session.progress, "reading back what was written earlier");
+    if (input.sums) {
+        input.sums->add_earlier(options.resumption.sums);
+    }
 }
 
 /// The first output's line is cut anew where an earlier run has done a part of all.
-void share_rest(std::vector<Moving>& outputs) {
-    plan::Plan& first = outputs.front().planned.plan;
+void share_rest(Planned& planned, const std::vector<Moving>& moving) {
+    plan::Plan& first = planned.first().plan;
     std::vector<std::vector<plan::LineRange>> done;
-    for (const Moving& one : outputs) {
-        const plan::Plan& own = one.planned.plan;
-        const auto lines = execute::BlockPlaces(own).lines(one.options.resumption.blocks);
-        done.push_back(outputs.size() == 1 ? lines
-                                           : plan::Followed(first, own).done_of_leader(lines));
+    for (std::size_t at = 0; at < moving.size(); ++at) {
+        const plan::Plan& own = planned.outputs[at].plan;
+        const auto lines = execute::BlockPlaces(own).lines(moving[at].options.resumption.blocks);
+        done.push_back(moving.size() == 1 ? lines
+                                          : plan::Followed(first, own).done_of_leader(lines));
     }
     const auto all = plan::in_all({0, first.line.begins.back()}, done);
     if (all.empty()) {
         return;
     }
-    mpi::collectively(outputs.front().session.comm, [&] {
+    mpi::collectively(planned.first().session.comm, [&] {
         if (first.is_part) {
             throw Error(ErrorCode::target,
                         "another run has left work for this target while this one planned",
                         "run it again: it goes on from there");
         }
     });
-    plan::share_rest(first, all, outputs.front().planned.choice.alignment);
+    plan::share_rest(first, all, planned.first().choice.alignment);
 }
 
-std::vector<execute::Result> run_all(std::vector<Moving>& outputs) {
+std::vector<execute::Result> run_all(const Planned& planned, const std::vector<Moving>& moving) {
     std::vector<execute::Output> runs;
-    for (const Moving& one : outputs) {
-        runs.push_back({one.planned.plan, one.directory, one.options});
+    for (std::size_t at = 0; at < moving.size(); ++at) {
+        runs.push_back({planned.outputs[at].plan, moving[at].directory, moving[at].options});
     }
-    Moving& first = outputs.front();
-    return execute::run(first.session.comm, runs, source_of(first.session, first.planned.input));
+    const Session& session = planned.first().session;
+    return execute::run(session.comm, runs, source_of(session, planned.input));
 }
 
 bool writes_adapter(const plan::Plan& plan) {
@@ -301,35 +306,32 @@ void check_crcs(Session& session, const Planned& planned, const mpi::WhyStop& wh
     session.watch.lap("check_crc").bytes_read = session.report.crc->bytes_read;
 }
 
-execute::CreatedFiles create_files(Session& session, Planned& planned,
-                                   const io::Directory& directory) {
-    planned.plan.placement.format->embed_config(planned.plan.placement, planned.config_text);
+execute::CreatedFiles create_files(Output& output, const io::Directory& directory) {
+    const Session& session = output.session;
+    output.plan.placement.format->embed_config(output.plan.placement, output.config_text);
     auto created =
-        execute::create_files(session.comm, planned.plan, directory, session.options.sync);
+        execute::create_files(session.comm, output.plan, directory, session.options.sync);
     session.watch.lap("create");
     return created;
 }
 
-std::vector<execute::Written> move_tensors(std::vector<Moving> outputs) {
-    Moving& first = outputs.front();
-    Session& session = first.session;
-    Planned& planned = first.planned;
+std::vector<execute::Written> move_tensors(Planned& planned, std::vector<Moving> moving) {
+    Session& session = planned.first().session;
+    const plan::Plan& plan = planned.first().plan;
+    Moving& first = moving.front();
     fs::path factors;
     if (planned.factors) {
         make_factors(session, planned, first.directory, first.options.why_stop);
         factors = first.directory.path() / kFactors;
     }
-    for (Moving& one : outputs) {
-        make_ready(one, factors);
-        if (planned.input.sums) {
-            planned.input.sums->add_earlier(one.options.resumption.sums);
-        }
+    for (std::size_t at = 0; at < moving.size(); ++at) {
+        make_ready(planned.outputs[at], planned.input, moving[at], factors);
     }
-    share_rest(outputs);
+    share_rest(planned, moving);
     first.options.on_progress =
-        moving_shown(first.options.write ? "moving tensors" : "comparing tensors", planned.plan,
+        moving_shown(first.options.write ? "moving tensors" : "comparing tensors", plan,
                      session.comm.rank(), session.progress, session.log);
-    std::vector<execute::Result> results = run_all(outputs);
+    std::vector<execute::Result> results = run_all(planned, moving);
     session.progress.end();
     report_what_was_read(session, planned.input, first.options.why_stop);
     mpi::collectively(session.comm, [&] {
@@ -337,23 +339,24 @@ std::vector<execute::Written> move_tensors(std::vector<Moving> outputs) {
             fs::remove(factors);
         }
     });
-    require_equal_replicas(session.comm, results.front(), planned.plan, planned.input.files);
-    if (first.options.write && writes_adapter(planned.plan)) {
+    require_equal_replicas(session.comm, results.front(), plan, planned.input.files);
+    if (first.options.write && writes_adapter(plan)) {
         warn(session, stale_adapter(session, planned, first.directory.path() / kAdapterWeights));
     }
     tell_run(session, results);
     std::vector<execute::Written> written;
-    for (std::size_t at = 0; at < outputs.size(); ++at) {
-        tell(outputs[at], results[at]);
+    for (std::size_t at = 0; at < moving.size(); ++at) {
+        tell(planned.outputs[at], planned.input, moving[at].options, results[at]);
         written.push_back(std::move(results[at].written));
     }
     return written;
 }
 
-void check_written(Session& session, const Planned& planned, const io::Directory& directory,
+void check_written(const Output& output, const io::Directory& directory,
                    const execute::CreatedFiles& created, const execute::Written& written,
                    const mpi::WhyStop& why_stop) {
-    execute::check_written(session.comm, planned.plan, directory, created, written,
+    const Session& session = output.session;
+    execute::check_written(session.comm, output.plan, directory, created, written,
                            {session.options.paranoid, session.throttle, why_stop,
                             shown(session.progress, "reading back what was written")});
 }

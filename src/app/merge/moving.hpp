@@ -1,5 +1,4 @@
-// Moves the tensors of a plan: checksums, files, bytes, and a look at what was written. Knows the
-// order of the steps; nothing of what becomes of finished tensors.
+// Moves the tensors of a plan: checksums, files, bytes, and a look at what was written.
 #pragma once
 
 #include <vector>
@@ -15,24 +14,22 @@ namespace shardweld::app {
 void check_crcs(Session& session, const Planned& planned, const mpi::WhyStop& why_stop);
 
 /// Collective. Creates the plan's files in `directory`, which settles where in them tensors lie.
-execute::CreatedFiles create_files(Session& session, Planned& planned,
-                                   const io::Directory& directory);
+execute::CreatedFiles create_files(Output& output, const io::Directory& directory);
 
-/// One output of a run, and where and how it is written.
+/// Where and how one output is written.
 struct Moving {
-    Session& session;
-    Planned& planned;
     const io::Directory& directory;  ///< as in execute::run
     execute::RunOptions options;     ///< progress and digests are set by move_tensors
 };
 
-/// Collective. Executes the plans of all outputs in the rounds of the first one's, what is not done
-/// yet shared evenly; bytes that are not as the records' checksums say are Error(corrupt), replicas
-/// that differ Error(mismatch). By output what was written.
-std::vector<execute::Written> move_tensors(std::vector<Moving> outputs);
+/// Collective. Executes the plans of all outputs, each as `moving` says at its place, in the rounds
+/// of the first one's, what is not done yet shared evenly; bytes that are not as the records'
+/// checksums say are Error(corrupt), replicas that differ Error(mismatch). By output what was
+/// written.
+std::vector<execute::Written> move_tensors(Planned& planned, std::vector<Moving> moving);
 
 /// Collective, when nothing is written any more: execute::check_written.
-void check_written(Session& session, const Planned& planned, const io::Directory& directory,
+void check_written(const Output& output, const io::Directory& directory,
                    const execute::CreatedFiles& created, const execute::Written& written,
                    const mpi::WhyStop& why_stop);
 

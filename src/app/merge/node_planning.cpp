@@ -41,7 +41,8 @@ struct Rest {
 
 Rest rest_of(const Planned& planned) {
     const Input& input = planned.input;
-    const auto& made = planned.model.bound.quantisation;
+    const Output& output = planned.first();
+    const auto& made = output.model.bound.quantisation;
     return {input.directory,
             input.files,
             input.visibility,
@@ -50,15 +51,16 @@ Rest rest_of(const Planned& planned) {
             input.is_checked,
             input.sums->records(),
             input.sums->uses(),
-            planned.model.files.config_path,
-            planned.config_text,
+            output.model.files.config_path,
+            output.config_text,
             planned.holds_adapter_only,
-            planned.model.prepared.is_value,
+            output.model.prepared.is_value,
             made ? made->shares : std::vector<std::uint32_t>()};
 }
 
 void take_rest(Rest rest, Planned& planned) {
     Input& input = planned.input;
+    Output& output = planned.first();
     input.sums =
         record_sums(rest.directory, rest.files, std::move(rest.records), std::move(rest.uses));
     input.directory = std::move(rest.directory);
@@ -67,11 +69,11 @@ void take_rest(Rest rest, Planned& planned) {
     input.stamps = std::move(rest.stamps);
     input.home = rest.home;
     input.is_checked = rest.is_checked;
-    planned.model.files.config_path = std::move(rest.config_path);
-    planned.config_text = std::move(rest.config_text);
+    output.model.files.config_path = std::move(rest.config_path);
+    output.config_text = std::move(rest.config_text);
     planned.holds_adapter_only = rest.holds_adapter_only;
-    planned.model.prepared.is_value = rest.is_value;
-    planned.model.bound.quantisation.emplace().shares = std::move(rest.shares);
+    output.model.prepared.is_value = rest.is_value;
+    output.model.bound.quantisation.emplace().shares = std::move(rest.shares);
 }
 
 /// Whether an earlier run has left something that this one may take up. Local.
@@ -82,30 +84,41 @@ bool may_take_up(const Options& options) {
                [](const fs::path& partial) { return io::kind_at(partial) != io::FileKind::none; });
 }
 
+/// An output of planners as one of the run.
+Output of_run(const Session& session, Output output) {
+    return {session,
+            std::move(output.model),
+            std::move(output.plan),
+            std::move(output.measured),
+            std::move(output.choice),
+            std::move(output.config_text)};
+}
+
 bool sees_as(const FoundCheckpoint& found, const Views& views) {
     return found.sights.views().group_of_rank == views.group_of_rank;
 }
 
 }  // namespace
 
-bool plans_once_a_node(const Session& session, const Terms& terms, const Sources& sources) {
+bool plans_once_a_node(const Outputs& outputs, const PlanRequest& request, const Sources& sources) {
+    const Options& options = outputs.front().options;
     const Views& views = sources.checkpoint.sights.views();
     const bool see_alike = (!sources.base || sees_as(*sources.base, views)) &&
                            std::ranges::all_of(sources.others, [&](const auto& other) {
                                return sees_as(other.found, views);
                            });
-    const bool is_default =
-        plan_choice(session.options, {}).output_format == &outputs::default_format() &&
-        !becomes_gguf(session.options.quantise);
+    const bool is_default = plan_choice(options, {}).output_format == &outputs::default_format() &&
+                            !becomes_gguf(options.quantise);
     return views.leaders.size() < views.group_of_rank.size() && see_alike && is_default &&
-           session.also.empty() && terms.sink == Destination::model;
+           outputs.size() == 1 && request.sink == Destination::model;
 }
 
-NodePlanning::NodePlanning(Session& session, const Terms& terms, const Sources& sources)
+NodePlanning::NodePlanning(const Session& session, const PlanRequest& request,
+                           const Sources& sources)
     : session_(session),
       views_(sources.checkpoint.sights.views()),
       is_cut_anew_(mpi::share(session.comm, 0, [&] {
-          return terms.crew.has_value() || may_take_up(session.options);
+          return request.ranks.has_value() || may_take_up(session.options);
       })) {
     const int own = session.comm.rank();
     auto planners = session.comm.split(views_.is_leader(own) ? 0 : 1);
@@ -127,8 +140,7 @@ void NodePlanning::leave_to_planners(Sources& sources) const {
 }
 
 Session NodePlanning::session_of_planners() const {
-    return {*planners_,     session_.options,  session_.log,     session_.report,
-            session_.watch, session_.progress, session_.throttle};
+    return session_.with(*planners_);
 }
 
 void NodePlanning::hand_over(plan::Plan& plan, bool is_whole) const {
@@ -153,10 +165,15 @@ void NodePlanning::hand_over(std::optional<plan::Plan>& plan) const {
 void NodePlanning::hand_over(Planned& planned) const {
     Rest rest = mpi::share(*beside_, 0, [&] { return rest_of(planned); });
     auto warnings = mpi::share(*beside_, 0, [&] { return session_.report.warnings; });
+    std::vector<Output> outputs;
+    outputs.push_back(is_planner() ? of_run(session_, std::move(planned.first()))
+                                   : Output{session_, {}, {}, {}, {}, {}});
+    planned.outputs = std::move(outputs);
+    Output& output = planned.first();
     hand_over(planned.factors);
-    hand_over(planned.measured);
+    hand_over(output.measured);
     // Where factors or divisors come first, ranks read for targets that others make.
-    hand_over(planned.plan, is_cut_anew_ || planned.factors || planned.measured);
+    hand_over(output.plan, is_cut_anew_ || planned.factors || output.measured);
     if (is_planner()) {
         return;
     }

@@ -1,5 +1,5 @@
 // Planning once a node: of the ranks that see the same files one reads the metadata and plans, and
-// the others get what they need. Knows groups of ranks and what travels; plans nothing itself.
+// the others get what they need.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace shardweld::app {
 class NodePlanning {
   public:
     /// Collective. `sources` say who sees the same files.
-    NodePlanning(Session& session, const Terms& terms, const Sources& sources);
+    NodePlanning(const Session& session, const PlanRequest& request, const Sources& sources);
 
     /// Whether this rank plans.
     [[nodiscard]] bool is_planner() const { return planners_ != nullptr; }
@@ -22,16 +22,17 @@ class NodePlanning {
     /// the run's log and report.
     void leave_to_planners(Sources& sources) const;
     [[nodiscard]] Session session_of_planners() const;
-    /// Collective. The planners' plan on the ranks beside them, whose `planned` is empty so far.
+    /// Collective. The planners' plan of one output for all ranks, also on those beside them, whose
+    /// `planned` is empty so far.
     void hand_over(Planned& planned) const;
 
   private:
     /// Collective. The planner's plan on the ranks beside it, with all operands or their own.
     void hand_over(plan::Plan& plan, bool is_whole) const;
-    /// The same of a whole one, where the planner has it.
+    /// Collective. A plan with all operands, where the planner has it.
     void hand_over(std::optional<plan::Plan>& plan) const;
 
-    Session& session_;
+    Session session_;
     Views views_;
     bool is_cut_anew_;                     ///< the line: the plan's owners may be others
     std::unique_ptr<mpi::Comm> planners_;  ///< null on other ranks
@@ -41,6 +42,6 @@ class NodePlanning {
 
 /// Local, the same on all ranks. Whether there is anybody to hand a plan to, and it is of a form
 /// that can travel: one output of the default format.
-bool plans_once_a_node(const Session& session, const Terms& terms, const Sources& sources);
+bool plans_once_a_node(const Outputs& outputs, const PlanRequest& request, const Sources& sources);
 
 }  // namespace shardweld::app

@@ -137,7 +137,7 @@ BoundModel in_other_form(const Session& session, const BoundModel& model) {
 }
 
 /// What is found in this output only.
-void tell(Session& session, const BoundModel& model, const plan::Binding& first) {
+void tell(const Session& session, const BoundModel& model, const plan::Binding& first) {
     for (const std::string& note : model.bound.notes) {
         session.log.info(session.options.target_dir.string() + ": " + note);
     }
@@ -151,29 +151,31 @@ void tell(Session& session, const BoundModel& model, const plan::Binding& first)
 
 }  // namespace
 
-std::vector<BoundModel> finish_outputs(Session& session, BoundModel& model) {
-    if (!session.also.empty()) {
+std::vector<BoundModel> output_models(const Outputs& outputs, BoundModel model) {
+    if (outputs.size() > 1) {
         name_parts(model.bound.binding.targets);
     }
-    std::vector<BoundModel> others;
-    for (const Session* const other : session.also) {
-        others.push_back(becomes_gguf(other->options.quantise)
-                             ? in_other_form(*other, model)
-                             : in_other_type(session, *other, model));
+    std::vector<BoundModel> models;
+    models.push_back(std::move(model));
+    for (std::size_t at = 1; at < outputs.size(); ++at) {
+        models.push_back(becomes_gguf(outputs[at].options.quantise)
+                             ? in_other_form(outputs[at], models.front())
+                             : in_other_type(outputs.front(), outputs[at], models.front()));
     }
-    model.kept.reset();
-    quantise_bound(model.prepared, model.files, session.options, model.bound);
-    std::vector<std::vector<plan::Target>*> targets;
-    for (std::size_t i = 0; i < others.size(); ++i) {
-        Bound& bound = others[i].bound;
-        quantise_bound(others[i].prepared, others[i].files, session.also[i]->options, bound);
-        tell(*session.also[i], others[i], model.bound.binding);
-        targets.push_back(&bound.binding.targets);
+    models.front().kept.reset();
+    std::vector<std::vector<plan::Target>*> others;
+    for (std::size_t at = 0; at < outputs.size(); ++at) {
+        BoundModel& one = models[at];
+        quantise_bound(one.prepared, one.files, outputs[at].options, one.bound);
+        if (at > 0) {
+            tell(outputs[at], one, models.front().bound.binding);
+            others.push_back(&one.bound.binding.targets);
+        }
     }
     if (!others.empty()) {
-        plan::share_strips(model.bound.binding.targets, targets);
+        plan::share_strips(models.front().bound.binding.targets, others);
     }
-    return others;
+    return models;
 }
 
 }  // namespace shardweld::app

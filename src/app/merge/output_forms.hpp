@@ -1,5 +1,4 @@
 // The forms in which a bound model is written: codes and scales, llama.cpp's, and those of --also.
-// Knows bindings and options; nothing of plans and ranks.
 #pragma once
 
 #include <vector>
@@ -10,9 +9,9 @@
 
 namespace shardweld::app {
 
-/// Gives the model the form that --quantize asks for, and makes one for each of --also, in which
-/// every tensor is made of what is read for the first. Local. Errors as plan::bind and
+/// A model for each output, of what is bound for the first: in the form that --quantize asks for,
+/// every tensor of the others made of what is read for the first. Local. Errors as plan::bind and
 /// plan::share_strips.
-std::vector<BoundModel> finish_outputs(Session& session, BoundModel& model);
+std::vector<BoundModel> output_models(const Outputs& outputs, BoundModel model);
 
 }  // namespace shardweld::app

@@ -9,7 +9,7 @@
 
 namespace shardweld::app {
 
-publish::Facts Planned::facts() const {
+publish::Facts Output::facts() const {
     publish::Facts facts =
         publish::facts_of(plan.targets, model.bound.binding.logicals, *model.prepared.recipe);
     facts.predictions = model.bound.binding.n_predictions;
@@ -21,11 +21,11 @@ publish::Facts Planned::facts() const {
     return facts;
 }
 
-std::optional<bool> Planned::ties() const {
+std::optional<bool> Output::ties() const {
     return ties_in(config_text, model.files.config_path);
 }
 
-std::string Planned::dtype_note() const {
+std::string Output::dtype_note() const {
     const auto stated = publish::stated_dtype(model.prepared.config);
     const auto written = facts().dtype;
     if (!stated || !written || size_of(*written) <= size_of(*stated)) {
@@ -40,7 +40,7 @@ std::string Planned::dtype_note() const {
            human_bytes(bytes / ratio);
 }
 
-std::vector<publish::Asset> Planned::assets() const {
+std::vector<publish::Asset> Output::assets() const {
     std::vector<publish::Asset> assets;
     if (model.bound.has_model) {
         assets = model.files.assets;
@@ -63,10 +63,11 @@ std::vector<publish::Asset> Planned::assets() const {
 
 MemoryForecast Planned::forecast(const mpi::Comm& comm, std::optional<int> ranks_on_node) const {
     constexpr std::string_view kNoLibrary = "none";
-    MemoryForecast all = forecast_memory(plan, input.meter.memory(), comm.library() != kNoLibrary,
-                                         ranks_on_node.value_or(resources.ranks_on_node));
-    for (const Planned& one : also) {
-        all.buffers += plan::writing_buffers(one.plan);
+    MemoryForecast all =
+        forecast_memory(first().plan, input.meter.memory(), comm.library() != kNoLibrary,
+                        ranks_on_node.value_or(resources.ranks_on_node));
+    for (const Output& one : outputs) {
+        all.buffers += &one == &first() ? 0 : plan::writing_buffers(one.plan);
     }
     return all;
 }

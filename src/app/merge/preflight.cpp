@@ -59,19 +59,21 @@ void check_least_room(Session& session, const Sources& sources) {
 }
 
 /// Outputs on one file system need their room together.
-void check_room(Session& session, const Preparation& ready) {
+void check_room(const Preparation& ready) {
     std::map<std::uint64_t, Needs> together;
     for (std::size_t at = 0; at < ready.beside.size(); ++at) {
-        Session& one = output_session(session, at);
-        const Planned& planned = output_of(ready.planned, at);
-        const publish::Room room = room_of_target(one.comm, one.options);
-        one.report.quotas = quotas_of(room);
-        one.log.debug("quotas of the target's file system: " + quotas_text(*one.report.quotas));
-        const Needs own = needs_of(planned.plan, ready.beside[at], planned.factor_bytes());
+        const Output& output = ready.planned.outputs[at];
+        const Session& session = output.session;
+        const publish::Room room = room_of_target(session.comm, session.options);
+        session.report.quotas = quotas_of(room);
+        session.log.debug("quotas of the target's file system: " +
+                          quotas_text(*session.report.quotas));
+        const Needs own =
+            needs_of(output.plan, ready.beside[at], at == 0 ? ready.planned.factor_bytes() : 0);
         Needs& all = together[room.device];
         all.bytes += own.bytes;
         all.n_files += own.n_files;
-        require_room(one.comm, one.options, room, all);
+        require_room(session.comm, session.options, room, all);
     }
 }
 
@@ -134,14 +136,12 @@ void check_target(mpi::Comm& comm, const Options& options) {
     });
 }
 
-void check_targets_apart(const Session& session) {
-    mpi::collectively(session.comm, [&] {
-        if (session.comm.rank() != 0) {
-            return;
-        }
-        std::vector<fs::path> targets{io::resolved(session.options.target_dir)};
-        for (const Session* const other : session.also) {
-            const fs::path target = io::resolved(other->options.target_dir);
+void check_targets_apart(const Outputs& outputs) {
+    mpi::Comm& comm = outputs.front().comm;
+    mpi::collectively(comm, [&] {
+        std::vector<fs::path> targets;
+        for (std::size_t at = 0; comm.rank() == 0 && at < outputs.size(); ++at) {
+            const fs::path target = io::resolved(outputs[at].options.target_dir);
             for (const fs::path& one : targets) {
                 if (io::is_within(target, one) || io::is_within(one, target)) {
                     throw Error(ErrorCode::target,
@@ -195,21 +195,21 @@ void check_memory(mpi::Comm& comm, const std::function<MemoryForecast()>& foreca
     }
 }
 
-Terms merge_terms(const Options& options, std::optional<Crew> crew) {
-    return {Destination::model, options.base.has_value(), std::move(crew)};
+PlanRequest merge_request(const Options& options, std::optional<PlannedRanks> ranks) {
+    return {Destination::model, options.base.has_value(), std::move(ranks)};
 }
 
-void check_before_reading(Session& session, Preflight& preflight, Preparation& ready,
+void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparation& ready,
                           bool has_target, int n_ranks, Log& log) {
+    Session session = outputs.front();
     mpi::Comm& comm = session.comm;
     const Options& options = session.options;
-    for (std::size_t at = 0; has_target && at <= session.also.size(); ++at) {
-        const Options& one = output_session(session, at).options;
-        preflight.check([&] { check_target(comm, one); });
-        preflight.check([&] { check_report(comm, one, one.target_dir); });
-    }
     if (has_target) {
-        preflight.check([&] { check_targets_apart(session); });
+        for (const Session& one : outputs) {
+            preflight.check([&] { check_target(comm, one.options); });
+            preflight.check([&] { check_report(comm, one.options, one.options.target_dir); });
+        }
+        preflight.check([&] { check_targets_apart(outputs); });
     }
     preflight.check([&] { ready.roof = look_at_roof(comm, options, n_ranks, log); });
     if (!options.upload_path.empty()) {
@@ -217,29 +217,26 @@ void check_before_reading(Session& session, Preflight& preflight, Preparation& r
     }
     if (!ready.sources) {
         preflight.check(
-            [&] { ready.sources.emplace(find_sources(session, merge_terms(options))); });
+            [&] { ready.sources.emplace(find_sources(session, merge_request(options))); });
     }
     if (ready.sources && has_target) {
-        for (std::size_t at = 0; at <= session.also.size(); ++at) {
-            preflight.check([&] {
-                check_inputs_apart(comm, output_session(session, at).options, *ready.sources);
-            });
+        for (const Session& one : outputs) {
+            preflight.check([&] { check_inputs_apart(comm, one.options, *ready.sources); });
         }
         ready.has_least_room = preflight.check([&] { check_least_room(session, *ready.sources); });
     }
 }
 
-void check_target_place(Session& session, Preflight& preflight, Preparation& ready) {
-    mpi::Comm& comm = session.comm;
+void check_target_place(Preflight& preflight, Preparation& ready) {
+    const Planned& planned = ready.planned;
     preflight.check([&] {
-        for (std::size_t at = 0; at <= ready.planned.also.size(); ++at) {
-            const Planned& planned = output_of(ready.planned, at);
-            ready.beside.push_back(
-                gather_side_files(comm, planned.input.home, [&] { return planned.assets(); }));
+        for (const Output& output : planned.outputs) {
+            ready.beside.push_back(gather_side_files(output.session.comm, planned.input.home,
+                                                     [&] { return output.assets(); }));
         }
     });
     if (ready.has_least_room) {
-        preflight.check([&] { check_room(session, ready); });
+        preflight.check([&] { check_room(ready); });
     }
 }
 

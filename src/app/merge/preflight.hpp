@@ -45,7 +45,7 @@ Error all_of(const std::vector<Error>& problems, const std::string& title);
 void check_target(mpi::Comm& comm, const Options& options);
 
 /// Collective. The targets of a merge are apart from each other. Error(target).
-void check_targets_apart(const Session& session);
+void check_targets_apart(const Outputs& outputs);
 
 /// Collective. No file that is read lies, through links, in a target that will be replaced.
 /// Error(target).
@@ -64,16 +64,16 @@ struct Preparation {
     upload::Access access;             ///< the same
 };
 
-/// How a merge goes the main path; `crew` as in Terms.
-Terms merge_terms(const Options& options, std::optional<Crew> crew = {});
+/// How a merge is planned; `ranks` as in PlanRequest.
+PlanRequest merge_request(const Options& options, std::optional<PlannedRanks> ranks = {});
 
 /// Collective. What can be checked before the checkpoint's metadata are read: target, report, roof,
 /// upload, whether there is a checkpoint, its model's files, and room as far as sizes tell.
 /// `log` is told of doubts about the roof. `has_target`: there will be one.
-void check_before_reading(Session& session, Preflight& preflight, Preparation& ready,
+void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparation& ready,
                           bool has_target, int n_ranks, Log& log);
 
-/// Collective. Whether there is room and right for what is planned at the target.
-void check_target_place(Session& session, Preflight& preflight, Preparation& ready);
+/// Collective. Whether there is room and right for what is planned at the targets.
+void check_target_place(Preflight& preflight, Preparation& ready);
 
 }  // namespace shardweld::app

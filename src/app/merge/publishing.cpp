@@ -30,8 +30,8 @@ struct WrittenOutput {
 
 /// An output on its way, and what there is to go on with, should the run fail.
 struct Draft {
-    Session& session;
-    Planned& planned;
+    const Planned& planned;
+    Output& output;
     std::optional<publish::PartialDirectory> partial = {};  ///< the first rank's
     std::optional<publish::RunFacts> begun = {};            ///< blocks are written down
     std::optional<io::Directory> directory = {};            ///< the partial one
@@ -48,7 +48,7 @@ void say_notes(Session& session, publish::PartialDirectory& partial) {
 }
 
 void open_partial(Draft& draft) {
-    Session& session = draft.session;
+    Session& session = draft.output.session;
     const Options& options = session.options;
     mpi::collectively(session.comm, [&] {
         if (session.comm.rank() != 0) {
@@ -72,32 +72,32 @@ void open_partial(Draft& draft) {
 }
 
 void say_taken(const Draft& draft) {
-    if (const std::string taken = taken_text(draft.resumption, draft.planned.plan);
-        !taken.empty()) {
-        draft.session.log.info("continuing an earlier merge: " + taken +
-                               " are written already (--restart starts from the beginning)");
+    if (const std::string taken = taken_text(draft.resumption, draft.output.plan); !taken.empty()) {
+        draft.output.session.log.info("continuing an earlier merge: " + taken +
+                                      " are written already (--restart starts from the beginning)");
     }
 }
 
 /// Files at their full size and a journal, the older run's where there was one.
 void begin(Draft& draft) {
-    Session& session = draft.session;
-    Planned& planned = draft.planned;
-    publish::RunFacts facts = run_facts(session.comm, session.options, planned.plan,
-                                        source_of(session, planned.input), planned.input.digests);
+    Output& output = draft.output;
+    Session& session = output.session;
+    const Input& input = draft.planned.input;
+    publish::RunFacts facts = run_facts(session.comm, session.options, output.plan,
+                                        source_of(session, input), input.digests);
     draft.resumption =
-        take_up(session.comm, planned.plan, facts, draft.partial ? &*draft.partial : nullptr);
+        take_up(session.comm, output.plan, facts, draft.partial ? &*draft.partial : nullptr);
     draft.n_known = draft.resumption.n_known;
-    if (compares_with_base(session.options, planned)) {
+    if (compares_with_base(draft.planned)) {
         draft.resumption.seen.clear();  // all bytes are compared
     }
     say_taken(draft);
-    draft.made.created = create_files(session, planned, *draft.directory);
+    draft.made.created = create_files(output, *draft.directory);
     mpi::collectively(session.comm, [&] {
         if (session.comm.rank() == 0) {
             start_journal(facts, *draft.partial, session.options.sync);
             session.report.made_of = {draft.partial->target().string(),
-                                      config_digest(planned.model.files.config_text), facts.options,
+                                      config_digest(output.model.files.config_text), facts.options,
                                       facts.inputs};
         }
     });
@@ -105,11 +105,12 @@ void begin(Draft& draft) {
 }
 
 /// Writes the tensors of all outputs and looks at what is written.
-void write_tensors(std::vector<Draft>& drafts, const mpi::WhyStop& why_stop) {
+void write_tensors(Planned& planned, std::vector<Draft>& drafts, const mpi::WhyStop& why_stop) {
     std::deque<ResultCheck> checks;
     std::vector<Moving> moving;
     for (Draft& draft : drafts) {
-        ResultCheck& check = checks.emplace_back(draft.session, draft.planned, checks.empty());
+        const bool has_base = checks.empty() && compares_with_base(planned);
+        ResultCheck& check = checks.emplace_back(draft.output, has_base);
         execute::RunOptions run;
         run.why_stop = why_stop;
         run.made = draft.made.created.files;
@@ -120,37 +121,41 @@ void write_tensors(std::vector<Draft>& drafts, const mpi::WhyStop& why_stop) {
         run.on_seen = [&check](const plan::Slice& slice, const numeric::Census& census) {
             check.add(slice, census);
         };
-        moving.push_back({draft.session, draft.planned, *draft.directory, std::move(run)});
+        moving.push_back({*draft.directory, std::move(run)});
     }
-    auto written = move_tensors(std::move(moving));
+    auto written = move_tensors(planned, std::move(moving));
     for (std::size_t at = 0; at < drafts.size(); ++at) {
-        Session& session = drafts[at].session;
+        const Session& session = drafts[at].output.session;
         drafts[at].made.written = std::move(written[at]);
-        warn(session, checks[at].finish(session));
+        warn(session, checks[at].finish());
         if (const auto problems = strict_problems(session); !problems.empty()) {
             throw Error(all_of(problems, "warnings"));
         }
     }
 }
 
-std::vector<io::WrittenFile> write_beside(Session& session, const Planned& planned,
-                                          const io::Directory& directory) {
+/// What is no tensor; on the rank that does so.
+std::vector<io::WrittenFile> write_beside(const Draft& draft) {
+    const Session& session = draft.output.session;
     std::vector<io::WrittenFile> beside;
     mpi::collectively_in_steps(session.comm, [&](const mpi::OnStep& step) {
-        if (session.comm.rank() == planned.input.home) {
-            beside = publish::write_assets(planned.assets(), directory, session.options.sync, step);
+        if (session.comm.rank() == draft.planned.input.home) {
+            beside = publish::write_assets(draft.output.assets(), *draft.directory,
+                                           session.options.sync, step);
         }
     });
     return beside;
 }
 
 /// Collective. Every file of the model, and which one it is.
-io::Identities all_files(Session& session, const Planned& planned, const WrittenOutput& made) {
+io::Identities all_files(const Draft& draft) {
+    const WrittenOutput& made = draft.made;
     io::Identities files;
     for (std::size_t at = 0; at < made.created.files.size(); ++at) {
-        files[planned.plan.placement.files[at].name] = made.created.files[at];
+        files[draft.output.plan.placement.files[at].name] = made.created.files[at];
     }
-    const auto beside = mpi::share(session.comm, planned.input.home, [&] {
+    const int home = draft.planned.input.home;
+    const auto beside = mpi::share(draft.output.session.comm, home, [&] {
         std::map<fs::path, io::Identity> identities;
         for (const io::WrittenFile& file : made.beside) {
             identities[file.name] = file.identity;
@@ -178,33 +183,35 @@ std::vector<std::string> side_files_of(const io::Identities& files,
 }
 
 /// In the partial directory: what is published is what was hashed.
-void hash(Session& session, const Planned& planned, const io::Directory& directory,
-          const io::Identities& files, const mpi::WhyStop& why_stop) {
+void hash(const Draft& draft, const mpi::WhyStop& why_stop) {
+    const Session& session = draft.output.session;
     if (!session.options.sha256) {
         return;
     }
     const auto open = [&](const std::string& name) -> std::optional<io::InputFile> {
-        io::require_same_file(directory, name, files.at(name));
-        return io::InputFile::open(directory, name);
+        io::require_same_file(*draft.directory, name, draft.files.at(name));
+        return io::InputFile::open(*draft.directory, name);
     };
     const auto names = [&] {
         std::vector<std::string> all;
-        for (const auto& [name, identity] : files) {
+        for (const auto& [name, identity] : draft.files) {
             all.push_back(name.string());
         }
         return all;
     };
     session.report.files =
-        hash_files(session.comm, open, planned.input.home, names, session.throttle.get(), why_stop,
-                   shown(session.progress, "hashing files"));
+        hash_files(session.comm, open, draft.planned.input.home, names, session.throttle.get(),
+                   why_stop, shown(session.progress, "hashing files"));
     session.watch.lap("sha256");
 }
 
 /// Behind everything else that is written or read: what is published is what was checked.
-void check(Session& session, const Planned& planned, const io::Directory& directory,
-           const WrittenOutput& made, const mpi::WhyStop& why_stop) {
+void check(const Draft& draft, const mpi::WhyStop& why_stop) {
+    const Session& session = draft.output.session;
+    const io::Directory& directory = *draft.directory;
+    const WrittenOutput& made = draft.made;
     session.progress.begin("checking what was written");
-    check_written(session, planned, directory, made.created, made.written,
+    check_written(draft.output, directory, made.created, made.written,
                   ticking(session.progress, why_stop));
     mpi::collectively_in_steps(session.comm, [&](const mpi::OnStep& step) {
         for (const io::WrittenFile& file : made.beside) {
@@ -218,17 +225,17 @@ void check(Session& session, const Planned& planned, const io::Directory& direct
 
 /// All that lies beside the tensors, and a look at everything.
 void complete(Draft& draft, const mpi::WhyStop& why_stop) {
-    Session& session = draft.session;
-    draft.made.beside = write_beside(session, draft.planned, *draft.directory);
-    draft.files = all_files(session, draft.planned, draft.made);
-    session.report.side_files = side_files_of(draft.files, draft.planned.plan.placement);
-    hash(session, draft.planned, *draft.directory, draft.files, why_stop);
-    check(session, draft.planned, *draft.directory, draft.made, why_stop);
+    const Output& output = draft.output;
+    draft.made.beside = write_beside(draft);
+    draft.files = all_files(draft);
+    output.session.report.side_files = side_files_of(draft.files, output.plan.placement);
+    hash(draft, why_stop);
+    check(draft, why_stop);
 }
 
 /// The first output last: as long as its journal is there, a later run knows what has appeared.
 void publish_all(std::vector<Draft>& drafts) {
-    Session& session = drafts.front().session;
+    Session& session = drafts.front().output.session;
     mpi::collectively(session.comm, [&] {
         for (std::size_t at = drafts.size(); at-- > 0;) {
             Draft& draft = drafts[at];
@@ -245,7 +252,8 @@ void publish_all(std::vector<Draft>& drafts) {
     session.watch.lap("publish");
 }
 
-void write(std::vector<Draft>& drafts, const mpi::WhyStop& why_stop, Watchdog& watchdog) {
+void write(Planned& planned, std::vector<Draft>& drafts, const mpi::WhyStop& why_stop,
+           Watchdog& watchdog) {
     watchdog.enter("preparing the output");
     for (Draft& draft : drafts) {
         open_partial(draft);
@@ -254,7 +262,7 @@ void write(std::vector<Draft>& drafts, const mpi::WhyStop& why_stop, Watchdog& w
         begin(draft);
     }
     watchdog.enter("moving tensors");
-    write_tensors(drafts, why_stop);
+    write_tensors(planned, drafts, why_stop);
     watchdog.enter("publishing");
     for (Draft& draft : drafts) {
         complete(draft, why_stop);
@@ -267,8 +275,8 @@ void write(std::vector<Draft>& drafts, const mpi::WhyStop& why_stop, Watchdog& w
 bool can_go_on(ErrorCode code, const Draft& draft) {
     return code != ErrorCode::mismatch && code != ErrorCode::corrupt &&
            code != ErrorCode::unsupported &&
-           !has_changed_input(*draft.begun, draft.planned.plan.visibility,
-                              draft.session.comm.rank(), draft.planned.input.directory);
+           !has_changed_input(*draft.begun, draft.output.plan.visibility,
+                              draft.output.session.comm.rank(), draft.planned.input.directory);
 }
 
 /// What is kept for another run, and said of it. A refusal to resume touches nothing. The first
@@ -280,25 +288,24 @@ void settle(const std::vector<Draft>& drafts, Error& error) {
             draft.partial->forget_work();
         }
         if (is_begun && error.code() == ErrorCode::stopped) {
-            stamp_output(draft.planned.plan, *draft.partial);
+            stamp_output(draft.output.plan, *draft.partial);
         }
         if (is_begun && &draft == &drafts.front()) {
-            tell_kept(error, draft.planned.plan, *draft.partial, draft.n_known);
+            tell_kept(error, draft.output.plan, *draft.partial, draft.n_known);
         }
     }
 }
 
 }  // namespace
 
-void write_and_publish(Session& session, Planned& planned, const Stopping& stopping,
-                       Watchdog& watchdog) {
+void write_and_publish(Planned& planned, const Stopping& stopping, Watchdog& watchdog) {
     std::vector<Draft> drafts;
-    for (std::size_t at = 0; at <= planned.also.size(); ++at) {
-        drafts.push_back({output_session(session, at), output_of(planned, at)});
+    for (Output& output : planned.outputs) {
+        drafts.push_back({planned, output});
     }
     try {
         write(
-            drafts, [&] { return stopping.why(); }, watchdog);
+            planned, drafts, [&] { return stopping.why(); }, watchdog);
     } catch (Error& error) {
         settle(drafts, error);
         throw;

@@ -1,5 +1,5 @@
-// Writes a planned model and publishes it: partial directory, journal, tensors, the files beside
-// them, checks, one rename. Knows the order of the steps; each step is another module's.
+// Writes planned models and publishes them: partial directory, journal, tensors, the files beside
+// them, checks, one rename.
 #pragma once
 
 #include "app/runtime/stop.hpp"
@@ -11,7 +11,6 @@ namespace shardweld::app {
 
 /// Collective. Everything up to the last rename happens in the partial directory; its owner removes
 /// it when anything fails, unless there is something to go on with: then the Error says so.
-void write_and_publish(Session& session, Planned& planned, const Stopping& stopping,
-                       Watchdog& watchdog);
+void write_and_publish(Planned& planned, const Stopping& stopping, Watchdog& watchdog);
 
 }  // namespace shardweld::app

@@ -29,21 +29,23 @@ struct Completeness {
 };
 
 /// Everything that is known to go wrong is said before the first byte is written.
-Preparation prepare(Session& session, const Stopping& stopping, Completeness found) {
+Preparation prepare(const Outputs& outputs, const Stopping& stopping, Completeness found) {
+    Session session = outputs.front();
     mpi::Comm& comm = session.comm;
     Preparation ready;
     ready.sources = std::move(found.sources);
     Preflight preflight;
-    check_before_reading(session, preflight, ready, true, comm.size(), session.log);
+    check_before_reading(outputs, preflight, ready, true, comm.size(), session.log);
     const bool is_planned = ready.sources && preflight.check([&] {
-        ready.planned = make_ready(session, merge_terms(session.options), *std::move(ready.sources),
-                                   [&](mpi::Comm& ranks) { stopping.check(ranks); });
-        report_plan(session, ready.planned);
+        ready.planned =
+            make_ready(outputs, merge_request(session.options), *std::move(ready.sources),
+                       [&](mpi::Comm& ranks) { stopping.check(ranks); });
+        report_plan(ready.planned);
     });
     if (is_planned) {
-        check_target_place(session, preflight, ready);
+        check_target_place(preflight, ready);
         preflight.check([&] { check_memory(comm, [&] { return ready.planned.forecast(comm); }); });
-        preflight.check([&] { require_memory(comm, ready.planned.plan); });
+        preflight.check([&] { require_memory(comm, ready.planned.first().plan); });
     }
     preflight.add(strict_problems(session));
     try {
@@ -57,7 +59,7 @@ Preparation prepare(Session& session, const Stopping& stopping, Completeness fou
     return ready;
 }
 
-void say_plan(Session& session, const plan::Plan& plan) {
+void say_plan(const Session& session, const plan::Plan& plan) {
     session.log.info("writing " + human_bytes(plan.placement.tensor_bytes) + ": " +
                      counted(plan.targets.size(), "tensor") + " in " +
                      counted(plan.placement.files.size(), "file") + " by " +
@@ -66,13 +68,14 @@ void say_plan(Session& session, const plan::Plan& plan) {
 }
 
 /// What was made, in place of a line for each part.
-void say_summary(Session& session, const Planned& planned,
-                 const std::vector<std::string>& classes) {
+void say_summary(const Output& output) {
+    const Session& session = output.session;
     const Options& options = session.options;
+    const std::vector<std::string> classes = output.model.prepared.config.architectures();
     const Finished finished{
         options.target_dir, options.report.value_or(""), classes.empty() ? "" : classes.front(),
         text_of(session.report.crc.value_or(execute::RecordCounts()), options.check_crc),
-        planned.plan.placement.format->name() == outputs::default_format().name()};
+        output.plan.placement.format->name() == outputs::default_format().name()};
     if (options.progress == ProgressStyle::json && session.log.is_speaker()) {
         session.log.write_object(summary_json(session.report, session.watch.phases(), finished));
     } else {
@@ -81,63 +84,67 @@ void say_summary(Session& session, const Planned& planned,
 }
 
 /// Who asks for a type knows what it takes.
-void say_dtype(Session& session, const Planned& planned) {
+void say_dtype(const Output& output) {
+    const Session& session = output.session;
     const bool is_told = session.log.is_speaker() && !session.options.dtype;
-    const std::string note = is_told ? planned.dtype_note() : "";
+    const std::string note = is_told ? output.dtype_note() : "";
     if (!note.empty()) {
         session.log.info(note);
     }
 }
 
 /// How near to the roof the merge came; where one is known, on rank 0.
-void report_speed(Session& session, const Preparation& ready) {
-    if (ready.roof) {
-        session.report.roof =
-            compare_with_roof(*ready.roof, session.watch.phases(), ready.planned.plan);
+void report_speed(const Output& output, const std::optional<MeasuredRoof>& roof) {
+    const Session& session = output.session;
+    if (roof) {
+        session.report.roof = compare_with_roof(*roof, session.watch.phases(), output.plan);
         session.log.info(text_of(*session.report.roof));
     }
 }
 
-/// Outputs that an earlier run, which did not get to the first one, has made appear.
-void leave_out_published(Session& session) {
-    const auto is_there = mpi::share(session.comm, 0, [&] {
+/// Without the outputs behind the first that an earlier run, which did not get to the first one,
+/// has made appear.
+Outputs without_published(const Outputs& outputs) {
+    const Options& first = outputs.front().options;
+    const auto is_there = mpi::share(outputs.front().comm, 0, [&] {
         std::vector<int> there;
-        for (const Session* const other : session.also) {
-            there.push_back(
-                !session.options.restart &&
-                publish::was_published(other->options.target_dir, session.options.target_dir));
+        for (const Session& one : outputs) {
+            there.push_back(&one != &outputs.front() && !first.restart &&
+                            publish::was_published(one.options.target_dir, first.target_dir));
         }
         return there;
     });
-    std::vector<Session*> left;
-    for (std::size_t at = 0; at < is_there.size(); ++at) {
+    Outputs left;
+    for (std::size_t at = 0; at < outputs.size(); ++at) {
         if (is_there[at] == 0) {
-            left.push_back(session.also[at]);
+            left.push_back(outputs[at]);
         } else {
-            session.log.info(session.also[at]->options.target_dir.string() +
-                             " is complete: an earlier run was stopped behind it");
+            outputs[at].log.info(outputs[at].options.target_dir.string() +
+                                 " is complete: an earlier run was stopped behind it");
         }
     }
-    session.also = std::move(left);
+    return left;
 }
 
-/// Other outputs that are complete are left out, as is all work where every one is.
-Completeness look_at_outputs(Session& session) {
+/// Looks at what lies at the targets. Other outputs that are complete are left out, as is all work
+/// where every one is.
+Completeness look_at_outputs(Outputs& outputs) {
+    Session session = outputs.front();
     Completeness found;
     if (session.options.if_complete == IfComplete::error ||
         !holds_anything(session.comm, session.options.target_dir)) {
         return found;
     }
-    found.sources.emplace(find_sources(session, merge_terms(session.options)));
-    std::vector<Session*> left;
-    for (Session* const other : session.also) {
-        if (!why_not_complete(*other, *found.sources).empty()) {
-            left.push_back(other);
+    found.sources.emplace(find_sources(session, merge_request(session.options)));
+    Outputs left{session};
+    for (std::size_t at = 1; at < outputs.size(); ++at) {
+        if (!why_not_complete(outputs[at], *found.sources).empty()) {
+            left.push_back(outputs[at]);
         }
     }
     found.why_not = why_not_complete(session, *found.sources);
-    found.is_whole = found.why_not.empty() && left.empty();
-    session.also = std::move(left);
+    found.is_whole = found.why_not.empty() && left.size() == 1;
+    outputs.swap(left);
     session.report.is_left_alone = found.is_whole;
     if (found.is_whole) {
         session.log.info(session.options.target_dir.string() + " is complete: " +
@@ -154,29 +161,30 @@ upload::Access upload_access(Session& session) {
 }
 
 /// From planning to publishing.
-upload::Access merge_all(Session& session, Completeness found, const Stopping& stopping,
+upload::Access merge_all(const Outputs& outputs, Completeness found, const Stopping& stopping,
                          Watchdog& watchdog) {
-    Preparation ready = prepare(session, stopping, std::move(found));
-    for (std::size_t at = 0; at <= ready.planned.also.size(); ++at) {
-        say_plan(output_session(session, at), output_of(ready.planned, at).plan);
+    Preparation ready = prepare(outputs, stopping, std::move(found));
+    Planned& planned = ready.planned;
+    Session session = outputs.front();
+    for (const Output& output : planned.outputs) {
+        say_plan(output.session, output.plan);
     }
-    say_dtype(session, ready.planned);
+    say_dtype(planned.first());
     watchdog.enter("checking checksums");
-    check_crcs(session, ready.planned, [&] { return stopping.why_before_writing(); });
+    check_crcs(session, planned, [&] { return stopping.why_before_writing(); });
     stopping.check(session.comm);
-    write_and_publish(session, ready.planned, stopping, watchdog);
-    for (std::size_t at = 0; at <= ready.planned.also.size(); ++at) {
-        const Planned& planned = output_of(ready.planned, at);
-        say_summary(output_session(session, at), planned,
-                    planned.model.prepared.config.architectures());
+    write_and_publish(planned, stopping, watchdog);
+    for (const Output& output : planned.outputs) {
+        say_summary(output);
     }
-    report_speed(session, ready);
+    report_speed(planned.first(), ready.roof);
     return std::move(ready.access);
 }
 
 }  // namespace
 
-void merge_model(Session& session) {
+void merge_model(Outputs outputs) {
+    Session session = outputs.front();
     const Options& options = session.options;
     const Stopping stopping(session.comm, options.stop_before, options.stop_at, options.stop,
                             session.log);
@@ -194,10 +202,10 @@ void merge_model(Session& session) {
                            [&](const std::string& text) { session.log.note(text); }},
                           options.stall_timeout);
         watchdog.enter("checking the target, reading metadata and planning");
-        leave_out_published(session);
-        Completeness found = look_at_outputs(session);
+        outputs = without_published(outputs);
+        Completeness found = look_at_outputs(outputs);
         access = found.is_whole ? upload_access(session)
-                                : merge_all(session, std::move(found), stopping, watchdog);
+                                : merge_all(outputs, std::move(found), stopping, watchdog);
     }
     if (!options.upload_path.empty()) {
         upload_directory(session.comm, options, options.target_dir, access, session.log);

@@ -1,4 +1,4 @@
-// A merge, from finding the checkpoint to publishing the model: find, survey, bind, plan, execute,
+// A merge, from finding the checkpoint to publishing the models: find, survey, bind, plan, execute,
 // publish. Each step is a file of its own.
 #pragma once
 
@@ -6,9 +6,9 @@
 
 namespace shardweld::app {
 
-/// Collective. Merges as `session.options` say; the report is the session's. Uploads where they ask
-/// for it. Errors of every step, the same on all ranks; Error(stopped) keeps what is done for the
+/// Collective. Writes the outputs and their reports; uploads the first where its options ask for
+/// it. Errors of every step, the same on all ranks; Error(stopped) keeps what is done for the
 /// next run with the same options.
-void merge_model(Session& session);
+void merge_model(Outputs outputs);
 
 }  // namespace shardweld::app

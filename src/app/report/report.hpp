@@ -150,8 +150,8 @@ struct MadeOf {
     std::vector<publish::InputFact> inputs;
 };
 
-/// Filled in as the run gets on, so that a failed run reports as far as it came.
-struct Report {
+/// What all outputs of a run have in common.
+struct RunReport {
     std::string command;
     ErrorCode code = ErrorCode::ok;
     Error failure{ErrorCode::ok, ""};
@@ -171,34 +171,38 @@ struct Report {
     std::vector<MixedInput> mixed;  ///< in the order in which they are added; empty: there was one
     std::string recipe;             ///< "" before it is known
     models::Verification verification;  ///< of the recipe in the checkpoint's format
-
-    std::string plan_hash;
     std::string strategy;
     std::string why;
     Index rounds = 0;
-    Bytes metadata_bytes = 0;  ///< that the plan holds on each rank
-
-    /// Whose quotas were looked at; empty: they are unknown.
-    std::optional<std::vector<std::string>> quotas;
-
     std::vector<Phase> phases;
     std::vector<std::vector<Phase>> rank_phases;  ///< by rank; empty after a failure
-    std::optional<Resumed> resumed;               ///< with --resume
-    std::optional<MadeOf> made_of;                ///< when the output was begun
     bool is_left_alone = false;  ///< the output was complete: the report that says so stays
     std::optional<execute::RecordCounts> crc;  ///< when checksums were looked at
-    std::optional<Roof> roof;                  ///< when one was given
+    std::vector<RankMemory> memory;            ///< by rank; may be empty
+};
+
+/// What concerns one output.
+struct OutputReport {
+    std::string plan_hash;
+    Bytes metadata_bytes = 0;  ///< that the plan holds on each rank
+    /// Whose quotas were looked at; empty: they are unknown.
+    std::optional<std::vector<std::string>> quotas;
+    std::optional<Resumed> resumed;  ///< with --resume
+    std::optional<MadeOf> made_of;   ///< when the output was begun
+    std::optional<Roof> roof;        ///< of the first output, when one was given
     std::vector<execute::RankResult> ranks;
-    std::vector<RankMemory> memory;  ///< by rank; may be empty
     plan::Ledger ledger;
     std::vector<FileEntry> files;         ///< of weights; all, with their checksums, under --sha256
     std::vector<std::string> side_files;  ///< what else was written, by name
     std::vector<TensorEntry> tensors;
     Sanity sanity;
-    std::optional<BaseSummary> base;  ///< when the result was compared with --base
+    std::optional<BaseSummary> base;  ///< of the first output, when it was compared with --base
     std::vector<plan::Warning> warnings;
     std::string root;  ///< digest over all tensors, "" when not computed
 };
+
+/// Filled in as the run gets on, so that a failed run reports as far as it came.
+struct Report : RunReport, OutputReport {};
 
 /// Where every tensor of a plan lies, in the order of its targets, with the checksums of a run.
 std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,

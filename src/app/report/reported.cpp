@@ -1,5 +1,6 @@
 #include "reported.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -49,12 +50,15 @@ void require_same_output(const fs::path& report, const std::optional<fs::path>& 
     }
 }
 
-void finish_report(Report& report, const Options& options, const std::vector<Phase>& phases,
-                   mpi::Comm& comm, Log& log) {
+void finish_report(const Session& session) {
+    Report& report = session.report;
+    const Options& options = session.options;
+    const mpi::Comm& comm = session.comm;
+    Log& log = session.log;
     if (!options.report || comm.rank() != 0 || report.is_left_alone) {
         return;
     }
-    report.phases = phases;
+    report.phases = session.watch.phases();
     const auto failure = mpi::error_of([&] {
         const fs::path place = place_of(report, *options.report);
         write_report(report, place, options.sync);
@@ -98,45 +102,39 @@ std::string why_not_writable(const fs::path& directory) {
 
 int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::string& command,
                  const ReportedRun& body, const OnReport& on_report) {
-    Report report;
+    Run run(comm, options, log);
+    const Outputs& outputs = run.outputs();
+    const Session& session = outputs.front();
+    Report& report = session.report;
     report.command = command;
     report.mpi = comm.library();
     report.n_ranks = comm.size();
     report.hosts = mpi::gather(comm, std::string(comm.host()));
     report.circumstances = circumstances_of(options.arguments);
-    Stopwatch watch;
-    watch.tell([&log](const Phase& phase) { log.note(text_of(phase)); });
-    Progress progress(log, style_for(options.progress, log, options.is_quiet), steady_clock());
-    Session session{comm, options, log, report, watch, progress, throttle_of(options, comm)};
-    AlsoRuns also(session);
+    session.watch.tell([&log](const Phase& phase) { log.note(text_of(phase)); });
     const auto finish_all = [&] {
-        finish_report(report, options, watch.phases(), comm, log);
-        also.complete();
-        for (Session* const other : session.also) {
-            finish_report(other->report, other->options, watch.phases(), comm, log);
-        }
+        finish_report(session);
+        run.share_report();
+        std::for_each(outputs.begin() + 1, outputs.end(), finish_report);
     };
     try {
-        report.code = body(session);
+        report.code = body(outputs);
     } catch (const Error& error) {
-        progress.end();
+        session.progress.end();
         report.code = error.code();
         report.failure = error;
         finish_all();
         throw;
     }
     if (options.report) {
-        report.rank_phases = mpi::gather(comm, watch.phases());
+        report.rank_phases = mpi::gather(comm, session.watch.phases());
     }
     finish_all();
-    if (on_report) {
-        on_report(report, options);
-        for (const Session* const other : session.also) {
-            on_report(other->report, other->options);
+    for (const Session& one : outputs) {
+        if (on_report) {
+            on_report(one.report, one.options);
         }
-    }
-    for (const Session* const other : session.also) {
-        report.code = report.code == ErrorCode::ok ? other->report.code : report.code;
+        report.code = report.code == ErrorCode::ok ? one.report.code : report.code;
     }
     return static_cast<int>(comm.all_max(static_cast<Index>(report.code)));
 }

@@ -15,7 +15,7 @@
 namespace shardweld::app {
 
 /// What a reported run does; returns its exit code.
-using ReportedRun = std::function<ErrorCode(Session&)>;
+using ReportedRun = std::function<ErrorCode(Outputs)>;
 
 /// Is shown the report of each output at the end of a run that succeeded, the first one's first.
 using OnReport = std::function<void(const Report&, const Options&)>;

@@ -4,51 +4,41 @@
 
 namespace shardweld::app {
 
-AlsoRuns::AlsoRuns(Session& first) : first_(first) {
-    for (std::size_t at = 0; at < first.options.also.size(); ++at) {
-        AlsoRun& run = runs_.emplace_back();
-        run.options = options_of_other(first.options, at);
-        run.session.emplace(Session{first.comm, run.options, first.log, run.report, first.watch,
-                                    first.progress, first.throttle});
-        first.also.push_back(&*run.session);
+namespace {
+
+/// What all outputs have in common.
+void share(const Report& first, Report& other) {
+    static_cast<RunReport&>(other) = first;
+    other.warnings.insert(other.warnings.begin(), first.warnings.begin(), first.warnings.end());
+}
+
+}  // namespace
+
+Run::Run(mpi::Comm& comm, const Options& options, Log& log, Log& shown)
+    : progress_(shown, style_for(options.progress, shown, options.is_quiet), steady_clock()) {
+    const auto throttle = throttle_of(options, comm);
+    for (std::size_t at = 0; at <= options.also.size(); ++at) {
+        Told& one = told_.emplace_back(Told{options_of_output(options, at), {}});
+        outputs_.push_back({comm, one.options, log, one.report, watch_, progress_, throttle});
     }
 }
 
-void AlsoRuns::complete() {
-    for (AlsoRun& run : runs_) {
-        Report own = std::move(run.report);
-        run.report = first_.report;
-        run.report.plan_hash = std::move(own.plan_hash);
-        run.report.ledger = std::move(own.ledger);
-        run.report.metadata_bytes = own.metadata_bytes;
-        run.report.quotas = std::move(own.quotas);
-        run.report.resumed = own.resumed;
-        run.report.ranks = std::move(own.ranks);
-        run.report.made_of = std::move(own.made_of);
-        run.report.files = std::move(own.files);
-        run.report.side_files = std::move(own.side_files);
-        run.report.tensors = std::move(own.tensors);
-        run.report.sanity = std::move(own.sanity);
-        run.report.base.reset();
-        run.report.roof.reset();
-        run.report.root = std::move(own.root);
-        run.report.warnings.insert(run.report.warnings.end(), own.warnings.begin(),
-                                   own.warnings.end());
+void Run::share_report() {
+    for (Told& one : told_) {
+        if (&one != &told_.front()) {
+            share(told_.front().report, one.report);
+        }
     }
 }
 
-Unreported::Unreported(mpi::Comm& comm, const Options& options, Log& log, Log& shown)
-    : progress_(shown, style_for(options.progress, shown, options.is_quiet), steady_clock()),
-      session_{comm, options, log, report_, watch_, progress_, throttle_of(options, comm)} {}
-
-void warn(Session& session, const plan::Warning& warning) {
+void warn(const Session& session, const plan::Warning& warning) {
     session.report.warnings.push_back(warning);
     if (!session.options.strict) {
         session.log.warning(warning.text);
     }
 }
 
-void warn(Session& session, const std::vector<plan::Warning>& warnings) {
+void warn(const Session& session, const std::vector<plan::Warning>& warnings) {
     for (const plan::Warning& warning : warnings) {
         warn(session, warning);
     }

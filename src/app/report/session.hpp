@@ -1,13 +1,11 @@
 // What every step of a run is given beside its values: the ranks, what was asked for, and where to
-// tell what is found. Knows nothing of the steps.
+// tell what is found.
 #pragma once
 
 #include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <ostream>
-#include <string>
 #include <vector>
 
 #include "app/messages/log.hpp"
@@ -22,6 +20,7 @@
 
 namespace shardweld::app {
 
+/// References into a Run; copies share them.
 struct Session {
     mpi::Comm& comm;
     const Options& options;
@@ -30,50 +29,47 @@ struct Session {
     Stopwatch& watch;
     Progress& progress;
     std::shared_ptr<io::Throttle> throttle;  ///< this rank's share of --bw_limit; null: none
-    std::vector<Session*> also = {};         ///< --also: of the other outputs of a merge
+
+    /// The same run of these ranks alone.
+    [[nodiscard]] Session with(mpi::Comm& ranks) const {
+        return {ranks, options, log, report, watch, progress, throttle};
+    }
 };
 
-/// Of output `at` of a merge: the first, or one of --also.
-inline Session& output_session(Session& session, std::size_t at) {
-    return at == 0 ? session : *session.also[at - 1];
-}
+/// A session for each output of a merge, the first one's first. They differ in what is asked for
+/// and in their reports; what concerns all outputs is told to the first.
+using Outputs = std::vector<Session>;
 
-/// The sessions of a merge's other outputs: each as if it was the only one, with a report of its
-/// own. Lives as long as the first one's session.
-class AlsoRuns {
+/// A run, and what its sessions refer to.
+class Run {
   public:
-    explicit AlsoRuns(Session& first);
+    /// Messages go to `log`; `shown` has the progress.
+    Run(mpi::Comm& comm, const Options& options, Log& log, Log& shown);
+    Run(mpi::Comm& comm, const Options& options, Log& log) : Run(comm, options, log, log) {}
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
 
-    /// Puts what all outputs have in common into their reports.
-    void complete();
+    /// At least one.
+    [[nodiscard]] const Outputs& outputs() const { return outputs_; }
+    [[nodiscard]] Session session() const { return outputs_.front(); }
+
+    /// Puts what all outputs have in common from the first report into the others.
+    void share_report();
 
   private:
-    struct AlsoRun {
+    struct Told {
         Options options;
         Report report;
-        std::optional<Session> session;
     };
-    Session& first_;
-    std::deque<AlsoRun> runs_;
-};
-
-/// A session whose report nobody writes; `shown` has the progress.
-class Unreported {
-  public:
-    Unreported(mpi::Comm& comm, const Options& options, Log& log, Log& shown);
-    Session& session() { return session_; }
-
-  private:
-    Report report_;
+    std::deque<Told> told_;
     Stopwatch watch_;
     Progress progress_;
-    Session session_;
-    AlsoRuns also_{session_};
+    Outputs outputs_;
 };
 
 /// Puts a warning into the report, and into the log unless it is a problem (--strict).
-void warn(Session& session, const plan::Warning& warning);
-void warn(Session& session, const std::vector<plan::Warning>& warnings);
+void warn(const Session& session, const plan::Warning& warning);
+void warn(const Session& session, const std::vector<plan::Warning>& warnings);
 
 /// The warnings so far as errors of their own, alike on all ranks; none without --strict.
 std::vector<Error> strict_problems(const Session& session);

@@ -260,9 +260,10 @@ inline bool has_gguf_beside(const Options& options) {
                                [](auto& also) { return becomes_gguf(also.quantise); });
 }
 
-/// The options of a merge that writes `options.also[at]` alone. Its report stands beside the
-/// first's, with "also-1" and so on before the ending.
-Options options_of_other(const Options& options, std::size_t at);
+/// The options of a merge that writes output `at` alone: 0 is the first one, 1 that of
+/// `options.also[0]`. Reports of others stand beside the first's, with "also-1" and so on before
+/// the ending.
+Options options_of_output(const Options& options, std::size_t at);
 
 /// Collective. Error(launch) unless all ranks run the same program; `mine` names this rank's
 /// version.

@@ -210,9 +210,12 @@ std::vector<std::string> output_texts(const Arguments& arguments) {
 
 }  // namespace
 
-Options options_of_other(const Options& options, std::size_t at) {
-    const AlsoWritten& also = options.also[at];
+Options options_of_output(const Options& options, std::size_t at) {
     Options other = options;
+    if (at == 0) {
+        return other;
+    }
+    const AlsoWritten& also = options.also[at - 1];
     other.also.clear();
     other.target_dir = also.target;
     other.quantise = also.quantise;
@@ -221,7 +224,7 @@ Options options_of_other(const Options& options, std::size_t at) {
     other.upload_path.clear();
     other.roof.reset();
     if (options.report) {
-        const fs::path name = options.report->stem().string() + ".also-" + std::to_string(at + 1) +
+        const fs::path name = options.report->stem().string() + ".also-" + std::to_string(at) +
                               options.report->extension().string();
         other.report = options.report->parent_path() / name;
     }
