@@ -1,5 +1,4 @@
 // The one error type of the program and its exit codes.
-// Knows nothing of files, ranks or models: callers put those into its parts.
 #pragma once
 
 #include <exception>

@@ -7,9 +7,9 @@
 #include <iterator>
 
 #include "app/settings/option_table.hpp"
+#include "app/settings/option_value.hpp"
 #include "app/settings/options.hpp"
 #include "app/settings/settle.hpp"
-#include "app/settings/special_values.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 

@@ -1,5 +1,5 @@
 // Completion scripts for shells, made from the tables of commands and options so that they cannot
-// go stale. Knows shells and the tables; nothing of what options do.
+// go stale.
 #pragma once
 
 #include <string>

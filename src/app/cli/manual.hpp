@@ -1,5 +1,4 @@
 // Manual pages in roff, made from the option table so that they cannot go stale.
-// Knows man(7) and the table; nothing of what options do.
 #pragma once
 
 #include <string>

@@ -1,5 +1,4 @@
 // The known word that a mistyped one probably means.
-// Knows words only.
 #pragma once
 
 #include <string>

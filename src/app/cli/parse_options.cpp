@@ -259,8 +259,8 @@ constexpr const char* kCommands =
 std::string usage_of(const CommandRow& command) {
     return "usage: " + std::string(command.usage);
 }
-/// Of several checkpoints all plain arguments are one, but for the last where it stands for what
-/// the command writes to or compares with.
+/// Where there are several checkpoints, each plain argument is one, but for the last where it
+/// stands for what the command writes to or compares with.
 void place_checkpoints(const CommandRow& command, Arguments& given, Averaging& averaging) {
     std::vector<std::string> others = std::exchange(given.others, {});
     const std::string_view last = command.others.back();

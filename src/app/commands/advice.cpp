@@ -5,7 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "app/messages/shown_numbers.hpp"
 #include "app/messages/table.hpp"
 #include "app/survey/in_turns.hpp"
 #include "core/text.hpp"
@@ -59,7 +58,8 @@ Forecast forecast(const Planned& planned, const plan::Traffic& traffic, const Ba
     return made;
 }
 
-/// Of a plan by its pieces: 4 to 24 us each were measured (docs/measurements/scaling.md).
+/// What planning takes by the number of pieces: 4 to 24 us each were measured
+/// (docs/measurements/scaling.md).
 double planning_seconds(const plan::Plan& plan) {
     constexpr double kPiece_s = 8e-6;
     std::size_t n_pieces = 0;

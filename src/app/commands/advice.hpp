@@ -1,5 +1,5 @@
 // How many ranks a merge is worth: the planner's own traffic for other numbers of ranks, and what
-// that takes at given rates. Knows plans and rates; measures nothing.
+// that takes at given rates.
 #pragma once
 
 #include <optional>

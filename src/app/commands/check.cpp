@@ -1,5 +1,4 @@
 // `shardweld check`: whether a model directory would load where it is to be served.
-// Knows how findings are shown; the rules are the loaders' module's.
 
 #include "loaders/check.hpp"
 
@@ -9,7 +8,7 @@
 
 #include "app/compare/served_model.hpp"
 #include "app/messages/table.hpp"
-#include "app/report/json_parts.hpp"
+#include "app/report/report_json.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 

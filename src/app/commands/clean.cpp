@@ -1,5 +1,4 @@
 // The command clean: what killed merges left, and what became of it.
-// Knows how a list is shown; what may go is publish's to say.
 
 #include <algorithm>
 #include <array>
@@ -8,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/messages/table.hpp"
-#include "app/report/json_parts.hpp"
+#include "app/report/report_json.hpp"
 #include "core/text.hpp"
 #include "publish/abandoned.hpp"
 #include "shardweld/error.hpp"

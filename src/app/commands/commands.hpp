@@ -12,7 +12,7 @@
 
 namespace shardweld::app {
 
-// Of one process.
+// Commands of one process.
 
 /// Prints the list, or the text of the recipe or dialect named. Error(usage) for an unknown name.
 int recipes(const Options& options, std::ostream& out);

@@ -1,5 +1,4 @@
 // `shardweld inspect`: what a checkpoint holds.
-// Knows catalogues and how to show them; what a model is, family knows.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -13,11 +12,10 @@
 #include "app/family/framework_adapter.hpp"
 #include "app/family/model.hpp"
 #include "app/messages/log.hpp"
-#include "app/messages/shown_numbers.hpp"
 #include "app/messages/table.hpp"
 #include "app/report/grid_text.hpp"
-#include "app/report/json_parts.hpp"
 #include "app/report/model_parts.hpp"
+#include "app/report/report_json.hpp"
 #include "app/report/tensor_tree.hpp"
 #include "app/settings/options.hpp"
 #include "app/survey/input.hpp"

@@ -1,5 +1,4 @@
 // `shardweld iobench`: the roof of a merge, measured.
-// Knows the command's output; what is measured is measure's matter.
 
 #include <algorithm>
 #include <array>
@@ -11,7 +10,6 @@
 
 #include "app/merge/target.hpp"
 #include "app/messages/table.hpp"
-#include "app/report/json_parts.hpp"
 #include "app/report/report_json.hpp"
 #include "app/report/reported.hpp"
 #include "app/report/roof.hpp"

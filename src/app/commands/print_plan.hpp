@@ -1,12 +1,60 @@
 // `shardweld plan`: what a merge would do.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/report/report.hpp"
+#include "app/runtime/memory.hpp"
 #include "app/settings/options.hpp"
 #include "mpi/comm.hpp"
+#include "plan/schedule/traffic.hpp"
 
-#include "plan_shown.hpp"
+#include "advice.hpp"
+
+namespace shardweld::plan {
+struct Plan;
+}  // namespace shardweld::plan
 
 namespace shardweld::app {
+
+struct Figures {
+    plan::Traffic traffic;
+    plan::Spread written;     ///< bytes, by rank
+    plan::Spread read;        ///< bytes, by rank
+    plan::Spread readers;     ///< ranks, by shard file
+    plan::Spread writers;     ///< ranks, by output file
+    Bytes network_bytes = 0;  ///< sent from rank to rank by all, replicas included
+    Bytes read_over_bytes = 0;
+    Index reads = 0;
+    Index messages = 0;
+    Bytes buffer_bytes = 0;    ///< of one rank
+    Bytes metadata_bytes = 0;  ///< of one rank
+    Index rounds = 0;          ///< of the busiest rank, at least
+};
+
+/// Everything that is shown of a planned merge.
+struct PlannedMerge {
+    std::string input;   ///< directory
+    std::string format;  ///< of the checkpoint
+    std::string recipe;
+    std::vector<catalogue::File> files;
+    plan::Plan plan;
+    Figures figures;  ///< of the plan
+    plan::Ledger ledger;
+    std::vector<plan::Warning> warnings;
+    std::vector<std::string> trace;  ///< --trace
+    Index n_reads = 0;               ///< calls that read metadata for this plan
+    double metadata_s = 0;           ///< reading metadata and planning, where the merge runs
+    MemoryForecast memory;
+    /// With a target: whose quotas were looked at there; empty: they are unknown.
+    std::optional<std::vector<std::string>> quotas;
+    std::optional<Advice> advice;    ///< none for a job script
+    std::vector<std::string> words;  ///< what the merge is given
+};
+
+std::string plan_text(const PlannedMerge& merge);
 
 /// Collective: the ranks that are here go a merge's way up to the plan, for --ranks ranks that all
 /// see the checkpoint. The same on all, but for what each has measured of its memory.

@@ -200,7 +200,7 @@ int run_or_abort(mpi::Comm& comm, const Options& options, Log& log,
             Error own = is_memory
                             ? no_memory("give a smaller --memory_limit or use fewer ranks per node")
                             : Error(ErrorCode::internal, error.what());
-            log.aloud().error(
+            log.on_every_rank().error(
                 own.add_context("rank " + std::to_string(comm.rank()) + " (" + comm.host() + ")"));
             comm.abort(static_cast<int>(own.code()));
         }

@@ -1,5 +1,4 @@
 // The program: command line in, exit code out.
-// Knows the commands; their work is done elsewhere.
 #pragma once
 
 #include <string>

@@ -1,5 +1,4 @@
 // `shardweld recipes`: the model families that are known.
-// Knows recipes as texts; nothing of checkpoints.
 
 #include <algorithm>
 #include <array>

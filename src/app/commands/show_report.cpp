@@ -1,9 +1,7 @@
 // `shardweld report`: what a run's report says, for a terminal or as a page.
-// Knows what a run record holds and how to show it in lines; the page is report's matter.
 #include <algorithm>
 #include <string>
 
-#include "app/messages/shown_numbers.hpp"
 #include "app/messages/table.hpp"
 #include "app/report/report.hpp"
 #include "app/report/report_json.hpp"

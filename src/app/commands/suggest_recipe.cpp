@@ -26,6 +26,33 @@ namespace shardweld::app {
 
 namespace {
 
+struct Nearest {
+    const models::Recipe* recipe = nullptr;  ///< nullptr: no family makes any tensor of the model
+    std::vector<models::HubTensor> made;
+    Index n_equal = 0;
+    Index score = 0;
+};
+
+/// What of the model the nearest family does not make, and the other way round.
+struct Differences {
+    Shapes unplaced;                             ///< only the model has it, or otherwise
+    std::map<const models::Line*, bool> absent;  ///< lines: whether the model has nothing of them
+    std::vector<std::string> shapes;             ///< texts
+};
+
+/// Tensors whose names differ in numbers only.
+struct Group {
+    std::vector<Index> ends;                           ///< of each number, largest + 1
+    std::map<std::vector<Index>, std::size_t> shapes;  ///< how many have each
+
+    /// The shape that most of them have, and how many do.
+    [[nodiscard]] const auto& usual() const {
+        return *std::ranges::max_element(shapes, {}, [](const auto& one) { return one.second; });
+    }
+};
+
+using Groups = std::map<std::vector<std::string>, Group>;  ///< by the texts between numbers
+
 /// What a recipe makes of a config.json; nullopt when the config lacks what it needs.
 std::optional<std::vector<models::HubTensor>> made_by(const models::RecipeLibrary& library,
                                                       const models::Recipe& recipe,
@@ -325,8 +352,6 @@ class Suggestion {
     bool has_new_ = false;
 };
 
-}  // namespace
-
 NamedShapes read_shapes(const Options& options, formats::InputRequest request) {
     const std::unique_ptr<mpi::Comm> comm = mpi::serial_comm();
     Log quiet(std::cerr, LogLevel::error, true);
@@ -342,29 +367,6 @@ NamedShapes read_shapes(const Options& options, formats::InputRequest request) {
         tensors.shapes.emplace(shard.name, shard.shape);
     }
     return tensors;
-}
-
-NamedShapes read_reference(const Options& options) {
-    if (options.reference.empty()) {
-        throw Error(ErrorCode::usage, "recipes " + options.topic + " needs --ref DIR",
-                    "name the directory of a finished model of the family, with config.json");
-    }
-    formats::InputRequest request;
-    request.directory = options.reference;
-    request.backend = "hf";
-    request.wants_model = true;
-    return read_shapes(options, request);
-}
-
-models::Config reference_config(const Options& options) {
-    const fs::path path = options.reference / "config.json";
-    return models::Config::parse(io::read_text(path, models::kMaxConfig), path.string());
-}
-
-models::Symbols tree_symbols(const models::RecipeLibrary& library, const models::Recipe& recipe,
-                             const models::Config& config) {
-    const models::Dialect own = models::own_names(recipe, *library.find_dialect("hf_module"));
-    return {recipe, own, config, {}, {}};
 }
 
 Nearest nearest_family(const models::RecipeLibrary& library, const models::Config& config,
@@ -424,6 +426,31 @@ Groups grouped(const Shapes& tensors) {
         ++group.shapes[shape];
     }
     return groups;
+}
+
+}  // namespace
+
+NamedShapes read_reference(const Options& options) {
+    if (options.reference.empty()) {
+        throw Error(ErrorCode::usage, "recipes " + options.topic + " needs --ref DIR",
+                    "name the directory of a finished model of the family, with config.json");
+    }
+    formats::InputRequest request;
+    request.directory = options.reference;
+    request.backend = "hf";
+    request.wants_model = true;
+    return read_shapes(options, request);
+}
+
+models::Config reference_config(const Options& options) {
+    const fs::path path = options.reference / "config.json";
+    return models::Config::parse(io::read_text(path, models::kMaxConfig), path.string());
+}
+
+models::Symbols tree_symbols(const models::RecipeLibrary& library, const models::Recipe& recipe,
+                             const models::Config& config) {
+    const models::Dialect own = models::own_names(recipe, *library.find_dialect("hf_module"));
+    return {recipe, own, config, {}, {}};
 }
 
 int suggest_recipe(const models::RecipeLibrary& library, const Options& options,

@@ -1,5 +1,5 @@
 // The commands test and diff: what a merge would write, or a model directory, against another model
-// directory. Knows the order of the steps; each step is another module's.
+// directory.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -9,13 +9,12 @@
 #include <nlohmann/json.hpp>
 
 #include "app/compare/comparison.hpp"
-#include "app/compare/comparison_output.hpp"
-#include "app/compare/reference_model.hpp"
+#include "app/compare/model_directory.hpp"
 #include "app/merge/main_path.hpp"
 #include "app/merge/moving.hpp"
 #include "app/merge/preflight.hpp"
 #include "app/messages/table.hpp"
-#include "app/report/json_parts.hpp"
+#include "app/report/report_json.hpp"
 #include "app/report/reported.hpp"
 #include "app/report/session.hpp"
 #include "app/runtime/scratch.hpp"
@@ -234,8 +233,8 @@ Outcome compare(Planned& planned, std::optional<bool> ties, const ModelDirectory
 }
 
 /// Collective. Prints; Error(differs) when the models differ.
-ErrorCode tell(Session& session, const std::string& command, Outcome outcome,
-               std::vector<ConfigDifference> config, std::ostream& out) {
+ErrorCode print_comparison(Session& session, const std::string& command, Outcome outcome,
+                           std::vector<ConfigDifference> config, std::ostream& out) {
     const Options& options = session.options;
     const std::string difference = difference_text(outcome);
     const ComparedModels models{command,
@@ -269,13 +268,13 @@ CodedModel held_against_base(Session& session, const fs::path& directory) {
     Session own = run.session();
     const ModelDirectory base = read_model_directory(own, *session.options.base);
     Planned planned =
-        make_ready(run.outputs(), comparison_request(), find_sources(own, comparison_request()));
+        plan_outputs(run.outputs(), comparison_request(), find_sources(own, comparison_request()));
     return {directory.string(), compare(planned, planned.first().ties(), base)};
 }
 
 /// Collective. Prints how near codes are to the weights of --base; Error(differs) when a model has
 /// other tensors.
-ErrorCode tell_quality(Session& session, std::ostream& out) {
+ErrorCode print_quality(Session& session, std::ostream& out) {
     const Options& options = session.options;
     std::vector<CodedModel> models;
     models.push_back(held_against_base(session, options.local_dir));
@@ -302,14 +301,14 @@ int test(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
         Planned planned;
         Preflight preflight;
         preflight.check([&] {
-            planned = make_ready(outputs, comparison_request(), std::move(sources));
+            planned = plan_outputs(outputs, comparison_request(), std::move(sources));
             report_plan(planned);
         });
         preflight.add(strict_problems(session));
         preflight.require_none();
         check_crcs(session, planned, {});
         Outcome outcome = compare(planned, planned.first().ties(), reference);
-        return tell(session, "test", std::move(outcome), {}, out);
+        return print_comparison(session, "test", std::move(outcome), {}, out);
     });
 }
 
@@ -317,16 +316,16 @@ int diff(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
     return run_reported(comm, options, log, "diff", [&](Outputs outputs) {
         Session& session = outputs.front();
         if (options.base) {
-            return tell_quality(session, out);
+            return print_quality(session, out);
         }
         ModelDirectory tested = read_model_directory(session, options.local_dir);
         const ModelDirectory reference = read_model_directory(session, options.reference);
         const std::optional<bool> ties = tested.ties();
-        Planned planned = make_ready_as_stored(session, comparison_request(),
-                                               std::move(tested.input), targets_of(tested.tensors));
+        Planned planned = plan_as_stored(session, comparison_request(), std::move(tested.input),
+                                         targets_of(tested.tensors));
         Outcome outcome = compare(planned, ties, reference);
-        return tell(session, "diff", std::move(outcome),
-                    config_differences(tested.config_text, reference.config_text), out);
+        return print_comparison(session, "diff", std::move(outcome),
+                                config_differences(tested.config_text, reference.config_text), out);
     });
 }
 

@@ -1,11 +1,10 @@
 // The command verify: re-reads an output against the format's rules, its index and its report.
-// Knows texts; the steps are merge/verification's.
 
 #include <nlohmann/json.hpp>
 
 #include "app/merge/completed.hpp"
 #include "app/messages/table.hpp"
-#include "app/report/json_parts.hpp"
+#include "app/report/report_json.hpp"
 #include "core/text.hpp"
 
 #include "commands.hpp"

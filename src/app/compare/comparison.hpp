@@ -81,4 +81,30 @@ Outcome judge(Matching matching, const std::vector<numeric::Comparison>& found, 
 /// "3 of 22 tensors differ: 1 missing, 2 in values"; "" when none does.
 std::string difference_text(const Outcome& outcome);
 
+/// A field of config.json that the two models state differently; values as JSON, "" if absent.
+struct ConfigDifference {
+    std::string field;
+    std::string tested;
+    std::string reference;
+};
+
+/// A comparison and what was compared.
+struct ComparedModels {
+    std::string command;  ///< "test" or "diff"
+    std::string tested;   ///< directories
+    std::string reference;
+    numeric::Tolerance tolerance;
+    bool is_strict = false;
+    Outcome outcome;
+    std::vector<ConfigDifference> config;  ///< for information; never makes models differ
+};
+
+/// Top-level fields in which two config.json differ, in the order of their names; `transformers
+/// _version` is no part of a model. Empty when a text is "" or no JSON object. Pure.
+std::vector<ConfigDifference> config_differences(const std::string& tested,
+                                                 const std::string& reference);
+
+std::string comparison_text(const ComparedModels& models);
+std::string comparison_json(const ComparedModels& models);
+
 }  // namespace shardweld::app

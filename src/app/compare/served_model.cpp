@@ -10,8 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "app/family/tokenizer_tokens.hpp"
-#include "app/report/json_parts.hpp"
+#include "app/family/vocabulary.hpp"
+#include "app/report/report_json.hpp"
 #include "core/config_fields.hpp"
 #include "core/json.hpp"
 #include "core/path.hpp"
@@ -94,7 +94,7 @@ std::string side_text(const fs::path& directory, const loaders::Directory& found
     return found.files.contains(name) ? io::read_text(directory / name, longest) : "";
 }
 
-/// Of a safetensors file by its header, of a pickled one by its dictionary.
+/// What a safetensors file holds by its header, a pickled one by its dictionary.
 std::map<std::string, formats::StoredTensor> stored_tensors(const fs::path& path) {
     const auto file = io::InputFile::open(path);
     if (path.extension() != ".bin") {
@@ -185,7 +185,7 @@ void take_served_weights(const fs::path& directory, loaders::Directory& found,
     }
 }
 
-/// Of files that transformers reads whole: what is no JSON.
+/// Which of the files that transformers reads whole is no JSON object; "" if none.
 std::string tokenizer_fault(const fs::path& directory, const loaders::Directory& found) {
     for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
                              "added_tokens.json"}) {
@@ -424,7 +424,7 @@ void take_layers_inside(const models::RecipeLibrary& library, const models::Reci
     }
 }
 
-/// Of what no recipe knows nothing is said, and what is wrong with a config is told by the rules.
+/// Nothing is said of what no recipe knows, and what is wrong with a config is told by the rules.
 void take_served_family(const fs::path& directory, loaders::Directory& found) {
     std::string fault;
     const auto attempt = [&](const auto& step) {

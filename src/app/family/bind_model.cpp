@@ -20,7 +20,7 @@
 #include "promises.hpp"
 #include "quantised.hpp"
 #include "reference.hpp"
-#include "vocabulary_padding.hpp"
+#include "vocabulary.hpp"
 
 namespace shardweld::app {
 

@@ -1,6 +1,5 @@
 // What becomes of a checkpoint's tensors: the model's, and an adapter's, which is written beside it
-// or folded into it, as --lora says. Knows options and
-// the order of the steps; names and formulas are the adapters module's.
+// or folded into it, as --lora says.
 #pragma once
 
 #include <memory>

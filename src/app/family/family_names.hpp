@@ -1,6 +1,5 @@
 // A checkpoint's names held against a family's: what modules around the model and other classes of
 // the family put in front of them.
-// Knows stored names and a recipe; wrappers whose names are always the same are formats'.
 #pragma once
 
 #include <optional>

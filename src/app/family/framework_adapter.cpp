@@ -13,7 +13,7 @@
 #include "shardweld/error.hpp"
 
 #include "bind_model.hpp"
-#include "vocabulary_padding.hpp"
+#include "vocabulary.hpp"
 
 namespace shardweld::app {
 
@@ -197,7 +197,7 @@ class FactorSorter {
     }
     static const std::vector<Index>& shape_of(const catalogue::Shard& shard) { return shard.shape; }
 
-    /// Of ranks' files: they hold the experts of a rank.
+    /// Whether a rank's file holds the experts of that rank.
     [[nodiscard]] bool is_of_each(const catalogue::Shard& /*shard*/,
                                   const Catalogue& /*factors*/) const {
         return false;

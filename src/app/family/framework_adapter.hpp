@@ -1,6 +1,5 @@
 // Checkpoints whose framework keeps LoRA factors beside its own weights, seen as those of a PEFT
 // model: what becomes of an adapter (lora.hpp) needs to know PEFT's names only.
-// Knows catalogues and bindings; names are the dialect's (`lora`).
 #pragma once
 
 #include "model.hpp"

@@ -17,10 +17,10 @@
 #include "publish/config_edits.hpp"
 #include "shardweld/error.hpp"
 
-#include "base_prefix.hpp"
 #include "family_names.hpp"
 #include "reference.hpp"
-#include "vocabulary_padding.hpp"
+#include "stored_evidence.hpp"
+#include "vocabulary.hpp"
 
 namespace shardweld::app {
 

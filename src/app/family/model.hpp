@@ -1,5 +1,4 @@
 // The model a checkpoint holds: its recipe and the values of the recipe's symbols.
-// Knows which parts are needed and in which order; nothing of files, ranks and tensor data.
 #pragma once
 
 #include <memory>

@@ -14,7 +14,7 @@
 #include "publish/config_edits.hpp"
 #include "shardweld/error.hpp"
 
-#include "vocabulary_padding.hpp"
+#include "vocabulary.hpp"
 
 namespace shardweld::app {
 

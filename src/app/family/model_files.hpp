@@ -1,5 +1,4 @@
 // The small files of a model: config, tokenizer, recipes and what is said of an adapter.
-// Knows where they lie and which are needed; nothing of what they mean.
 #pragma once
 
 #include <optional>
@@ -16,7 +15,7 @@
 #include "publish/assets.hpp"
 
 #include "reference.hpp"
-#include "tokenizer_tokens.hpp"
+#include "vocabulary.hpp"
 
 namespace shardweld::app {
 

@@ -32,7 +32,7 @@ void look_at_towers(const models::Config& config, const Targets& targets,
     }
 }
 
-/// Of a family without a recipe: its layers are those that are stored.
+/// A family without a recipe has the layers that are stored.
 void look_at_layers(const models::Config& config, const Targets& targets,
                     std::vector<plan::Warning>& out) {
     std::optional<Index> last;
@@ -80,7 +80,7 @@ bool could_be_head(std::string_view name) {
            });
 }
 
-/// Of a class whose loader would make up the head that it does not find.
+/// Some classes' loaders make up the head that they do not find.
 void look_at_head(const PreparedModel& prepared, const Targets& targets,
                   std::vector<plan::Warning>& out) {
     const auto names = prepared.config.architectures();
@@ -161,7 +161,7 @@ std::map<std::string, Modules> modules_by_kind(const Targets& targets) {
     return kinds;
 }
 
-/// Of a family without a recipe: a module that lacks one of what another of its name has, and has
+/// In a family without a recipe, a module that lacks one of what another of its name has, and has
 /// nothing else instead. It may have been lost.
 void look_at_modules(const Targets& targets, std::vector<plan::Warning>& out) {
     for (const auto& [kind, modules] : modules_by_kind(targets)) {

@@ -1,5 +1,5 @@
 // What config.json says there is, against the tensors that are written: of whatever no line of a
-// recipe asks for, and so nobody misses. Knows field names; nothing of files.
+// recipe asks for, and so nobody misses.
 #pragma once
 
 #include "model.hpp"

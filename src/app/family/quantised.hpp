@@ -1,5 +1,4 @@
-// Weights that a model stores as codes of fewer bits. Knows the options and what config.json says;
-// what codes are is plan's.
+// Weights that a model stores as codes of fewer bits.
 #pragma once
 
 #include <vector>

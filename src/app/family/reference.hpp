@@ -1,6 +1,5 @@
 // A finished model of the same family, as which a model is spelled where the hub has more than one
 // spelling: experts one by one or in one tensor, the order of its dims, how names begin.
-// Knows the names and shapes of its files, not their contents.
 #pragma once
 
 #include <map>
@@ -29,8 +28,8 @@ struct Reference {
     static constexpr auto fields = [](auto& self) { return std::tie(self.shapes); };
 };
 
-/// Of model.safetensors.index.json and, for shapes, the headers of files that it names, as few as
-/// possible; else of model.safetensors. What is not there or cannot be read tells nothing. Local.
+/// Reads model.safetensors.index.json and, for shapes, the headers of files that it names, as few
+/// as possible; else model.safetensors. What is not there or cannot be read tells nothing. Local.
 Reference read_reference(const fs::path& directory);
 
 /// A recipe and the stored names that it has been given.
@@ -39,10 +38,10 @@ struct Spelled {
     models::Dialect dialect;  ///< what is stored
 };
 
-/// Of a logical tensor's lines the reference's own are written: `module` lines where it has their
-/// names and none of the hub lines'. Of two lines with one name and other orders of dims, that of
-/// the reference's shape; without one, in a module tree that of the stored shape, else the hub
-/// line's. Pure.
+/// Of the lines of a logical tensor those of the reference are written: `module` lines where it has
+/// their names and none of the hub lines'. Of two lines with one name and other orders of dims,
+/// that of the reference's shape; without one, in a module tree that of the stored shape, else the
+/// hub line's. Pure.
 Spelled spelled_as(const Reference& reference, const catalogue::Catalogue& catalogue, Spelled known,
                    const models::Symbols& symbols);
 

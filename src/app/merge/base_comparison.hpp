@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "app/compare/comparison.hpp"
-#include "app/compare/reference_model.hpp"
+#include "app/compare/model_directory.hpp"
 #include "app/report/report.hpp"
 #include "execute/comparer.hpp"
 #include "execute/tensor_census.hpp"

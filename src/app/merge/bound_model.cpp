@@ -1,10 +1,19 @@
 #include "bound_model.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "app/family/framework_adapter.hpp"
+#include "app/settings/options.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "layout/patch.hpp"
+#include "models/written_form.hpp"
+#include "outputs/gguf.hpp"
+#include "plan/bind/quantise.hpp"
 #include "plan/bind/trace.hpp"
+#include "plan/schedule/relation.hpp"
 
 #include "tied.hpp"
 
@@ -105,6 +114,137 @@ BoundModel resolve_ties(Session& session, const Input& input, BoundModel model,
     return bind_untied(session, input, std::move(model), untied.front());
 }
 
+/// What is said of the model as a whole, behind general.type. The name is that of config.json, or
+/// none: a directory's would make other bytes in another place.
+void add_general_keys(const PreparedModel& prepared, const std::vector<plan::Target>& targets,
+                      Metadata& metadata) {
+    std::vector<outputs::GgufSize> sizes;
+    for (const plan::Target& target : targets) {
+        const bool is_stack =
+            target.name.find("_exps.") != std::string::npos && target.shape.size() > 2;
+        const layout::Range elements = target.sources(0, target.volume());
+        sizes.push_back({elements.extent, is_stack ? target.shape.front() : 0});
+    }
+    std::vector<MetadataField> fields;
+    const auto name = prepared.config.text("_name_or_path");
+    if (name && std::ranges::count(*name, '/') <= 1 && !outputs::gguf_title(*name).empty()) {
+        fields.push_back(MetadataField::text("general.name", outputs::gguf_title(*name)));
+    }
+    fields.push_back(MetadataField::text("general.size_label", outputs::gguf_size_label(sizes)));
+    const auto type = std::ranges::find(metadata, "general.type", &MetadataField::key);
+    metadata.insert(type == metadata.end() ? type : type + 1, fields.begin(), fields.end());
+}
+
+/// The tokenizer's keys. What the form says of one of them stands in its place.
+void add_tokenizer(const Metadata& keys, Metadata& metadata) {
+    Metadata stated;
+    const auto is_tokenizer = [](const MetadataField& field) {
+        return field.key.starts_with("tokenizer.");
+    };
+    std::ranges::copy_if(metadata, std::back_inserter(stated), is_tokenizer);
+    std::erase_if(metadata, is_tokenizer);
+    for (const MetadataField& field : keys) {
+        const auto same = std::ranges::find(stated, field.key, &MetadataField::key);
+        metadata.push_back(same == stated.end() ? field : *same);
+    }
+}
+
+/// GGUF files of this model; adds the tensors that only they have.
+std::shared_ptr<const outputs::Format> gguf_output(const PreparedModel& prepared,
+                                                   const GgufTokenizer& tokenizer,
+                                                   std::vector<plan::Target>& targets) {
+    constexpr std::int64_t kQuantisationVersion = 2;  // ggml.h, GGML_QNT_VERSION
+    const models::Dialect& form = *prepared.form;
+    Metadata metadata = models::metadata_of(form, *prepared.symbols, prepared.config);
+    metadata.push_back(MetadataField::u32("general.quantization_version", kQuantisationVersion));
+    add_tokenizer(tokenizer.keys, metadata);
+    const auto factors = form.rope_factors.empty()
+                             ? std::vector<float>()
+                             : models::rope_factors(*prepared.symbols, prepared.config);
+    if (!factors.empty()) {
+        plan::Target target =
+            plan::literal_target(form.rope_factors, DType::f32, static_cast<Index>(factors.size()),
+                                 std::as_bytes(std::span(factors)));
+        const auto place =
+            std::ranges::lower_bound(targets, target.name, natural_less, &plan::Target::name);
+        targets.insert(place, std::move(target));
+    }
+    add_general_keys(prepared, targets, metadata);
+    return outputs::gguf_format_of(*prepared.choice.ggml, std::move(metadata));
+}
+
+/// --quantize: the weights that are bound become codes and scales.
+void quantise_bound(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
+                    Bound& bound) {
+    if (!options.quantise) {
+        return;
+    }
+    const Selection left{std::nullopt, options.quantise_ignore};
+    const auto is_ignored = [is_taken = selects(left)](const std::string& name) {
+        return !is_taken(name);
+    };
+    std::vector<plan::Target>& targets = bound.binding.targets;
+    bound.quantisation =
+        prepared.form == nullptr
+            ? plan::quantise(targets, prepared.model(), *options.quantise, is_ignored)
+            : plan::quantise_ggml(targets, prepared.model(), *options.quantise, is_ignored);
+    if (prepared.form != nullptr) {
+        bound.output = gguf_output(prepared, files.gguf_tokenizer, bound.binding.targets);
+        for (const std::string& text : files.gguf_tokenizer.warnings) {
+            bound.binding.warnings.push_back({"gguf_tokenizer", "", text});
+        }
+    }
+    const plan::Quantisation& made = *bound.quantisation;
+    bound.notes.push_back(counted(static_cast<std::size_t>(made.n_quantised), "weight") +
+                          " are written as " + std::string(facts_of(made.encoding).name));
+    bound.notes.insert(bound.notes.end(), made.notes.begin(), made.notes.end());
+}
+
+/// Targets of which no line of a recipe tells parts: each is one.
+void name_parts(std::vector<plan::Target>& targets) {
+    for (plan::Target& target : targets) {
+        if (target.parts.empty() && !target.operands.empty()) {
+            target.parts.push_back({target.name, layout::dense_shape(target.shape)});
+        }
+    }
+}
+
+/// --also: the same tensors in another type. Ledger, notes and factors are the first's.
+BoundModel in_other_type(const Session& first, const Session& session, const BoundModel& model) {
+    BoundModel one{model.files, model.prepared, model.bound, {}, {}};
+    one.bound.notes.clear();
+    one.bound.factors.clear();
+    const Options& options = session.options;
+    if (options.dtype && options.dtype != first.options.dtype) {
+        plan::write_as(one.bound.binding.targets, *options.dtype);
+    }
+    return one;
+}
+
+/// --also: llama.cpp's tensors, bound to what is stored as in a merge of their own.
+BoundModel in_other_form(const Session& session, const BoundModel& model) {
+    BoundModel one{model.files, {}, {}, {}, {}};
+    ModelChoice choice = model.prepared.choice;
+    choice.ggml = session.options.quantise;
+    catalogue::Catalogue catalogue = *model.kept;
+    one.prepared = prepare_with_adapter(one.files, choice, catalogue);
+    one.bound = bind_model(one.prepared, one.files, session.options, std::move(catalogue));
+    return one;
+}
+
+/// What is found in this output only.
+void report_output(const Session& session, const BoundModel& model, const plan::Binding& first) {
+    for (const std::string& note : model.bound.notes) {
+        session.log.info(session.options.target_dir.string() + ": " + note);
+    }
+    session.report.ledger = model.bound.binding.ledger;
+    for (const plan::Warning& warning : model.bound.binding.warnings) {
+        if (std::ranges::count(first.warnings, warning.text, &plan::Warning::text) == 0) {
+            warn(session, warning);
+        }
+    }
+}
+
 }  // namespace
 
 BoundModel bind_checkpoint(Session& session, const Input& input, ModelFiles files,
@@ -118,6 +258,33 @@ void report_what_was_read(Session& session, const Input& input, const mpi::WhySt
     if (auto counts = check_what_was_read(session, input, why_stop)) {
         session.report.crc = counts;
     }
+}
+
+std::vector<BoundModel> output_models(const Outputs& outputs, BoundModel model) {
+    if (outputs.size() > 1) {
+        name_parts(model.bound.binding.targets);
+    }
+    std::vector<BoundModel> models;
+    models.push_back(std::move(model));
+    for (std::size_t at = 1; at < outputs.size(); ++at) {
+        models.push_back(becomes_gguf(outputs[at].options.quantise)
+                             ? in_other_form(outputs[at], models.front())
+                             : in_other_type(outputs.front(), outputs[at], models.front()));
+    }
+    models.front().kept.reset();
+    std::vector<std::vector<plan::Target>*> others;
+    for (std::size_t at = 0; at < outputs.size(); ++at) {
+        BoundModel& one = models[at];
+        quantise_bound(one.prepared, one.files, outputs[at].options, one.bound);
+        if (at > 0) {
+            report_output(outputs[at], one, models.front().bound.binding);
+            others.push_back(&one.bound.binding.targets);
+        }
+    }
+    if (!others.empty()) {
+        plan::share_strips(models.front().bound.binding.targets, others);
+    }
+    return models;
 }
 
 }  // namespace shardweld::app

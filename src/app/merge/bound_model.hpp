@@ -1,5 +1,5 @@
-// A surveyed checkpoint whose tensors are bound to its model, tied tensors settled.
-// Knows the order of the steps; nothing of other checkpoints or of where finished tensors go.
+// A surveyed checkpoint whose tensors are bound to its model, tied tensors settled, and the forms
+// in which it is written: codes and scales, llama.cpp's, and those of --also.
 #pragma once
 
 #include <optional>
@@ -36,5 +36,10 @@ BoundModel bind_checkpoint(Session& session, const Input& input, ModelFiles file
 /// Collective. What all passes so far have read is held against the records' checksums, and the
 /// report counts them; nothing where they are not checked. Error(corrupt), Error(stopped).
 void report_what_was_read(Session& session, const Input& input, const mpi::WhyStop& why_stop);
+
+/// A model for each output, of what is bound for the first: in the form that --quantize asks for,
+/// every tensor of the others made of what is read for the first. Local. Errors as plan::bind and
+/// plan::share_strips.
+std::vector<BoundModel> output_models(const Outputs& outputs, BoundModel model);
 
 }  // namespace shardweld::app

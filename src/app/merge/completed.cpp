@@ -4,8 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "app/compare/reference_model.hpp"
-#include "app/compare/written_model.hpp"
+#include "app/compare/model_directory.hpp"
 #include "app/report/reported_output.hpp"
 #include "core/text.hpp"
 #include "io/digest.hpp"
@@ -41,7 +40,7 @@ ReportedOutput compute_output(Session& session, const WrittenModel& model,
         target.block =
             block == blocks.end() ? 0 : static_cast<Index>(block->second / size_of(target.dtype));
     }
-    Planned planned = make_ready_as_stored(session, {}, std::move(input), std::move(targets));
+    Planned planned = plan_as_stored(session, {}, std::move(input), std::move(targets));
     execute::RunOptions run;
     run.write = false;
     const io::Directory nowhere{fs::path()};
@@ -155,11 +154,11 @@ std::vector<std::string> names_of(const std::vector<ReportedInput>& inputs) {
 
 /// Collective; `inputs` are the first rank's. The first input that is not what it was; "" if there
 /// is none. Times count where the first rank sees the file: copies on other hosts have their own.
-std::string change_of_inputs(mpi::Comm& comm, Sights& sights,
+std::string change_of_inputs(mpi::Comm& comm, FileVisibility& visibility,
                              const std::vector<ReportedInput>& inputs) {
     const auto names = mpi::share(comm, 0, [&] { return names_of(inputs); });
-    const SizesByGroup sizes = sights.sizes_of(names);
-    const std::vector<io::FileStamp> stamps = sights.stamps(names);
+    const SizesByGroup sizes = visibility.sizes_of(names);
+    const std::vector<io::FileStamp> stamps = visibility.stamps(names);
     return mpi::share(comm, 0, [&]() -> std::string {
         for (std::size_t at = 0; at < inputs.size(); ++at) {
             Index size = -1;
@@ -244,7 +243,7 @@ std::string why_not_complete(const Session& session, Sources& sources) {
         return told.why_not;
     });
     if (why.empty()) {
-        why = change_of_inputs(comm, sources.checkpoint.sights, output.inputs);
+        why = change_of_inputs(comm, sources.checkpoint.visibility, output.inputs);
     }
     if (why.empty()) {
         why = mpi::share(comm, 0, [&] { return fault_of(target, output); });

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "app/compare/written_model.hpp"
+#include "app/compare/model_directory.hpp"
 #include "app/messages/log.hpp"
 #include "app/report/session.hpp"
 #include "app/settings/options.hpp"

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "adapters/separate.hpp"
-#include "app/family/base_model.hpp"
 #include "app/family/bind_model.hpp"
 #include "app/family/framework_adapter.hpp"
 #include "app/runtime/memory.hpp"
@@ -14,8 +13,9 @@
 #include "plan/bind/trace.hpp"
 #include "plan/plan.hpp"
 
+#include "bound_model.hpp"
+#include "mixed_model.hpp"
 #include "node_planning.hpp"
-#include "output_forms.hpp"
 #include "tied.hpp"
 
 namespace shardweld::app {
@@ -63,7 +63,7 @@ void tell_provenance(Log& log, const catalogue::Provenance& provenance) {
     log.debug("provenance " + catalogue::text_of(provenance));
 }
 
-void tell(Session& session, const ReadCheckpoint& read) {
+void report_survey(Session& session, const ReadCheckpoint& read) {
     const catalogue::Catalogue& catalogue = read.survey.catalogue;
     for (const std::string& note : catalogue.notes) {
         session.log.info(note);
@@ -137,7 +137,7 @@ plan::PlanChoice choice_for(const Outputs& outputs, const PlanRequest& request, 
     return choice;
 }
 
-void tell(Session& session, const BoundModel& model) {
+void report_binding(Session& session, const BoundModel& model) {
     for (const std::string& note : model.prepared.notes) {
         session.log.info(note);
     }
@@ -207,7 +207,7 @@ void settle_config(Output& output) {
 }
 
 /// Bypasses the log level: who asks for a trace wants it.
-void tell(Session& session, const Planned& planned) {
+void tell_trace(Session& session, const Planned& planned) {
     if (session.comm.rank() == 0) {
         for (const std::string& line : planned.trace) {
             session.log.trace(printable(line));
@@ -216,14 +216,14 @@ void tell(Session& session, const Planned& planned) {
     session.watch.lap("plan");
 }
 
-/// `views`: of the ranks that move tensors, where these are more than the session's.
+/// `hosts`: of the ranks that move tensors, where these are more than the session's.
 Planned plan_here(Outputs outputs, const PlanRequest& request, Sources sources,
                   const Resources& resources, const BetweenSteps& between_steps,
-                  const std::optional<Views>& views = {}) {
+                  const std::optional<HostGroups>& hosts = {}) {
     Session& session = outputs.front();
     between_steps(session.comm);
     ReadCheckpoint read = survey_checkpoint(session, sources, request.sink);
-    tell(session, read);
+    report_survey(session, read);
     between_steps(session.comm);
     const ModelChoice wanted = model_choice(session.options, request.sink);
     ModelFiles files = settled_files(session, read, std::move(sources.files), request, wanted.lora);
@@ -235,16 +235,16 @@ Planned plan_here(Outputs outputs, const PlanRequest& request, Sources sources,
     }
     std::vector<BoundModel> models = mpi::collectively_get(
         session.comm, [&] { return output_models(outputs, std::move(model)); });
-    tell(session, models.front());
+    report_binding(session, models.front());
     between_steps(session.comm);
     Planned planned;
     planned.input = std::move(read.input);
     planned.holds_adapter_only = read.holds_adapter_only;
     planned.resources = request.ranks ? request.ranks->resources : resources;
     choice = choice_for(outputs, request, planned.input, planned.resources);
-    if (views) {
-        planned.input.visibility.group_of_rank = views->group_of_rank;
-        planned.input.home = views->leaders[static_cast<std::size_t>(planned.input.home)];
+    if (hosts) {
+        planned.input.visibility.group_of_rank = hosts->group_of_rank;
+        planned.input.home = hosts->leaders[static_cast<std::size_t>(planned.input.home)];
     }
     for (std::size_t at = 0; at < outputs.size(); ++at) {
         planned.outputs.push_back(
@@ -253,7 +253,7 @@ Planned plan_here(Outputs outputs, const PlanRequest& request, Sources sources,
         choice.replicas = plan::Replicas::trust;  // they are compared when the first is made
     }
     planned.input.meter.planned();
-    tell(session, planned);
+    tell_trace(session, planned);
     between_steps(session.comm);
     return planned;
 }
@@ -271,8 +271,8 @@ Sources find_sources(Session& session, const PlanRequest& request) {
     return sources;
 }
 
-Planned make_ready(const Outputs& outputs, const PlanRequest& request, Sources sources,
-                   const BetweenSteps& between_steps) {
+Planned plan_outputs(const Outputs& outputs, const PlanRequest& request, Sources sources,
+                     const BetweenSteps& between_steps) {
     Session session = outputs.front();
     check_sums_shown(session, sources.checkpoint);
     if (sources.base) {
@@ -285,7 +285,7 @@ Planned make_ready(const Outputs& outputs, const PlanRequest& request, Sources s
     if (!plans_once_a_node(outputs, request, sources)) {
         return plan_here(outputs, request, std::move(sources), resources, between_steps);
     }
-    const Views views = sources.checkpoint.sights.views();
+    const HostGroups hosts = sources.checkpoint.visibility.hosts();
     const NodePlanning once(session, request, sources);
     Planned planned;
     mpi::collectively_in_steps(session.comm, [&](const mpi::OnStep& step) {
@@ -293,7 +293,7 @@ Planned make_ready(const Outputs& outputs, const PlanRequest& request, Sources s
             once.leave_to_planners(sources);
             step();
             planned = plan_here({once.session_of_planners()}, request, std::move(sources),
-                                resources, between_steps, views);
+                                resources, between_steps, hosts);
         }
     });
     (void)Sources(std::move(sources));  // is not needed any more
@@ -307,8 +307,8 @@ Planned make_ready(const Outputs& outputs, const PlanRequest& request, Sources s
     return planned;
 }
 
-Planned make_ready_as_stored(Session& session, const PlanRequest& request, Input input,
-                             std::vector<plan::Target> targets) {
+Planned plan_as_stored(Session& session, const PlanRequest& request, Input input,
+                       std::vector<plan::Target> targets) {
     if (input.is_checked) {
         input.sums->want(targets);
     }

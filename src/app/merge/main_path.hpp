@@ -19,13 +19,13 @@ using BetweenSteps = std::function<void(mpi::Comm&)>;
 /// Collective. The whole way; everything before the first tensor byte is written. The reports and
 /// the log say what was found. Of ranks that see the same files only one plans, where that can be
 /// handed to the others (node_planning.hpp): these have what moving tensors takes.
-Planned make_ready(
+Planned plan_outputs(
     const Outputs& outputs, const PlanRequest& request, Sources sources,
     const BetweenSteps& between_steps = [](mpi::Comm&) {});
 
 /// Collective. The way of a model whose tensors stay as they are stored.
-Planned make_ready_as_stored(Session& session, const PlanRequest& request, Input input,
-                             std::vector<plan::Target> targets);
+Planned plan_as_stored(Session& session, const PlanRequest& request, Input input,
+                       std::vector<plan::Target> targets);
 
 /// Local. Puts the plans into the first rank's reports.
 void report_plan(const Planned& planned);

@@ -2,16 +2,21 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "app/compare/comparison_output.hpp"
+#include "adapters/separate.hpp"
+#include "app/compare/comparison.hpp"
+#include "app/family/framework_adapter.hpp"
 #include "app/survey/survey.hpp"
+#include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "mpi/share.hpp"
 #include "plan/bind/mixed.hpp"
+#include "shardweld/error.hpp"
 
 #include "tied.hpp"
 
@@ -25,7 +30,7 @@ OtherCheckpoint find_other(Session& session, const fs::path& directory) {
     return {directory, find_shown(session, request, " of " + directory.string())};
 }
 
-void tell(Session& session, const std::string& name, const Survey& survey) {
+void tell_survey(Session& session, const std::string& name, const Survey& survey) {
     const catalogue::Catalogue& catalogue = survey.catalogue;
     for (const std::string& note : catalogue.notes) {
         session.log.info(note);
@@ -198,7 +203,7 @@ std::vector<SurveyedCheckpoint> survey_others(Session& session, std::vector<Othe
     for (OtherCheckpoint& other : others) {
         const std::string name = other.directory.string();
         Survey survey = read_shown(session, std::move(other.found), " of " + name);
-        tell(session, name, survey);
+        tell_survey(session, name, survey);
         session.report.mixed.push_back(described(survey));
         put_files_behind(first, survey);
         read.push_back({std::move(other.directory), std::move(survey)});
@@ -229,6 +234,46 @@ BoundModel mix_in(Session& session, const Input& input, BoundModel lead,
     require_equal(session, input, binding, choice);
     settle_tie(tied, lead);
     return lead;
+}
+
+bool is_base_of_adapter(const Options& options, Destination sink,
+                        const catalogue::Catalogue& checkpoint) {
+    if (!options.base) {
+        return false;
+    }
+    const bool is_adapter = adapters::holds_adapter_only(checkpoint);
+    if (!is_adapter && sink == Destination::comparison) {
+        throw Error(ErrorCode::usage,
+                    "test takes --base only for checkpoints that hold nothing but a LoRA adapter: "
+                    "this one has its own base",
+                    "compare with another model by --test_hf_dir");
+    }
+    return is_adapter;
+}
+
+formats::InputRequest base_request(const Options& options) {
+    formats::InputRequest request;
+    request.directory = *options.base;
+    request.backend = "hf";
+    request.wants_model = true;
+    request.check_crc = options.check_crc != CheckCrc::off;
+    return request;
+}
+
+void add_base(Survey& survey, Survey base_survey) {
+    catalogue::Catalogue& checkpoint = survey.catalogue;
+    catalogue::Catalogue& base = base_survey.catalogue;
+    if (base.dialect != checkpoint.dialect && !holds_framework_adapter(checkpoint)) {
+        throw Error(ErrorCode::unsupported, "--base is a " + base.format + " model",
+                    "give the HuggingFace model that the adapter was trained on");
+    }
+    put_files_behind(survey, base_survey);
+    std::move(base.tensors.begin(), base.tensors.end(), std::back_inserter(checkpoint.tensors));
+    std::move(base.shards.begin(), base.shards.end(), std::back_inserter(checkpoint.shards));
+    std::move(base.notes.begin(), base.notes.end(), std::back_inserter(checkpoint.notes));
+    std::move(base.ignored.begin(), base.ignored.end(), std::back_inserter(checkpoint.ignored));
+    std::stable_sort(checkpoint.tensors.begin(), checkpoint.tensors.end(),
+                     [](const auto& a, const auto& b) { return a.name < b.name; });
 }
 
 }  // namespace shardweld::app

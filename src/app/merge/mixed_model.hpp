@@ -1,11 +1,15 @@
-// Several checkpoints that become one model (--average, --delta): each is found, surveyed and bound
-// as if it were alone, then their bindings are mixed.
+// Checkpoints beside the first: the model of an adapter (--base), and several that become one model
+// (--average, --delta). Each is found and surveyed as if it were alone.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "app/family/model.hpp"
 #include "app/report/session.hpp"
+#include "app/settings/options.hpp"
 #include "app/survey/input.hpp"
+#include "app/survey/survey.hpp"
 #include "plan/choice.hpp"
 
 #include "bound_model.hpp"
@@ -37,5 +41,17 @@ std::vector<SurveyedCheckpoint> survey_others(Session& session, std::vector<Othe
 /// differ.
 BoundModel mix_in(Session& session, const Input& input, BoundModel lead,
                   std::vector<SurveyedCheckpoint> others, const plan::PlanChoice& choice);
+
+/// Whether --base is the model of a checkpoint that holds an adapter alone; else a merge compares
+/// with it. Error(usage) where another model is compared with.
+bool is_base_of_adapter(const Options& options, Destination sink,
+                        const catalogue::Catalogue& checkpoint);
+
+/// Where --base is looked for: a HuggingFace model directory.
+formats::InputRequest base_request(const Options& options);
+
+/// Puts the base's tensors and files into a checkpoint's survey; the files keep their visibility.
+/// Error(unsupported) when the base has other names.
+void add_base(Survey& checkpoint, Survey base);
 
 }  // namespace shardweld::app

@@ -207,7 +207,7 @@ void take_divisors(Output& output, const Input& input, const io::Directory& dire
 }
 
 /// What all outputs have read, sent and written.
-void tell_run(Session& session, const std::vector<execute::Result>& results) {
+void report_run(Session& session, const std::vector<execute::Result>& results) {
     Report& report = session.report;
     Phase& phase = session.watch.lap("execute");
     for (const execute::Result& result : results) {
@@ -225,8 +225,8 @@ void tell_run(Session& session, const std::vector<execute::Result>& results) {
                      human_bytes(phase.bytes_sent) + ", wrote " + human_bytes(phase.bytes_written));
 }
 
-void tell(const Output& output, const Input& input, const execute::RunOptions& options,
-          const execute::Result& result) {
+void report_result(const Output& output, const Input& input, const execute::RunOptions& options,
+                   const execute::Result& result) {
     const Session& session = output.session;
     if (session.options.resume || !options.resumption.blocks.empty()) {
         note_reuse(result, output.plan.placement.tensor_bytes, session.report, session.log);
@@ -240,7 +240,7 @@ void tell(const Output& output, const Input& input, const execute::RunOptions& o
 }
 
 /// What an output needs before its tensors are moved; `factors`: the file with those of a fold.
-void make_ready(Output& output, const Input& input, Moving& moving, const fs::path& factors) {
+void settle_options(Output& output, const Input& input, Moving& moving, const fs::path& factors) {
     const Session& session = output.session;
     execute::RunOptions& options = moving.options;
     options.factors = factors;
@@ -325,7 +325,7 @@ std::vector<execute::Written> move_tensors(Planned& planned, std::vector<Moving>
         factors = first.directory.path() / kFactors;
     }
     for (std::size_t at = 0; at < moving.size(); ++at) {
-        make_ready(planned.outputs[at], planned.input, moving[at], factors);
+        settle_options(planned.outputs[at], planned.input, moving[at], factors);
     }
     share_rest(planned, moving);
     first.options.on_progress =
@@ -343,10 +343,10 @@ std::vector<execute::Written> move_tensors(Planned& planned, std::vector<Moving>
     if (first.options.write && writes_adapter(plan)) {
         warn(session, stale_adapter(session, planned, first.directory.path() / kAdapterWeights));
     }
-    tell_run(session, results);
+    report_run(session, results);
     std::vector<execute::Written> written;
     for (std::size_t at = 0; at < moving.size(); ++at) {
-        tell(planned.outputs[at], planned.input, moving[at].options, results[at]);
+        report_result(planned.outputs[at], planned.input, moving[at].options, results[at]);
         written.push_back(std::move(results[at].written));
     }
     return written;

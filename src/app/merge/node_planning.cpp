@@ -94,39 +94,39 @@ Output of_run(const Session& session, Output output) {
             std::move(output.config_text)};
 }
 
-bool sees_as(const FoundCheckpoint& found, const Views& views) {
-    return found.sights.views().group_of_rank == views.group_of_rank;
+bool sees_as(const FoundCheckpoint& found, const HostGroups& hosts) {
+    return found.visibility.hosts().group_of_rank == hosts.group_of_rank;
 }
 
 }  // namespace
 
 bool plans_once_a_node(const Outputs& outputs, const PlanRequest& request, const Sources& sources) {
     const Options& options = outputs.front().options;
-    const Views& views = sources.checkpoint.sights.views();
-    const bool see_alike = (!sources.base || sees_as(*sources.base, views)) &&
+    const HostGroups& hosts = sources.checkpoint.visibility.hosts();
+    const bool see_alike = (!sources.base || sees_as(*sources.base, hosts)) &&
                            std::ranges::all_of(sources.others, [&](const auto& other) {
-                               return sees_as(other.found, views);
+                               return sees_as(other.found, hosts);
                            });
     const bool is_default = plan_choice(options, {}).output_format == &outputs::default_format() &&
                             !becomes_gguf(options.quantise);
-    return views.leaders.size() < views.group_of_rank.size() && see_alike && is_default &&
+    return hosts.leaders.size() < hosts.group_of_rank.size() && see_alike && is_default &&
            outputs.size() == 1 && request.sink == Destination::model;
 }
 
 NodePlanning::NodePlanning(const Session& session, const PlanRequest& request,
                            const Sources& sources)
     : session_(session),
-      views_(sources.checkpoint.sights.views()),
+      hosts_(sources.checkpoint.visibility.hosts()),
       is_cut_anew_(mpi::share(session.comm, 0, [&] {
           return request.ranks.has_value() || may_take_up(session.options);
       })) {
     const int own = session.comm.rank();
-    auto planners = session.comm.split(views_.is_leader(own) ? 0 : 1);
-    if (views_.is_leader(own)) {
+    auto planners = session.comm.split(hosts_.is_leader(own) ? 0 : 1);
+    if (hosts_.is_leader(own)) {
         planners_ = std::move(planners);
     }
     beside_ =
-        session.comm.split(static_cast<int>(views_.group_of_rank[static_cast<std::size_t>(own)]));
+        session.comm.split(static_cast<int>(hosts_.group_of_rank[static_cast<std::size_t>(own)]));
 }
 
 void NodePlanning::leave_to_planners(Sources& sources) const {

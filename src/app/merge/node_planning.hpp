@@ -33,7 +33,7 @@ class NodePlanning {
     void hand_over(std::optional<plan::Plan>& plan) const;
 
     Session session_;
-    Views views_;
+    HostGroups hosts_;
     bool is_cut_anew_;                     ///< the line: the plan's owners may be others
     std::unique_ptr<mpi::Comm> planners_;  ///< null on other ranks
     std::unique_ptr<mpi::Comm> beside_;    ///< a planner, the first of them, and its neighbours

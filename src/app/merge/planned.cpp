@@ -1,6 +1,6 @@
 #include "planned.hpp"
 
-#include "app/compare/reference_model.hpp"
+#include "app/compare/model_directory.hpp"
 #include "app/family/bind_model.hpp"
 #include "core/text.hpp"
 #include "plan/plan.hpp"

@@ -62,7 +62,8 @@ struct Planned {
 
     [[nodiscard]] Output& first() { return outputs.front(); }
     [[nodiscard]] const Output& first() const { return outputs.front(); }
-    /// Of the file with a fold's factors, which lies beside the first output meanwhile; 0: none.
+    /// The size of the file with a fold's factors, which lies beside the first output meanwhile; 0:
+    /// none.
     [[nodiscard]] Bytes factor_bytes() const {
         return factors ? factors->placement.total_bytes() : 0;
     }

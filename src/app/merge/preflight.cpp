@@ -77,6 +77,65 @@ void check_room(const Preparation& ready) {
     }
 }
 
+/// Collective. The target may be made or replaced by this run, and work that is taken up there was
+/// begun alike. Error(target), Error(usage), Error(mismatch).
+void check_target(mpi::Comm& comm, const Options& options) {
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == 0) {
+            const publish::TargetRequest request = target_request(options);
+            (void)publish::checked_target(request);
+            if (request.resume) {
+                publish::require_same_way(request.target, way_of(options));
+            }
+        }
+    });
+}
+
+/// Collective. The targets of a merge are apart from each other. Error(target).
+void check_targets_apart(const Outputs& outputs) {
+    mpi::Comm& comm = outputs.front().comm;
+    mpi::collectively(comm, [&] {
+        std::vector<fs::path> targets;
+        for (std::size_t at = 0; comm.rank() == 0 && at < outputs.size(); ++at) {
+            const fs::path target = io::resolved(outputs[at].options.target_dir);
+            for (const fs::path& one : targets) {
+                if (io::is_within(target, one) || io::is_within(one, target)) {
+                    throw Error(ErrorCode::target,
+                                "the target directories " + one.string() + " and " +
+                                    target.string() +
+                                    (one == target ? " are one" : " lie in each other"),
+                                "give each output a directory of its own");
+                }
+            }
+            targets.push_back(target);
+        }
+    });
+}
+
+/// Collective. No file that is read lies, through links, in a target that will be replaced.
+/// Error(target).
+void check_inputs_apart(mpi::Comm& comm, const Options& options, const Sources& sources) {
+    mpi::collectively(comm, [&] {
+        if (comm.rank() != 0 || !options.overwrite) {
+            return;
+        }
+        std::vector<fs::path> inputs;
+        for (const auto& named : {options.recipe, options.roof}) {
+            if (named) {
+                inputs.push_back(*named);
+            }
+        }
+        add_files(sources.checkpoint, inputs);
+        if (sources.base) {
+            add_files(*sources.base, inputs);
+        }
+        for (const OtherCheckpoint& other : sources.others) {
+            add_files(other.found, inputs);
+        }
+        publish::require_apart(options.target_dir, inputs);
+    });
+}
+
 }  // namespace
 
 bool Preflight::check(const std::function<void()>& body) {
@@ -122,60 +181,6 @@ Error all_of(const std::vector<Error>& problems, const std::string& title) {
                 below(problem, false);
     }
     return {problems.front().code(), text, "see to each of them"};
-}
-
-void check_target(mpi::Comm& comm, const Options& options) {
-    mpi::collectively(comm, [&] {
-        if (comm.rank() == 0) {
-            const publish::TargetRequest request = target_request(options);
-            (void)publish::checked_target(request);
-            if (request.resume) {
-                publish::require_same_way(request.target, way_of(options));
-            }
-        }
-    });
-}
-
-void check_targets_apart(const Outputs& outputs) {
-    mpi::Comm& comm = outputs.front().comm;
-    mpi::collectively(comm, [&] {
-        std::vector<fs::path> targets;
-        for (std::size_t at = 0; comm.rank() == 0 && at < outputs.size(); ++at) {
-            const fs::path target = io::resolved(outputs[at].options.target_dir);
-            for (const fs::path& one : targets) {
-                if (io::is_within(target, one) || io::is_within(one, target)) {
-                    throw Error(ErrorCode::target,
-                                "the target directories " + one.string() + " and " +
-                                    target.string() +
-                                    (one == target ? " are one" : " lie in each other"),
-                                "give each output a directory of its own");
-                }
-            }
-            targets.push_back(target);
-        }
-    });
-}
-
-void check_inputs_apart(mpi::Comm& comm, const Options& options, const Sources& sources) {
-    mpi::collectively(comm, [&] {
-        if (comm.rank() != 0 || !options.overwrite) {
-            return;
-        }
-        std::vector<fs::path> inputs;
-        for (const auto& named : {options.recipe, options.roof}) {
-            if (named) {
-                inputs.push_back(*named);
-            }
-        }
-        add_files(sources.checkpoint, inputs);
-        if (sources.base) {
-            add_files(*sources.base, inputs);
-        }
-        for (const OtherCheckpoint& other : sources.others) {
-            add_files(other.found, inputs);
-        }
-        publish::require_apart(options.target_dir, inputs);
-    });
 }
 
 void check_memory(mpi::Comm& comm, const std::function<MemoryForecast()>& forecast) {

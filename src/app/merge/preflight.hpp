@@ -40,17 +40,6 @@ class Preflight {
 /// their number and `title`. Requires one at least.
 Error all_of(const std::vector<Error>& problems, const std::string& title);
 
-/// Collective. The target may be made or replaced by this run, and work that is taken up there was
-/// begun alike. Error(target), Error(usage), Error(mismatch).
-void check_target(mpi::Comm& comm, const Options& options);
-
-/// Collective. The targets of a merge are apart from each other. Error(target).
-void check_targets_apart(const Outputs& outputs);
-
-/// Collective. No file that is read lies, through links, in a target that will be replaced.
-/// Error(target).
-void check_inputs_apart(mpi::Comm& comm, const Options& options, const Sources& sources);
-
 /// Collective. What the ranks of each host will hold, by each rank's `forecast`, fits what their
 /// job may use there. Error(memory) naming the host.
 void check_memory(mpi::Comm& comm, const std::function<MemoryForecast()>& forecast);

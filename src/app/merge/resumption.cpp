@@ -88,8 +88,8 @@ publish::OutputStamps stamps_of(const plan::Plan& plan, const fs::path& director
     return stamps;
 }
 
-/// Of blocks that were read back, those in files that nobody has touched since a run stopped in
-/// order.
+/// Leaves of the blocks that were read back those in files that nobody has touched since a run
+/// stopped in order.
 void keep_untouched(execute::JournalRead& read, const plan::Plan& plan,
                     const publish::PartialDirectory& partial) {
     const publish::OutputStamps then = publish::read_stamps(partial.journal());

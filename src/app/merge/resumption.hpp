@@ -1,6 +1,5 @@
 // What a merge does about an earlier one that did not finish: compares what they are made from,
-// reads the journal, begins a new part of it. Knows journals and partial directories; moves no
-// tensor.
+// reads the journal, begins a new part of it.
 #pragma once
 
 #include <vector>

@@ -38,8 +38,8 @@ Preparation prepare(const Outputs& outputs, const Stopping& stopping, Completene
     check_before_reading(outputs, preflight, ready, true, comm.size(), session.log);
     const bool is_planned = ready.sources && preflight.check([&] {
         ready.planned =
-            make_ready(outputs, merge_request(session.options), *std::move(ready.sources),
-                       [&](mpi::Comm& ranks) { stopping.check(ranks); });
+            plan_outputs(outputs, merge_request(session.options), *std::move(ready.sources),
+                         [&](mpi::Comm& ranks) { stopping.check(ranks); });
         report_plan(ready.planned);
     });
     if (is_planned) {

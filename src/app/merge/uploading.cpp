@@ -4,7 +4,7 @@
 #include <exception>
 #include <thread>
 
-#include "app/messages/shown_numbers.hpp"
+#include "app/messages/table.hpp"
 #include "core/environment.hpp"
 #include "core/text.hpp"
 #include "core/usage.hpp"

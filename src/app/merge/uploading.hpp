@@ -1,5 +1,4 @@
 // Uploading as part of a merge and as a command of its own.
-// Knows ranks and options; the client is upload/'s.
 #pragma once
 
 #include "app/messages/log.hpp"

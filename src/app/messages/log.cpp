@@ -199,7 +199,7 @@ void Log::note(std::string_view text) {
     }
 }
 
-Log Log::aloud() const {
+Log Log::on_every_rank() const {
     Log log = *this;
     log.is_speaker_ = true;
     return log;

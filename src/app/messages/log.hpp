@@ -1,6 +1,4 @@
 // Messages for people, with levels, or for programs, as JSON.
-// Knows a stream, whether this process may speak, who reads, and its own log; knows nothing of what
-// is said.
 #pragma once
 
 #include <memory>
@@ -82,8 +80,8 @@ class Log {
     [[nodiscard]] const Terminal* terminal() const { return terminal_.get(); }
     /// A program reads: every message is an object in a line.
     void speak_json() { is_json_ = true; }
-    /// The same that speaks whatever its rank.
-    [[nodiscard]] Log aloud() const;
+    /// A log that speaks whatever its rank.
+    [[nodiscard]] Log on_every_rank() const;
 
     /// Whether messages of this level are written.
     [[nodiscard]] bool shows(LogLevel level) const { return is_speaker_ && level <= level_; }

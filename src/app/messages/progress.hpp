@@ -1,5 +1,5 @@
 // How far a run is: the phase, its share, bytes, rate and the time left, as people or programs like
-// to read it. Knows numbers, a log and a clock; nothing of what is done.
+// to read it.
 #pragma once
 
 #include <functional>
@@ -50,7 +50,7 @@ struct ProgressState {
 
 /// "moving tensors: 42 %, 1.30 GB of 3.10 GB, 850 MB/s, 2m10s left", as far as it is known.
 std::string progress_line(const ProgressState& state);
-/// The same around a bar, not longer than `width` columns; `is_coloured` adds none.
+/// The line around a bar, not longer than `width` columns; `is_coloured` adds none.
 std::string progress_bar(const ProgressState& state, std::size_t width, bool is_coloured);
 /// {"event": "progress", "phase": ..., ...}.
 std::string progress_json(const ProgressState& state);

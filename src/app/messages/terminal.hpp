@@ -1,5 +1,4 @@
 // Whether people look at what this process says, and how wide their window is.
-// Knows file descriptors, the processes above this one and a few variables; nothing of messages.
 #pragma once
 
 #include <cstddef>

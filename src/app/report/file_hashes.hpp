@@ -1,5 +1,4 @@
 // SHA-256 of the files of a written model, shared out among the ranks.
-// Knows directories and ranks; nothing of what the files are.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,4 @@
 // The grid of ranks that saved a checkpoint, drawn in characters.
-// Knows grids and which files hold copies only; nothing of formats.
 #pragma once
 
 #include <string>

@@ -1,5 +1,4 @@
 // The parts of a model, told by the names of its tensors, and how much of it each has.
-// Knows the words that frameworks use in names; nothing of recipes.
 #pragma once
 
 #include <cstddef>

@@ -66,7 +66,7 @@ Sanity judge_census(const std::vector<plan::Target>& targets,
 std::vector<plan::Warning> sanity_warnings(const Sanity& sanity,
                                            const std::string& noun = "written tensor(s)");
 
-/// The same of factors that are folded, and so are in no output: zeros only.
+/// Warnings about factors that are folded, and so are in no output: zeros only.
 std::vector<plan::Warning> factor_warnings(const std::vector<plan::Target>& targets,
                                            const std::map<std::uint32_t, numeric::Census>& census);
 
@@ -78,8 +78,8 @@ struct Circumstances {
     std::map<std::string, std::string> variables;
 };
 
-/// Of this process. `arguments`: the whole command line; none: a program of its own called the
-/// library, and nothing is looked at.
+/// How this process was started. `arguments`: the whole command line; none: a program of its own
+/// called the library, and nothing is looked at.
 Circumstances circumstances_of(const std::vector<std::string>& arguments);
 
 /// Whether a variable may change a run, and holds no secret: Slurm's, MPI's, OpenMP's and the

@@ -1,11 +1,45 @@
-// A run's report as JSON (schema 1), and writing it. Knows the report's form only.
+// A report as JSON, and the parts of it that other JSON texts of the program show alike.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "report.hpp"
 
 namespace shardweld::app {
+
+inline constexpr int kReportSchema = 1;
+
+nlohmann::ordered_json json_of(const TensorEntry& tensor);
+/// How near codes are to the weight.
+nlohmann::ordered_json json_of(const numeric::Quality& quality, const std::string& encoding);
+nlohmann::ordered_json json_of(const catalogue::Ignored& ignored);
+nlohmann::ordered_json json_of(const catalogue::Provenance& provenance);
+nlohmann::ordered_json json_of(const plan::Ledger& ledger);
+nlohmann::ordered_json json_of(const MixedInput& input);
+nlohmann::ordered_json json_of(const plan::Warning& warning);
+nlohmann::ordered_json json_of(const FileEntry& file);
+nlohmann::ordered_json json_of(const OddTensor& tensor);
+nlohmann::ordered_json json_of(const Sanity& sanity);
+nlohmann::ordered_json json_of(const BaseSummary& base);
+
+/// Names, or null where none are known.
+nlohmann::ordered_json quotas_json(const std::optional<std::vector<std::string>>& quotas);
+
+/// All values of a list.
+template <typename T>
+nlohmann::ordered_json json_list(const std::vector<T>& values);
+
+/// A file's text as a value; a discarded one (is_discarded()) when it is not valid JSON or nested
+/// deeper than any file that is read.
+nlohmann::json parse_json(const std::string& text);
+
+/// The text to print or write: two-space indent, one final newline; text that is not UTF-8 is
+/// replaced, never an error.
+std::string json_text(const nlohmann::ordered_json& json);
 
 /// The report as JSON text.
 std::string to_json(const Report& report);

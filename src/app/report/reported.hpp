@@ -1,6 +1,5 @@
 // A run of all ranks with a report at its end, whether it succeeds or fails; and before anything is
 // done, whether the report can be written.
-// Knows reports and options; nothing of what is run.
 #pragma once
 
 #include <functional>

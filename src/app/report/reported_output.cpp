@@ -9,7 +9,7 @@
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
 
-#include "json_parts.hpp"
+#include "report_json.hpp"
 
 namespace shardweld::app {
 
@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 
 constexpr Bytes kLongestReport = Bytes{1} << 30U;
 
-// Of numbers, get() takes fractions too, and what does not fit is undefined: get_ref() refuses
+// get() takes fractions for numbers, too, and what does not fit is undefined: get_ref() refuses
 // them.
 ReportedTensor tensor_in(const Json& entry) {
     ReportedTensor tensor;

@@ -1,5 +1,4 @@
 // What a report says of the output it describes, read back, and how an output differs from it.
-// Knows the report's schema; computes no checksum.
 #pragma once
 
 #include <string>

@@ -9,7 +9,7 @@
 #include "io/whole_file.hpp"
 #include "plan/plan.hpp"
 
-#include "json_parts.hpp"
+#include "report_json.hpp"
 
 namespace shardweld::app {
 

@@ -1,5 +1,4 @@
 // A merge's speed beside the roof that iobench measured.
-// Knows iobench's report and the arithmetic; measures nothing.
 #pragma once
 
 #include <optional>

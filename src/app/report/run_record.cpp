@@ -17,7 +17,7 @@
 #include "shardweld/error.hpp"
 
 #include "grid_text.hpp"
-#include "json_parts.hpp"
+#include "report_json.hpp"
 
 namespace shardweld::app {
 
@@ -29,7 +29,7 @@ using State = Check::State;
 constexpr std::size_t kLongestText = 4000;
 constexpr std::size_t kMostShown = 200;
 
-// Of JSON of unknown origin: what is not there, or is something else, counts as not said.
+// The JSON is of unknown origin: what is not there, or is something else, counts as not said.
 
 /// A member of an object; null where there is none.
 const Json& member(const Json& object, const char* name) {

@@ -1,5 +1,4 @@
 // A report read back, to be shown: what a run found and did.
-// Knows the report's schema and takes from it no more than a page can show; renders nothing.
 #pragma once
 
 #include <string>

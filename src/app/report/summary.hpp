@@ -1,5 +1,4 @@
 // What a merge says at its end: the model, its files, the time, and what to type next.
-// Knows a report and texts; nothing of how the model was made.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // Stored tensors as a tree by the components of their names, rows that differ only in numbers
-// folded. Knows names and columns; nothing of what tensors mean.
+// folded.
 #pragma once
 
 #include <string>

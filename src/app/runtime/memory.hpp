@@ -1,5 +1,4 @@
 // How much memory this process may use, how much it has used, and what a plan will take.
-// Knows cgroups, Slurm's variables, the system's counters and the sizes of plans.
 #pragma once
 
 #include <algorithm>
@@ -93,8 +92,9 @@ struct MemoryForecast {
     [[nodiscard]] Bytes peak() const;
 };
 
-/// Of a merge by the plan's ranks, so many of them on a node. `measured`: what planning took in
-/// this process, which does the same until the first tensor moves; `has_mpi`: MPI is among it.
+/// What a merge by the plan's ranks takes, so many of them on a node. `measured`: what planning
+/// took in this process, which does the same until the first tensor moves; `has_mpi`: MPI is among
+/// it.
 MemoryForecast forecast_memory(const plan::Plan& plan, const RankMemory& measured, bool has_mpi,
                                int ranks_on_node);
 

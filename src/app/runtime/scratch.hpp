@@ -1,5 +1,4 @@
 // A temporary directory that all ranks see, for runs that have no target of their own.
-// Knows directories and ranks; nothing of what is put into it.
 #pragma once
 
 #include <string>

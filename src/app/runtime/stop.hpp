@@ -1,5 +1,4 @@
 // Reasons to end a merge early and in order: a signal to this process, or the end of its job.
-// Knows signals and clocks; nothing of what is stopped.
 #pragma once
 
 #include <array>
@@ -64,7 +63,7 @@ class Stopping {
     /// "interrupted by SIGINT", where StopSignals watches, "" while there is no reason. Local, from
     /// any thread.
     [[nodiscard]] std::string why() const;
-    /// The same for phases that leave nothing, and say so.
+    /// Why to stop in a phase that leaves nothing, with words that say so.
     [[nodiscard]] std::string why_before_writing() const;
 
     /// Collective. Error(stopped) on all ranks when one has a reason; for phases that leave

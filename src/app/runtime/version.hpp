@@ -1,5 +1,4 @@
 // What this program calls itself.
-// Knows what it was built with and runs with; nothing else.
 #pragma once
 
 #include <string>

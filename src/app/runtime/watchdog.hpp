@@ -1,5 +1,5 @@
 // Ends a process that would hang: its ranks have stopped answering one another, or its MPI library
-// does not end. Knows a pulse and times; nothing of what the ranks do.
+// does not end.
 #pragma once
 
 #include <atomic>

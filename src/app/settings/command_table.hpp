@@ -1,5 +1,4 @@
 // All commands: names, and what the help says of them.
-// Knows texts only.
 #pragma once
 
 #include <string_view>

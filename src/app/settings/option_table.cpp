@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "special_values.hpp"
+#include "option_value.hpp"
 
 namespace shardweld::app {
 

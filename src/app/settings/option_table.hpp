@@ -1,6 +1,6 @@
 // All options, a row each. Whatever is to be known of an option stands in its row: parsing, help,
 // manual, completion, job scripts, and what ranks and resumed merges must have alike are made of
-// the rows. Knows no command's work.
+// the rows.
 #pragma once
 
 #include <string_view>

@@ -7,13 +7,64 @@
 #include <ctime>
 #include <limits>
 
+#include "core/text.hpp"
+#include "plan/plan.hpp"
 #include "shardweld/error.hpp"
+
+#include "options.hpp"
 
 namespace shardweld::app {
 
 namespace {
 
 constexpr Index kMostNumber = std::numeric_limits<int>::max();
+
+constexpr Bytes kStripeUnit = Bytes{64} << 10U;    // lfs-setstripe(1): a multiple of 64 KiB,
+constexpr Bytes kLargestStripe = Bytes{1} << 32U;  // less than 4 GiB
+constexpr Index kMostTargets = 2000;               // of one file (lfs-setstripe(1))
+constexpr Bytes kLeastExtent = 4096;
+constexpr Bytes kLargestExtent = Bytes{1} << 30U;
+
+[[noreturn]] void refuse_striping(const Given& given) {
+    refuse(given, "is not COUNT or COUNT,SIZE",
+           "give for example 8, all or 8,4MiB (COUNT up to 2000; SIZE "
+           "a multiple of 64KiB below 4GiB)");
+}
+
+/// A type's name as --dtype takes it.
+std::optional<DType> dtype_named(std::string_view word) {
+    constexpr std::array<std::pair<std::string_view, DType>, 3> kTypes = {
+        {{"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}}};
+    const auto found = std::ranges::find(kTypes, word, &std::pair<std::string_view, DType>::first);
+    return found == kTypes.end() ? std::nullopt : std::optional(found->second);
+}
+
+/// "DIR", "DIR:fp8-block", "DIR:bf16". Names of encodings may have colons, and so may directories
+/// behind which one stands.
+AlsoWritten also_in(const Given& given) {
+    const std::string_view text = given.text;
+    AlsoWritten also{text, {}, {}};
+    for (auto at = text.find(':'); at != std::string_view::npos; at = text.find(':', at + 1)) {
+        const std::string_view form = text.substr(at + 1);
+        also.quantise = encoding_from(form);
+        also.dtype = dtype_named(form);
+        if (also.quantise || also.dtype) {
+            also.target = text.substr(0, at);
+            break;
+        }
+    }
+    const bool has_form = also.quantise || also.dtype;
+    if (also.target.empty() || (!has_form && text.find(':') != std::string_view::npos)) {
+        refuse(given, "is not DIR or DIR:FORM",
+               "give as FORM one of bf16, fp16, fp32, " + joined(encoding_names(), ", "));
+    }
+    return also;
+}
+
+/// What --sbatch, --nodes and --rate are about; without the first, check_together refuses it.
+JobRequest& job_of(Options& options) {
+    return options.job ? *options.job : options.job.emplace();
+}
 
 }  // namespace
 
@@ -106,6 +157,232 @@ std::vector<double> reals_in(const Given& given) {
 std::vector<std::string> names_in(const Given& given) {
     const auto names = split(given.text, ',');
     return {names.begin(), names.end()};
+}
+
+std::string choice_help(const std::string& first, const std::vector<std::string>& others) {
+    std::string text = first + " (default)";
+    for (const std::string& other : others) {
+        text += (&other == &others.back() ? " or " : ", ") + other;
+    }
+    return text;
+}
+
+std::string output_format_help() {
+    std::vector<std::string> others;
+    for (const outputs::Format* const format : outputs::all_formats()) {
+        if (format != &outputs::default_format()) {
+            others.emplace_back(format->name());
+        }
+    }
+    return choice_help(std::string(outputs::default_format().name()), others);
+}
+
+const std::string& quantise_help() {
+    static const std::string text =
+        "write the weights of linear layers with fewer bits, as " + joined(encoding_names(), ", ");
+    return text;
+}
+
+Words<const outputs::Format*> output_formats() {
+    Words<const outputs::Format*> words;
+    for (const outputs::Format* const format : outputs::all_formats()) {
+        words.emplace_back(format->name(), format);
+    }
+    return words;
+}
+
+Words<loaders::Loader> loaders_by_name() {
+    Words<loaders::Loader> words;
+    for (const loaders::Loader loader : loaders::all_loaders()) {
+        words.emplace_back(loaders::name_of(loader), loader);
+    }
+    return words;
+}
+
+std::vector<std::string> backend_words() {
+    std::vector<std::string> words = formats::backends();
+    words.insert(words.begin(), "auto");
+    return words;
+}
+
+std::string backend_in(const Given& given) {
+    const std::vector<std::string> names = backend_words();
+    Words<std::string> words;
+    for (const std::string& name : names) {
+        words.emplace_back(name, name);
+    }
+    return word_in(given, words);
+}
+
+DType dtype_in(const Given& given) {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kOthers = {
+        {{"bfloat16", "bf16"},
+         {"float16", "fp16"},
+         {"half", "fp16"},
+         {"float32", "fp32"},
+         {"float", "fp32"}}};
+    constexpr std::array<std::string_view, 3> kQuantised = {"fp8", "float8", "mxfp"};
+    constexpr std::string_view kTorch = "torch.";
+    std::string_view word = given.text;
+    if (word.starts_with(kTorch)) {
+        word.remove_prefix(kTorch.size());
+    }
+    const auto starts_word = [&](std::string_view name) { return word.starts_with(name); };
+    if (std::any_of(kQuantised.begin(), kQuantised.end(), starts_word)) {
+        throw Error(ErrorCode::unsupported,
+                    "--dtype " + printable(given.text) +
+                        " would write floats of fewer bits without their scales",
+                    "--quantize writes both, as fp8-block or in another of its encodings; stored "
+                    "8-bit floats stay as they are");
+    }
+    for (const auto& [other, name] : kOthers) {
+        word = word == other ? name : word;
+    }
+    return word_in<DType>({given.name, std::string(word)},
+                          {{"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}});
+}
+
+std::vector<Index> extents_in(const Given& given) {
+    std::vector<Index> extents;
+    for (const std::string& text : names_in(given)) {
+        const auto extent = parse_index(text);
+        if (!extent || *extent < 1) {
+            refuse(given, "is not a list of numbers", "give one such as 2,4");
+        }
+        extents.push_back(*extent);
+    }
+    return extents;
+}
+
+publish::Striping striping_in(const Given& given) {
+    const auto parts = split(given.text, ',');
+    const bool is_all = parts[0] == "all" || parts[0] == "-1";
+    const auto count = is_all ? std::optional<Index>(-1) : parse_index(parts[0]);
+    if (!count || *count == 0 || *count > kMostTargets || parts.size() > 2) {
+        refuse_striping(given);
+    }
+    publish::Striping striping{*count, 0};
+    if (parts.size() == 2) {
+        const auto size = parse_size(parts[1]);
+        if (!size || *size == 0 || *size % kStripeUnit != 0 || *size >= kLargestStripe) {
+            refuse_striping(given);
+        }
+        striping.size = *size;
+    }
+    return striping;
+}
+
+Encoding encoding_in(const Given& given) {
+    const auto encoding = encoding_from(given.text);
+    if (!encoding) {
+        refuse(given, "is no encoding", "give one of " + joined(encoding_names(), ", "));
+    }
+    return *encoding;
+}
+
+void set_also(const Given& given, Options& options) {
+    for (const std::string_view text : split(given.text, kNextValue)) {
+        options.also.push_back(also_in({given.name, std::string(text)}));
+    }
+}
+
+std::string expression_in(const Given& given) {
+    check_expression(given.text, "--" + std::string(given.name));
+    return given.text;
+}
+
+double lora_alpha_in(const Given& given) {
+    const double alpha = real_in(given);
+    if (alpha == 0) {
+        refuse(given, "would switch the adapter off", "give the alpha it was trained with");
+    }
+    return alpha;
+}
+
+double decay_in(const Given& given) {
+    const double decay = real_in(given);
+    if (decay == 0) {
+        refuse(given, "would leave the last checkpoint alone", "give a number such as 0.9");
+    }
+    return decay;
+}
+
+fs::path path_in(const Given& given) {
+    return given.text;
+}
+
+Bytes extent_in(const Given& given) {
+    const Bytes extent = size_in(given);
+    if (extent % kLeastExtent != 0 || extent > kLargestExtent) {
+        refuse(given, "is not a multiple of 4096 bytes", "give one up to 1GiB");
+    }
+    return extent;
+}
+
+Bytes memory_limit_in(const Given& given) {
+    const Bytes limit = size_in(given);
+    if (limit < 2 * plan::kLeastMemory) {
+        refuse(given, "is too small", "give at least 1MiB a rank");
+    }
+    return limit;
+}
+
+int n_ranks_in(const Given& given) {
+    const Index ranks = number_in(given, 1);
+    if (ranks > kMostRanks) {
+        refuse(given, "is too many", "give at most " + std::to_string(kMostRanks));
+    }
+    return static_cast<int>(ranks);
+}
+
+int n_nodes_in(const Given& given) {
+    const Index nodes = number_in(given, 1);
+    if (nodes > kMostRanks / kRanksOfNode) {
+        refuse(given, "is more than any cluster has", "give the nodes that the job is to have");
+    }
+    return static_cast<int>(nodes);
+}
+
+void ignored(const Given& /*given*/, Options& /*options*/) {}
+
+void ignored_with_note(const Given& given, Options& options) {
+    options.notes.push_back("--" + std::string(given.name) +
+                            " has no effect: no model is built and no code is run");
+}
+
+void set_older_config(const Given& given, Options& options) {
+    if (options.hf_config) {
+        refuse("--hf_config and --hf_model_path mean the same", "give one of them");
+    }
+    options.hf_config = given.text;
+    options.notes.emplace_back("--hf_model_path means --hf_config");
+}
+
+void set_verl(const Given& /*given*/, Options& options) {
+    options.is_verl = true;
+    options.dtype = options.dtype.value_or(DType::bf16);
+}
+
+void set_target(const Given& given, Options& options) {
+    options.target_dir = given.text;
+    options.has_target = true;
+}
+
+void set_quiet(const Given& /*given*/, Options& options) {
+    options.is_quiet = true;
+    options.log_level = LogLevel::error;
+}
+
+void set_sbatch(const Given& /*given*/, Options& options) {
+    (void)job_of(options);
+}
+
+void set_nodes(const Given& given, Options& options) {
+    job_of(options).n_nodes = n_nodes_in(given);
+}
+
+void set_rate(const Given& given, Options& options) {
+    job_of(options).rate = size_in(given);
 }
 
 }  // namespace shardweld::app

@@ -1,5 +1,4 @@
 // The command line as values.
-// Knows names, spellings and ranges of options; knows nothing of what they do.
 #pragma once
 
 #include <algorithm>

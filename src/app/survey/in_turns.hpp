@@ -1,5 +1,5 @@
 // Work on many files, each of which takes milliseconds to open and read on a file system far away:
-// threads take turns. Knows nothing of the files but that many hold pickles (PickleMemory).
+// threads take turns.
 #pragma once
 
 #include <cstddef>

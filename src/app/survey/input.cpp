@@ -75,12 +75,12 @@ void hash(Session& session, const fs::path& directory, std::vector<FileEntry>& m
 std::vector<FileEntry> hashed_together(Session& session, FoundCheckpoint& found,
                                        const std::vector<std::string>& names,
                                        const SizesByGroup& sizes) {
-    const std::vector<int> readers = ranks_for_all(sizes, found.sights.views());
+    const std::vector<int> readers = ranks_for_all(sizes, found.visibility.hosts());
     std::vector<FileEntry> mine;
     for (std::size_t file = 0; file < names.size(); ++file) {
         if (readers[file] == session.comm.rank()) {
-            const auto group =
-                found.sights.views().group_of_rank[static_cast<std::size_t>(session.comm.rank())];
+            const auto group = found.visibility.hosts()
+                                   .group_of_rank[static_cast<std::size_t>(session.comm.rank())];
             mine.push_back({names[file], static_cast<Bytes>(sizes[group][file]), {}});
         }
     }
@@ -141,7 +141,7 @@ std::vector<FileEntry> check_listed_sums(Session& session, FoundCheckpoint& foun
         return {};
     }
     std::vector<std::string> names = listed_names(sums, location);
-    check_seen(found.sights.sizes_of(names), names, location.directory);
+    check_seen(found.visibility.sizes_of(names), names, location.directory);
     if (session.options.check_crc == CheckCrc::off) {
         location.notes.push_back("the SHA-256 that the save lists of " +
                                  counted(names.size(), "file") +
@@ -151,7 +151,7 @@ std::vector<FileEntry> check_listed_sums(Session& session, FoundCheckpoint& foun
     if (!reads_weights(session)) {
         std::erase_if(names, [&](const std::string& name) { return is_shard(location, name); });
     }
-    const auto files = hashed_together(session, found, names, found.sights.sizes_of(names));
+    const auto files = hashed_together(session, found, names, found.visibility.sizes_of(names));
     mpi::collectively(session.comm, [&] { require_sums(files, sums, location.directory); });
     location.notes.push_back(note_on(files, sums.size()));
     state(files, sums.size(), location);

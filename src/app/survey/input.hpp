@@ -1,5 +1,4 @@
 // A checkpoint or a model as its tensors are read from it, when its metadata are in a plan.
-// Knows files, who sees them and how they are read; nothing of what they hold.
 #pragma once
 
 #include <memory>

@@ -23,6 +23,13 @@ fs::path root_of(const fs::path& given, const fs::path& hf_directory) {
     return is_below ? given : hf_directory.parent_path();
 }
 
+/// Opens the file so, and no other one that is put in its place or on the way to it meanwhile.
+/// Local. Errors also as io::open_within.
+io::InputFile open_own(const fs::path& file, const fs::path& root) {
+    require_own(file, root);
+    return io::open_within(file, root);
+}
+
 }  // namespace
 
 void require_own(const fs::path& file, const fs::path& root) {
@@ -33,11 +40,6 @@ void require_own(const fs::path& file, const fs::path& root) {
                         printable(end->string(), 1000),
                     "put the file itself there, or name the model's directory with --hf_config");
     }
-}
-
-io::InputFile open_own(const fs::path& file, const fs::path& root) {
-    require_own(file, root);
-    return io::open_within(file, root);
 }
 
 publish::Opener own_opener(const fs::path& hf_directory, const fs::path& given) {

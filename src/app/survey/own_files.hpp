@@ -1,5 +1,4 @@
 // Whether the files that become part of a model are the checkpoint's own.
-// Knows links and which files are copied; nothing of what is in them.
 #pragma once
 
 #include "core/path.hpp"
@@ -14,10 +13,6 @@ namespace shardweld::app {
 
 /// Error(corrupt) when the file, by links, is none below `root`. Local.
 void require_own(const fs::path& file, const fs::path& root);
-
-/// Opens the file so, and no other one that is put in its place or on the way to it meanwhile.
-/// Local. Errors also as io::open_within.
-io::InputFile open_own(const fs::path& file, const fs::path& root);
 
 /// For files of `hf_directory`, which came with the checkpoint in `given`: config.json, the
 /// tokenizer and others that are copied may not be links that lead out of it, for who made the

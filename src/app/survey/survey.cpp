@@ -138,18 +138,18 @@ struct FoundLocation {
 };
 
 FoundLocation find_location(mpi::Comm& comm, const formats::InputRequest& request,
-                            const Views& views) {
+                            const HostGroups& hosts) {
     const fs::path own =
         mpi::collectively_get(comm, [&] { return io::without_dots(request.directory); });
     auto all = mpi::gather(
-        comm, views.is_leader(comm.rank()) ? look_for_checkpoint(comm, request, own) : Finding{});
+        comm, hosts.is_leader(comm.rank()) ? look_for_checkpoint(comm, request, own) : Finding{});
     std::optional<Finding> first;
     std::optional<Finding> failure;
     std::set<std::string> shard_files;
     std::map<std::string, Bytes> neighbours;
     int home = 0;
     Links links = Links::stay_inside;
-    for (const int leader : views.leaders) {
+    for (const int leader : hosts.leaders) {
         Finding finding = std::move(all[static_cast<std::size_t>(leader)]);
         if (!finding.location) {
             if (cannot_look(finding.failure.code())) {
@@ -190,18 +190,20 @@ FoundLocation find_location(mpi::Comm& comm, const formats::InputRequest& reques
     return {std::move(location), home, links};
 }
 
-void tell(const mpi::OnShare& on_scan, std::size_t n_begun, std::size_t n_own, std::size_t n_all) {
+void show_progress(const mpi::OnShare& on_scan, std::size_t n_begun, std::size_t n_own,
+                   std::size_t n_all) {
     if (on_scan) {
         on_scan(static_cast<Index>(n_begun), static_cast<Index>(n_own), static_cast<Index>(n_all));
     }
 }
 
 /// Each file scanned by one rank that sees it, on all ranks.
-std::vector<Catalogue> share_scans(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
-                                   const Location& location, const std::vector<std::string>& files,
+std::vector<Catalogue> share_scans(mpi::Comm& comm, const HostGroups& hosts,
+                                   const SizesByGroup& sizes, const Location& location,
+                                   const std::vector<std::string>& files,
                                    const mpi::OnShare& on_scan) {
     const formats::Format& format = formats::format_of(location);
-    const std::vector<int> readers = ranks_for_all(sizes, views);
+    const std::vector<int> readers = ranks_for_all(sizes, hosts);
     std::vector<std::pair<std::size_t, Catalogue>> mine;
     for (std::size_t file = 0; file < files.size(); ++file) {
         if (readers[file] == comm.rank()) {
@@ -209,11 +211,11 @@ std::vector<Catalogue> share_scans(mpi::Comm& comm, const Views& views, const Si
         }
     }
     mpi::collectively_in_steps(comm, [&](const mpi::OnStep& step) {
-        in_turns(mine.size(), reading_threads(views.n_beside(comm.rank()), mine.size()),
+        in_turns(mine.size(), reading_threads(hosts.n_beside(comm.rank()), mine.size()),
                  [&](std::size_t at, Turn turn) {
                      if (turn == Turn::own) {
                          step();
-                         tell(on_scan, at, mine.size(), files.size());
+                         show_progress(on_scan, at, mine.size(), files.size());
                      }
                      mine[at].second = format.scan(location, files[mine[at].first]);
                  });
@@ -228,8 +230,8 @@ std::vector<Catalogue> share_scans(mpi::Comm& comm, const Views& views, const Si
 }
 
 Catalogue scan_all(mpi::Comm& comm, const FoundCheckpoint& found, const mpi::OnShare& on_scan) {
-    auto scans =
-        share_scans(comm, found.sights.views(), found.sizes, found.location, found.files, on_scan);
+    auto scans = share_scans(comm, found.visibility.hosts(), found.sizes, found.location,
+                             found.files, on_scan);
     return mpi::collectively_get(
         comm, [&] { return formats::combine(found.location, std::move(scans)); });
 }
@@ -247,14 +249,14 @@ catalogue::Provenance judge_statements(const Location& location, Catalogue& cata
     return provenance;
 }
 
-void resolve_all(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
+void resolve_all(mpi::Comm& comm, const HostGroups& hosts, const SizesByGroup& sizes,
                  const Location& location, Catalogue& catalogue) {
     const std::vector<std::uint32_t> files = formats::resolve_list(catalogue);
     if (files.empty()) {
         return;
     }
     const formats::Format& format = formats::format_of(location);
-    const std::vector<int> readers = ranks_for(files, sizes, views);
+    const std::vector<int> readers = ranks_for(files, sizes, hosts);
     std::vector<std::uint32_t> mine;
     for (std::size_t i = 0; i < files.size(); ++i) {
         if (readers[i] == comm.rank()) {
@@ -262,7 +264,7 @@ void resolve_all(mpi::Comm& comm, const Views& views, const SizesByGroup& sizes,
         }
     }
     // A format goes through the catalogue once a call, so each thread resolves its files together.
-    const std::size_t n_threads = reading_threads(views.n_beside(comm.rank()), mine.size());
+    const std::size_t n_threads = reading_threads(hosts.n_beside(comm.rank()), mine.size());
     std::vector<std::vector<std::uint32_t>> parts(n_threads);
     for (std::size_t i = 0; i < mine.size(); ++i) {
         parts[i * n_threads / mine.size()].push_back(mine[i]);
@@ -287,23 +289,23 @@ Survey survey_files(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& 
     survey.home = found.home;
     survey.catalogue = scan_all(comm, found, on_scan);
     survey.location = std::move(found.location);
-    Sights& sights = found.sights;
-    const Views& views = sights.views();
+    FileVisibility& visibility = found.visibility;
+    const HostGroups& hosts = visibility.hosts();
     std::vector<std::string> files;
     for (const catalogue::File& file : survey.catalogue.files) {
         files.push_back(file.path);
     }
-    const auto sizes = sights.sizes_of(files);
+    const auto sizes = visibility.sizes_of(files);
     check_seen(sizes, files, survey.location.directory);
-    survey.stamps = sights.stamps(files);
-    resolve_all(comm, views, sizes, survey.location, survey.catalogue);
+    survey.stamps = visibility.stamps(files);
+    resolve_all(comm, hosts, sizes, survey.location, survey.catalogue);
     survey.n_reads = comm.all_sum(static_cast<Index>(io::read_calls() - n_before));
     survey.provenance = mpi::collectively_get(
         comm, [&] { return judge_statements(survey.location, survey.catalogue); });
     if (comm.rank() == 0) {
         survey.digests = digests_of(survey.catalogue);
     }
-    survey.visibility.group_of_rank = views.group_of_rank;
+    survey.visibility.group_of_rank = hosts.group_of_rank;
     for (const auto& group : sizes) {
         std::vector<bool>& sees = survey.visibility.group_sees.emplace_back();
         for (const Index size : group) {
@@ -366,29 +368,29 @@ std::vector<InputDigest> digests_of(const catalogue::Catalogue& catalogue) {
 }
 
 void FoundCheckpoint::leave_to(mpi::Comm& leaders) {
-    home = static_cast<int>(sights.views().group_of_rank[static_cast<std::size_t>(home)]);
-    sights.leave_to(leaders);
+    home = static_cast<int>(visibility.hosts().group_of_rank[static_cast<std::size_t>(home)]);
+    visibility.leave_to(leaders);
 }
 
 FoundCheckpoint find_checkpoint(mpi::Comm& comm, const formats::InputRequest& asked) {
     formats::InputRequest request = asked;
     request.directory =
         mpi::collectively_get(comm, [&] { return formats::named_directory(request.directory); });
-    Views views = group_views(comm, request.directory, Links::stay_inside);
-    FoundLocation at = find_location(comm, request, views);
+    HostGroups hosts = host_groups(comm, request.directory, Links::stay_inside);
+    FoundLocation at = find_location(comm, request, hosts);
     if (at.links == Links::lead_out) {
-        views = group_views(comm, request.directory, at.links);
-        at = find_location(comm, request, views);
+        hosts = host_groups(comm, request.directory, at.links);
+        at = find_location(comm, request, hosts);
     }
     Location& location = at.location;
     const int home = at.home;
-    Sights sights(comm, std::move(views), location.directory);
+    FileVisibility visibility(comm, std::move(hosts), location.directory);
     const formats::Format& format = formats::format_of(location);
     auto files = mpi::share(comm, home, [&] { return format.scan_list(location); });
-    auto sizes = sights.sizes_of(files);
+    auto sizes = visibility.sizes_of(files);
     telling_of_older_save(comm, request, location.directory,
                           [&] { check_seen(sizes, files, location.directory); });
-    return {std::move(location), home, std::move(sights), std::move(files), std::move(sizes)};
+    return {std::move(location), home, std::move(visibility), std::move(files), std::move(sizes)};
 }
 
 Survey survey(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& on_scan) {

@@ -1,5 +1,5 @@
 // Reads a checkpoint's metadata with many ranks: each file is parsed once, by one rank that sees
-// it, then shared. Knows formats and ranks; nothing of models.
+// it, then shared.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include "mpi/free_run.hpp"
 #include "plan/visibility.hpp"
 
-#include "sights.hpp"
+#include "file_visibility.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;
@@ -50,11 +50,11 @@ struct Survey {
 struct FoundCheckpoint {
     formats::Location location;  ///< with this rank's own directories
     int home = 0;                ///< as Survey::home
-    Sights sights;
+    FileVisibility visibility;
     std::vector<std::string> files;  ///< whose metadata are to be read: Format::scan_list
     SizesByGroup sizes;              ///< of these
 
-    /// Local. As Sights::leave_to.
+    /// Local. As FileVisibility::leave_to.
     void leave_to(mpi::Comm& leaders);
 };
 

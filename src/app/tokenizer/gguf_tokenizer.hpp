@@ -1,5 +1,5 @@
 // What a GGUF file says of the tokenizer beside config.json, as llama.cpp's convert_hf_to_gguf
-// writes it. Knows GGUF's keys and transformers' files; nothing of models.
+// writes it.
 #pragma once
 
 #include <string>

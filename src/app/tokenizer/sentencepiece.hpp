@@ -1,5 +1,4 @@
-// SentencePiece's tokenizer.model. Source: sentencepiece_model.proto of sentencepiece 0.2. Knows
-// the wire format of protocol buffers as far as pieces need it.
+// SentencePiece's tokenizer.model. Source: sentencepiece_model.proto of sentencepiece 0.2.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,4 @@
-// tokenizer.json as the Python library tokenizers 0.23 writes it. Knows its fields; nothing of who
-// asks for them.
+// tokenizer.json as the Python library tokenizers 0.23 writes it.
 #pragma once
 
 #include <map>

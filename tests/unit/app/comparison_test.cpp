@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "app/compare/comparison_output.hpp"
 #include "catalogue/tensor.hpp"
 
 namespace shardweld::app {

@@ -88,6 +88,21 @@ TEST_F(LibraryTest, writes_several_outputs_of_one_read) {
     EXPECT_NE(bytes_of(place.path() / "half/config.json").find("float16"), std::string::npos);
 }
 
+TEST_F(LibraryTest, makes_one_model_of_several_checkpoints) {
+    MergeRequest wanted = request();
+    (void)merge(alone, wanted);
+    const std::string own = bytes_of(place.path() / "model/model.safetensors");
+    wanted.checkpoints.push_back(wanted.checkpoints.front());
+    wanted.outputs = {{.directory = place.path() / "average"}};
+    (void)merge(alone, wanted);
+    EXPECT_EQ(bytes_of(place.path() / "average/model.safetensors"), own);
+    wanted.outputs = {{.directory = place.path() / "base"}};
+    wanted.options["delta"] = kCase / "source";
+    wanted.options["scale"] = "0.5,2";
+    (void)merge(alone, wanted);
+    EXPECT_EQ(bytes_of(place.path() / "base/model.safetensors"), own);
+}
+
 TEST_F(LibraryTest, stops_when_it_is_asked_to) {
     std::stop_source source;
     MergeRequest wanted = request();

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "app/survey/sights.hpp"
+#include "app/survey/file_visibility.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace shardweld::app {
@@ -27,12 +27,12 @@ TEST(Doubtful, leaves_other_sizes_to_the_check_of_sizes) {
 }
 
 TEST(Doubtful, spreads_what_it_takes_of_many_files) {
-    Looks looks(2);
+    FileStats stats(2);
     for (std::uint64_t file = 0; file < 100; ++file) {
-        looks[0].push_back({10, file});
-        looks[1].push_back({10, file + 1});
+        stats[0].push_back({10, file});
+        stats[1].push_back({10, file + 1});
     }
-    EXPECT_EQ(doubtful(looks, 4), (std::vector<std::size_t>{0, 25, 50, 75}));
+    EXPECT_EQ(doubtful(stats, 4), (std::vector<std::size_t>{0, 25, 50, 75}));
 }
 
 TEST(LookAt, tells_files_of_one_name_apart) {

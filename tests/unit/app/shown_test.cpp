@@ -5,9 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "app/commands/commands.hpp"
-#include "app/messages/shown_numbers.hpp"
+#include "app/messages/table.hpp"
 #include "app/report/grid_text.hpp"
-#include "app/report/html.hpp"
 #include "app/report/model_parts.hpp"
 #include "app/report/run_page.hpp"
 #include "app/report/run_record.hpp"

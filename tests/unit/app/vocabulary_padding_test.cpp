@@ -1,11 +1,10 @@
 // Rows of the vocabulary that may be cut off, and the tokens that need theirs.
-#include "app/family/vocabulary_padding.hpp"
-
 #include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
 
+#include "app/family/vocabulary.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::app {

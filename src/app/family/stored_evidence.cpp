@@ -1,4 +1,4 @@
-#include "base_prefix.hpp"
+#include "stored_evidence.hpp"
 
 #include <algorithm>
 #include <array>

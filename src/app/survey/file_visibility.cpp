@@ -1,4 +1,4 @@
-#include "sights.hpp"
+#include "file_visibility.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -84,9 +84,9 @@ std::uint64_t sampled(const fs::path& path) {
     return hash.value();
 }
 
-bool is_doubtful(const Looks& looks, std::size_t file) {
+bool is_doubtful(const FileStats& stats, std::size_t file) {
     std::optional<FileStatus> first;
-    for (const auto& group : looks) {
+    for (const auto& group : stats) {
         const FileStatus& look = group[file];
         if (first && look.size == first->size && look.identity != first->identity) {
             return true;
@@ -98,7 +98,7 @@ bool is_doubtful(const Looks& looks, std::size_t file) {
     return false;
 }
 
-/// Of pairs of a rank and a hash.
+/// `hashes`: pairs of a rank and what it has read.
 void require_equal(const std::vector<std::pair<int, std::uint64_t>>& hashes,
                    const std::string& file) {
     for (const auto& [rank, hash] : hashes) {
@@ -113,11 +113,11 @@ void require_equal(const std::vector<std::pair<int, std::uint64_t>>& hashes,
 }
 
 /// A rank reads what it sees, so all that is seen has to be readable.
-void check_readable(const Looks& looks, const std::vector<std::string>& files,
+void check_readable(const FileStats& stats, const std::vector<std::string>& files,
                     const fs::path& directory) {
     std::vector<std::string> forbidden;
     for (std::size_t file = 0; file < files.size(); ++file) {
-        const bool is_forbidden = std::any_of(looks.begin(), looks.end(), [&](const auto& group) {
+        const bool is_forbidden = std::any_of(stats.begin(), stats.end(), [&](const auto& group) {
             return group[file].is_forbidden;
         });
         if (is_forbidden) {
@@ -135,20 +135,20 @@ void check_readable(const Looks& looks, const std::vector<std::string>& files,
 
 }  // namespace
 
-Views group_views(mpi::Comm& comm, const fs::path& directory, Links links) {
+HostGroups host_groups(mpi::Comm& comm, const fs::path& directory, Links links) {
     const std::string key = view_key(comm, directory, links);
-    Views views;
+    HostGroups hosts;
     std::map<std::string, std::uint32_t> groups;
     const std::vector<std::string> keys = mpi::gather(comm, key);
     for (std::size_t rank = 0; rank < keys.size(); ++rank) {
         const auto [at, is_new] =
             groups.try_emplace(keys[rank], static_cast<std::uint32_t>(groups.size()));
         if (is_new) {
-            views.leaders.push_back(static_cast<int>(rank));
+            hosts.leaders.push_back(static_cast<int>(rank));
         }
-        views.group_of_rank.push_back(at->second);
+        hosts.group_of_rank.push_back(at->second);
     }
-    return views;
+    return hosts;
 }
 
 FileStatus look_at(const fs::path& file) {
@@ -170,10 +170,10 @@ FileStatus look_at(const fs::path& file) {
             io::stamp_of(status, file.c_str()), ::eaccess(file.c_str(), R_OK) != 0};
 }
 
-std::vector<std::size_t> doubtful(const Looks& looks, std::size_t limit) {
+std::vector<std::size_t> doubtful(const FileStats& stats, std::size_t limit) {
     std::vector<std::size_t> all;
-    for (std::size_t file = 0; !looks.empty() && file < looks.front().size(); ++file) {
-        if (is_doubtful(looks, file)) {
+    for (std::size_t file = 0; !stats.empty() && file < stats.front().size(); ++file) {
+        if (is_doubtful(stats, file)) {
             all.push_back(file);
         }
     }
@@ -185,26 +185,26 @@ std::vector<std::size_t> doubtful(const Looks& looks, std::size_t limit) {
     return chosen;
 }
 
-void check_same_content(mpi::Comm& comm, const Views& views, const Looks& looks,
+void check_same_content(mpi::Comm& comm, const HostGroups& hosts, const FileStats& stats,
                         const fs::path& directory, const std::vector<std::string>& files) {
-    const std::vector<std::size_t> chosen = doubtful(looks, kMaxFiles);
+    const std::vector<std::size_t> chosen = doubtful(stats, kMaxFiles);
     if (chosen.empty()) {
         return;
     }
     std::vector<std::uint64_t> mine;
     mpi::collectively(comm, [&] {
-        const std::uint32_t group = views.group_of_rank[static_cast<std::size_t>(comm.rank())];
-        for (std::size_t i = 0; views.is_leader(comm.rank()) && i < chosen.size(); ++i) {
-            const bool is_seen = looks[group][chosen[i]].size >= 0;
+        const std::uint32_t group = hosts.group_of_rank[static_cast<std::size_t>(comm.rank())];
+        for (std::size_t i = 0; hosts.is_leader(comm.rank()) && i < chosen.size(); ++i) {
+            const bool is_seen = stats[group][chosen[i]].size >= 0;
             mine.push_back(is_seen ? sampled(directory / files[chosen[i]]) : 0);
         }
     });
     const auto all = mpi::gather(comm, std::move(mine));
     for (std::size_t i = 0; i < chosen.size(); ++i) {
         std::vector<std::pair<int, std::uint64_t>> hashes;  // of those that see the file
-        for (std::size_t group = 0; group < looks.size(); ++group) {
-            if (looks[group][chosen[i]].size >= 0) {
-                const int leader = views.leaders[group];
+        for (std::size_t group = 0; group < stats.size(); ++group) {
+            if (stats[group][chosen[i]].size >= 0) {
+                const int leader = hosts.leaders[group];
                 hashes.emplace_back(leader, all[static_cast<std::size_t>(leader)][i]);
             }
         }
@@ -212,51 +212,51 @@ void check_same_content(mpi::Comm& comm, const Views& views, const Looks& looks,
     }
 }
 
-void Sights::look_for(const std::vector<std::string>& files) {
+void FileVisibility::look_for(const std::vector<std::string>& files) {
     const auto own = static_cast<std::size_t>(comm_->rank());
-    std::vector<std::size_t> position(views_.group_of_rank.size());  // of a rank in its group
-    std::vector<std::size_t> n_ranks(views_.leaders.size(), 0);      // of a group
+    std::vector<std::size_t> position(hosts_.group_of_rank.size());  // of a rank in its group
+    std::vector<std::size_t> n_ranks(hosts_.leaders.size(), 0);      // of a group
     for (std::size_t rank = 0; rank < position.size(); ++rank) {
-        position[rank] = n_ranks[views_.group_of_rank[rank]]++;
+        position[rank] = n_ranks[hosts_.group_of_rank[rank]]++;
     }
     std::vector<FileStatus> mine;
     mpi::collectively(*comm_, [&] {
-        const std::size_t step = n_ranks[views_.group_of_rank[own]];
+        const std::size_t step = n_ranks[hosts_.group_of_rank[own]];
         for (std::size_t i = position[own]; i < files.size(); i += step) {
             mine.push_back(look_at(directory_ / files[i]));
         }
     });
     const auto all = mpi::gather(*comm_, std::move(mine));
-    Looks looks(views_.leaders.size(), std::vector<FileStatus>(files.size()));
+    FileStats stats(hosts_.leaders.size(), std::vector<FileStatus>(files.size()));
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
-        const std::uint32_t group = views_.group_of_rank[rank];
+        const std::uint32_t group = hosts_.group_of_rank[rank];
         for (std::size_t i = 0; i < all[rank].size(); ++i) {
-            looks[group][position[rank] + i * n_ranks[group]] = all[rank][i];
+            stats[group][position[rank] + i * n_ranks[group]] = all[rank][i];
         }
     }
-    check_readable(looks, files, directory_);
-    check_same_content(*comm_, views_, looks, directory_, files);
+    check_readable(stats, files, directory_);
+    check_same_content(*comm_, hosts_, stats, directory_, files);
     for (std::size_t i = 0; i < files.size(); ++i) {
         KnownFile& known = known_[files[i]];
-        for (const auto& group : looks) {
+        for (const auto& group : stats) {
             known.sizes.push_back(group[i].size);
         }
-        known.stamp = looks[views_.group_of_rank[own]][i].stamp;
+        known.stamp = stats[hosts_.group_of_rank[own]][i].stamp;
     }
 }
 
-void Sights::leave_to(mpi::Comm& leaders) {
+void FileVisibility::leave_to(mpi::Comm& leaders) {
     comm_ = &leaders;
-    std::iota(views_.leaders.begin(), views_.leaders.end(), 0);
-    views_.group_of_rank.assign(views_.leaders.begin(), views_.leaders.end());
+    std::iota(hosts_.leaders.begin(), hosts_.leaders.end(), 0);
+    hosts_.group_of_rank.assign(hosts_.leaders.begin(), hosts_.leaders.end());
 }
 
-SizesByGroup Sights::sizes_of(const std::vector<std::string>& files) {
+SizesByGroup FileVisibility::sizes_of(const std::vector<std::string>& files) {
     std::vector<std::string> unknown;
     std::copy_if(files.begin(), files.end(), std::back_inserter(unknown),
                  [&](const std::string& file) { return !known_.contains(file); });
     look_for(unknown);
-    SizesByGroup sizes(views_.leaders.size());
+    SizesByGroup sizes(hosts_.leaders.size());
     for (const std::string& file : files) {
         const std::vector<Index>& by_group = known_.at(file).sizes;
         for (std::size_t group = 0; group < sizes.size(); ++group) {
@@ -266,7 +266,7 @@ SizesByGroup Sights::sizes_of(const std::vector<std::string>& files) {
     return sizes;
 }
 
-std::vector<io::FileStamp> Sights::stamps(const std::vector<std::string>& files) const {
+std::vector<io::FileStamp> FileVisibility::stamps(const std::vector<std::string>& files) const {
     std::vector<io::FileStamp> found;
     found.reserve(files.size());
     for (const std::string& file : files) {
@@ -303,10 +303,10 @@ void check_seen(const SizesByGroup& sizes, const std::vector<std::string>& files
 }
 
 std::vector<int> ranks_for(const std::vector<std::uint32_t>& files, const SizesByGroup& sizes,
-                           const Views& views) {
-    std::vector<std::vector<int>> ranks_of(views.leaders.size());  // by group
-    for (std::size_t rank = 0; rank < views.group_of_rank.size(); ++rank) {
-        ranks_of[views.group_of_rank[rank]].push_back(static_cast<int>(rank));
+                           const HostGroups& hosts) {
+    std::vector<std::vector<int>> ranks_of(hosts.leaders.size());  // by group
+    for (std::size_t rank = 0; rank < hosts.group_of_rank.size(); ++rank) {
+        ranks_of[hosts.group_of_rank[rank]].push_back(static_cast<int>(rank));
     }
     std::vector<int> chosen;
     for (std::size_t i = 0; i < files.size(); ++i) {
@@ -326,10 +326,10 @@ std::vector<int> ranks_for(const std::vector<std::uint32_t>& files, const SizesB
     return chosen;
 }
 
-std::vector<int> ranks_for_all(const SizesByGroup& sizes, const Views& views) {
+std::vector<int> ranks_for_all(const SizesByGroup& sizes, const HostGroups& hosts) {
     std::vector<std::uint32_t> files(sizes.front().size());
     std::iota(files.begin(), files.end(), 0U);
-    return ranks_for(files, sizes, views);
+    return ranks_for(files, sizes, hosts);
 }
 
 }  // namespace shardweld::app

@@ -1,4 +1,4 @@
-#include "app/survey/sights.hpp"
+#include "app/survey/file_visibility.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -10,13 +10,13 @@ namespace shardweld::app {
 namespace {
 
 /// So many nodes of four ranks each, that all see all of so many files.
-Views nodes_of_four(int n_nodes) {
-    Views views;
+HostGroups nodes_of_four(int n_nodes) {
+    HostGroups hosts;
     for (int node = 0; node < n_nodes; ++node) {
-        views.leaders.push_back(4 * node);
-        views.group_of_rank.insert(views.group_of_rank.end(), 4, static_cast<std::uint32_t>(node));
+        hosts.leaders.push_back(4 * node);
+        hosts.group_of_rank.insert(hosts.group_of_rank.end(), 4, static_cast<std::uint32_t>(node));
     }
-    return views;
+    return hosts;
 }
 
 std::vector<std::size_t> files_by_rank(const std::vector<int>& readers, std::size_t n_ranks) {

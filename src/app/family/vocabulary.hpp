@@ -1,24 +1,45 @@
-// Rows that a framework fills the vocabulary up with: what may be cut off as such, and what must
-// not. Pure; knows the vocabulary's field of config.json; the rule by which rows are made is the
-// dialect's.
+// The tokens of a tokenizer, and the rows of a vocabulary: what a framework has added to fill them
+// up is told by the tokens that there are.
 #pragma once
 
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "core/index.hpp"
 #include "models/config.hpp"
 #include "models/recipe.hpp"
 #include "plan/binding.hpp"
-
-#include "tokenizer_tokens.hpp"
+#include "publish/assets.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;
 }  // namespace shardweld::catalogue
 
 namespace shardweld::app {
+
+struct TokenizerTokens {
+    Index count = 0;   ///< the largest number of a token, and one
+    std::string file;  ///< that holds it
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.count, self.file); };
+};
+
+/// The tokens in tokenizer.json, vocab.json, added_tokens.json and tokenizer_config.json among the
+/// side files, as they will be written; nullopt where none names a token (sentencepiece's own files
+/// are not read). A file that is no JSON, too large to be a tokenizer, or that this user may not
+/// read, names none. Error(io) when one changes meanwhile.
+std::optional<TokenizerTokens> tokenizer_tokens(const std::vector<publish::Asset>& assets);
+
+struct EndToken {
+    std::string text;  ///< "" where no file names one
+    std::optional<Index> number;
+};
+
+/// By the texts of tokenizer_config.json and tokenizer.json, "" for a file that is not there.
+EndToken end_token(const std::string& config, const std::string& words);
 
 inline constexpr const char* kVocabularyField = "vocab_size";
 

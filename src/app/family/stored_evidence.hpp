@@ -1,6 +1,5 @@
 // Models without a language model's head: bare base models, and those with another head. In their
 // names the base has another prefix than a recipe says, or none.
-// Knows stored names and a recipe; nothing of config.json.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,4 @@
 // Which files the groups of ranks see, and that they see the same.
-// Knows ranks and file names; nothing of formats.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +16,7 @@
 namespace shardweld::app {
 
 /// Ranks with the same view form a group; its lowest rank looks for all.
-struct Views {
+struct HostGroups {
     std::vector<std::uint32_t> group_of_rank;
     std::vector<int> leaders;  ///< lowest rank of each group
 
@@ -36,7 +35,7 @@ enum class Links { stay_inside, lead_out };
 
 /// Collective. Groups the ranks by host, identity of the directory and mounts below it; where links
 /// lead out of it also by mount namespace, for each may have other files there.
-Views group_views(mpi::Comm& comm, const fs::path& directory, Links links);
+HostGroups host_groups(mpi::Comm& comm, const fs::path& directory, Links links);
 
 /// What the system says about a file.
 struct FileStatus {
@@ -47,19 +46,19 @@ struct FileStatus {
 };
 
 /// By group, then by file.
-using Looks = std::vector<std::vector<FileStatus>>;
+using FileStats = std::vector<std::vector<FileStatus>>;
 
 /// Error(io) when the system cannot tell.
 FileStatus look_at(const fs::path& file);
 
 /// Files that two groups see with one size but as two files, at most `limit` of them, spread
 /// evenly.
-std::vector<std::size_t> doubtful(const Looks& looks, std::size_t limit);
+std::vector<std::size_t> doubtful(const FileStats& stats, std::size_t limit);
 
 /// Collective. Compares the contents of doubtful files, 16 blocks of 4 KiB each, of 64 files at
 /// most: two checkpoints of one run differ nearly everywhere. Error(mismatch) with the first file
 /// that differs.
-void check_same_content(mpi::Comm& comm, const Views& views, const Looks& looks,
+void check_same_content(mpi::Comm& comm, const HostGroups& hosts, const FileStats& stats,
                         const fs::path& directory, const std::vector<std::string>& files);
 
 /// Sizes of files by group; -1: the group does not see it.
@@ -67,12 +66,12 @@ using SizesByGroup = std::vector<std::vector<Index>>;
 
 /// What the groups see below a directory. A group's ranks share the looking among them, and no file
 /// is looked at twice by a group: on a parallel file system each look is a request to one server.
-class Sights {
+class FileVisibility {
   public:
-    Sights(mpi::Comm& comm, Views views, fs::path directory)
-        : comm_(&comm), views_(std::move(views)), directory_(std::move(directory)) {}
+    FileVisibility(mpi::Comm& comm, HostGroups hosts, fs::path directory)
+        : comm_(&comm), hosts_(std::move(hosts)), directory_(std::move(directory)) {}
 
-    [[nodiscard]] const Views& views() const { return views_; }
+    [[nodiscard]] const HostGroups& hosts() const { return hosts_; }
     /// Local. From now on the leaders of the groups, `leaders`, are all ranks there are.
     void leave_to(mpi::Comm& leaders);
 
@@ -92,7 +91,7 @@ class Sights {
     void look_for(const std::vector<std::string>& files);
 
     mpi::Comm* comm_;
-    Views views_;
+    HostGroups hosts_;
     fs::path directory_;
     std::unordered_map<std::string, KnownFile> known_;
 };
@@ -105,8 +104,8 @@ void check_seen(const SizesByGroup& sizes, const std::vector<std::string>& files
 /// The rank that handles each of `files`, numbers of those in `sizes`. They are spread evenly over
 /// the ranks that see them, and over nodes where there are fewer files than ranks.
 std::vector<int> ranks_for(const std::vector<std::uint32_t>& files, const SizesByGroup& sizes,
-                           const Views& views);
-/// The same of all files in `sizes`.
-std::vector<int> ranks_for_all(const SizesByGroup& sizes, const Views& views);
+                           const HostGroups& hosts);
+/// ranks_for() of all files in `sizes`.
+std::vector<int> ranks_for_all(const SizesByGroup& sizes, const HostGroups& hosts);
 
 }  // namespace shardweld::app
