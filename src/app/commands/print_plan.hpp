@@ -19,6 +19,7 @@ struct Plan;
 
 namespace shardweld::app {
 
+/// What a plan costs: traffic, balance, memory, rounds.
 struct Figures {
     plan::Traffic traffic;
     plan::Spread written;     ///< bytes, by rank

@@ -26,6 +26,7 @@ namespace shardweld::app {
 
 namespace {
 
+/// The built-in family whose tensors are nearest to a finished model's.
 struct Nearest {
     const models::Recipe* recipe = nullptr;  ///< nullptr: no family makes any tensor of the model
     std::vector<models::HubTensor> made;

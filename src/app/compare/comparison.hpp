@@ -1,5 +1,5 @@
-// Which tensors of two models belong together, and what is to be said of each once they are
-// compared. Pure; knows names, shapes and dtypes; reads no tensor.
+// Which tensors of two models belong together, what is to be said of each once they are compared,
+// and how people and programs are shown it. No tensor is read here.
 #pragma once
 
 #include <optional>

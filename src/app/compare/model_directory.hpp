@@ -18,6 +18,8 @@
 
 namespace shardweld::app {
 
+/// A model directory that is compared with: its tensors as they lie in its files, and what its
+/// config.json says.
 struct ModelDirectory {
     Input input;
     std::vector<catalogue::Tensor> tensors;
@@ -40,6 +42,7 @@ std::vector<plan::Target> targets_of(const std::vector<catalogue::Tensor>& tenso
 /// As ModelDirectory::ties, of any config.json's text.
 std::optional<bool> ties_in(const std::string& config_text, const std::string& path);
 
+/// Broken rules, collected so that one run tells them all.
 class Problems {
   public:
     void add(ErrorCode code, const std::string& text) {
@@ -68,6 +71,7 @@ class Problems {
     bool is_missing_only_ = true;
 };
 
+/// A written model's files, held against the rules that loaders rely on.
 struct WrittenModel {
     std::vector<catalogue::File> files;
     std::vector<catalogue::Tensor> tensors;  ///< by name, one piece each

@@ -1,5 +1,5 @@
-// Models without a language model's head: bare base models, and those with another head. In their
-// names the base has another prefix than a recipe says, or none.
+// What the stored tensors tell of a model themselves: how the names of the base begin, which head
+// there is, and whether the files of all ranks are there.
 #pragma once
 
 #include <optional>

@@ -20,6 +20,7 @@ struct Catalogue;
 
 namespace shardweld::app {
 
+/// How many tokens the tokenizer beside config.json has: rows that no trimming may cut off.
 struct TokenizerTokens {
     Index count = 0;   ///< the largest number of a token, and one
     std::string file;  ///< that holds it
@@ -33,6 +34,7 @@ struct TokenizerTokens {
 /// read, names none. Error(io) when one changes meanwhile.
 std::optional<TokenizerTokens> tokenizer_tokens(const std::vector<publish::Asset>& assets);
 
+/// The token with which a tokenizer says that texts end.
 struct EndToken {
     std::string text;  ///< "" where no file names one
     std::optional<Index> number;

@@ -51,6 +51,7 @@ class BaseComparison {
     execute::Comparer comparer_;
 };
 
+/// What is looked at in the bytes of one output.
 class ResultCheck {
   public:
     /// Collective. `output` must outlive it. `has_base`: it is compared with --base.

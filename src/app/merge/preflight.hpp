@@ -44,6 +44,7 @@ Error all_of(const std::vector<Error>& problems, const std::string& title);
 /// job may use there. Error(memory) naming the host.
 void check_memory(mpi::Comm& comm, const std::function<MemoryForecast()>& forecast);
 
+/// What is known about a merge, and known to go wrong, before the first byte is written.
 struct Preparation {
     std::optional<Sources> sources;  ///< nullopt: there is nothing to read
     bool has_least_room = true;      ///< no less than what file sizes tell

@@ -13,6 +13,7 @@ struct Catalogue;
 
 namespace shardweld::app {
 
+/// The stored tensors of one name, joined or not.
 struct StoredRow {
     std::string name;
     DType dtype = DType::f32;

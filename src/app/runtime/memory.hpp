@@ -1,4 +1,5 @@
-// How much memory this process may use, how much it has used, and what a plan will take.
+// How much memory this process may use, how much it has used, what a plan will take, and what else
+// the ranks of a node share.
 #pragma once
 
 #include <algorithm>
@@ -98,6 +99,7 @@ struct MemoryForecast {
 MemoryForecast forecast_memory(const plan::Plan& plan, const RankMemory& measured, bool has_mpi,
                                int ranks_on_node);
 
+/// What this job's ranks may use of their nodes: memory and cores.
 struct Resources {
     Bytes memory_limit = 0;       ///< of a rank, where --memory_limit does not say it
     bool has_spare_core = false;  ///< every rank has two cores at least

@@ -1,4 +1,4 @@
-// The command line as values.
+// What is asked for, as values, and that all ranks are asked for the same.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Reads a checkpoint's metadata with many ranks: each file is parsed once, by one rank that sees
-// it, then shared.
+// it, then shared. Surveys of several checkpoints are joined.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,8 @@ struct Catalogue;
 
 namespace shardweld::app {
 
+/// What the metadata of a file say, in one number: a file of the same size and time that holds
+/// something else is known by it.
 struct InputDigest {
     /// FNV-1a over names, types, shapes, places and CRC-32 of the tensors in the file: against
     /// accidents, not against intent.

@@ -1,4 +1,4 @@
-// tokenizer.json as the Python library tokenizers 0.23 writes it.
+// tokenizer.json as the Python library tokenizers 0.23 writes it, and the settings beside it.
 #pragma once
 
 #include <map>
@@ -39,6 +39,7 @@ struct TokenizerJson {
 /// none has.
 std::optional<TokenizerJson> parse_tokenizer_json(std::string_view text);
 
+/// tokenizer_config.json of transformers 5.23, and chat templates in files of their own.
 struct TokenizerSettings {
     std::map<std::string, std::string> tokens;  ///< "bos_token": its text
     std::map<std::string, bool> flags;          ///< "add_bos_token"
