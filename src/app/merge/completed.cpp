@@ -1,6 +1,7 @@
 #include "completed.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 
@@ -20,9 +21,8 @@ namespace shardweld::app {
 
 namespace {
 
-/// Collective. Reads all tensors; checksums on rank 0.
-ReportedOutput compute_output(Session& session, const WrittenModel& model,
-                              const ReportedOutput& reported) {
+/// Collective. Reads all tensors; their checksums are in the first rank's report.
+void compute_checksums(Session& session, const WrittenModel& model, const Report& reported) {
     Input input;
     input.directory = session.options.local_dir;
     input.files = model.files;
@@ -30,7 +30,7 @@ ReportedOutput compute_output(Session& session, const WrittenModel& model,
     auto targets = targets_of(model.tensors);
     const auto blocks = mpi::share(session.comm, 0, [&] {
         std::map<std::string, Bytes> by_name;
-        for (const ReportedTensor& tensor : reported.tensors) {
+        for (const TensorEntry& tensor : reported.tensors) {
             by_name[tensor.name] = tensor.block;
         }
         return by_name;
@@ -45,16 +45,9 @@ ReportedOutput compute_output(Session& session, const WrittenModel& model,
     run.write = false;
     const io::Directory nowhere{fs::path()};
     (void)move_tensors(planned, {{nowhere, std::move(run)}});
-    ReportedOutput output;
-    for (const TensorEntry& tensor : session.report.tensors) {
-        output.tensors.push_back(
-            {tensor.name, std::string(torch_name(tensor.dtype)), tensor.shape, tensor.digest, 0});
-    }
-    output.root = session.report.root;
-    return output;
 }
 
-void require_hashes(const ReportedOutput& reported, const Options& options) {
+void require_hashes(const Report& reported, const Options& options) {
     const bool has_all = !reported.files.empty() &&
                          std::all_of(reported.files.begin(), reported.files.end(),
                                      [](const FileEntry& file) { return !file.sha256.empty(); });
@@ -67,17 +60,17 @@ void require_hashes(const ReportedOutput& reported, const Options& options) {
 void check_contents(Session session, Findings& findings) {
     mpi::Comm& comm = session.comm;
     const Options& options = session.options;
-    ReportedOutput reported;
+    Report reported;
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
             reported = read_reported_output(*options.report);
             require_hashes(reported, options);
         }
     });
-    const ReportedOutput found = compute_output(session, findings.model, reported);
+    compute_checksums(session, findings.model, reported);
     findings.has_report = true;
-    findings.root = found.root;
-    std::vector<std::string> differences = output_differences(reported, found);
+    findings.root = session.report.root;
+    std::vector<std::string> differences = output_differences(reported, session.report);
     if (options.sha256) {
         const auto listed_names = [&] {
             std::vector<std::string> names;
@@ -101,9 +94,9 @@ void check_contents(Session session, Findings& findings) {
     findings.differences = mpi::share(comm, 0, [&] { return differences; });
 }
 
-/// An output as its report tells it, or why that tells nothing.
+/// The report of an output, or why that tells nothing.
 struct Told {
-    ReportedOutput output;
+    Report report;
     std::string why_not;
 };
 
@@ -124,39 +117,35 @@ Told told_by_report(const Options& options, const Sources& sources) {
     }
     Told told;
     const auto failure =
-        mpi::error_of([&] { told.output = read_reported_output(*options.report); });
-    const ReportedOutput& output = told.output;
+        mpi::error_of([&] { told.report = read_reported_output(*options.report); });
+    const MadeOf made = told.report.made_of.value_or(MadeOf());
+    const std::string& from = told.report.input_directory;
     const fs::path input = io::resolved(sources.checkpoint.location.directory);
     if (failure) {
         told.why_not = failure->what();
-    } else if (output.directory.empty()) {
+    } else if (made.target.empty()) {
         told.why_not = options.report->string() + " does not say of which directory it is";
-    } else if (output.directory != io::resolved(options.target_dir)) {
-        told.why_not = options.report->string() + " is the report of " + output.directory.string();
-    } else if (io::resolved(output.input) != input) {
-        told.why_not = "it was made from " + output.input.string() + ", not from " + input.string();
-    } else if (sources.files && config_digest(sources.files->config_text) != output.config) {
+    } else if (made.target != io::resolved(options.target_dir)) {
+        told.why_not = options.report->string() + " is the report of " + made.target;
+    } else if (io::resolved(from) != input) {
+        told.why_not = "it was made from " + from + ", not from " + input.string();
+    } else if (sources.files && config_digest(sources.files->config_text) != made.config) {
         told.why_not = "the model's config.json has changed since";
     } else {
-        told.why_not = change_of_options(output.options, way_of(options).options);
+        told.why_not = change_of_options(made.options, way_of(options).options);
     }
     return told;
-}
-
-std::vector<std::string> names_of(const std::vector<ReportedInput>& inputs) {
-    std::vector<std::string> names;
-    names.reserve(inputs.size());
-    for (const ReportedInput& input : inputs) {
-        names.push_back(input.name);
-    }
-    return names;
 }
 
 /// Collective; `inputs` are the first rank's. The first input that is not what it was; "" if there
 /// is none. Times count where the first rank sees the file: copies on other hosts have their own.
 std::string change_of_inputs(mpi::Comm& comm, FileVisibility& visibility,
-                             const std::vector<ReportedInput>& inputs) {
-    const auto names = mpi::share(comm, 0, [&] { return names_of(inputs); });
+                             const std::vector<publish::InputFact>& inputs) {
+    const auto names = mpi::share(comm, 0, [&] {
+        std::vector<std::string> all;
+        std::ranges::transform(inputs, std::back_inserter(all), &publish::InputFact::name);
+        return all;
+    });
     const SizesByGroup sizes = visibility.sizes_of(names);
     const std::vector<io::FileStamp> stamps = visibility.stamps(names);
     return mpi::share(comm, 0, [&]() -> std::string {
@@ -166,8 +155,8 @@ std::string change_of_inputs(mpi::Comm& comm, FileVisibility& visibility,
                 size = std::max(size, group[at]);
             }
             const Index time = stamps[at].modified_ns;
-            if (size != static_cast<Index>(inputs[at].bytes) ||
-                (time >= 0 && time != inputs[at].modified_ns)) {
+            if (size != static_cast<Index>(inputs[at].stamp.size) ||
+                (time >= 0 && time != inputs[at].stamp.modified_ns)) {
                 return "the input " + printable(names[at]) +
                        (size < 0 ? " is gone" : " was written again") + " since";
             }
@@ -177,7 +166,7 @@ std::string change_of_inputs(mpi::Comm& comm, FileVisibility& visibility,
 }
 
 /// The first file of the output that is not there as the report lists it; "" if there is none.
-std::string fault_of(const fs::path& target, const ReportedOutput& output) {
+std::string fault_of(const fs::path& target, const Report& output) {
     for (const FileEntry& file : output.files) {
         std::error_code failed;
         const auto size = fs::file_size(target / file.name, failed);
@@ -236,17 +225,18 @@ std::string why_not_complete(const Session& session, Sources& sources) {
     if (!holds_anything(comm, target)) {
         return "there is nothing";
     }
-    ReportedOutput output;
+    Report report;
     std::string why = mpi::share(comm, 0, [&] {
         Told told = told_by_report(session.options, sources);
-        output = std::move(told.output);
+        report = std::move(told.report);
         return told.why_not;
     });
     if (why.empty()) {
-        why = change_of_inputs(comm, sources.checkpoint.visibility, output.inputs);
+        why = change_of_inputs(comm, sources.checkpoint.visibility,
+                               report.made_of.value_or(MadeOf()).inputs);
     }
     if (why.empty()) {
-        why = mpi::share(comm, 0, [&] { return fault_of(target, output); });
+        why = mpi::share(comm, 0, [&] { return fault_of(target, report); });
     }
     if (why.empty() && session.options.if_complete == IfComplete::verify) {
         why = change_of_contents(session);

@@ -23,10 +23,17 @@ constexpr Bytes kLongestReport = Bytes{1} << 30U;
 
 // get() takes fractions for numbers, too, and what does not fit is undefined: get_ref() refuses
 // them.
-ReportedTensor tensor_in(const Json& entry) {
-    ReportedTensor tensor;
+TensorEntry tensor_in(const Json& entry) {
+    TensorEntry tensor;
     tensor.name = entry.at("name").get<std::string>();
-    tensor.dtype = entry.at("dtype").get<std::string>();
+    const std::string type = entry.at("dtype").get<std::string>();
+    const auto dtype = dtype_from_torch(type);
+    if (!dtype) {
+        throw Error(ErrorCode::corrupt,
+                    "the report has the type " + printable(type) + " of " + printable(tensor.name),
+                    kOwnReport);
+    }
+    tensor.dtype = *dtype;
     for (const Json& extent : entry.at("shape").get_ref<const Json::array_t&>()) {
         tensor.shape.push_back(extent.get_ref<const Json::number_integer_t&>());
     }
@@ -58,30 +65,33 @@ FileEntry file_in(const Json& entry) {
     return file;
 }
 
-ReportedInput input_in(const Json& entry) {
-    return {entry.at("name").get<std::string>(),
-            entry.at("bytes").get_ref<const Json::number_unsigned_t&>(),
-            entry.at("modified_ns").get_ref<const Json::number_integer_t&>()};
+publish::InputFact input_in(const Json& entry) {
+    publish::InputFact input;
+    input.name = entry.at("name").get<std::string>();
+    input.stamp.size = entry.at("bytes").get_ref<const Json::number_unsigned_t&>();
+    input.stamp.modified_ns = entry.at("modified_ns").get_ref<const Json::number_integer_t&>();
+    return input;
 }
 
 /// By what a later run knows that the output is its own.
-void add_origin(const Json& root, ReportedOutput& output) {
+void add_origin(const Json& root, Report& report) {
     const Json none;
     const Json& made = root.contains("output") ? root.at("output") : none;
     if (!made.is_object()) {
         return;
     }
-    output.directory = made.at("dir").get<std::string>();
-    output.options = made.at("options").get<std::vector<std::string>>();
-    output.config = made.at("config_xxh3_128").get<std::string>();
-    output.side_files = root.at("side_files").get<std::vector<std::string>>();
-    output.input = root.at("input").at("dir").get<std::string>();
+    report.made_of = {made.at("dir").get<std::string>(),
+                      made.at("config_xxh3_128").get<std::string>(),
+                      made.at("options").get<std::vector<std::string>>(),
+                      {}};
+    report.side_files = root.at("side_files").get<std::vector<std::string>>();
+    report.input_directory = root.at("input").at("dir").get<std::string>();
     for (const Json& entry : root.at("input").at("stamps")) {
-        output.inputs.push_back(input_in(entry));
+        report.made_of->inputs.push_back(input_in(entry));
     }
 }
 
-ReportedOutput output_in(const Json& root, const std::string& path) {
+Report output_in(const Json& root, const std::string& path) {
     if (root.at("schema") != kReportSchema) {
         throw Error(ErrorCode::unsupported,
                     path + " is a report of schema " + printable(root.at("schema").dump()) +
@@ -94,7 +104,7 @@ ReportedOutput output_in(const Json& root, const std::string& path) {
                         root.at("exit").at("code").dump() + ")",
                     "give the report of the run that wrote the model");
     }
-    ReportedOutput output;
+    Report output;
     for (const Json& entry : root.at("tensors")) {
         output.tensors.push_back(tensor_in(entry));
         if (output.tensors.back().digest.empty()) {
@@ -109,13 +119,13 @@ ReportedOutput output_in(const Json& root, const std::string& path) {
     return output;
 }
 
-std::string kind_of(const ReportedTensor& tensor) {
-    return printable(tensor.dtype) + " " + shape_text(tensor.shape);
+std::string kind_of(const TensorEntry& tensor) {
+    return std::string(torch_name(tensor.dtype)) + " " + shape_text(tensor.shape);
 }
 
 }  // namespace
 
-ReportedOutput read_reported_output(const fs::path& path) {
+Report read_reported_output(const fs::path& path) {
     const Json root = parse_json(io::read_text(path, kLongestReport));
     if (root.is_discarded()) {
         throw Error(ErrorCode::corrupt,
@@ -130,21 +140,21 @@ ReportedOutput read_reported_output(const fs::path& path) {
     }
 }
 
-std::vector<std::string> output_differences(const ReportedOutput& reported,
-                                            const ReportedOutput& found) {
-    std::map<std::string, const ReportedTensor*> left;
-    for (const ReportedTensor& tensor : found.tensors) {
+std::vector<std::string> output_differences(const OutputReport& reported,
+                                            const OutputReport& found) {
+    std::map<std::string, const TensorEntry*> left;
+    for (const TensorEntry& tensor : found.tensors) {
         left[tensor.name] = &tensor;
     }
     std::vector<std::string> lines;
-    for (const ReportedTensor& expected : reported.tensors) {
+    for (const TensorEntry& expected : reported.tensors) {
         const auto at = left.find(expected.name);
         const std::string name = printable(expected.name);
         if (at == left.end()) {
             lines.push_back(name + " is missing");
             continue;
         }
-        const ReportedTensor& tensor = *at->second;
+        const TensorEntry& tensor = *at->second;
         if (kind_of(tensor) != kind_of(expected)) {
             lines.push_back(name + " is " + kind_of(tensor) + ", the report says " +
                             kind_of(expected));
