@@ -24,6 +24,10 @@
 
 namespace shardweld::app {
 
+/// What slurm/resume.sbatch does with the arrays `step` and `merge` and with `target`: the text
+/// behind its mark. The build makes it.
+std::string_view end_of_job_script();
+
 namespace {
 
 using nlohmann::ordered_json;
@@ -280,43 +284,6 @@ PlannedMerge planned_merge(Planned planned, Figures figures) {
     return merge;
 }
 
-PlannedMerge advised(const Options& options, Preparation ready) {
-    const Output& output = ready.planned.first();
-    Figures figures = figures_of(output.plan);
-    const Basis basis{supposed(ready.roof), output.session.comm};
-    const double metadata_s = metadata_seconds(ready.planned, options.n_ranks,
-                                               ready.planned.resources.ranks_on_node, basis);
-    std::optional<Advice> advice;
-    if (!options.job && !options.lists_inputs) {
-        advice = advise(ready.planned, figures.traffic, basis);
-    }
-    PlannedMerge merge = planned_merge(std::move(ready.planned), std::move(figures));
-    merge.metadata_s = metadata_s;
-    merge.advice = std::move(advice);
-    merge.words = options.merge_words;
-    return merge;
-}
-
-void print_planned(const PlannedMerge& merge, const Options& options, std::ostream& out, Log& log) {
-    for (const plan::Warning& warning : merge.warnings) {
-        log.warning((warning.tensor.empty() ? "" : printable(warning.tensor) + ": ") +
-                    warning.text);
-    }
-    for (const std::string& line : merge.trace) {
-        log.trace(printable(line));
-    }
-    out << (options.job            ? job_script(merge, *options.job)
-            : options.lists_inputs ? inputs_text(merge)
-            : options.json         ? plan_json(merge)
-                                   : plan_text(merge));
-    if (options.strict && !merge.warnings.empty()) {
-        throw Error(
-            ErrorCode::strict,
-            counted(merge.warnings.size(), "warning") + " under --strict: the merge would fail",
-            "see to what is warned of, or leave --strict out");
-    }
-}
-
 Figures figures_of(const plan::Plan& plan) {
     using plan::FileTraffic;
     using plan::RankTraffic;
@@ -396,6 +363,43 @@ std::string plan_json(const PlannedMerge& merge) {
     return json_text(json);
 }
 
+PlannedMerge advised(const Options& options, Preparation ready) {
+    const Output& output = ready.planned.first();
+    Figures figures = figures_of(output.plan);
+    const Basis basis{supposed(ready.roof), output.session.comm};
+    const double metadata_s = metadata_seconds(ready.planned, options.n_ranks,
+                                               ready.planned.resources.ranks_on_node, basis);
+    std::optional<Advice> advice;
+    if (!options.job && !options.lists_inputs) {
+        advice = advise(ready.planned, figures.traffic, basis);
+    }
+    PlannedMerge merge = planned_merge(std::move(ready.planned), std::move(figures));
+    merge.metadata_s = metadata_s;
+    merge.advice = std::move(advice);
+    merge.words = options.merge_words;
+    return merge;
+}
+
+void print_planned(const PlannedMerge& merge, const Options& options, std::ostream& out, Log& log) {
+    for (const plan::Warning& warning : merge.warnings) {
+        log.warning((warning.tensor.empty() ? "" : printable(warning.tensor) + ": ") +
+                    warning.text);
+    }
+    for (const std::string& line : merge.trace) {
+        log.trace(printable(line));
+    }
+    out << (options.job            ? job_script(merge, *options.job)
+            : options.lists_inputs ? inputs_text(merge)
+            : options.json         ? plan_json(merge)
+                                   : plan_text(merge));
+    if (options.strict && !merge.warnings.empty()) {
+        throw Error(
+            ErrorCode::strict,
+            counted(merge.warnings.size(), "warning") + " under --strict: the merge would fail",
+            "see to what is warned of, or leave --strict out");
+    }
+}
+
 }  // namespace
 
 std::string plan_text(const PlannedMerge& merge) {
@@ -403,10 +407,6 @@ std::string plan_text(const PlannedMerge& merge) {
            "\n" + ledger_text(merge.ledger) +
            (merge.advice ? "\n" + advice_text(*merge.advice, merge.memory, merge.words) : "");
 }
-
-/// What slurm/resume.sbatch does with the arrays `step` and `merge` and with `target`: the text
-/// behind its mark. The build makes it.
-std::string_view end_of_job_script();
 
 PlannedMerge plan_merge(mpi::Comm& comm, const Options& options) {
     Events nobody;

@@ -118,6 +118,20 @@ std::string layers_prefix(const models::Recipe& recipe) {
     return "model.layers.{l}.";
 }
 
+Groups grouped(const Shapes& tensors) {
+    Groups groups;
+    for (const auto& [name, shape] : tensors) {
+        const Numbered parts = numbered(name);
+        Group& group = groups[parts.texts];
+        group.ends.resize(parts.numbers.size());
+        for (std::size_t i = 0; i < parts.numbers.size(); ++i) {
+            group.ends[i] = std::max(group.ends[i], parts.numbers[i] + 1);
+        }
+        ++group.shapes[shape];
+    }
+    return groups;
+}
+
 /// The text of a recipe that extends the nearest family.
 class Suggestion {
   public:
@@ -413,20 +427,6 @@ Differences differences_of(const std::vector<models::HubTensor>& made, const Sha
         return !line.second || line.first->optional || line.first->together;
     });
     return found;
-}
-
-Groups grouped(const Shapes& tensors) {
-    Groups groups;
-    for (const auto& [name, shape] : tensors) {
-        const Numbered parts = numbered(name);
-        Group& group = groups[parts.texts];
-        group.ends.resize(parts.numbers.size());
-        for (std::size_t i = 0; i < parts.numbers.size(); ++i) {
-            group.ends[i] = std::max(group.ends[i], parts.numbers[i] + 1);
-        }
-        ++group.shapes[shape];
-    }
-    return groups;
 }
 
 }  // namespace
