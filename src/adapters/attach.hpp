@@ -1,6 +1,5 @@
-// An adapter's modules put onto the targets they change, as folds.
-// Pure; knows PEFT's formulas (peft 0.21, tuners/lora/layer.py and variants.py); no files'
-// contents.
+// An adapter's modules put onto the targets they change, as folds. Facts: PEFT's formulas (peft
+// 0.21, tuners/lora/layer.py and variants.py).
 #pragma once
 
 #include <functional>

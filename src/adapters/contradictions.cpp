@@ -8,7 +8,6 @@
 #include "core/text.hpp"
 
 #include "declared.hpp"
-#include "module_pattern.hpp"
 #include "target_modules.hpp"
 
 namespace shardweld::adapters {

@@ -1,5 +1,5 @@
 // Where adapter_config.json says one thing and what is stored another: said, since PEFT would load
-// the one or the other. Knows PEFT's LoraConfig (peft 0.20); pure.
+// the one or the other. Facts: PEFT's LoraConfig (peft 0.20).
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "config_file.hpp"
+#include "declared.hpp"
 #include "modules.hpp"
 
 namespace shardweld::adapters {

@@ -10,7 +10,7 @@
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
-#include "module_pattern.hpp"
+#include "target_modules.hpp"
 
 namespace shardweld::adapters {
 

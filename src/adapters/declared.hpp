@@ -1,18 +1,31 @@
 // What adapter_config.json and lora_train_meta.json declare, read field by field: a value that is
-// no value of its field is an error, never a default. Knows PEFT's LoraConfig (peft 0.21); nothing
-// of weights.
+// no value of its field is an error, never a default. Facts: PEFT's LoraConfig (peft 0.21).
 #pragma once
 
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "config_file.hpp"
-
 namespace shardweld::adapters {
+
+/// A small JSON file beside the checkpoint; text "" when there is none.
+struct ConfigFile {
+    std::string path;  ///< for messages
+    std::string text;
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.path, self.text); };
+};
+
+/// What becomes of an adapter.
+enum class AdapterUse {
+    beside,             ///< written as it is, for PEFT to read
+    folded,             ///< added into the base that was saved with it
+    folded_into_given,  ///< added into another copy of the base
+};
 
 /// The object a file holds; an empty one when there is no file. Error(corrupt) when it holds none.
 nlohmann::ordered_json parse_declared(const ConfigFile& file);

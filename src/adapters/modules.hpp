@@ -1,5 +1,5 @@
 // The modules a LoRA adapter changes, put together from the names and shapes of its tensors.
-// Pure; knows PEFT's saved names; nothing of values.
+// Facts: PEFT's saved names.
 #pragma once
 
 #include <optional>

@@ -218,7 +218,7 @@ class ParameterFinder {
         }
     }
 
-    /// Of families without a recipe: stored tensors of three dims.
+    /// Parameters of families without a recipe: stored tensors of three dims.
     [[nodiscard]] std::vector<Parameter> as_stored(const std::string& path) const {
         std::vector<Parameter> found;
         const std::string begin = known_.hub_name(path) + ".";

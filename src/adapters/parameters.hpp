@@ -1,6 +1,6 @@
 // LoRA of parameters that hold the matrices of all experts (PEFT's target_parameters): which
 // parameter a module's factors change, and where its elements stand among a model's tensors.
-// Pure; knows PEFT's ParamWrapper (peft 0.20 tuners/lora/layer.py) and recipes; no files' contents.
+// Facts: PEFT's ParamWrapper (peft 0.20 tuners/lora/layer.py) and recipes.
 #pragma once
 
 #include <functional>

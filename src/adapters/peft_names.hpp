@@ -28,7 +28,7 @@ struct PeftName {
     std::string saved_name;    ///< in adapter_model.safetensors
     std::string adapter_name;  ///< "default"; "" where the name has none
     std::string component;     ///< of a factor: "lora_A", "lora_B.bias"
-    /// Of a factor: how many wrappers of the same module are around its own. Each of several
+    /// How many wrappers of the same module are around a factor's own. Each of several
     /// parameters that are wrapped on their own (target_parameters) has one.
     Index depth = 0;
 };

@@ -1,7 +1,6 @@
 // What frameworks say of an adapter beside the shards: Megatron-Bridge's run_config.yaml and
-// ms-swift's args.json. Knows their fields; nothing of weights.
-// Sources: megatron-bridge 0.3.1 megatron/bridge/peft/{lora,canonical_lora}.py, ms-swift 4
-// swift/arguments/tuner_args.py.
+// ms-swift's args.json. Sources: megatron-bridge 0.3.1
+// megatron/bridge/peft/{lora,canonical_lora}.py, ms-swift 4 swift/arguments/tuner_args.py.
 #pragma once
 
 #include "settings.hpp"
@@ -12,7 +11,7 @@ namespace shardweld::adapters {
 /// Error(unsupported) for other adapters than LoRA.
 ConfigFile train_meta_of(const ConfigFile& run_config);
 
-/// The same of ms-swift's args.json (`lora_rank`, `lora_alpha`, `use_rslora`): text "" where it
+/// Makes one of ms-swift's args.json (`lora_rank`, `lora_alpha`, `use_rslora`): text "" where it
 /// says nothing of LoRA. Error(corrupt) for a file that is no JSON object.
 ConfigFile train_meta_of_args(const ConfigFile& args);
 

@@ -1,6 +1,5 @@
 // A checkpoint of a PEFT model taken apart: the base under the names it has without PEFT, the LoRA
-// adapter under those save_pretrained gives it. Knows PEFT's names (peft 0.21); nothing of recipes,
-// files or ranks.
+// adapter under those save_pretrained gives it. Facts: PEFT's names (peft 0.21).
 #pragma once
 
 #include <set>

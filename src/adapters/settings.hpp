@@ -1,5 +1,5 @@
 // What a LoRA adapter's numbers mean: alpha, scales and the adapter_config.json written beside it.
-// Knows PEFT's configuration (peft 0.21, LoraConfig) and verl's lora_train_meta.json; pure.
+// Facts: PEFT's configuration (peft 0.21, LoraConfig) and verl's lora_train_meta.json.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "config_file.hpp"
+#include "declared.hpp"
 #include "modules.hpp"
 #include "separate.hpp"
 

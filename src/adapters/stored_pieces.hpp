@@ -1,5 +1,4 @@
 // A bound target seen as a stored tensor again, under a name of another dialect.
-// Pure; knows copies and pieces, nothing of names.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
-// The `target_modules` of an adapter's configuration: what names the wrapped modules and no others.
-// Facts: peft 0.21, a list entry matches a module whose path is it or ends with it after a dot.
+// Which modules an adapter's configuration names: PEFT's patterns and `target_modules`. Facts: peft
+// 0.21 (utils/other.py get_pattern_key): a list entry matches a module whose path is it or ends
+// with it after a dot; a pattern is a regular expression for the path's end.
 #pragma once
 
 #include <span>
@@ -11,6 +12,16 @@
 #include "modules.hpp"
 
 namespace shardweld::adapters {
+
+/// Whether a pattern is only a module's name, which is matched quickly.
+bool is_plain(const std::string& pattern);
+
+/// Whether `pattern` matches an end of `path`. Error(unsupported) for an expression that cannot be
+/// read or is longer than any that makes sense.
+bool matches_end(const std::string& pattern, const std::string& path);
+
+/// Whether a pattern matches the whole path (target_modules given as text).
+bool matches_whole(const std::string& pattern, const std::string& path);
 
 /// The first number among a path's components; -1: none.
 Index layer_of(const std::string& path);

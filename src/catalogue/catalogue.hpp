@@ -1,5 +1,5 @@
 // What a checkpoint holds: tensors and where their pieces lie. Made by formats, read by plan.
-// Metadata only; knows nothing of models, targets or MPI.
+// Metadata only.
 #pragma once
 
 #include <map>

@@ -1,5 +1,4 @@
 // Whether a checkpoint's files are what their names say, and of one save.
-// Knows statements that readers gathered; nothing of formats.
 #pragma once
 
 #include <span>

@@ -1,5 +1,4 @@
 // The records (whole storages with a checksum of their own) that a checkpoint's pieces lie in.
-// Knows catalogues; nothing of who reads them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A stored tensor and where its pieces lie. Knows nothing of models, targets or MPI.
+// A stored tensor and where its pieces lie.
 #pragma once
 
 #include <compare>

@@ -1,4 +1,4 @@
-// Lists of things that have names. Knows their `name` only.
+// Lists of things that have names.
 #pragma once
 
 #include <algorithm>

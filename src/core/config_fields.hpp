@@ -1,11 +1,12 @@
 // What HuggingFace's config.json promises, and the names of tensors that keep such a promise:
-// tables that writing a model and checking a directory share. Knows field names; parses nothing.
+// tables that writing a model and checking a directory share.
 #pragma once
 
 #include <array>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "index.hpp"
 
@@ -58,5 +59,11 @@ std::string trained_class(std::string_view name);
 /// Whether this is a class around any model (PeftModelForCausalLM), which does not tell what it
 /// held.
 bool is_wrapper_class(std::string_view name);
+
+/// The number of the group whose targets name a linear layer best: its own name, else a regular
+/// expression ("re:.*mlp.*") that matches from its beginning, else the class Linear. nullopt: none,
+/// or several groups equally well. Error(usage) for an expression that cannot be compiled.
+std::optional<std::size_t> group_of(std::string_view module,
+                                    const std::vector<std::vector<std::string>>& targets);
 
 }  // namespace shardweld

@@ -1,5 +1,5 @@
 // CRC-32 as zip files have it (zlib's): of bytes, and of a whole of which the parts' sums are
-// known. Knows bytes only.
+// known.
 #pragma once
 
 #include <cstdint>

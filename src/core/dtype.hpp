@@ -1,5 +1,4 @@
 // Element types: names, sizes.
-// Knows nothing of how a framework stores them.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
 // Encodings of weights with few bits: names, tiles, and which tensors a weight becomes.
-// Knows no arithmetic (numeric/quantise.hpp) and nothing of which weights are quantised.
 #pragma once
 
 #include <cstdint>

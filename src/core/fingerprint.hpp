@@ -1,5 +1,4 @@
 // A short value that stands for many: differences that happen show, not such that are made.
-// Knows nothing of what it stands for.
 #pragma once
 
 #include <cstddef>

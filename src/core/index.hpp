@@ -1,5 +1,4 @@
 // Integer types and checked arithmetic on sizes that come from files.
-// Knows nothing of what is counted.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,4 @@
 // A short vector of bounded length, mostly without heap storage, for values made by the million.
-// Knows nothing of its elements but that they are trivially copyable.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Typed keys and values that a file of tensors has beside them. Knows no format.
+// Typed keys and values that a file of tensors has beside them.
 #pragma once
 
 #include <cstdint>

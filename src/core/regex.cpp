@@ -8,7 +8,7 @@ namespace shardweld {
 
 namespace {
 
-// Of one expression; RE2 refuses those that would need more.
+// Memory of one expression; RE2 refuses those that would need more.
 constexpr std::int64_t kMostBytes = 8 << 20;
 
 RE2::Options options() {

@@ -1,6 +1,6 @@
 // Regular expressions that anybody may write: matched in time linear in the text, in bounded
-// memory. Knows RE2's syntax, which is Perl's and Python's without look-around and back-references;
-// the only user of RE2.
+// memory. Facts: RE2's syntax, which is Perl's and Python's without look-around and
+// back-references.
 #pragma once
 
 #include <memory>

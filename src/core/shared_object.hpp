@@ -1,5 +1,4 @@
 // Parts of the program that are loaded only when they are asked for, and the files they come in.
-// Knows where an installation keeps them; knows nothing of what they do.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,4 @@
 // Text the whole program agrees on: natural order, sizes, lists for messages.
-// Knows nothing of where the text comes from.
 #pragma once
 
 #include <functional>

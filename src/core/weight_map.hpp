@@ -1,5 +1,4 @@
 // The index of a model in several files: model.safetensors.index.json and its kin.
-// Knows its JSON; nothing of the files it names.
 #pragma once
 
 #include <map>

@@ -1,6 +1,5 @@
-// Names that training puts around a model's modules: the one list of them. Knows spellings; cuts
-// nothing off.
-// Sources: torch 2.15 torch/_dynamo/eval_frame.py (OptimizedModule),
+// Names that training puts around a model's modules: the one list of them. Sources: torch 2.15
+// torch/_dynamo/eval_frame.py (OptimizedModule),
 // torch/distributed/algorithms/_checkpoint/checkpoint_wrapper.py,
 // torch/distributed/fsdp/_common_utils.py; fairscale 0.4 nn/misc/flatten_params_wrapper.py
 // (_fpw_module); lightning 2.6 fabric/wrappers.py (_forward_module); trl 0.26

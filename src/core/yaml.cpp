@@ -51,7 +51,7 @@ class YamlSection {
     YamlFields take() { return std::move(fields_); }
 
   private:
-    /// Of the list that the last key has, which may stand as far left as the key.
+    /// Adds an item to the list of the last key, which may stand as far left as the key.
     void add_item(std::string_view text, std::size_t indent) {
         if (last_ == fields_.end() || indent < level_) {
             return;

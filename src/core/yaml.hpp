@@ -1,5 +1,4 @@
 // What trainers' YAML files say, as far as it is needed: the values one level below a section.
-// Knows mappings, scalars and lists of scalars in block style; nothing of what they mean.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,7 @@
 #include "comparer.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "catalogue/tensor.hpp"
 #include "core/codec.hpp"
@@ -13,7 +14,6 @@
 
 #include "reader.hpp"
 #include "round.hpp"
-#include "strip_qualities.hpp"
 
 namespace shardweld::execute {
 
@@ -196,6 +196,17 @@ std::map<std::uint32_t, numeric::Quality> Comparer::gather_quality(mpi::Comm& co
 
 std::vector<numeric::Comparison> Comparer::gather(mpi::Comm& comm) const {
     return state_->gather(comm);
+}
+
+std::map<std::uint32_t, numeric::Quality> StripQualities::gather(mpi::Comm& comm) const {
+    std::vector<Strip> all = mpi::gather_all(comm, strips_);
+    // Sums of fractions depend on their order.
+    std::ranges::sort(all, {}, [](const Strip& strip) { return std::pair(strip.of, strip.begin); });
+    std::map<std::uint32_t, numeric::Quality> sums;
+    for (const Strip& strip : all) {
+        sums[strip.of].add(strip.found);
+    }
+    return sums;
 }
 
 }  // namespace shardweld::execute

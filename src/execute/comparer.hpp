@@ -1,5 +1,4 @@
 // Compares finished slices of an output with the tensors of a model on disk, as they come.
-// Knows slices, catalogues and tolerances; nothing of names, formats or what a difference means.
 #pragma once
 
 #include <map>
@@ -58,12 +57,31 @@ class Comparer {
 
     /// Collective. What all ranks found, by pair, on every rank; independent of their number.
     std::vector<numeric::Comparison> gather(mpi::Comm& comm) const;
-    /// The same of codes, of pairs that have them.
+    /// How near the codes are, for pairs that have them.
     std::map<std::uint32_t, numeric::Quality> gather_quality(mpi::Comm& comm) const;
 
   private:
     class State;
     std::unique_ptr<State> state_;
+};
+
+/// Those that one rank has found.
+class StripQualities {
+  public:
+    /// `begin`: the strip's first element in the tensor that is number `of`.
+    void add(std::uint32_t of, Index begin, const numeric::Quality& found) {
+        strips_.push_back({of, begin, found});
+    }
+    /// Collective: all ranks' sums, by tensor.
+    std::map<std::uint32_t, numeric::Quality> gather(mpi::Comm& comm) const;
+
+  private:
+    struct Strip {
+        std::uint32_t of = 0;
+        Index begin = 0;
+        numeric::Quality found;
+    };
+    std::vector<Strip> strips_;
 };
 
 }  // namespace shardweld::execute

@@ -1,12 +1,11 @@
 // Creates the output files: headers and frames at their full size.
-// Knows placements and parts of files; writes no tensor bytes.
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include <sys/stat.h>
 
-#include "core/usage.hpp"
+#include "core/system.hpp"
 #include "io/output_file.hpp"
 #include "io/written.hpp"
 #include "mpi/free_run.hpp"
@@ -61,7 +60,7 @@ std::vector<std::size_t> own_files(int rank, const plan::Plan& plan) {
     return own;
 }
 
-/// Of a file's tensors and header, united.
+/// The ranges of a file's tensors and header, united.
 std::vector<plan::LineRange> raw_ranges(const outputs::Placement& placement, std::size_t at,
                                         const std::vector<outputs::OutputTensor>& tensors) {
     const outputs::PlacedFile& file = placement.files[at];

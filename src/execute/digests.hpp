@@ -1,5 +1,5 @@
-// Checksums of the output as it is written: xxh3-128 per block of a tensor's bytes, per tensor over
-// its blocks' digests. They depend on nothing but the tensors. Knows no files.
+// Checksums of the output as it is written: xxh3-128 per block of a tensor's bytes, per tensor
+// over its blocks' digests. They depend on nothing but the tensors.
 #pragma once
 
 #include <array>
@@ -49,7 +49,7 @@ class BlockDigests {
     /// Hands over what is known of the bytes of this rank, at the end.
     [[nodiscard]] Written take_written();
 
-    /// Of the block that another rank begins.
+    /// Memory of the block that another rank begins.
     [[nodiscard]] Bytes buffer_bytes() const { return fragment_.capacity(); }
 
     /// Collective: every tensor's digest in hex, on rank 0 (empty elsewhere).

@@ -1,5 +1,4 @@
 // The largest values of weights, and NVFP4's divisors made of them.
-// Knows finished slices and ranks; nothing of which weights servers fuse.
 #pragma once
 
 #include <span>

@@ -1,5 +1,4 @@
 // Low-rank updates applied to parts of targets, with factors read as they are needed.
-// Knows folds and the file of factors; nothing of where a target's own elements come from.
 #pragma once
 
 #include <functional>
@@ -38,13 +37,13 @@ class Factors {
     void update(std::uint32_t target, Index begin, Index end, std::span<const std::byte> stored,
                 const std::function<void(const MatrixBlock&)>& visit);
 
-    /// The same, normalised where the fold asks for it and rounded to the written type.
+    /// Folds as above, normalised where the fold asks for it and rounded to the written type.
     void fold(std::uint32_t target, Index begin, Index end, std::span<const std::byte> stored,
               std::span<std::byte> out);
 
     /// Reads `out.size()` fp32 values at a file offset.
     void read(Bytes offset, std::span<float> out);
-    /// The same of bytes as they are stored.
+    /// Reads bytes as they are stored.
     void read(Bytes offset, std::span<std::byte> out);
 
     [[nodiscard]] Bytes buffer_bytes() const {

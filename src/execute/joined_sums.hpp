@@ -1,5 +1,4 @@
 // What the sums of ranges, overlapping or not, say about the record in which they lie.
-// Pure; knows numbers only.
 #pragma once
 
 #include <optional>

@@ -110,7 +110,7 @@ std::optional<DoneBlock> block_in(const std::byte* record, const BlockPlaces& pl
     return places.has(block) ? std::optional(block) : std::nullopt;
 }
 
-/// Of a block that the plan has.
+/// The census that a record holds of a block that the plan has.
 numeric::Census census_in(const std::byte* record, const plan::Slice& slice, DType dtype) {
     numeric::Census census;
     if (!numeric::is_counted(dtype)) {

@@ -1,6 +1,5 @@
 // Which blocks of the output are on the disk, and the checksums of what was read for them: written
-// down by each rank as it gets on, read by a later run. Knows blocks, checksums and the journal's
-// directory; nothing of what made them.
+// down by each rank as it gets on, read by a later run.
 #pragma once
 
 #include <span>

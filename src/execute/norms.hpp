@@ -1,5 +1,4 @@
 // The norms that folded weights are divided by (DoRA), taken before anything is written.
-// Knows plans, files and ranks; nothing of adapters' names.
 #pragma once
 
 #include "core/path.hpp"

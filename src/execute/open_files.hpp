@@ -1,5 +1,4 @@
 // The source files that a rank has open, no more of them than it may.
-// Knows files, their stamps and the page cache; nothing of what is read of them.
 #pragma once
 
 #include <cstdint>

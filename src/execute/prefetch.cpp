@@ -69,7 +69,7 @@ void Prefetch::announce(int owner, plan::LineRange range, std::uint32_t term) {
             for (const layout::Copy& part :
                  layout::restrict_dst(operand.copy, wanted.lo, wanted.lo + wanted.extent)) {
                 const layout::Range span = layout::src_span(part);
-                // Of what lies far apart most would be fetched for nothing.
+                // Most of what lies far apart would be fetched for nothing.
                 if (span.extent / 2 <= part.volume()) {
                     reader_.announce(operand.file,
                                      operand.base + static_cast<Bytes>(span.lo) * element_bytes,

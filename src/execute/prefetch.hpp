@@ -1,6 +1,5 @@
 // Rounds, made a little ahead of those that are read: the kernel fetches what they will read while
-// this rank converts, exchanges and writes, where the plan reads ahead. Knows which bytes a round
-// reads; reads none.
+// this rank converts, exchanges and writes, where the plan reads ahead.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // One of the outputs that are made from one read: its bytes, and what an earlier run has done of
-// it. Knows what of its line belongs to the rounds of the leader; not what is read for them.
+// it.
 #pragma once
 
 #include <cstdint>

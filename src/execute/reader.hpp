@@ -1,5 +1,5 @@
 // Reads source elements into buffers: long runs straight into place, short ones through windows
-// read once. Knows files and copies; nothing of targets or ranks.
+// read once.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
 // Brings together what all ranks know of records' checksums, and reads what is missing.
-// Knows ranks, records and files; nothing of what was made of the bytes.
 #pragma once
 
 #include "mpi/comm.hpp"

@@ -1,5 +1,4 @@
 // The CRC-32 of what one rank reads of records, while it is read for something else.
-// Knows records and bytes; nothing of what they are for, nor of other ranks.
 #pragma once
 
 #include <functional>
@@ -80,7 +79,7 @@ class RecordSums {
         RangeSum sum;
         bool is_new = true;
     };
-    /// Of one record, in order, none overlapping or touching.
+    /// The ranges of one record, in order, none overlapping or touching another.
     using KnownRanges = std::vector<KnownRange>;
 
     [[nodiscard]] std::string name_of(const catalogue::Record& record) const {

@@ -1,5 +1,4 @@
 // One round of a plan for one rank: what to read, send, receive and assemble.
-// Knows plans and buffers; does no I/O and no MPI itself.
 #pragma once
 
 #include <algorithm>

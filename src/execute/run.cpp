@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "core/codec.hpp"
-#include "core/usage.hpp"
+#include "core/system.hpp"
 #include "mpi/free_run.hpp"
 #include "mpi/share.hpp"
 #include "plan/plan.hpp"

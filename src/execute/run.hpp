@@ -1,5 +1,4 @@
 // Executes a plan: reads, exchanges, converts and writes in memory-bounded rounds.
-// Knows plans, files and ranks; nothing of formats or models.
 #pragma once
 
 #include <span>

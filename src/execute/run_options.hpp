@@ -34,7 +34,7 @@ using OnSlice = std::function<void(const plan::Slice& slice, std::span<const std
 /// Called on one rank with a slice that is not read again, and what an earlier run saw in it.
 using OnSeen = std::function<void(const plan::Slice& slice, const numeric::Census& census)>;
 
-/// The same with the codes that a slice of a weight is made of: rows, `rows.n_columns` wide, from
+/// Called with the codes that a slice of a weight is made of: rows, `rows.n_columns` wide, from
 /// the slice's first element on. Not of gpt-oss' experts, whose codes lie by columns.
 using OnCodes =
     std::function<void(const plan::Slice& slice, const numeric::QuantisedRows& rows,

@@ -1,5 +1,4 @@
 // Writes finished parts of the output line to their files.
-// Knows the placement; nothing of where the bytes come from.
 #pragma once
 
 #include <functional>

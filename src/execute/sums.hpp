@@ -1,5 +1,4 @@
 // The fp32 sums of a round's mixed targets, kept from one term to the next.
-// Knows mixes and assembled slices; nothing of where elements come from.
 #pragma once
 
 #include <cstddef>

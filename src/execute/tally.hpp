@@ -1,4 +1,4 @@
-// Counts the output's bytes when all are said to be there. Knows the line; nothing of files.
+// Counts the output's bytes when all are said to be there.
 #pragma once
 
 #include <tuple>

@@ -1,5 +1,4 @@
 // Looks at finished slices of an output as they come: NaNs, infinities, tensors of one value.
-// Knows slices and ranks; nothing of what is worth a warning.
 #pragma once
 
 #include <map>
@@ -24,7 +23,7 @@ class TensorCensus {
     /// Takes the slice's elements in: an OnSlice. Local. Slices of one target may come in any
     /// order; no element may come twice.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes);
-    /// The same of elements that were looked at earlier.
+    /// Adds elements that were looked at earlier.
     void add(const plan::Slice& slice, const numeric::Census& census);
 
     /// Collective. By target, on every rank: those that hold a NaN or an infinity, zeros for the

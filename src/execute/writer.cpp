@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "core/usage.hpp"
+#include "core/system.hpp"
 #include "numeric/census.hpp"
 #include "numeric/convert.hpp"
 #include "numeric/quantise.hpp"

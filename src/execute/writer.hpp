@@ -1,5 +1,5 @@
 // What happens to assembled elements: numeric steps, then checksums, whoever asked for the bytes,
-// the files and the journal. Knows slices in buffers; nothing of where they come from.
+// the files and the journal.
 #pragma once
 
 #include <map>
@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "comparer.hpp"
 #include "digests.hpp"
 #include "factors.hpp"
 #include "journal.hpp"
 #include "round.hpp"
 #include "run_options.hpp"
 #include "sink.hpp"
-#include "strip_qualities.hpp"
 #include "sums.hpp"
 #include "tally.hpp"
 
@@ -35,17 +35,17 @@ class Writer {
     void put_done(const DoneBlock& block, const plan::Slice& slice,
                   std::span<const std::byte> bytes);
 
-    /// The same of a block that is not read again.
+    /// Puts a block that is kept from an earlier run and not read again.
     void put_kept(const DoneBlock& block, const plan::Slice& slice, const numeric::Census& census);
 
     /// From now on nothing is written down: what follows may have to be done again.
     void stop_journal() { journal_.reset(); }
     /// Brings everything to the disk and writes down what is whole.
     void flush();
-    /// The same of a run that fails elsewhere, as far as it can be done. Nothing behind
-    /// stop_journal().
+    /// Completes the journal of a run that fails elsewhere, as far as it can be done. Nothing
+    /// behind stop_journal().
     void keep() noexcept;
-    /// The same, and closes the files.
+    /// Completes the journal and closes the files.
     void close();
 
     /// Collective: every tensor's digest in hex, on rank 0 (empty elsewhere).

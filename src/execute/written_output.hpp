@@ -1,5 +1,4 @@
 // What one rank wrote of the output, and whether it is still there before it is published.
-// Knows blocks, files and descriptors; nothing of what made the bytes.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,4 @@
 // A bounds-checked cursor over bytes from a file.
-// Knows nothing of formats; every read past the end is Error(corrupt) saying what was being read
-// and where.
 #pragma once
 
 #include <cstring>

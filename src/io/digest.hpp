@@ -1,10 +1,14 @@
-// Checksums of blocks of bytes: xxh3-128. Knows nothing of where they lie.
+// Checksums of blocks of bytes: xxh3-128.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
+
+#include "core/index.hpp"
+#include "core/path.hpp"
 
 namespace shardweld::io {
 
@@ -15,5 +19,15 @@ Digest digest_of(std::span<const std::byte> bytes);
 
 /// 32 hex digits.
 std::string hex(const Digest& digest);
+
+class InputFile;
+
+/// SHA-256 of the whole file, 64 hex digits; one core reads and computes, front to back, and calls
+/// `before_part` with the bytes that it reads next, at most 256 KiB. Local. Error(not_found),
+/// Error(io).
+std::string sha256_of(
+    const fs::path& path, const std::function<void(Bytes)>& before_part = [](Bytes) {});
+std::string sha256_of(
+    const InputFile& file, const std::function<void(Bytes)>& before_part = [](Bytes) {});
 
 }  // namespace shardweld::io

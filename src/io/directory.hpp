@@ -1,5 +1,4 @@
 // A directory that stays the same one, whatever becomes of its name, and what is done below it.
-// Knows a descriptor; nothing of what lies in it.
 #pragma once
 
 #include <cstdint>
@@ -53,9 +52,9 @@ struct Identity {
 /// Files below a directory by their names.
 using Identities = std::map<fs::path, Identity>;
 
-/// Of a name below a directory, links not followed; nullopt: nothing is there. Error(io).
+/// Identity of a name below a directory, links not followed; nullopt: nothing is there. Error(io).
 std::optional<Identity> identity_at(const Directory& directory, const fs::path& name);
-/// Of an open file; `path` is for the message. Error(io).
+/// Identity of an open file; `path` is for the message. Error(io).
 Identity identity_of(int fd, const fs::path& path);
 
 struct Below {
@@ -64,7 +63,7 @@ struct Below {
 };
 /// What lies in a directory. Error(io).
 std::vector<Below> listed(const Directory& directory);
-/// The same with everything below; what a directory holds comes before it. Links are not followed.
+/// Lists everything below it; what a directory holds comes before it. Links are not followed.
 /// Error(io).
 std::vector<Below> listed_below(const Directory& directory);
 

@@ -1,4 +1,4 @@
-// Which parts of a file have no blocks on the disk. Knows the FIEMAP ioctl (the kernel's
+// Which parts of a file have no blocks on the disk. Facts: the FIEMAP ioctl (the kernel's
 // Documentation/filesystems/fiemap.rst); changes nothing.
 #pragma once
 

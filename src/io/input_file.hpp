@@ -1,5 +1,4 @@
-// Reading a file at offsets, by descriptor. Knows nothing of formats; every failure names the file,
-// the offset and the system's reason.
+// Reading a file at offsets, by descriptor.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +24,10 @@ class InputFile {
     /// (never blocks on a FIFO or device: opened O_NONBLOCK|O_NOCTTY|O_CLOEXEC and checked),
     /// Error(io) otherwise.
     static InputFile open(const fs::path& path);
-    /// The same of a name below a directory, whatever name that has by now. A link is not followed:
+    /// Opens a name below a directory, whatever name that has by now. A link is not followed:
     /// Error(io).
     static InputFile open(const Directory& directory, const fs::path& name);
-    /// The same of what `fd`, opened so, reads; `path` is its name in messages. Takes the
+    /// Takes over `fd`, which was opened so; `path` is its name in messages. Takes the
     /// descriptor.
     static InputFile adopt(int fd, const fs::path& path);
 
@@ -45,7 +44,7 @@ class InputFile {
     [[nodiscard]] const FileStamp& stamp() const { return stamp_; }
     /// Error(io) when it is no longer that: what was read may be of two versions.
     void require_unchanged() const;
-    /// The same for another moment than that of opening.
+    /// Compares with another moment than that of opening.
     void require(const FileStamp& expected) const;
 
     /// About the part of the file that lies in the page cache, 0 to 1, from samples; 1 where the

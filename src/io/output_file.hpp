@@ -1,5 +1,4 @@
-// Writing a file at offsets, by descriptor. Knows nothing of formats; every failure names the file,
-// the offset and the system's reason.
+// Writing a file at offsets, by descriptor.
 #pragma once
 
 #include <span>
@@ -23,15 +22,15 @@ class OutputFile {
     /// Creates the file (O_EXCL) with permission bits 0666 less the umask. Error(target) when it
     /// exists; space/quota/inode failures are Error(space), others Error(io).
     static OutputFile create(const fs::path& path);
-    /// The same of a name below a directory, whatever name that has by now.
+    /// Makes a file of this name below a directory, whatever name that has by now.
     static OutputFile create(const Directory& directory, const fs::path& name);
     /// Opens a file for writing, not truncated; makes it where there is none.
     static OutputFile open_or_create(const fs::path& path);
     /// Opens an existing file for writing, not truncated.
     static OutputFile open_existing(const fs::path& path);
-    /// The same below a directory; a link is not followed: Error(io).
+    /// Opens one below a directory; a link is not followed: Error(io).
     static OutputFile open_existing(const Directory& directory, const fs::path& name);
-    /// The same past the page cache (O_DIRECT): address, offset and size of every write must be
+    /// Opens one past the page cache (O_DIRECT): address, offset and size of every write must be
     /// multiples of kDirectBlock. Error(unsupported) where the file system does not do it.
     static OutputFile open_direct(const Directory& directory, const fs::path& name);
 

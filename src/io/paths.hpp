@@ -1,4 +1,4 @@
-// Where paths lead, and what lies there. Knows names and links; opens no file.
+// Where paths lead, and what lies there.
 #pragma once
 
 #include <vector>
@@ -37,7 +37,7 @@ inline bool is_directory(const fs::path& path) {
 /// it when it cannot be read.
 std::vector<fs::directory_entry> entries_of(const fs::path& directory);
 
-/// The same of everything below it; links to directories are not followed.
+/// Everything below a directory; links to directories are not followed.
 std::vector<fs::directory_entry> entries_below(const fs::path& directory);
 
 }  // namespace shardweld::io

@@ -1,5 +1,4 @@
 // Whether a file is still the one it was, judged by what the system says about it.
-// Knows stat(2) and which file systems number their files for good; opens nothing.
 #pragma once
 
 #include <cstdint>

@@ -5,13 +5,13 @@
 #include <thread>
 #include <utility>
 
-#include "core/usage.hpp"
+#include "core/system.hpp"
 
 namespace shardweld::io {
 
 namespace {
 
-// Of time that went by without bytes (an exchange, a conversion): so much is made up for.
+// So many seconds that went by without bytes (an exchange, a conversion) are made up for.
 constexpr double kMostArrears = 1;
 // A request to stop is seen within this time: mpirun kills its ranks a second after it.
 constexpr double kLongestSleep = 0.05;

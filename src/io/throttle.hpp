@@ -1,5 +1,4 @@
 // Holds reading and writing back to a given speed.
-// Knows bytes and a clock; nothing of files.
 #pragma once
 
 #include <functional>
@@ -16,7 +15,7 @@ class Throttle {
     /// nothing waits any more: what is in hand is brought to its end.
     explicit Throttle(double bytes_per_s, std::function<bool()> is_stopping = {});
 
-    /// The same from now on; it is asked twenty times a second while somebody waits. Before other
+    /// Asks `is_stopping` from now on, twenty times a second while somebody waits. Before other
     /// threads take bytes.
     void stop_when(std::function<bool()> is_stopping) { is_stopping_ = std::move(is_stopping); }
 

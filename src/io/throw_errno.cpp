@@ -1,6 +1,6 @@
 #include <cerrno>
 
-#include "core/errno.hpp"
+#include "core/system.hpp"
 
 #include "errno.hpp"
 

@@ -1,4 +1,4 @@
-// Small files as a whole. Knows nothing of formats.
+// Small files as a whole.
 #pragma once
 
 #include <string>

@@ -1,5 +1,4 @@
 // Brings written bytes to the disk while later ones are made, and gives their pages back.
-// Knows one output file at a time and nothing of what the bytes are.
 #pragma once
 
 #include <deque>

@@ -1,5 +1,4 @@
 // Whether a file still is what was written to it: the same one, whole, with the same bytes.
-// Knows names, descriptors and digests; nothing of what the bytes are.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,4 @@
 // A bound layout's tree, flattened: what lower() walks.
-// Knows extents and places only; names are gone.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The layout algebra's executed value: a strided loop nest from one storage to another.
-// Moves elements of 1, 2, 4 or 8 bytes unchanged; knows nothing of what they mean.
+// The layout algebra's executed value: a strided loop nest from one storage to another. Moves
+// elements of 1, 2, 4 or 8 bytes unchanged.
 #pragma once
 
 #include <cstddef>

@@ -37,7 +37,7 @@ struct Cover {
 /// axis by axis (all grids and row splits). Error(corrupt) when a volume overflows.
 Cover check_cover(std::span<const Index> shape, std::span<const CoverBox> boxes);
 
-/// The same of patches inside the box of `whole`; a gap is counted from where that begins.
+/// Looks at patches inside the box of `whole`; a gap is counted from where that begins.
 Cover check_cover(const Patch& whole, std::span<const Patch* const> parts);
 
 }  // namespace shardweld::layout

@@ -1,5 +1,4 @@
 // A copy in bytes, ready to run: two inner loops for a kernel, the others as an odometer.
-// Knows nothing of what a kernel does with the two addresses.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// The layout algebra's declared value: where a box of a logical tensor is stored.
-// Pure arithmetic in elements; knows nothing of files, dtypes, models or ranks.
+// The layout algebra's declared value: where a box of a logical tensor is stored. Pure arithmetic
+// in elements.
 #pragma once
 
 #include <optional>
@@ -51,9 +51,9 @@ std::optional<Patch> clip(const Patch& p, const Box& box);
 /// p restricted to [lo, lo+extent) of axis k, other axes unchanged; nullopt when empty.
 std::optional<Patch> clip_axis(const Patch& p, std::size_t k, Range range);
 
-/// The same elements over a space whose axis k is written as a row-major product of `factors`:
-/// at most 2 * factors.size() - 1 patches, exactly one when the range is aligned with the factors.
-/// Throws Error(mismatch) when the range lies outside the product.
+/// Patches of these elements over a space whose axis k is written as a row-major product of
+/// `factors`: at most 2 * factors.size() - 1 patches, exactly one when the range is aligned with
+/// the factors. Throws Error(mismatch) when the range lies outside the product.
 std::vector<Patch> refine(const Patch& p, std::size_t k, std::span<const Index> factors);
 
 /// One box of a row-major range and the position of its first element.

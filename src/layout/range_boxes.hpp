@@ -1,5 +1,5 @@
-// The one step behind refine, flat and lower: a row-major range as a few boxes, without allocation.
-// Knows nothing of storages: callers turn a box and its first position into addresses.
+// The one step behind refine, flat and lower: a row-major range as a few boxes, without
+// allocation.
 #pragma once
 
 #include <algorithm>

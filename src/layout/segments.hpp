@@ -1,5 +1,4 @@
 // All ways through a layout's sums, one per segment.
-// Knows names and columns only, no extents.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,6 @@
 // Whether a model directory would load: the rules of the programs that serve it, without running
-// them. Pure; knows names, shapes and config.json as those programs read them; reads no file.
-// Sources: what was run with transformers 5.23, safetensors 0.8 and compressed-tensors 0.20, and
-// what was read in vLLM's and SGLang's code, stand at each rule (loader_rules).
+// them. Sources: what was run with transformers 5.23, safetensors 0.8 and compressed-tensors 0.20,
+// and what was read in vLLM's and SGLang's code, stand at each rule (loader_rules).
 #pragma once
 
 #include <string_view>

@@ -219,7 +219,7 @@ void look_at_classes(const Case& model, Findings& findings) {
     const std::string type = value_in(model.config, "model_type").is_string()
                                  ? value_in(model.config, "model_type").get<std::string>()
                                  : "";
-    // Of a model type that the loader knows it would know the class.
+    // The loader would know the class of a model type that it knows.
     const bool may_be_new = has_own_code(model) || (!model.directory.family.empty() &&
                                                     !knows_type(Loader::transformers, type));
     findings.add(!may_be_new && !model.is_for(Loader::transformers),

@@ -39,7 +39,7 @@ struct Model {
         const auto at = first->numbers.find(key);
         return at == first->numbers.end() ? std::nullopt : std::optional(at->second);
     }
-    /// Of the architecture ("llama.block_count").
+    /// A number of the architecture's own ("llama.block_count").
     [[nodiscard]] std::optional<Index> own(const std::string& key) const {
         return number(architecture() + "." + key);
     }

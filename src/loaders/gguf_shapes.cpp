@@ -21,7 +21,7 @@ class GgufSizes {
   public:
     explicit GgufSizes(const GgufNumber& number) : number_(number) {}
 
-    /// Of an extent's name in the table below.
+    /// The extent that has this name in the table below.
     [[nodiscard]] Extent of(std::string_view name) const {
         const Extent heads = number_("attention.head_count");
         if (name == "queries") {

@@ -1,7 +1,7 @@
 // Tensors that no line of a recipe stands for: towers, which recipes let pass, and models that no
 // recipe knows. Of them it is known what all layers of a stack have, how many config.json counts,
-// and what a family is never without.
-// Sources: transformers 5.24, run on models of each family without each of their tensors.
+// and what a family is never without. Sources: transformers 5.24, run on models of each family
+// without each of their tensors.
 #include <algorithm>
 #include <array>
 #include <map>

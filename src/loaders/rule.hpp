@@ -27,7 +27,7 @@ struct Case {
 
     /// A field of config.json or of its text_config; null where there is none.
     [[nodiscard]] nlohmann::json field(const char* name) const;
-    /// The same as a whole number; nullopt for anything else.
+    /// A field of config.json that is a whole number; nullopt for anything else.
     [[nodiscard]] std::optional<Index> number(const char* name) const;
     /// The first class that config.json names, "" for none.
     [[nodiscard]] std::string architecture() const;

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "core/module_targets.hpp"
+#include "core/config_fields.hpp"
 #include "core/regex.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
@@ -116,7 +116,8 @@ constexpr std::array<std::pair<std::string_view, const StoredTensor * Module::*>
      {"weight_packed", &Module::packed},
      {"weight_global_scale", &Module::global}}};
 
-/// Of GPTQ and AWQ, bitsandbytes, ModelOpt, HQQ, AQLM, EXL2 and 3, EETQ, QuIP, VPTQ, SpQR, Marlin.
+/// Ends of names in GPTQ and AWQ, bitsandbytes, ModelOpt, HQQ, AQLM, EXL2 and 3, EETQ, QuIP, VPTQ,
+/// SpQR, Marlin.
 constexpr std::array<std::string_view, 30> kOtherParts = {
     "qweight",       "qzeros",        "g_idx",          "SCB",
     "weight_format", "W_q",           "weight_scales",  "codebooks",

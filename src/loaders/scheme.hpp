@@ -38,8 +38,8 @@ struct Scheme {
     Method method = Method::none;
     std::string method_text;  ///< as stated
     std::vector<Group> groups;
-    /// Of each group names, "re:" and an expression, or classes. Without groups the first, which
-    /// has all layers, has none.
+    /// The targets of each group: names, "re:" and an expression, or classes. Without groups the
+    /// first, which has all layers, has none.
     std::vector<std::vector<std::string>> targets;
     std::string status;                ///< compressed-tensors: quantization_status
     std::vector<std::string> ignored;  ///< modules that stay as they are
@@ -55,7 +55,7 @@ struct Scheme {
     [[nodiscard]] bool is_known() const { return method != Method::other; }
 };
 
-/// Of `quantization_config`, or null. Fields of another type count as absent.
+/// Reads `quantization_config`, which may be null. Fields of another type count as absent.
 Scheme scheme_of(const nlohmann::json& quantization_config);
 
 /// A linear layer with the parts that are stored of it.

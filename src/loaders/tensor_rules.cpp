@@ -27,7 +27,7 @@ std::set<Index> layers_of(const Case& model) {
     return numbers;
 }
 
-/// Of families that are known, rule `names` sees more.
+/// Looks at families that are not known; rule `names` sees more of the others.
 void look_at_layers(const Case& model, Findings& findings) {
     const auto count = model.number("num_hidden_layers");
     const std::set<Index> stored = layers_of(model);
@@ -135,8 +135,8 @@ std::vector<std::string> unexpected(const Case& model, const Places& places) {
     return names;
 }
 
-/// Of what is not expected, what layers of the family have that are; layers that predict further
-/// tokens have more, and stand behind the others.
+/// The tensors that are not expected but that other layers of the family have; layers that predict
+/// further tokens have more, and stand behind the others.
 std::vector<std::string> layers_beyond(const Case& model, const std::vector<std::string>& more) {
     std::set<std::string> patterns;
     for (const auto& [name, tensor] : model.directory.expected) {

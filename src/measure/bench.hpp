@@ -1,5 +1,4 @@
 // What plain parallel reads and writes reach in one place: the roof of every merge there.
-// Knows files, ranks and clocks; nothing of checkpoints or plans.
 #pragma once
 
 #include <vector>

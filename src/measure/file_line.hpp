@@ -1,5 +1,4 @@
 // Files laid end to end as one line of bytes, and its even division among ranks.
-// Pure; knows paths and sizes.
 #pragma once
 
 #include <vector>

@@ -17,7 +17,7 @@ Bytes page_bytes() {
     return static_cast<Bytes>(::sysconf(_SC_PAGESIZE));
 }
 
-/// Of [begin, end), which lies in one window; its first page is mapped whole.
+/// Cached bytes of [begin, end), which lies in one window; its first page is mapped whole.
 Bytes cached_in_window(int fd, Bytes begin, Bytes end) {
     const Bytes page = page_bytes();
     const Bytes first = begin / page * page;

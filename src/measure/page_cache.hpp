@@ -1,5 +1,4 @@
 // Which pages of a file the system holds in memory.
-// Knows descriptors; nothing of who reads them.
 #pragma once
 
 #include "core/index.hpp"

@@ -1,5 +1,4 @@
 // Checks of files against each other, made once when they are loaded.
-// Knows axes and names; knows no config and no checkpoint.
 #pragma once
 
 #include "recipe.hpp"

@@ -1,5 +1,4 @@
 // config.json against what the checkpoint itself states of the model.
-// Knows the dialect's `claim` and `refuse` rules; knows no framework's field names.
 #pragma once
 
 #include <map>
@@ -16,7 +15,7 @@ namespace shardweld::models {
 struct ClaimCheck {
     /// "config.json says num_hidden_layers 4, the checkpoint's args say num_layers 6".
     std::vector<std::string> contradictions;
-    /// Of what is stated in a form that cannot be compared: "num_layers is 'some Class'".
+    /// What is stated in a form that cannot be compared: "num_layers is 'some Class'".
     std::vector<std::string> unread;
 };
 

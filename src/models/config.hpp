@@ -1,18 +1,25 @@
-// A HuggingFace config.json: typed look-ups and order-keeping edits.
-// Knows JSON and HuggingFace's field names that all models share; knows no recipe.
+// A HuggingFace config.json: typed look-ups and order-keeping edits. Facts: JSON and HuggingFace's
+// field names that all models share.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "core/index.hpp"
 
-#include "field_value.hpp"
-
 namespace shardweld::models {
+
+using FieldValue = std::variant<std::monostate, Index, double, std::string>;
+
+/// "true"/"false" as 1/0, numbers as numbers, anything else as text.
+FieldValue claim_value(const std::string& text);
+
+/// A real number that is whole as an integer (10000.0 is 10000), others unchanged.
+FieldValue integral(double value);
 
 inline constexpr Bytes kMaxConfig = 16 * kMiB;  ///< of a config.json
 

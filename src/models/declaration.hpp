@@ -1,5 +1,4 @@
 // One recipe or dialect file, statement by statement, before `extends` and `at` are worked out.
-// Knows what the statements say; knows no other file.
 #pragma once
 
 #include <map>

@@ -96,7 +96,7 @@ const FieldValue* element_at(const Node& node, const Captures& captures, std::st
     return &(*node.list)[static_cast<std::size_t>(*at)];
 }
 
-/// The same; nullptr for one that is null, too.
+/// The element, or nullptr also where it is null.
 const FieldValue* known_element_at(const Node& node, const Captures& captures, std::string* why) {
     const FieldValue* const value = element_at(node, captures, why);
     if (value != nullptr && std::holds_alternative<std::monostate>(*value)) {

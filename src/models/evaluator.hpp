@@ -1,5 +1,4 @@
 // Expressions with everything known put in: what is left depends on captures alone.
-// Knows where values come from (config, facts, claims); knows no tensor.
 #pragma once
 
 #include <map>

@@ -5,7 +5,7 @@
 #include "shardweld/error.hpp"
 
 #include "expr.hpp"
-#include "inherit.hpp"
+#include "resolve.hpp"
 #include "scanner.hpp"
 
 namespace shardweld::models {

@@ -66,7 +66,7 @@ struct Expr {
 ExprPtr parse_expr(Scanner& in);
 /// A sum without comparison.
 ExprPtr parse_sum(Scanner& in);
-/// The same, as in `claim SUM = NAME`; with `else`.
+/// Parses a sum with `else`, as in `claim SUM = NAME`.
 ExprPtr parse_sum_else(Scanner& in);
 /// `expr {else expr}`, each on its own.
 std::vector<ExprPtr> parse_alternatives(Scanner& in);

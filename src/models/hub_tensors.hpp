@@ -1,5 +1,4 @@
 // All names and shapes that a recipe's lines stand for, with the values of one config.json.
-// Knows lines and symbols; nothing of what is stored.
 #pragma once
 
 #include <string>

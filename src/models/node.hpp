@@ -1,5 +1,4 @@
 // The folded expression itself, shared by the folder and the evaluator.
-// Knows operations; knows nothing of where constants came from.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,4 @@
 // Names from patterns: writing a pattern for given index values, and what its conditions see.
-// Knows patterns and captures; nothing of recipes' lines.
 #pragma once
 
 #include <functional>
@@ -30,7 +29,7 @@ Captures captures_for_condition(const Pattern& pattern, const Captures& captures
 std::vector<std::string> expand_alternatives(std::string_view text);
 
 using shardweld::digits_hidden;
-/// The same of every name that the pattern matches.
+/// What digits_hidden gives for every name that the pattern matches.
 std::string digits_hidden(const Pattern& pattern);
 
 }  // namespace shardweld::models

@@ -1,6 +1,4 @@
 // Recipes and dialects as data: the parsed form of src/models/recipes/*.{recipe,dialect}.
-// Knows the file format (docs/using/recipes.md); knows no architecture, no file of a checkpoint, no
-// tensor data.
 #pragma once
 
 #include <functional>
@@ -41,7 +39,8 @@ struct Pattern {
     /// `value_of` for L, and a number that is not below it.
     [[nodiscard]] std::optional<std::map<std::string, Index>> match(
         std::string_view name, const std::function<Index(const std::string&)>& value_of = {}) const;
-    /// The same of the beginning of `name`, which is left with what is behind it. No '{k+L}'.
+    /// Capture values when the beginning of `name` matches, which is left with what is behind it.
+    /// No '{k+L}'.
     [[nodiscard]] std::optional<std::map<std::string, Index>> match_beginning(
         std::string_view& name) const;
 };

@@ -1,7 +1,7 @@
 // A file's declaration with everything it extends and takes with it, as a recipe or a dialect.
-// Knows all declarations by name; knows neither where they come from nor what meets.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,6 +11,23 @@
 #include "recipe.hpp"
 
 namespace shardweld::models {
+
+/// A declaration with everything inherited put in: lines are final, guards are in their conditions.
+struct FullDeclaration {
+    Declaration declaration;  ///< its blocks, modules and lines are used up
+    std::map<std::string, std::vector<Line>> blocks;
+    std::map<std::string, std::vector<Line>> modules;
+    std::vector<Line> lines;
+    int depth = 0;  ///< number of `extends` above it
+};
+
+/// `child` on top of `base`. Error(usage) for a guard or `without` that meets no inherited line.
+FullDeclaration inherit(FullDeclaration base, Declaration child);
+
+/// All lines with their full names: `at` blocks and stacked forms expanded. Error(usage) for an
+/// unknown block or a form that cannot be stacked.
+std::vector<Line> expand(const FullDeclaration& whole,
+                         const std::map<std::string, std::vector<Line>>& blocks);
 
 /// What is kept of a file: all of them parsed would be megabytes, of which a run needs a few.
 struct FoundDeclaration {

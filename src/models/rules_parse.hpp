@@ -1,6 +1,5 @@
 // The statements that state rules: `at`, `alias`, `same`, `ignore`, `rename`, `place`, `either`,
 // `config`, `claim`, `refuse`, `lora`, `key`, `writes`.
-// Knows one statement at a time, behind its first word.
 #pragma once
 
 #include "declaration.hpp"

@@ -1,5 +1,4 @@
 // One statement's text as tokens or raw words, with columns for messages.
-// Knows characters only; knows no statement.
 #pragma once
 
 #include <cstddef>

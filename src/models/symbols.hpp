@@ -1,5 +1,5 @@
 // Values of a recipe's symbols for one model: from config.json, the reader's facts and the command
-// line. Pure; knows no tensors.
+// line.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
 // What recipes were checked against, by format: a list that scripts/verified.py makes from the
-// tests. Knows names of recipes, formats and checkpoints; reads none of them.
+// tests.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // A family's model in the names, forms and metadata of a program that has its own: a dialect that
-// is written (`writes`). Knows dialects and config.json; nothing of files.
+// is written (`writes`).
 #pragma once
 
 #include <string_view>

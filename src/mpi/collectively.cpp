@@ -2,8 +2,8 @@
 #include <new>
 
 #include "core/codec.hpp"
-#include "core/errno.hpp"
 #include "core/path.hpp"
+#include "core/system.hpp"
 
 #include "comm.hpp"
 

@@ -1,5 +1,5 @@
 // Ranks and the few collective operations the program uses; also works without mpirun as one rank.
-// The only place that talks to MPI; knows nothing of tensors or files.
+// The only place that talks to MPI.
 #pragma once
 
 #include <functional>

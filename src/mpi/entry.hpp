@@ -1,5 +1,4 @@
 // An MPI library as the program sees it: linked with it, or loaded when ranks are started.
-// Knows no MPI call.
 #pragma once
 
 #include <memory>
@@ -28,7 +27,7 @@ const MpiEntry& entry_to(MpiLibrary library);
 /// changes.
 inline constexpr int kEntryAbi = 3;
 
-/// Of the MPI library whose header mpi/calls is compiled with.
+/// The entry of the MPI library whose header mpi/calls is compiled with.
 const MpiEntry& own_entry();
 
 }  // namespace shardweld::mpi

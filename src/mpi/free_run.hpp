@@ -1,5 +1,4 @@
-// Phases that may take long. Knows how ranks show each other that they are alive meanwhile and how
-// such a phase ends for all; nothing of what is done in it.
+// Phases that may take long.
 #pragma once
 
 #include <functional>

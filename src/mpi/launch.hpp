@@ -1,5 +1,4 @@
 // How this process was started, read from the variables that launchers set.
-// Knows nothing of MPI calls.
 #pragma once
 
 #include <functional>

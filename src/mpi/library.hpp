@@ -1,4 +1,4 @@
-// The MPI library this program runs with. Knows its name; starts nothing.
+// The MPI library this program runs with.
 #pragma once
 
 #include <string>

@@ -1,5 +1,4 @@
 // What ranks send to each other in one exchange.
-// Knows nothing of how it travels.
 #pragma once
 
 #include <cstddef>

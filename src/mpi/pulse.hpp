@@ -1,10 +1,10 @@
 // When a rank last heard from the others, and what it waits for: written by the thread that
-// communicates, read by one that watches. Knows no MPI.
+// communicates, read by one that watches.
 #pragma once
 
 #include <atomic>
 
-#include "core/usage.hpp"
+#include "core/system.hpp"
 
 namespace shardweld::mpi {
 

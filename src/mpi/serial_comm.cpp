@@ -1,4 +1,4 @@
-#include "core/host.hpp"
+#include "core/system.hpp"
 
 #include "comm.hpp"
 #include "messages.hpp"

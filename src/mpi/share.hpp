@@ -1,5 +1,4 @@
 // Values of one rank on all ranks, and those of all ranks on each.
-// Knows how values become bytes; nothing of what they mean.
 #pragma once
 
 #include <cstddef>

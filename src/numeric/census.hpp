@@ -1,5 +1,4 @@
 // What a run of elements looks like: NaNs, infinities, whether all are zero or all alike.
-// Knows elements; nothing of tensors, files or ranks, nor of what is worth a warning.
 #pragma once
 
 #include <cstddef>

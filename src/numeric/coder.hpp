@@ -1,5 +1,5 @@
 // What an encoding does with one tile: its scale from the largest value, codes from values, values
-// from codes. Knows a tile; nothing of how matrices are walked through (quantise.cpp).
+// from codes.
 #pragma once
 
 #include <bit>

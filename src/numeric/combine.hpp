@@ -1,5 +1,4 @@
 // A cast between any two types made of kernels, so that tests can run it on each set of kernels.
-// Knows nothing of instruction sets.
 #pragma once
 
 #include <cstddef>

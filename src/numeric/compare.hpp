@@ -1,5 +1,4 @@
 // How far apart two runs of elements are, in the sense of torch.allclose.
-// Knows elements and tolerances; nothing of tensors, files or ranks.
 #pragma once
 
 #include <cstddef>

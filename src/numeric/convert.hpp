@@ -1,5 +1,5 @@
 // Casts between floating point types: every result is the source value rounded once, to nearest
-// even. Knows nothing of tensors or of who asks for a cast; leaves integers and booleans alone.
+// even.
 #pragma once
 
 #include <cstddef>

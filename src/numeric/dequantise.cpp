@@ -1,5 +1,5 @@
 // Codes and scales read back: as weights, and to tell how near they are to the weights they were
-// made of. Knows tiles; nothing of codes (coder.hpp).
+// made of.
 #include <algorithm>
 #include <cmath>
 #include <vector>

@@ -161,7 +161,7 @@ struct BlockCoder {
 template <typename Type>
 constexpr BlockCoder kCoderOf{Type::encode, Type::decode};
 
-/// Of the types that are no plain floats.
+/// The coder of a type that is no plain float.
 BlockCoder block_coder(Encoding encoding) {
     switch (encoding) {
         case Encoding::gguf_q8_0:

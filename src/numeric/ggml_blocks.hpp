@@ -1,4 +1,4 @@
-// Rows as blocks of GGML's types. Knows blocks; nothing of encodings with scales of their own.
+// Rows as blocks of GGML's types.
 #pragma once
 
 #include <span>

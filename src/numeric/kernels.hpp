@@ -1,5 +1,4 @@
 // Loops that cast a run of elements, one set per instruction set; all sets give the same bits.
-// Knows nothing of element type names; see convert.cpp for how loops combine into casts.
 #pragma once
 
 #include <cstddef>

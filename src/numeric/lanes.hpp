@@ -1,5 +1,5 @@
 // Loops over runs of fp32 values that quantising is made of, one set per instruction set; all sets
-// give the same bits. Knows element codes; nothing of scales' rules.
+// give the same bits.
 #pragma once
 
 #include <cstddef>

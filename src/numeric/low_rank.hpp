@@ -1,6 +1,5 @@
 // Adds a product of two narrow matrices to a block of fp32 values, in one fixed order of
-// operations. Knows nothing of tensors or of adapters; the same bits on every processor and for
-// every blocking.
+// operations.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What the processor has that casts and folds make use of. Knows instruction sets by name.
+// What the processor has that casts and folds make use of.
 #pragma once
 
 #include <string>

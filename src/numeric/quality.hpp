@@ -1,4 +1,4 @@
-// How near quantised values are to what they were made of. Knows values; nothing of encodings.
+// How near quantised values are to what they were made of.
 #pragma once
 
 #include <cmath>
@@ -25,7 +25,7 @@ struct Quality {
         add_sums(other);
         worst = other.worst.error > worst.error ? other.worst : worst;
     }
-    /// The same of a tile's sums. Roots and quotients take time: most tiles are well below the
+    /// Adds a tile's sums. Roots and quotients take time: most tiles are well below the
     /// worst one.
     void add_tile(const Quality& tile, Index row, Index column) {
         constexpr double kWellBelow = 0.999;

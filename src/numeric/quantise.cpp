@@ -1,5 +1,4 @@
-// Matrices walked through tile by tile, and their codes made. Knows tiles; nothing of codes
-// (coder.hpp).
+// Matrices walked through tile by tile, and their codes made.
 #include "quantise.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Weights as codes of few bits with scales, and back: the arithmetic of each encoding, bit for bit
-// that of the libraries that read and write it. Knows matrices; nothing of tensors or files.
+// that of the libraries that read and write it.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Where codes and scales of a matrix' rows lie. Knows tiles; nothing of values.
+// Where codes and scales of a matrix' rows lie.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,4 @@
 // Casts of one element between bit patterns, in integer and fp32 arithmetic without branches.
-// Knows nothing of arrays; NaN rules as in convert.hpp.
 #pragma once
 
 #include <bit>

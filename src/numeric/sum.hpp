@@ -1,6 +1,5 @@
 // Sums of several checkpoints' elements in fp32, in one fixed order of operations: every product,
 // difference and sum is rounded by itself, none is fused. The same bits on every processor.
-// Knows elements and weights; nothing of tensors or checkpoints.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +20,7 @@ struct Addend {
 /// Whether elements of this type can be added: floats of 16 bits and more.
 bool can_add(DType dtype);
 
-// Of all three: as many elements as `sum` has, else Error(internal); Error(unsupported) unless
+// All three take as many elements as `sum` has, else Error(internal); Error(unsupported) unless
 // can_add(dtype).
 
 /// sum = weight * x

@@ -6,7 +6,7 @@
 namespace shardweld::numeric {
 
 struct SumKernels {
-    /// Of elements of one stored type, which need no alignment.
+    /// Sums of elements of one stored type, which need no alignment.
     struct Stored {
         /// sum = weight * x
         void (*begin)(const std::byte* x, float weight, float* sum, std::size_t n);

@@ -1,5 +1,5 @@
 // libtorch as an optional shared object, loaded when its arithmetic is asked for: the program
-// itself starts without it. Knows nothing of why torch is wanted; reads no files but the module.
+// itself starts without it.
 #pragma once
 
 #include <span>

@@ -1,6 +1,4 @@
 // The interface of an output format and the registry of all of them.
-// Knows tensors' names, dtypes and shapes, and which bytes a file needs beside theirs; never ranks,
-// strategies or file systems.
 #pragma once
 
 #include <functional>
@@ -48,7 +46,7 @@ class Format {
     virtual ~Format() = default;
 
     [[nodiscard]] virtual std::string_view name() const = 0;  ///< the value of --output_format
-    /// Of its files' names, ".h5"; the first one of those that it writes.
+    /// Endings of its files' names, as ".h5"; the first one is that of files it writes.
     [[nodiscard]] virtual std::vector<std::string_view> endings() const = 0;
 
     /// Which files there will be, and where in them the tensors lie; says it is made by this
@@ -64,7 +62,7 @@ class Format {
     /// is missing: Error(unsupported). The default adds nothing to header and tensors.
     [[nodiscard]] virtual Framer framer() const;
 
-    /// Of the framer, for a placement of this format. Pure.
+    /// Memory that the framer takes for a placement of this format. Pure.
     [[nodiscard]] virtual Memory memory(const Placement& /*placement*/) const { return {}; }
 
     /// Whether a LoRA adapter may stand beside the model, in PEFT's own file.

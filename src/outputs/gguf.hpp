@@ -1,5 +1,5 @@
 // GGUF files, which hold the metadata of a model beside its tensors: the format is made for one
-// model. Knows keys and values; nothing of what they mean.
+// model.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The HDF5 library that outputs are made with. Knows its version; opens no file.
+// The HDF5 library that outputs are made with.
 #pragma once
 
 #include <string>

@@ -1,5 +1,4 @@
 // What all outputs share: which tensors stand in which file, the files' names and their index.
-// Knows sizes and names; nothing of what is inside a file.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,4 @@
 // What is to be written and from where: the meeting of a catalogue and a recipe.
-// Pure values and functions; knows no files' contents, no ranks, no output format.
 #pragma once
 
 #include <functional>
@@ -10,14 +9,13 @@
 #include <vector>
 
 #include "catalogue/file.hpp"
+#include "core/dtype.hpp"
+#include "core/encoding.hpp"
+#include "core/index.hpp"
 #include "layout/copy.hpp"
 #include "models/config.hpp"
 #include "models/recipe.hpp"
 #include "models/symbols.hpp"
-
-#include "fold.hpp"
-#include "mix.hpp"
-#include "quantised.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;
@@ -25,6 +23,116 @@ struct Tensor;
 }  // namespace shardweld::catalogue
 
 namespace shardweld::plan {
+
+/// One of the tensors that a weight and its encoding are. A weight that becomes codes and scales
+/// has two targets behind one another: the codes', which has the weight's operands, and the
+/// scales'. One that is made of them has one target, whose operands are the codes; its scales lie
+/// in the file of factors. Strips of the weight's rows are never divided, so neither ranks nor
+/// rounds cut a tile.
+struct Quantised {
+    enum class Part { codes, scales, weight };
+
+    Part part = Part::codes;
+    Encoding encoding = Encoding::fp8_block;
+    DType weight = DType::bf16;  ///< codes: stored elements are cast to it first; weight: of scales
+    Index n_rows = 0;            ///< of a stack of matrices all rows
+    Index n_columns = 0;
+    Index strip_rows = 0;      ///< a multiple of the tile's
+    float global = 1;          ///< NVFP4: the divisor, known before any row is written
+    std::uint32_t share = 0;   ///< NVFP4: weights of one number have one divisor
+    Bytes scales_at = 0;       ///< weight: in the file of factors, as they are stored
+    Bytes global_at = 0;       ///< the same of NVFP4's divisor, f32
+    Index rows_per_scale = 0;  ///< weight: that share a stored scale, 0: those of a tile
+
+    /// gpt-oss stores experts by columns: codes and scales of a weight come transposed.
+    [[nodiscard]] bool is_turned() const {
+        return part == Part::weight && encoding == Encoding::gptoss_mxfp4;
+    }
+    /// Written elements of this part in one row of the weight, or of its tiles.
+    [[nodiscard]] Index row_elements() const {
+        const EncodingFacts& facts = facts_of(encoding);
+        return part == Part::weight  ? n_columns
+               : part == Part::codes ? facts.code_columns(n_columns)
+                                     : facts.scale_columns(n_columns);
+    }
+    /// Written elements of this part in a whole strip.
+    [[nodiscard]] Index strip() const {
+        return row_elements() *
+               (part == Part::scales ? facts_of(encoding).scale_rows(strip_rows) : strip_rows);
+    }
+    /// Elements of the weight for one element of the codes, at most.
+    [[nodiscard]] Index packing() const {
+        if (is_turned()) {
+            return 2;
+        }
+        const Index codes = facts_of(encoding).code_columns(n_columns);
+        return (n_columns + codes - 1) / codes;
+    }
+    /// Elements of the codes in so many whole rows.
+    [[nodiscard]] Index codes_in(Index rows) const {
+        return is_turned() ? rows / 2 * n_columns
+                           : rows * facts_of(encoding).code_columns(n_columns);
+    }
+};
+
+/// Rows of a strip, about a megabyte of bf16.
+inline Index strip_rows_of(Index tile_rows, Index columns) {
+    constexpr Index kElements = Index{1} << 19U;
+    const Index tiles = kElements / tile_rows / (columns > 0 ? columns : 1);
+    return tile_rows * (tiles > 1 ? tiles : 1);
+}
+
+/// One checkpoint's part.
+struct Term {
+    DType stored = DType::f32;  ///< as that checkpoint holds the tensor
+    Index add = 0;              ///< as Target::add
+    float weight = 1;
+};
+
+/// Terms are added in their order. Order of operations: numeric/sum.hpp.
+struct Mix {
+    enum class Kind {
+        sum,    ///< of weight * x
+        deltas  ///< the first term is the base b; the others add weight * (x - b)
+    };
+    Kind kind = Kind::sum;
+    std::vector<Term> terms;
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.kind, self.terms); };
+
+    /// fp32 values that are held for each element: the sum, and the base where it is needed again.
+    [[nodiscard]] Index n_strips() const {
+        return kind == Kind::deltas && terms.size() > 2 ? 2 : 1;
+    }
+};
+
+/// fp32 elements in the file of factors: (i, k) lies at `offset` + 4 * (i * row_stride + k *
+/// col_stride), of matrix b of several `b * batch_stride` elements further.
+struct Matrix {
+    Bytes offset = 0;
+    Index row_stride = 0;
+    Index col_stride = 0;
+    Index batch_stride = 0;
+};
+
+/// The target as a matrix W, or as n_batches of them one behind the other, becomes gain * (W +
+/// scale * left * right), in fp32, rounded once to the type that is written. Order of operations:
+/// numeric/low_rank.hpp.
+struct Fold {
+    /// Along what a weight is normalised (DoRA): each row or each column has a gain of its own.
+    enum class Norm { none, rows, columns };
+
+    Index n_batches = 1;  ///< more than one: without a norm
+    Index n_rows = 0;     ///< of one matrix
+    Index n_cols = 0;
+    Index rank = 0;
+    double scale = 1;            ///< rounded to fp32 where it is used
+    std::optional<Matrix> left;  ///< n_rows x rank; none: all ones
+    Matrix right;                ///< rank x n_cols
+    Norm norm = Norm::none;
+    /// fp32 per row or column: magnitudes; replaced by gains (magnitude / norm) before the fold.
+    Bytes magnitudes = 0;
+};
 
 /// Elements of one file that go to one target. Source addresses count elements from file byte
 /// `base`; destination addresses count elements of the target, row-major.
@@ -187,7 +295,7 @@ void write_as(std::vector<Target>& targets, DType dtype);
 
 /// Bytes of an operand's elements as stored.
 Bytes source_bytes(const Target& target, const Operand& operand);
-/// The same of all its operands.
+/// The bytes of all operands of a target.
 Bytes source_bytes(const Target& target);
 
 /// The hub's spelling of a module-tree name: the longest matching `rename` rule's. Where a dialect

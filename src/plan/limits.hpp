@@ -62,7 +62,8 @@ inline constexpr Bytes kLeastMemory = Bytes{512} << 10U;
 /// Bytes that elements of a target take in a round's buffer: the widest of the types in which they
 /// are stored, summed and written.
 Bytes buffer_bytes(const Target& target, Index n_elements);
-/// Of the elements that a written one is quantised from, where they are not taken as stored.
+/// Bytes of the elements that one written element is quantised from; 0 where they are taken as
+/// stored.
 Bytes staged_width(const Target& target);
 /// What one strip costs of the target at `at`, with its scales where it holds codes.
 Bytes strip_buffer(const std::vector<Target>& targets, std::size_t at);

@@ -1,4 +1,4 @@
-// Parts of the output line: all tensor bytes in file order. Pure; knows numbers only.
+// Parts of the output line: all tensor bytes in file order.
 #pragma once
 
 #include <span>
@@ -15,7 +15,7 @@ struct LineRange {
     friend bool operator==(const LineRange&, const LineRange&) = default;
 };
 
-/// The same bytes as sorted ranges that are not empty and do not touch.
+/// Sorted ranges of these bytes, none empty, none touching another.
 std::vector<LineRange> united(std::vector<LineRange> ranges);
 
 /// The parts of `whole` that no range of a united list holds, in the same form.

@@ -1,5 +1,5 @@
 // Which rank owns which part of the output: contiguous runs, balanced by bytes, cut where file
-// systems like it. Pure; knows sizes only.
+// systems like it.
 #pragma once
 
 #include <tuple>

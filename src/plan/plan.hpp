@@ -1,5 +1,4 @@
 // The whole plan of a run, the same value on every rank.
-// Pure; knows sizes, owners and readers, no descriptors and no MPI.
 #pragma once
 
 #include <cstdint>
@@ -97,7 +96,7 @@ struct Slice {
 /// The slices of a part of the line, in line order; a strip's codes come right before its scales.
 std::vector<Slice> slices_of(const Plan& plan, LineRange range);
 
-/// Of a target that is made strip by strip, with its scales where it holds codes.
+/// The strip of a target that is made strip by strip, with its scales where it holds codes.
 Strip strip_of(const Plan& plan, std::uint32_t codes);
 
 /// A target's block for checksums and the journal: kDigestBlock, or a strip.

@@ -5,7 +5,11 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <spawn.h>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -14,8 +18,6 @@
 
 #include "core/text.hpp"
 
-#include "lines.hpp"
-
 extern char** environ;  // NOLINT(readability-redundant-declaration): not every libc declares it
 
 namespace shardweld::process {
@@ -23,6 +25,37 @@ namespace shardweld::process {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/// Hands out each line once, at its end (LF or CR); of a longer one the first kMost bytes; none
+/// that are empty.
+class Lines {
+  public:
+    static constexpr std::size_t kMost = 65536;
+
+    explicit Lines(std::function<void(std::string_view)> take) : take_(std::move(take)) {}
+
+    void add(std::string_view bytes) {
+        for (const char byte : bytes) {
+            if (byte == '\n' || byte == '\r') {
+                finish();
+            } else if (line_.size() < kMost) {
+                line_ += byte;
+            }
+        }
+    }
+
+    /// Hands out what has no end yet.
+    void finish() {
+        if (!line_.empty()) {
+            take_(line_);
+            line_.clear();
+        }
+    }
+
+  private:
+    std::function<void(std::string_view)> take_;
+    std::string line_;
+};
 
 constexpr auto kGrace = std::chrono::seconds(5);
 constexpr int kPollMs = 100;

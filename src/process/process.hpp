@@ -1,5 +1,4 @@
 // Runs another program and reads what it says.
-// Knows processes, pipes and signals; knows nothing of what is run.
 #pragma once
 
 #include <functional>

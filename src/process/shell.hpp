@@ -1,5 +1,4 @@
 // Command lines as text, for people and for job scripts to run.
-// Knows a shell's quoting; runs nothing.
 #pragma once
 
 #include <string>

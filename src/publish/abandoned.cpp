@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/errno.hpp"
+#include "core/system.hpp"
 #include "core/text.hpp"
 #include "io/directory.hpp"
 #include "io/paths.hpp"
@@ -18,7 +18,6 @@
 
 #include "inside.hpp"
 #include "lock_file.hpp"
-#include "places.hpp"
 #include "target.hpp"
 
 namespace shardweld::publish {

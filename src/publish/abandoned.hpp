@@ -1,5 +1,5 @@
 // What merges that were killed left below a directory: partial directories as large as their
-// models, lock files. Knows names, locks and ages; nothing of models.
+// models, lock files.
 #pragma once
 
 #include <string>

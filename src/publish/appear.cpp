@@ -13,7 +13,6 @@
 #include "shardweld/error.hpp"
 
 #include "inside.hpp"
-#include "places.hpp"
 
 namespace shardweld::publish {
 

@@ -1,5 +1,4 @@
 // How a finished directory becomes the target: by renames that can be taken back.
-// Knows two directories; nothing of locks; of what the files are for only how a model is known.
 #pragma once
 
 #include <optional>

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kMaxFiles = 1000;
 constexpr Bytes kMaxBytes = Bytes{1} << 30U;
-// Of files that are kept in memory; larger ones stay open.
+// The most bytes of files that are kept in memory; larger ones stay open.
 constexpr Bytes kMaxKept = Bytes{64} << 10U;
 constexpr Bytes kMaxKeptInAll = Bytes{1} << 20U;
 constexpr std::size_t kCopyBuffer = std::size_t{1} << 20U;

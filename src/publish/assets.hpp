@@ -1,6 +1,5 @@
 // The small files of a model directory beside the weights: which are taken over, and writing them.
-// Knows HuggingFace's file names; knows nothing of their contents, modules.json's aside, nor of
-// tensors.
+// Facts: HuggingFace's file names.
 #pragma once
 
 #include <functional>

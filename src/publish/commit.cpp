@@ -10,7 +10,6 @@
 #include "inside.hpp"
 #include "lock_file.hpp"
 #include "model_tree.hpp"
-#include "places.hpp"
 #include "target.hpp"
 
 namespace shardweld::publish {

@@ -119,7 +119,7 @@ void edit_predictions(models::Config& config, const Facts& facts, std::vector<st
     }
 }
 
-/// Of the model or of the language model in it; quantization_config is a method's of vLLM, too.
+/// Drops what describes the model or the language model in it as quantised.
 void drop_quantisation(models::Config& config) {
     for (const char* key : {"quantization_config", "compression_config"}) {
         while (config.count(key)) {

@@ -1,5 +1,5 @@
-// Keeps config.json true to the weights that are written beside it.
-// Knows HuggingFace's field names; pure; knows no files and no checkpoint format.
+// Keeps config.json true to the weights that are written beside it. Facts: HuggingFace's field
+// names.
 #pragma once
 
 #include <optional>

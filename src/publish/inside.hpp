@@ -1,7 +1,8 @@
-// What lies in a target: traces of runs, and files of a new model whose moving there was cut short.
-// Knows names and sizes; nothing of what is in the files.
+// Names of what a run keeps beside its target, or inside one that has no sibling, and what lies in
+// a target: traces of runs, and files of a new model whose moving there was cut short.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "core/index.hpp"
@@ -9,6 +10,40 @@
 #include "io/directory.hpp"
 
 namespace shardweld::publish {
+
+inline constexpr const char* kPartialInside = ".shardweld-partial";
+inline constexpr const char* kLockInside = ".shardweld-lock";
+/// What the new files take the places of, until all of them are there.
+inline constexpr const char* kOldInside = ".shardweld-old";
+/// In the partial directory.
+inline constexpr const char* kJournal = "journal";
+inline constexpr const char* kJournalHeader = "header.json";
+/// In the journal of a directory that is about to get the target's name: its number.
+inline constexpr const char* kNumber = "number";
+/// In the journal of a run's first output: numbers of the others' directories that appear.
+inline constexpr const char* kPublished = "published";
+
+/// Whether this process is in a directory, which then cannot be exchanged for another. Local.
+bool contains_current_directory(const fs::path& directory);
+/// Whether another file system begins at a directory that exists. Error(io).
+bool is_mount_point(const fs::path& directory);
+
+/// By which a directory is known under another name, as long as it lives. Error(io).
+std::string number_of(const fs::path& directory);
+
+/// The partial directory beside a target, whose path has no trailing slash.
+inline fs::path partial_beside(const fs::path& target) {
+    return target.parent_path() / ("." + target.filename().string() + ".shardweld-partial");
+}
+
+/// What is replaced by two renames, where two names cannot be exchanged.
+inline fs::path old_beside(const fs::path& target) {
+    return target.parent_path() / ("." + target.filename().string() + ".shardweld-old");
+}
+
+inline fs::path lock_beside(const fs::path& target) {
+    return target.parent_path() / ("." + target.filename().string() + ".shardweld-lock");
+}
 
 /// Whether a directory holds more than the traces of an unfinished run. Error(io).
 bool has_content(const io::Directory& directory);

@@ -1,14 +1,37 @@
 // A lock that ends with its process, and who holds it.
-// Knows one file; nothing of what the lock protects.
 #pragma once
 
 #include <optional>
+#include <string>
 
+#include "core/index.hpp"
 #include "core/path.hpp"
 
-#include "holder.hpp"
-
 namespace shardweld::publish {
+
+struct Holder {
+    std::string host;  ///< "" where nothing was written yet
+    Index process = 0;
+    std::string job;     ///< of the batch system, "" if none
+    Index restarts = 0;  ///< how often the batch system had started that job again
+    std::string boot;    ///< of the host's kernel, "" where it is not told
+};
+
+/// This process. `job` and `restarts` as the batch system tells them.
+Holder this_process(std::string job, Index restarts);
+
+/// "HOST PROCESS JOB RESTARTS BOOT" with "-" for what is not known.
+std::string text_of(const Holder& holder);
+/// Reads such a text, whose last words may be missing. Pure.
+Holder holder_from(const std::string& text);
+
+/// "process 12 of job 34 on host node1", for messages.
+std::string name_of(const Holder& holder);
+
+/// Whether the holder's run is over for certain: its process on this host is gone, this host has
+/// booted since, or it is an earlier start of the own job, which the batch system ended before it
+/// started the job again (a node that was lost cannot give its lock back).
+bool is_over(const Holder& holder, const Holder& own);
 
 /// Creates and locks the file, writing `own` into it; the descriptor holds the lock. Where the file
 /// system has no locks, the run that made the file holds it until it is removed. A run that is over

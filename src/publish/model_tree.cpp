@@ -12,7 +12,7 @@
 #include "shardweld/error.hpp"
 
 #include "assets.hpp"
-#include "places.hpp"
+#include "inside.hpp"
 #include "report_file.hpp"
 #include "sentence_modules.hpp"
 
@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kMostNamed = 5;
 constexpr Bytes kMaxConfig = Bytes{16} << 20U;
 
-// Of the Hub's pages, transformers' Trainer, quantisers and modelscope.
+// What the Hub's pages, transformers' Trainer, quantisers and modelscope leave there.
 constexpr std::array<std::string_view, 16> kOthers = {
     ".gitattributes",
     ".gitignore",
@@ -53,7 +53,7 @@ bool holds(const List& list, std::string_view name) {
     return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-/// Of any kind that transformers has written, under the names it gives them.
+/// Weights of any kind that transformers has written, under the names it gives them.
 bool is_weights(std::string_view name) {
     const bool is_named = name.starts_with("model") || name.starts_with("pytorch_model") ||
                           name.starts_with("adapter_model") || name.starts_with("tf_model");

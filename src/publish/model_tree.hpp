@@ -1,5 +1,5 @@
-// Whether a directory holds a model and nothing else, so that a new one may take its place.
-// Knows the names that merges, trainers and the Hub put into a model's directory.
+// Whether a directory holds a model and nothing else, so that a new one may take its place. Facts:
+// the names that merges, trainers and the Hub put into a model's directory.
 #pragma once
 
 #include "core/path.hpp"

@@ -13,7 +13,7 @@
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 
-#include "places.hpp"
+#include "inside.hpp"
 
 namespace shardweld::publish {
 

@@ -1,5 +1,4 @@
 // Whether work that lies where a run would go on with it is this user's own.
-// Knows owners and rights of directories and files; nothing of what is in them.
 #pragma once
 
 #include <sys/types.h>

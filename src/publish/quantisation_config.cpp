@@ -36,7 +36,7 @@ ordered_json block_fp8(Encoding encoding, const std::vector<std::string>& kept) 
     return config;
 }
 
-/// Of experts alone: the rest has no encoding at all.
+/// gpt-oss encodes experts alone: the rest has no encoding at all.
 ordered_json gptoss() {
     return {{"quant_method", "mxfp4"},
             {"modules_to_not_convert",

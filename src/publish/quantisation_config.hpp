@@ -1,5 +1,5 @@
-// What config.json says of quantised weights, as the servers that read them expect it.
-// Pure; knows field names of transformers 5.23 and compressed-tensors 0.20.
+// What config.json says of quantised weights, as the servers that read them expect it. Facts:
+// field names of transformers 5.23 and compressed-tensors 0.20.
 #pragma once
 
 #include <string>

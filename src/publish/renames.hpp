@@ -1,5 +1,4 @@
 // Renames that are all done, or taken back.
-// Knows names below directories that are held open; nothing of why they are renamed.
 #pragma once
 
 #include <string>

@@ -1,5 +1,4 @@
 // A report on the disk: whether a file is one, and the step that puts a new one in its place.
-// Knows how reports begin and end; nothing of what is reported.
 #pragma once
 
 #include <optional>
@@ -7,16 +6,22 @@
 
 #include "core/path.hpp"
 
-#include "report_facts.hpp"
-
 namespace shardweld::publish {
+
+/// What a report tells of its run.
+struct ReportFacts {
+    std::string command;
+    fs::path output;          ///< the directory that was written; "" where none was, or unknown
+    bool is_success = false;  ///< the run ended with code 0
+};
 
 /// What a file tells that is a report which this program wrote, of any command and version: one
 /// JSON object with `schema`, `tool` (version, git) and `command`, at most 1 GiB, to its last byte.
 /// Local; nullopt also where it cannot be read.
 std::optional<ReportFacts> look_at_report(const fs::path& path);
 
-/// The same; Error(io) where what is there cannot be read.
+/// The facts of the report at `path`, nullopt where there is none. Error(io) where it cannot be
+/// read.
 std::optional<ReportFacts> report_at(const fs::path& path);
 
 /// Where the report of a run that failed is written when a better one has the name `report`:

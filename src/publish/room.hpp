@@ -1,5 +1,6 @@
-// What a file system has left for new files: bytes, inodes and quotas, as far as the system tells.
-// Knows file systems and Lustre's lfs; knows nothing of what will be written.
+// What a file system has left for new files (bytes, inodes and quotas, as far as the system and
+// Lustre's lfs tell), and how new files of a directory are spread over the targets of a Lustre file
+// system.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +11,24 @@
 #include "core/index.hpp"
 #include "core/path.hpp"
 
-#include "quota.hpp"
-
 namespace shardweld::publish {
+
+/// What one quota leaves; nullopt: not limited.
+struct Quota {
+    std::string whose;  ///< "user 1000"
+    std::optional<Bytes> bytes_left;
+    std::optional<Bytes> files_left;
+};
+
+/// From the kernel; nullopt where it keeps none for this file system or does not say.
+std::optional<std::vector<Quota>> kernel_quotas(const fs::path& directory);
+
+/// From Lustre's `lfs quota`; nullopt without lfs in `path` or a word from it.
+std::optional<std::vector<Quota>> lfs_quotas(const fs::path& directory, const std::string& path);
+
+/// The answer of `lfs quota -q` (Lustre manual 25.4): the file system, then kilobytes, their quota,
+/// limit and grace, then the same for files. nullopt when it is none. Pure.
+std::optional<Quota> parse_lfs_quota(const std::string& said, const std::string& whose);
 
 struct Room {
     Bytes bytes_free = 0;             ///< for this user
@@ -39,5 +55,16 @@ void require_room(const Room& room, const fs::path& directory, Bytes bytes, Inde
 
 /// The directory itself, or the nearest one above it that exists. Local.
 fs::path nearest_existing(const fs::path& directory);
+
+struct Striping {
+    Index count = 0;  ///< storage targets; -1: all
+    Bytes size = 0;   ///< of one stripe; 0: the file system's default
+    friend bool operator==(const Striping&, const Striping&) = default;
+};
+
+/// Makes files that will be created in a directory striped so, with `lfs setstripe`, the first lfs
+/// in `path` (PATH's form). Local. Error(unsupported) when there is no lfs or it fails, with what
+/// it said.
+void set_striping(const fs::path& directory, const Striping& striping, const std::string& path);
 
 }  // namespace shardweld::publish

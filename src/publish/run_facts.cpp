@@ -15,7 +15,6 @@
 
 #include "appear.hpp"
 #include "inside.hpp"
-#include "places.hpp"
 #include "target.hpp"
 
 namespace shardweld::publish {

@@ -1,5 +1,4 @@
 // What a run's output depends on, kept in the journal's header and compared before it is resumed.
-// Knows names, stamps and digests; nothing of tensors.
 #pragma once
 
 #include <map>
@@ -15,7 +14,7 @@ namespace shardweld::publish {
 struct InputFact {
     std::string name;  ///< relative to the checkpoint
     io::FileStamp stamp;
-    /// Of what its metadata say: names, types, shapes, places and checksums of the tensors in it.
+    /// Digest of what its metadata say: names, types, shapes, places and checksums of its tensors.
     std::uint64_t digest = 0;
     /// Whether those checksums speak for every byte that is read of it: then another number or
     /// change time (a copy, chmod) is no other input.

@@ -1,6 +1,5 @@
 // What sentence-transformers keeps beside a model: modules.json, which names a directory for each
 // module behind the transformer (pooling, dense layers with weights of their own).
-// Knows that file and those directories; nothing of what the modules compute.
 #pragma once
 
 #include <string>

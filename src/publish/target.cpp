@@ -4,12 +4,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/errno.hpp"
+#include "core/path.hpp"
+#include "core/system.hpp"
 #include "core/text.hpp"
 #include "io/errno.hpp"
 #include "io/paths.hpp"
@@ -17,16 +19,43 @@
 #include "shardweld/error.hpp"
 
 #include "appear.hpp"
-#include "directories.hpp"
 #include "inside.hpp"
 #include "lock_file.hpp"
 #include "model_tree.hpp"
 #include "own_work.hpp"
-#include "places.hpp"
 
 namespace shardweld::publish {
 
 namespace {
+
+/// Makes a directory and those above it; adds what it made to `made`, outermost first, also when
+/// it fails. Error(io), Error(space).
+void make_directories(const fs::path& directory, std::vector<fs::path>& made) {
+    std::error_code ignored;
+    if (directory.empty() || fs::is_directory(directory, ignored)) {
+        return;
+    }
+    if (directory.has_relative_path()) {
+        make_directories(directory.parent_path(), made);
+    }
+    // Written down first: what has been done must be known, also when memory runs out.
+    made.push_back(directory);
+    if (::mkdir(directory.c_str(), 0777) == 0) {
+        return;
+    }
+    const int error = errno;
+    made.pop_back();
+    if (error != EEXIST || !fs::is_directory(directory, ignored)) {
+        io::throw_errno(error, "create directory", directory);
+    }
+}
+
+/// Removes them again, innermost first, where others have put nothing there.
+void remove_directories(std::vector<fs::path>& made) noexcept {
+    for (; !made.empty(); made.pop_back()) {
+        (void)::rmdir(made.back().c_str());
+    }
+}
 
 bool is_there(const fs::path& path) {
     return io::kind_at(path) != io::FileKind::none;

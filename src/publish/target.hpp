@@ -1,5 +1,5 @@
 // The output directory: what may become one, the hidden partial directory beside it, and the step
-// that makes it visible. Knows directories and locks; knows nothing of what is written into them.
+// that makes it visible.
 #pragma once
 
 #include <optional>
@@ -38,8 +38,8 @@ struct TargetRequest {
 /// not write there.
 fs::path checked_target(const TargetRequest& request);
 
-/// The same of files that are read, which links may have in the target. Local. Error(target),
-/// Error(io).
+/// Requires that files which are read do not lie in the target, through links either. Local.
+/// Error(target), Error(io).
 void require_apart(const fs::path& target, const std::vector<fs::path>& files);
 
 /// The directory, of those that exist, in which a target's partial directory is made or above

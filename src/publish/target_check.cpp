@@ -9,7 +9,6 @@
 
 #include "inside.hpp"
 #include "model_tree.hpp"
-#include "places.hpp"
 #include "room.hpp"
 #include "target.hpp"
 

@@ -4,13 +4,13 @@
 
 #include "core/text.hpp"
 #include "core/weight_map.hpp"
-#include "io/links.hpp"
+#include "io/beneath.hpp"
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"
 #include "outputs/format.hpp"
 #include "shardweld/error.hpp"
 
-#include "upload.hpp"
+#include "request.hpp"
 
 namespace shardweld::upload {
 

@@ -1,6 +1,5 @@
-// What a failed client's words mean.
-// Knows the words of huggingface_hub 0.17 to 2.4, of the HTTP libraries below it and of hf_xet;
-// pure.
+// What a failed client's words mean. Facts: the words of huggingface_hub 0.17 to 2.4, of the HTTP
+// libraries below it and of hf_xet.
 #pragma once
 
 #include <string>

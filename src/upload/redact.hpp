@@ -1,5 +1,4 @@
 // Hides what must not be shown.
-// Knows what tokens and headers look like; knows nothing of where a text comes from.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// Where the client takes its token from.
-// Knows huggingface_hub's variables and files (2.4: constants.py, utils/_auth.py); uses no token.
+// Where the client takes its token from. Facts: huggingface_hub's variables and files (2.4:
+// constants.py, utils/_auth.py).
 #pragma once
 
 #include <string>

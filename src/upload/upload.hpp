@@ -1,6 +1,4 @@
 // Uploads a model directory to the HuggingFace Hub by running the Hub's official client.
-// Knows the client's command line, its environment and what it says; speaks no HTTP itself, never
-// sees a token but to hide it, and knows nothing of ranks.
 #pragma once
 
 #include <functional>

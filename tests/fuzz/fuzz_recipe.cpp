@@ -11,7 +11,6 @@
 #include "models/check.hpp"
 #include "models/config.hpp"
 #include "models/declaration.hpp"
-#include "models/inherit.hpp"
 #include "models/pattern.hpp"
 #include "models/recipe.hpp"
 #include "models/resolve.hpp"

@@ -10,7 +10,7 @@
 #include "app/runtime/stop.hpp"
 #include "app/settings/options.hpp"
 #include "app/survey/survey.hpp"
-#include "core/environment.hpp"
+#include "core/system.hpp"
 #include "mpi/comm.hpp"
 #include "publish/assets.hpp"
 #include "publish/room.hpp"

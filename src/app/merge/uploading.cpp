@@ -5,9 +5,8 @@
 #include <thread>
 
 #include "app/messages/table.hpp"
-#include "core/environment.hpp"
+#include "core/system.hpp"
 #include "core/text.hpp"
-#include "core/usage.hpp"
 #include "shardweld/error.hpp"
 #include "upload/client_progress.hpp"
 

@@ -9,8 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/system.hpp"
 #include "core/text.hpp"
-#include "core/usage.hpp"
 #include "plan/plan.hpp"
 
 namespace shardweld::app {

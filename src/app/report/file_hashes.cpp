@@ -6,7 +6,7 @@
 
 #include "core/codec.hpp"
 #include "core/text.hpp"
-#include "io/sha256.hpp"
+#include "io/digest.hpp"
 #include "mpi/share.hpp"
 
 namespace shardweld::app {

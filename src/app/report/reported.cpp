@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "app/runtime/memory.hpp"
-#include "core/errno.hpp"
+#include "core/system.hpp"
 #include "io/paths.hpp"
 #include "mpi/share.hpp"
 #include "publish/report_file.hpp"

@@ -13,7 +13,7 @@
 #include "app/settings/options.hpp"
 #include "core/index.hpp"
 #include "core/path.hpp"
-#include "core/usage.hpp"
+#include "core/system.hpp"
 #include "io/throttle.hpp"
 #include "mpi/comm.hpp"
 #include "mpi/share.hpp"

@@ -6,7 +6,7 @@
 #include <ctime>
 #include <utility>
 
-#include "core/environment.hpp"
+#include "core/system.hpp"
 #include "core/text.hpp"
 #include "mpi/free_run.hpp"
 #include "mpi/share.hpp"

@@ -1,6 +1,6 @@
 #include "stopwatch.hpp"
 
-#include "core/usage.hpp"
+#include "core/system.hpp"
 
 namespace shardweld::app {
 

@@ -9,7 +9,7 @@
 
 #include <unistd.h>
 
-#include "core/usage.hpp"
+#include "core/system.hpp"
 #include "shardweld/error.hpp"
 
 #include "stop.hpp"

@@ -14,7 +14,7 @@
 #include "core/index.hpp"
 #include "core/text.hpp"
 #include "loaders/check.hpp"
-#include "publish/striping.hpp"
+#include "publish/room.hpp"
 
 #include "options.hpp"
 

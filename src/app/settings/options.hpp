@@ -19,7 +19,7 @@
 #include "outputs/format.hpp"
 #include "plan/binding.hpp"
 #include "plan/choice.hpp"
-#include "publish/striping.hpp"
+#include "publish/room.hpp"
 
 namespace shardweld::app {
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "core/fingerprint.hpp"
-#include "core/host.hpp"
+#include "core/system.hpp"
 #include "core/text.hpp"
 #include "io/errno.hpp"
 #include "io/input_file.hpp"

@@ -8,7 +8,6 @@
 #include "core/text.hpp"
 #include "io/beneath.hpp"
 #include "io/input_file.hpp"
-#include "io/links.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 

@@ -11,8 +11,8 @@
 #include "core/text.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/hints.hpp"
+#include "io/beneath.hpp"
 #include "io/errno.hpp"
-#include "io/links.hpp"
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
 

@@ -1,5 +1,4 @@
 // Turns return codes of MPI calls into errors.
-// Knows nothing of what is sent; no MPI handle is owned here.
 #pragma once
 
 #include <span>

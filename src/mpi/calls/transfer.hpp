@@ -1,5 +1,4 @@
 // Byte transfers whose sizes may exceed MPI's int counts, cut into pieces that fit.
-// Knows nothing of what the bytes mean; owns no communicator.
 #pragma once
 
 #include <cstddef>

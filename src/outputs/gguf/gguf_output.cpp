@@ -91,7 +91,7 @@ class HeaderText {
     std::string bytes_ = "GGUF";
 };
 
-/// Of a tensor's values, the fastest first.
+/// The extents of a tensor's values, the fastest first.
 std::vector<Index> dims_of(const OutputTensor& tensor, const EncodingFacts& facts) {
     std::vector<Index> dims(tensor.shape.rbegin(), tensor.shape.rend());
     const auto block = static_cast<Index>(facts.block_bytes / size_of(facts.codes));

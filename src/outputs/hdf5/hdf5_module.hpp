@@ -1,4 +1,4 @@
-// The HDF5 module, loaded when files of that format are to be made. Knows its interface only.
+// The HDF5 module, loaded when files of that format are to be made.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,4 @@
 // Tensors that are written under the names they are stored under, or under renamed ones.
-// Knows stored tensors and targets; nothing of layouts.
 #pragma once
 
 #include <set>
@@ -14,7 +13,7 @@ namespace shardweld::plan {
 /// Whether the recipe lets a tensor of that hub name pass without a line.
 bool passes_unlisted(const models::Recipe& recipe, const std::string& name);
 
-/// The same of a tensor. One without elements, as a module of zero shared experts has it, passes
+/// Whether a tensor passes. One without elements, as a module of zero shared experts has it, passes
 /// whatever its name: no model depends on it.
 bool passes_unlisted(const models::Recipe& recipe, const catalogue::Tensor& tensor);
 

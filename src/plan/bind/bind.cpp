@@ -1,22 +1,21 @@
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "catalogue/catalogue.hpp"
+#include "catalogue/tensor.hpp"
 #include "core/by_name.hpp"
 #include "core/text.hpp"
 #include "models/pattern.hpp"
 #include "plan/binding.hpp"
+#include "shardweld/error.hpp"
 
-#include "aliases.hpp"
 #include "as_stored.hpp"
-#include "config_hint.hpp"
 #include "instances.hpp"
 #include "join_shards.hpp"
-#include "left_out.hpp"
 #include "mismatches.hpp"
-#include "name_difference.hpp"
-#include "padding.hpp"
 #include "store_match.hpp"
 #include "target_builder.hpp"
 
@@ -26,6 +25,90 @@ namespace {
 
 using catalogue::Catalogue;
 using catalogue::Tensor;
+
+constexpr const char* kStar = "*";
+
+/// The extent of the layout's `*` in a segment of it; 0 where the segment has none.
+Index star_extent(const layout::SegmentAxes& segment, const std::vector<Index>& extents) {
+    const auto star = std::find(segment.axes.begin(), segment.axes.end(), kStar);
+    return star == segment.axes.end()
+               ? 0
+               : extents[static_cast<std::size_t>(star - segment.axes.begin())];
+}
+
+/// The dim in which the `*` stands.
+std::size_t star_dim(const layout::Layout& layout) {
+    const auto holds_star = [](const layout::Dim& dim) {
+        const auto segments = layout::segments_of({"", {dim}, ""});
+        return std::any_of(segments.begin(), segments.end(), [](const auto& segment) {
+            return std::find(segment.axes.begin(), segment.axes.end(), kStar) != segment.axes.end();
+        });
+    };
+    const auto found = std::find_if(layout.dims.begin(), layout.dims.end(), holds_star);
+    return static_cast<std::size_t>(found - layout.dims.begin());
+}
+
+Index dropped_of(const catalogue::Tensor& tensor, const StoreMatch& match, const Model& model) {
+    const models::Line& line = *match.line;
+    const auto bound = layout::BoundLayout::bind(
+        line.layout,
+        [&](const std::string& axis) { return model.symbols->value(axis, match.captures); },
+        tensor.shape);
+    Index dropped = 0;
+    int number = 0;
+    for (const layout::SegmentAxes& segment : layout::segments_of(line.layout)) {
+        if (std::find(line.drop.begin(), line.drop.end(), segment.label) != line.drop.end()) {
+            dropped += star_extent(segment, bound.extents(number));
+        }
+        ++number;
+    }
+    return dropped;
+}
+
+/// Adds what the line drops of the tensor, if it drops anything. Error(mismatch) as the layout and
+/// the rule's expression give them.
+void add_padding(const catalogue::Tensor& tensor, const StoreMatch& match, const Model& model,
+                 std::vector<Padding>& out) {
+    const models::Line& line = *match.line;
+    const Index dropped = line.drop.empty() ? 0 : dropped_of(tensor, match, model);
+    if (dropped == 0) {
+        return;
+    }
+    const auto below =
+        line.below == nullptr ? std::nullopt : model.symbols->try_expr(line.below, match.captures);
+    out.push_back({tensor.name, tensor.shape[star_dim(line.layout)] - dropped, dropped, below});
+}
+
+/// Why the form does not have a logical tensor; null: it should.
+const models::IgnoreRule* left_out(const models::Recipe& recipe, const std::string& logical) {
+    const auto rule = std::ranges::find_if(recipe.left_out, [&](const models::IgnoreRule& one) {
+        return std::ranges::any_of(
+            one.globs, [&](const std::string& glob) { return glob_matches(glob, logical); });
+    });
+    return rule == recipe.left_out.end() ? nullptr : &*rule;
+}
+
+/// Counts as ignored the stored tensors without a line, which the recipe lets pass (towers, other
+/// heads). Error(unsupported) for those that it does not know.
+void leave_out(std::vector<catalogue::Tensor>& others, const Model& model, Ledger& ledger) {
+    std::vector<std::string> unknown;
+    for (const catalogue::Tensor& tensor : others) {
+        if (passes_unlisted(*model.recipe, tensor.name)) {
+            ledger.ignore(tensor.name, "not in the written form of the model",
+                          catalogue::stored_bytes(tensor));
+        } else {
+            unknown.push_back(tensor.name);
+        }
+    }
+    if (!unknown.empty()) {
+        throw Error(ErrorCode::unsupported,
+                    std::to_string(unknown.size()) +
+                        " tensor(s) have no place in the form that a " + model.recipe->name +
+                        " model is written in: " + listed(unknown),
+                    "write safetensors, or give the config.json of the model that was trained");
+    }
+    others.clear();
+}
 
 Bytes bytes_of(Index volume, DType dtype) {
     return static_cast<Bytes>(volume) * size_of(dtype);

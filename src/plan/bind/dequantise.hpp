@@ -1,5 +1,4 @@
 // Weights that are stored as codes and scales put together again, around bind.
-// Pure; knows the names and shapes in which encoded weights are stored, no values.
 #pragma once
 
 #include <functional>

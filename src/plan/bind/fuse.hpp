@@ -1,5 +1,5 @@
 // How the axes of one segment are filed, and those that a dialect declares to be made of two
-// (`fuse g = t gt`). Pure; knows patches and axis names, nothing of what they mean.
+// (`fuse g = t gt`).
 #pragma once
 
 #include <cstdint>

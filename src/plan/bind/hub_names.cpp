@@ -9,8 +9,8 @@ namespace shardweld::plan {
 
 namespace {
 
-// Of all lines together, whatever their conditions: more than ten times what 61 layers of 384
-// experts have. A config.json that promises more would be counted through for minutes.
+// The limit for all lines together, whatever their conditions: more than ten times what 61 layers
+// of 384 experts have. A config.json that promises more would be counted through for minutes.
 constexpr Index kMostNames = 2'000'000;
 
 /// All index values of a line's captures, counted up from the last one.

@@ -1,5 +1,5 @@
 // The names a recipe expects in the output: every hub line for every index value its condition
-// allows. Knows names and conditions, not what is stored.
+// allows.
 #pragma once
 
 #include <functional>

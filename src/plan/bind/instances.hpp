@@ -1,5 +1,5 @@
 // Stored tensors lowered to segments of logical tensors, filed by (logical tensor, segment, layer,
-// expert...). This is where dialect and recipe meet; knows no files' contents and no targets.
+// expert...). This is where dialect and recipe meet.
 #pragma once
 
 #include <map>

@@ -1,5 +1,4 @@
 // Puts rank-local shards together to global stored tensors, as the dialect's `<...>` joins say.
-// Pure; knows parallel groups (tp, etp, ep) and shapes, no framework and no architecture.
 #pragma once
 
 #include <set>

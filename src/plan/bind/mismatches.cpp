@@ -1,7 +1,11 @@
 #include "mismatches.hpp"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <set>
+#include <string_view>
+#include <vector>
 
 #include "core/text.hpp"
 #include "models/pattern.hpp"
@@ -57,6 +61,115 @@ void Mismatches::require_none(const std::string& usual) const {
     }
     hints.erase(usual);
     throw Error(ErrorCode::mismatch, text, hints.size() == 1 ? *hints.begin() : usual);
+}
+
+namespace {
+
+constexpr const char* kDequantise =
+    "load it with transformers and save it dequantised, or keep what is stored with --names module";
+constexpr const char* kConvert =
+    "convert it with that program's own tools, or keep the stored names with --names module";
+
+/// A name that gives away who wrote it.
+struct TellingName {
+    std::string_view pattern;
+    const char* text;
+    const char* hint;
+};
+constexpr std::array<TellingName, 15> kTelling = {{
+    {"*.g_idx", "the weights are quantised with GPTQ", kDequantise},
+    {"*.qweight", "the weights are quantised with GPTQ or AWQ", kDequantise},
+    {"*.absmax", "the weights are quantised with bitsandbytes", kDequantise},
+    {"*.quant_state.bitsandbytes__*", "the weights are quantised with bitsandbytes", kDequantise},
+    {"*.weight_packed", "the weights are quantised with compressed-tensors",
+     "give the config.json that was saved with them: its quantization_config says how"},
+    {"*.lora_A.*", "the names are PEFT's",
+     "give the adapter's directory, with adapter_config.json in it"},
+    {"*.base_layer.*", "the names are PEFT's",
+     "give the adapter's directory, with adapter_config.json in it"},
+    {"blocks.*.attention.w_q.weight", "the names are OLMo-core's", kConvert},
+    {"layers.*.attention.wq.weight", "the names are those of Meta's Llama code", kConvert},
+    {"layers.*.sa_norm.scale", "the names are torchtune's", kConvert},
+    {"blk.*.attn_q.weight", "the names are llama.cpp's", kConvert},
+    {"transformer.h.*.norm_1.weight", "the names are LitGPT's", kConvert},
+    {"*decoder.layers.*.self_attention.linear_qkv.weight", "the names are Megatron-core's",
+     kConvert},
+    {"*encoder.layers.*.self_attention.query_key_value.weight", "the names are Megatron-LM's",
+     kConvert},
+    {"transformer.blocks.*.ff_proj.weight", "the names are OLMo's", kConvert},
+}};
+
+using Parts = std::vector<std::string_view>;
+
+std::size_t n_alike_behind(const Parts& a, const Parts& b) {
+    const auto [at, other] = std::mismatch(a.rbegin(), a.rend(), b.rbegin(), b.rend());
+    return static_cast<std::size_t>(at - a.rbegin());
+}
+
+std::string front_of(const Parts& parts, std::size_t n_behind) {
+    std::string text;
+    for (std::size_t i = 0; i + n_behind < parts.size(); ++i) {
+        text += std::string(parts[i]) + ".";
+    }
+    return text;
+}
+
+/// A stored name and an expected one that end alike.
+struct Likeness {
+    std::string stored;
+    std::string stored_front;
+    std::string expected_front;
+    std::size_t n_alike = 0;
+};
+
+void look_at(const std::string& stored, const std::string& expected, Likeness& best) {
+    const std::string shape = models::digits_hidden(stored);
+    const Parts parts = split(shape, '.');
+    const Parts wanted = split(expected, '.');
+    const std::size_t n_alike = n_alike_behind(parts, wanted);
+    // Many modules have a `weight`.
+    if (n_alike > best.n_alike && (n_alike > 1 || n_alike == wanted.size())) {
+        best = {stored, front_of(split(stored, '.'), n_alike), front_of(wanted, n_alike), n_alike};
+    }
+}
+
+NameDifference difference_by(const Likeness& best) {
+    if (best.stored.empty()) {
+        return {};
+    }
+    const bool is_below = best.expected_front.empty();
+    std::string text = "stored is " + best.stored + ", which begins with \"" + best.stored_front +
+                       "\"" + (is_below ? "" : ", not with \"" + best.expected_front + "\"");
+    return {std::move(text), is_below
+                                 ? "give --prefix " +
+                                       best.stored_front.substr(0, best.stored_front.size() - 1) +
+                                       ": what lies below it is the model then"
+                                 : ""};
+}
+
+}  // namespace
+
+NameDifference difference_of(const std::set<std::string>& expected,
+                             std::span<const catalogue::Tensor> stored) {
+    for (const TellingName& telling : kTelling) {
+        const auto at = std::ranges::find_if(stored, [&](const catalogue::Tensor& tensor) {
+            return glob_matches(telling.pattern, tensor.name);
+        });
+        if (at != stored.end()) {
+            return {std::string(telling.text) + " (" + at->name + ")", telling.hint};
+        }
+    }
+    Likeness best;
+    for (const catalogue::Tensor& tensor : stored) {
+        for (const std::string& name : expected) {
+            look_at(tensor.name, name, best);
+        }
+    }
+    NameDifference difference = difference_by(best);
+    if (difference.text.empty() && !stored.empty()) {
+        difference.text = "stored, but not expected, is " + stored.front().name;
+    }
+    return difference;
 }
 
 }  // namespace shardweld::plan

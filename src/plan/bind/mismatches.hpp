@@ -1,12 +1,15 @@
-// Contradictions between a checkpoint and its model, collected so that one run tells them all.
-// Knows texts; nothing of what contradicts what.
+// Contradictions between a checkpoint and its model, collected so that one run tells them all, and
+// why expected names are not among the stored ones.
 #pragma once
 
 #include <cstddef>
 #include <functional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "catalogue/tensor.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::plan {
@@ -31,5 +34,18 @@ class Mismatches {
 
     std::vector<MismatchKind> kinds_;
 };
+
+inline constexpr const char* kConfigHint =
+    "config.json is another model's or was changed: give the trained model's with --hf_config DIR";
+
+struct NameDifference {
+    std::string text;  ///< whose names they are, or a stored name and how it differs; "": nothing
+    std::string hint;  ///< what to do about it; "": the names do not say
+};
+
+/// What the `stored` tensors that nothing takes tell of the `expected` names, which have '#' for
+/// numbers.
+NameDifference difference_of(const std::set<std::string>& expected,
+                             std::span<const catalogue::Tensor> stored);
 
 }  // namespace shardweld::plan

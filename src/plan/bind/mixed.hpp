@@ -1,5 +1,4 @@
 // Several checkpoints' bindings as one, whose targets are mixed of theirs.
-// Pure; knows targets and weights, nothing of where bindings come from.
 #pragma once
 
 #include <cstddef>

@@ -179,7 +179,7 @@ class Quantiser {
         }
     }
 
-    /// Of matrices servers have to be told.
+    /// Notes a matrix that stays as it is: servers have to be told.
     void keep(const Target& target) {
         const bool is_matrix = target.shape.size() >= 2 && target.name.ends_with(".weight");
         if (target.file.empty() && (is_matrix || linear(target) != nullptr)) {

@@ -1,5 +1,4 @@
 // Weights of linear layers put onto two targets each, codes and scales, behind bind.
-// Pure; knows which weights a recipe means and what an encoding makes of them.
 #pragma once
 
 #include <functional>
@@ -32,7 +31,7 @@ Target literal_target(std::string name, DType dtype, Index n, std::span<const st
 Quantisation quantise(std::vector<Target>& targets, const Model& model, Encoding encoding,
                       const std::function<bool(const std::string&)>& is_ignored);
 
-/// The same for one of GGML's types, of a model bound in llama.cpp's form: every target becomes
+/// Quantises to one of GGML's types a model that is bound in llama.cpp's form: every target becomes
 /// blocks. Norms, other tensors of one dim and lines that `keep f32` are F32; rows that fill no
 /// blocks F16, as convert_hf_to_gguf writes them; those that are ignored keep their type.
 /// Error(unsupported) for targets that are no floats or made of several checkpoints.

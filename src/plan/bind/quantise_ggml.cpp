@@ -1,5 +1,4 @@
-// A model in llama.cpp's form as GGML's types. Knows which tensor has which type; nothing of
-// blocks.
+// A model in llama.cpp's form as GGML's types.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -14,7 +13,7 @@ namespace shardweld::plan {
 
 namespace {
 
-/// Of lines that `keep f32`.
+/// Names of the lines that `keep f32`.
 std::set<std::string> names_kept(const Model& model) {
     std::set<std::string> names;
     for_each_hub_name(*model.recipe, *model.symbols, [&](const HubName& hub) {

@@ -1,5 +1,4 @@
 // The shards of one stored tensor, and the parallel groups they are spread over.
-// Knows shards and groups; nothing of how they are put together.
 #pragma once
 
 #include <string>

@@ -1,10 +1,154 @@
 #include "store_match.hpp"
 
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/by_name.hpp"
 #include "core/text.hpp"
+#include "layout/patch.hpp"
 #include "models/pattern.hpp"
+#include "models/symbols.hpp"
 #include "shardweld/error.hpp"
 
+#include "fuse.hpp"
+#include "mismatches.hpp"
+
 namespace shardweld::plan {
+
+namespace {
+
+using catalogue::Piece;
+using catalogue::Tensor;
+using models::AliasRule;
+using models::Captures;
+
+/// The numbers that a stack counts, given the other captures: those for which the condition holds.
+std::vector<Index> stacked_values(const AliasRule& rule, Captures captures, const Model& model) {
+    const Index extent = model.symbols->try_value(rule.stacked).value_or(0);
+    require_few_parts(extent);
+    std::vector<Index> numbers;
+    for (Index at = 0; at < extent; ++at) {
+        captures[rule.stacked] = at;
+        if (model.symbols->holds(rule.condition, captures)) {
+            numbers.push_back(at);
+        }
+    }
+    return numbers;
+}
+
+/// The elements of a patch at one index of its first axis.
+layout::Patch at_first(const layout::Patch& patch, Index at) {
+    layout::Patch one;
+    one.offset = patch.offset + (at - patch.axes[0].lo) * patch.axes[0].stride;
+    for (std::size_t k = 1; k < patch.axes.size(); ++k) {
+        one.axes.push_back(patch.axes[k]);
+    }
+    return one;
+}
+
+/// What is stored at `at` of the first axis, under another name.
+Tensor taken_out(const Tensor& stack, std::string name) {
+    Tensor one = stack;
+    one.name = std::move(name);
+    one.shape.erase(one.shape.begin());
+    one.stored_as = stack.stored_as.empty() ? stack.name : stack.stored_as;
+    one.pieces.clear();
+    return one;
+}
+
+std::vector<Tensor> taken_apart(const Tensor& stack, std::vector<std::string> names) {
+    std::vector<Tensor> parts;
+    for (std::string& name : names) {
+        parts.push_back(taken_out(stack, std::move(name)));
+    }
+    const auto n_parts = static_cast<Index>(parts.size());
+    for (const Piece& piece : stack.pieces) {
+        const layout::Axis& first = piece.patch.axes[0];
+        for (Index at = std::max<Index>(first.lo, 0);
+             at < std::min(n_parts, first.lo + first.extent); ++at) {
+            parts[static_cast<std::size_t>(at)].pieces.push_back(piece);
+            parts[static_cast<std::size_t>(at)].pieces.back().patch = at_first(piece.patch, at);
+        }
+    }
+    return parts;
+}
+
+std::string name_of(const AliasRule& rule, const Captures& captures, std::string_view rest) {
+    return models::format(rule.to, captures, {}) + std::string(rest);
+}
+
+/// What a tensor is by a rule; nullopt if the rule does not speak of it.
+std::optional<std::vector<Tensor>> read_by(const AliasRule& rule, const Tensor& tensor,
+                                           const Model& model) {
+    std::string_view rest = tensor.name;
+    if (const auto captures = rule.from.match_beginning(rest)) {
+        if (!model.symbols->holds(rule.condition, *captures)) {
+            return std::nullopt;
+        }
+        Tensor one = tensor;
+        one.name = name_of(rule, *captures, rest);
+        one.stored_as = tensor.stored_as.empty() ? tensor.name : tensor.stored_as;
+        return std::vector{std::move(one)};
+    }
+    const auto others = rule.stacked.empty() ? std::nullopt : rule.stack.match_beginning(rest);
+    if (!others) {
+        return std::nullopt;
+    }
+    const std::vector<Index> numbers = stacked_values(rule, *others, model);
+    if (numbers.empty()) {
+        return std::nullopt;
+    }
+    if (tensor.shape.empty() || tensor.shape[0] != static_cast<Index>(numbers.size())) {
+        throw Error(ErrorCode::mismatch,
+                    tensor.name + " " + shape_text(tensor.shape) + " is a stack, and of " +
+                        rule.to.text + " config.json describes " + std::to_string(numbers.size()),
+                    kConfigHint)
+            .set_detail(rule.origin);
+    }
+    std::vector<std::string> names;
+    Captures captures = *others;
+    for (const Index number : numbers) {
+        captures[rule.stacked] = number;
+        names.push_back(name_of(rule, captures, rest));
+    }
+    return taken_apart(tensor, std::move(names));
+}
+
+}  // namespace
+
+void apply_aliases(catalogue::Catalogue& catalogue, const Model& model) {
+    if (model.dialect->aliases.empty()) {
+        return;
+    }
+    std::vector<Tensor> known;
+    known.reserve(catalogue.tensors.size());
+    bool any = false;
+    for (Tensor& tensor : catalogue.tensors) {
+        std::optional<std::vector<Tensor>> parts;
+        for (const AliasRule& rule : model.dialect->aliases) {
+            if (parts = read_by(rule, tensor, model); parts) {
+                break;
+            }
+        }
+        any = any || parts.has_value();
+        if (parts) {
+            std::move(parts->begin(), parts->end(), std::back_inserter(known));
+        } else {
+            known.push_back(std::move(tensor));
+        }
+    }
+    catalogue.tensors = std::move(known);
+    const Tensor* const twice = any ? sort_by_name(catalogue.tensors) : nullptr;
+    if (twice != nullptr) {
+        throw Error(ErrorCode::mismatch,
+                    twice->name + " is stored twice, once as " + twice->stored_as);
+    }
+}
 
 namespace {
 

@@ -1,5 +1,5 @@
-// Finds the dialect line of a stored name in constant time.
-// Knows names and patterns only, not what the lines mean.
+// Stored names as a dialect's lines know them: its `alias` rules, stacks of some layers taken
+// apart, and the line of a name, found in constant time.
 #pragma once
 
 #include <map>
@@ -10,10 +10,18 @@
 #include <unordered_map>
 #include <vector>
 
+#include "catalogue/catalogue.hpp"
 #include "models/recipe.hpp"
 #include "models/symbols.hpp"
+#include "plan/binding.hpp"
 
 namespace shardweld::plan {
+
+/// Gives tensors the names that they stand for. A stacked one [L', ...] becomes L' tensors [...]:
+/// the i-th holds what is stored at index i of the first axis, and has the i-th value of the rule's
+/// capture for which its condition holds. Error(mismatch) when L' is another number, or a name
+/// comes up twice.
+void apply_aliases(catalogue::Catalogue& catalogue, const Model& model);
 
 /// A line that a stored name matches, and the values of the name's captures.
 struct StoreMatch {
@@ -44,7 +52,7 @@ class StoreMatcher {
 
     /// Stored names (patterns) of a logical tensor, for messages.
     [[nodiscard]] std::string names_of(const std::string& logical) const;
-    /// The same with '#' for numbers, each on its own.
+    /// Adds the names with '#' for numbers, each on its own.
     void add_shapes(const std::string& logical, std::set<std::string>& shapes) const;
 
   private:

@@ -1,5 +1,4 @@
 // Output tensors from what is stored: each hub name takes its segments from the filed instances.
-// Knows instances and hub names; nothing of files' order or ranks.
 #pragma once
 
 #include <span>

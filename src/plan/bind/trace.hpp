@@ -1,5 +1,4 @@
 // One tensor's path in words: what is stored of it, the layouts on both sides, where it goes.
-// Pure; knows catalogues, models and plans.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Copies into matrices that are written with rows and columns exchanged. Knows strides only.
+// Copies into matrices that are written with rows and columns exchanged.
 #pragma once
 
 #include <vector>

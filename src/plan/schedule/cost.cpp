@@ -66,7 +66,7 @@ class SharedTime {
             sent += traffic_.ranks[rank].bytes_sent;
             received += traffic_.ranks[rank].bytes_received;
         }
-        // Of the other ranks, those on other nodes.
+        // The part of the other ranks that are on other nodes.
         const auto others = static_cast<double>(traffic_.ranks.size() - 1);
         const auto outside = static_cast<double>(traffic_.ranks.size() - (end - begin));
         const double leaves = others > 0 ? outside / others : 0;

@@ -1,5 +1,5 @@
-// What a plan's traffic takes on a machine that is described, not measured.
-// Pure arithmetic on figures; knows nothing of how they are measured.
+// What a plan's traffic takes on a machine that is described, not measured. Pure arithmetic on
+// figures.
 #pragma once
 
 #include "traffic.hpp"

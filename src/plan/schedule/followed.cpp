@@ -39,7 +39,7 @@ layout::Range elements_within(const Plan& plan, std::uint32_t target, LineRange 
     return {std::min(begin, end), std::max<Index>(0, end - begin)};
 }
 
-/// The same, of a range, inside whole strips.
+/// A range, widened to whole strips.
 layout::Range whole_strips(const Target& target, layout::Range range) {
     const Index strip = std::max<Index>(target.strip_elements(), 1);
     const Index begin = (range.lo + strip - 1) / strip * strip;
@@ -86,7 +86,7 @@ LineRange Followed::line_of(const Relation& relation, const Slice& slice) const 
     return {place(slice.begin), place(slice.end)};
 }
 
-/// Of the leader's item `at`, for a part of the own item that is done.
+/// What is done of the leader's item `at` when a part of the own item is done.
 LineRange Followed::done_of(std::size_t at, const Relation& relation, LineRange done) const {
     const Target& leading = leader_.targets[relation.leader];
     const Target& own = own_.targets[relation.own];

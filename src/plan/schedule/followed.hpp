@@ -1,5 +1,5 @@
 // Several outputs made from one read: which part of one is made of what a part of another, the
-// leader, is made of. Pure; knows targets and lines, nothing of who reads and writes.
+// leader, is made of.
 #pragma once
 
 #include <cstdint>

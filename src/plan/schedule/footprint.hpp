@@ -1,5 +1,4 @@
 // The memory that a plan takes on every rank, beside the buffers.
-// Knows the plan's containers; nothing of what executes it.
 #pragma once
 
 #include "core/index.hpp"

@@ -1,5 +1,4 @@
 // A plan on its way from the rank that made it to those beside it.
-// Pure; knows plans and their bytes, nothing of how these travel.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,4 @@
 // How a rank's memory is split among its buffers.
-// Knows what a plan needs memory for; nothing of how buffers are used.
 #include <algorithm>
 #include <cmath>
 

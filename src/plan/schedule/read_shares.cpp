@@ -98,7 +98,7 @@ class Sharing {
         const auto& cuts = plan_.cuts;
         const Bytes all = range.end - range.begin;
         const auto elements = static_cast<double>(target.sources(0, target.volume()).extent);
-        // Of strips about: a cut lies between two.
+        // About whole strips: a cut lies between two.
         const auto element_at = [&](Bytes position) {
             return target.quantised ? static_cast<Index>(elements * static_cast<double>(position) /
                                                          static_cast<double>(all))

@@ -1,5 +1,4 @@
 // Who reads what others own.
-// Pure; knows operands, owners and who sees which file, nothing of rounds.
 #pragma once
 
 #include <vector>

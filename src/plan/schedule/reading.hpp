@@ -1,5 +1,5 @@
 // How elements are read: which runs stand alone, which gaps are read over, and what that takes.
-// Pure; knows copies only. The reader follows it, the traffic of a plan is counted by it.
+// The reader follows it, the traffic of a plan is counted by it.
 #pragma once
 
 #include "layout/copy.hpp"

@@ -1,5 +1,4 @@
 // Two outputs that are made from one read: which elements of one are which of the other.
-// Pure; knows targets and their parts, nothing of lines, files and ranks.
 #pragma once
 
 #include <cstdint>

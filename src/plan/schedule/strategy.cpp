@@ -71,9 +71,9 @@ bool drop_equal(Target& target, const catalogue::Records& records) {
 
 // Reading so much costs no noticeable time.
 constexpr Bytes kLittle = 64 * kMiB;
-// Of the model's bytes, the part of which owners read more than once where that is too much.
+// Owners read too much more than once where it is more than this part of the model's bytes.
 constexpr Bytes kMuch = 4;
-// Of the bytes of a target as stored, where its replicas are sampled.
+// The part of a target's stored bytes that is compared where replicas are sampled.
 constexpr Bytes kSampledPart = 20;
 
 /// What owners read of transposed tensors beyond what they need: each window of such a source holds

@@ -1,5 +1,4 @@
 // Which strategy a plan takes, and how much of the replicas it compares.
-// Pure; knows runs, sizes and who sees which file.
 #pragma once
 
 #include <string>

@@ -1,7 +1,6 @@
-#include "core/module_targets.hpp"
-
 #include <gtest/gtest.h>
 
+#include "core/config_fields.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld {

@@ -1,6 +1,4 @@
 // Links of checkpoints and of the Hub's cache.
-#include "io/links.hpp"
-
 #include <cerrno>
 #include <cstring>
 #include <fstream>

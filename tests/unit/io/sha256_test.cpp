@@ -1,10 +1,9 @@
 // SHA-256 of files against the vectors of FIPS 180-4.
-#include "io/sha256.hpp"
-
 #include <fstream>
 
 #include <gtest/gtest.h>
 
+#include "io/digest.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

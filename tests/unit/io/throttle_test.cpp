@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/usage.hpp"
+#include "core/system.hpp"
 
 namespace shardweld::io {
 namespace {

@@ -1,6 +1,4 @@
 // `alias` rules: stacks of some layers, taken apart, against an enumeration of all elements.
-#include "plan/bind/aliases.hpp"
-
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -12,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "models/config.hpp"
+#include "plan/bind/store_match.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::plan {

@@ -1,8 +1,8 @@
-#include "publish/holder.hpp"
-
 #include <unistd.h>
 
 #include <gtest/gtest.h>
+
+#include "publish/lock_file.hpp"
 
 namespace shardweld::publish {
 namespace {

@@ -8,7 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include "publish/quota.hpp"
 #include "publish/target.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"

@@ -1,16 +1,48 @@
-#include "usage.hpp"
+#include "system.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <malloc.h>
 #include <string>
+#include <system_error>
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 namespace shardweld {
+
+namespace {
+
+bool is_heeded = false;
+
+}  // namespace
+
+void heed_environment() {
+    is_heeded = true;
+}
+
+std::optional<std::string> variable(const std::string& name) {
+    const char* value =
+        is_heeded ? std::getenv(name.c_str()) : nullptr;  // NOLINT(concurrency-mt-unsafe)
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+std::string boot_id() {
+    std::string boot;
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+    return boot;
+}
 
 namespace {
 
@@ -81,6 +113,26 @@ double thread_cpu_seconds() {
 double wall_seconds() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
         .count();
+}
+
+ErrorCode code_of_errno(int error) {
+    switch (error) {
+        case ENOSPC:
+        case EDQUOT:
+        case EFBIG:
+            return ErrorCode::space;
+        case ENOMEM:
+            return ErrorCode::memory;
+        case ENOENT:
+        case ENOTDIR:
+            return ErrorCode::not_found;
+        default:
+            return ErrorCode::io;
+    }
+}
+
+std::string text_of_errno(int error) {
+    return std::generic_category().message(error) + " (errno " + std::to_string(error) + ")";
 }
 
 }  // namespace shardweld
