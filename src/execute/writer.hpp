@@ -42,10 +42,10 @@ class Writer {
     void stop_journal() { journal_.reset(); }
     /// Brings everything to the disk and writes down what is whole.
     void flush();
-    /// Completes the journal of a run that fails elsewhere, as far as it can be done. Nothing
+    /// Flushes for a run that fails elsewhere, as far as it can be done. Does nothing
     /// behind stop_journal().
     void keep() noexcept;
-    /// Completes the journal and closes the files.
+    /// Flushes and closes the files.
     void close();
 
     /// Collective: every tensor's digest in hex, on rank 0 (empty elsewhere).

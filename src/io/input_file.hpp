@@ -27,7 +27,7 @@ class InputFile {
     /// Opens a name below a directory, whatever name that has by now. A link is not followed:
     /// Error(io).
     static InputFile open(const Directory& directory, const fs::path& name);
-    /// Takes over `fd`, which was opened so; `path` is its name in messages. Takes the
+    /// Reads through `fd`, which was opened so; `path` is its name in messages. Takes the
     /// descriptor.
     static InputFile adopt(int fd, const fs::path& path);
 
