@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
@@ -70,7 +71,7 @@ struct Location {
     std::optional<fs::path> claims_file;           ///< verl's transformer_config.json
     std::vector<std::string> notes;                ///< what was found, for people
     std::map<std::string, Index> facts;            ///< e.g. iteration
-    std::map<std::string, Index> counts;           ///< of its files, by and for the format
+    std::vector<std::byte> own;                    ///< what only the format makes use of
     std::map<std::string, std::string> warnings;   ///< as Catalogue::warnings
     std::vector<catalogue::Statement> statements;  ///< of directories' names and trackers
     Mesh mesh;                                     ///< as requested
@@ -81,8 +82,21 @@ struct Location {
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.format, self.directory, self.shard_files, self.neighbours,
                         self.hf_directory, self.tokenizer_directory, self.adapter_directory,
-                        self.claims_file, self.notes, self.facts, self.counts, self.warnings,
+                        self.claims_file, self.notes, self.facts, self.own, self.warnings,
                         self.statements, self.mesh, self.prefix, self.weights, self.check_crc);
+    };
+};
+
+/// What one file of Format::scan_list tells.
+struct Scan : catalogue::Catalogue {
+    std::vector<std::byte> own;  ///< what only the file's format makes use of (typed_scan.hpp)
+
+    Scan() = default;
+    // NOLINTNEXTLINE(google-explicit-constructor): most formats have nothing of their own
+    Scan(catalogue::Catalogue told) : Catalogue(std::move(told)) {}
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tuple_cat(catalogue::Catalogue::fields(self), std::tie(self.own));
     };
 };
 
@@ -160,13 +174,12 @@ class Format {
     [[nodiscard]] virtual std::vector<std::string> scan_list(const Location& location) const = 0;
 
     /// Parses the metadata of one file of scan_list. Local; never reads tensor data.
-    [[nodiscard]] virtual catalogue::Catalogue scan(const Location& location,
-                                                    const std::string& file) const = 0;
+    [[nodiscard]] virtual Scan scan(const Location& location, const std::string& file) const = 0;
 
     /// Puts the scans (in the order of scan_list) together, checks them against each other and
     /// numbers layers globally. Pure.
-    [[nodiscard]] virtual catalogue::Catalogue combine(
-        const Location& location, std::vector<catalogue::Catalogue> scans) const = 0;
+    [[nodiscard]] virtual catalogue::Catalogue combine(const Location& location,
+                                                       std::vector<Scan> scans) const = 0;
 
     /// Second look, for formats whose index names containers (torch_dist: each piece is a small
     /// torch file inside a .distcp): opens those in `files`, a part of resolve_list, and finds
@@ -194,7 +207,7 @@ class Format {
 
 /// Step 3: what the location's format combines, with its name, dialect (unless it gave another),
 /// the location's notes and warnings, and an account of the neighbours. Pure.
-catalogue::Catalogue combine(const Location& location, std::vector<catalogue::Catalogue> scans);
+catalogue::Catalogue combine(const Location& location, std::vector<Scan> scans);
 /// Files with pieces that are not located yet, as indices into catalogue.files; empty when combine
 /// left nothing open.
 std::vector<std::uint32_t> resolve_list(const catalogue::Catalogue& catalogue);

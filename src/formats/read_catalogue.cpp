@@ -1,6 +1,8 @@
 // The stages in which a catalogue is read, and the serial way through them.
 // Knows no format.
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <system_error>
@@ -66,17 +68,19 @@ Location Format::begun_at(const fs::path& directory, const Listing* listing) con
     return location;
 }
 
-catalogue::Catalogue combine(const Location& location, std::vector<catalogue::Catalogue> scans) {
+catalogue::Catalogue combine(const Location& location, std::vector<Scan> scans) {
     const Format& format = format_of(location);
     const bool has_prefix = !location.prefix.empty();
     // These find dictionaries and numbers of layers in names.
     const bool is_early = !format.subject_of(InputOption::prefix).empty();
     if (has_prefix && is_early) {
-        keep_below(location.prefix, scans);
+        std::vector<catalogue::Catalogue*> all;
+        std::ranges::transform(scans, std::back_inserter(all), [](Scan& scan) { return &scan; });
+        keep_below(location.prefix, all);
     }
     auto catalogue = format.combine(location, std::move(scans));
     if (has_prefix && !is_early) {
-        keep_below(location.prefix, {&catalogue, 1});
+        keep_below(location.prefix, {&catalogue});
     }
     if (has_prefix) {
         catalogue.notes.push_back("using what lies below " + printable(location.prefix));
@@ -136,7 +140,7 @@ void settle(catalogue::Catalogue& catalogue, const std::vector<Resolution>& reso
 
 catalogue::Catalogue read_catalogue(const Location& location) {
     const Format& format = format_of(location);
-    std::vector<catalogue::Catalogue> scans;
+    std::vector<Scan> scans;
     for (const std::string& file : format.scan_list(location)) {
         scans.push_back(format.scan(location, file));
     }

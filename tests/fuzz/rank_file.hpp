@@ -35,7 +35,7 @@ inline void scan_and_combine(const formats::Location& location) {
 /// file of `size` bytes.
 inline void scan_and_join(const formats::Location& location, Bytes size) {
     const formats::Format& format = formats::format_of(location);
-    std::vector<catalogue::Catalogue> scans;
+    std::vector<formats::Scan> scans;
     for (const std::string& file : format.scan_list(location)) {
         scans.push_back(format.scan(location, file));
     }

@@ -198,16 +198,16 @@ void show_progress(const mpi::OnShare& on_scan, std::size_t n_begun, std::size_t
 }
 
 /// Each file scanned by one rank that sees it, on all ranks.
-std::vector<Catalogue> share_scans(mpi::Comm& comm, const HostGroups& hosts,
-                                   const SizesByGroup& sizes, const Location& location,
-                                   const std::vector<std::string>& files,
-                                   const mpi::OnShare& on_scan) {
+std::vector<formats::Scan> share_scans(mpi::Comm& comm, const HostGroups& hosts,
+                                       const SizesByGroup& sizes, const Location& location,
+                                       const std::vector<std::string>& files,
+                                       const mpi::OnShare& on_scan) {
     const formats::Format& format = formats::format_of(location);
     const std::vector<int> readers = ranks_for_all(sizes, hosts);
-    std::vector<std::pair<std::size_t, Catalogue>> mine;
+    std::vector<std::pair<std::size_t, formats::Scan>> mine;
     for (std::size_t file = 0; file < files.size(); ++file) {
         if (readers[file] == comm.rank()) {
-            mine.emplace_back(file, Catalogue());
+            mine.emplace_back(file, formats::Scan());
         }
     }
     mpi::collectively_in_steps(comm, [&](const mpi::OnStep& step) {
@@ -220,7 +220,7 @@ std::vector<Catalogue> share_scans(mpi::Comm& comm, const HostGroups& hosts,
                      mine[at].second = format.scan(location, files[mine[at].first]);
                  });
     });
-    std::vector<Catalogue> scans(files.size());
+    std::vector<formats::Scan> scans(files.size());
     for (auto& part : mpi::gather(comm, std::move(mine))) {
         for (auto& [file, scan] : part) {
             scans[file] = std::move(scan);

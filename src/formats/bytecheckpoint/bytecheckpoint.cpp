@@ -116,13 +116,12 @@ class ByteCheckpoint final : public Format {
         return {kMetadata};
     }
 
-    [[nodiscard]] Catalogue scan(const Location& location,
-                                 const std::string& /*file*/) const override {
+    [[nodiscard]] Scan scan(const Location& location, const std::string& /*file*/) const override {
         return scan_metadata(location);
     }
 
     [[nodiscard]] Catalogue combine(const Location& location,
-                                    std::vector<Catalogue> scans) const override {
+                                    std::vector<Scan> scans) const override {
         Catalogue out = std::move(scans.front());
         if (out.tensors.empty()) {
             refuse_only_state(location.directory.string(), out,

@@ -129,23 +129,15 @@ std::vector<std::string> files_of(const fs::path& directory, const Listing& list
     return files_of_stages(directory, shards);
 }
 
-class ColossalAi : public Format {
+class ColossalAi : public hf::WeightFilesFormat {
   public:
     [[nodiscard]] std::string_view backend() const override { return "colossalai"; }
     [[nodiscard]] std::string_view noun() const override { return "ColossalAI checkpoint"; }
     [[nodiscard]] std::span<const KnownName> known_names() const override { return kNames; }
 
-    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
-        return location.shard_files;
-    }
-    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
-        return hf::scan_file(location, file);
-    }
+  protected:
     // The last stage may hold a tied embedding once more.
-    [[nodiscard]] Catalogue combine(const Location& location,
-                                    std::vector<Catalogue> scans) const override {
-        return hf::join_files(location, std::move(scans), hf::Strays::compared);
-    }
+    [[nodiscard]] hf::Strays strays() const override { return hf::Strays::compared; }
 };
 
 class Sharded final : public ColossalAi {

@@ -212,12 +212,12 @@ class Dcp final : public Format {
         return files.empty() ? std::vector{std::string(kMetadata)} : files;
     }
 
-    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+    [[nodiscard]] Scan scan(const Location& location, const std::string& file) const override {
         return scan_metadata(location, file);
     }
 
     [[nodiscard]] Catalogue combine(const Location& location,
-                                    std::vector<Catalogue> scans) const override {
+                                    std::vector<Scan> scans) const override {
         const std::size_t n_scans = scans.size();
         std::string hint;
         if (const auto metadata = scan_list(location); metadata.front() != kMetadata) {

@@ -169,12 +169,12 @@ class HfShards final : public Format {
         return location.shard_files;
     }
 
-    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+    [[nodiscard]] Scan scan(const Location& location, const std::string& file) const override {
         return scan_shard(location.directory, file);
     }
 
     [[nodiscard]] Catalogue combine(const Location& location,
-                                    std::vector<Catalogue> scans) const override {
+                                    std::vector<Scan> scans) const override {
         require_all_shards(location.shard_files);
         Catalogue out = join(std::move(scans), Shapes::reached);
         for (const catalogue::File& file : out.files) {

@@ -27,7 +27,7 @@ struct ByNature {
 };
 using FileNumbers = std::map<std::string, std::uint32_t, ByNature>;
 
-FileNumbers number_files(const std::vector<Catalogue>& scans, Catalogue& out) {
+FileNumbers number_files(const std::vector<Scan>& scans, Catalogue& out) {
     std::map<std::string, Bytes, ByNature> sizes;
     for (const Catalogue& scan : scans) {
         for (const auto& file : scan.files) {
@@ -104,7 +104,7 @@ Index elements_held(const Tensor& tensor) {
 
 }  // namespace
 
-Catalogue join(std::vector<Catalogue> scans, Shapes shapes) {
+Catalogue join(std::vector<Scan> scans, Shapes shapes) {
     Catalogue out;
     const FileNumbers numbers = number_files(scans, out);
     std::map<std::string, Tensor> tensors;

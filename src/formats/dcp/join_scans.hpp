@@ -9,6 +9,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/index.hpp"
+#include "formats/format.hpp"
 
 namespace shardweld::formats::dcp {
 
@@ -17,7 +18,7 @@ enum class Shapes { stated, reached };
 
 /// One catalogue of all scans. Tensors of one name become one; the same box in different files is
 /// stored again: a replica. Error(mismatch) naming the tensor when dtypes or stated shapes differ.
-catalogue::Catalogue join(std::vector<catalogue::Catalogue> scans, Shapes shapes);
+catalogue::Catalogue join(std::vector<Scan> scans, Shapes shapes);
 
 /// Checks that each tensor's pieces cover it once; Error(corrupt) when not. With a `missing_hint`
 /// of what may be the reason, too few elements are Error(not_found).

@@ -32,42 +32,14 @@ constexpr std::array<KnownName, 8> kZeroNames = {{
     {"../*_optim_states.pt", "another checkpoint"},
 }};
 
-// Location::counts.
-constexpr const char* kModelFiles = "model states";
-constexpr const char* kModelPartFiles = "model states of ZeRO-3";
-constexpr const char* kPartitionFiles = "partitions";
-
-std::string first_of(const FileName& states) {
-    return std::string(states.kind == FileKind::model ? kModelFiles : kModelPartFiles) +
-           ", first of model-parallel rank " + std::to_string(states.mp);
-}
-
-/// Kinds of files, and of model states the lowest data-parallel rank. Once: a scan of one file of
-/// thousands knows all by it.
-void count_files(Location& location) {
-    for (const std::string& file : location.shard_files) {
-        const FileName name = parse_file_name(file).value_or(FileName{});
-        switch (name.kind) {
-            case FileKind::partition:
-                ++location.counts[kPartitionFiles];
-                break;
-            case FileKind::model:
-            case FileKind::model_part: {
-                ++location.counts[name.kind == FileKind::model ? kModelFiles : kModelPartFiles];
-                Index& first = location.counts.try_emplace(first_of(name), name.dp).first->second;
-                first = std::min(first, name.dp);
-                break;
-            }
-            default:
-                break;
-        }
-    }
+StatesFound states_of(const Location& location) {
+    return decoded<StatesFound>(location.own);
 }
 
 /// ZeRO-3 has no weights but in partitions, and before it there is a choice.
 Weights weights_of(const Location& location) {
-    const auto has = [&](const char* kind) { return location.counts.contains(kind); };
-    const bool is_split = has(kModelPartFiles) && !has(kModelFiles);
+    const StatesFound found = states_of(location);
+    const bool is_split = !found.split.empty() && found.whole.empty();
     switch (location.weights) {
         case WeightsFrom::master:
             return Weights::master;
@@ -76,7 +48,7 @@ Weights weights_of(const Location& location) {
         case WeightsFrom::automatic:
             break;
     }
-    return has(kPartitionFiles) || is_split ? Weights::master : Weights::model;
+    return found.has_partitions || is_split ? Weights::master : Weights::model;
 }
 
 bool is_scanned(const std::string& file, Weights weights) {
@@ -88,7 +60,8 @@ bool is_scanned(const std::string& file, Weights weights) {
 /// Of the model states of all data-parallel ranks, those of the lowest are read in full: thousands
 /// of ranks repeat the same names.
 bool is_first(const Location& location, const FileName& states) {
-    return location.counts.at(first_of(states)) == states.dp;
+    const StatesFound found = states_of(location);
+    return (states.kind == FileKind::model ? found.whole : found.split).at(states.mp) == states.dp;
 }
 
 std::string source_note(const Location& location) {
@@ -109,7 +82,7 @@ std::string source_note(const Location& location) {
            (!why.empty() ? why : ": there are no fp32 masters in partitions (*_optim_states.pt)");
 }
 
-class Zero final : public Format {
+class Zero final : public FormatOf<FileContent> {
   public:
     [[nodiscard]] std::string_view name() const override { return "deepspeed"; }
     [[nodiscard]] std::string_view backend() const override { return "deepspeed"; }
@@ -128,15 +101,17 @@ class Zero final : public Format {
     [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
         const Listing listing = try_list_directory(directory);
         Location location = begun_at(directory, &listing);
+        StatesFound found;
         for (const std::string& file : listing.files) {
-            if (parse_file_name(file)) {
+            if (const auto name = parse_file_name(file)) {
                 location.shard_files.push_back(file);
+                found.note(*name);
             }
         }
         if (location.shard_files.empty() || listing.has_directory("zero")) {
             return std::nullopt;
         }
-        count_files(location);
+        location.own = encoded(found);
         return location;
     }
 
@@ -149,7 +124,9 @@ class Zero final : public Format {
         return files;
     }
 
-    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+  private:
+    [[nodiscard]] FileScan scan_file(const Location& location,
+                                     const std::string& file) const override {
         const Weights weights = weights_of(location);
         const FileName name = parse_file_name(file).value_or(FileName{});
         if (name.kind == FileKind::partition) {
@@ -162,8 +139,8 @@ class Zero final : public Format {
                                   is_rest && is_first(location, name)});
     }
 
-    [[nodiscard]] Catalogue combine(const Location& location,
-                                    std::vector<Catalogue> scans) const override {
+    [[nodiscard]] Catalogue join(const Location& location,
+                                 std::vector<FileScan> scans) const override {
         Catalogue out;
         out.facts = location.facts;
         join_files(std::move(scans), weights_of(location), out);
@@ -172,7 +149,6 @@ class Zero final : public Format {
         return out;
     }
 
-  private:
     // Of the files found, those that hold none of the weights taken.
     static void note_unread(const Location& location, Catalogue& out) {
         const Weights weights = weights_of(location);

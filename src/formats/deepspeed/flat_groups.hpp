@@ -4,6 +4,8 @@
 #pragma once
 
 #include <optional>
+#include <span>
+#include <tuple>
 #include <vector>
 
 #include "catalogue/tensor.hpp"
@@ -45,6 +47,10 @@ struct LocalBox {
     std::vector<Index> local;
     std::vector<Index> extent;
     std::uint32_t replica = 0;  ///< 0: no lower rank has it
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.global, self.local, self.extent, self.replica);
+    };
 };
 
 /// The elements of `run` as pieces of the whole tensor, one or more for each box that they meet.

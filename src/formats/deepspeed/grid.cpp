@@ -15,18 +15,18 @@ constexpr std::size_t kMostAbsent = 100;
 
 }  // namespace
 
-void Grid::note(const std::map<std::string, Index>& facts, const std::string& path,
-                const FileName& name) {
-    for (const char* const fact : {kStage, kModelRanks, kTensorRanks}) {
-        const auto said = facts.find(fact);
-        if (said == facts.end()) {
+void Grid::note(const FileContent& content, const std::string& path, const FileName& name) {
+    for (const auto& [fact, said] :
+         {std::pair(kStage, content.stage), std::pair(kModelRanks, content.n_model_ranks),
+          std::pair(kTensorRanks, content.n_tensor_ranks)}) {
+        if (!said) {
             continue;
         }
-        const auto [at, is_new] = said_.try_emplace(fact, said->second, path);
-        if (!is_new && at->second.first != said->second) {
+        const auto [at, is_new] = said_.try_emplace(fact, *said, path);
+        if (!is_new && at->second.first != *said) {
             throw Error(ErrorCode::mismatch,
                         std::string(fact) + " is " + std::to_string(at->second.first) + " in " +
-                            printable(at->second.second) + " but " + std::to_string(said->second) +
+                            printable(at->second.second) + " but " + std::to_string(*said) +
                             " in " + printable(path),
                         kOneSave);
         }

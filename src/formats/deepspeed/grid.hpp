@@ -11,14 +11,14 @@
 
 #include "file_names.hpp"
 #include "model_rank.hpp"
+#include "scan.hpp"
 
 namespace shardweld::formats::deepspeed {
 
 class Grid {
   public:
     /// What one file says. Error(mismatch) where another says otherwise.
-    void note(const std::map<std::string, Index>& facts, const std::string& path,
-              const FileName& name);
+    void note(const FileContent& content, const std::string& path, const FileName& name);
     /// When all files are noted. Model-parallel ranks are counted pipeline stage by pipeline stage.
     /// Error(not_found) where the model states of one are missing, Error(mismatch), Error(corrupt).
     void settle(const ModelRanks& ranks);

@@ -37,22 +37,16 @@ struct PartPlace {
 /// By model-parallel rank.
 using LocalShapes = std::map<Index, std::vector<Index>>;
 
-PartPlace place_boxes(const Tensor& rule, const std::vector<Index>& local) {
-    PartPlace place{rule.shape, {}};
-    const std::vector<Index> strides = dense_strides(local);
-    for (const catalogue::Piece& piece : rule.pieces) {
-        LocalBox box;
-        box.replica = piece.replica;
-        Index at = piece.patch.offset;
-        for (std::size_t k = 0; k < local.size(); ++k) {
-            box.global.push_back(piece.patch.axes[k].lo);
-            box.extent.push_back(piece.patch.axes[k].extent);
-            box.local.push_back(at / strides[k]);
-            at %= strides[k];
-        }
-        place.boxes.push_back(std::move(box));
+/// Error(mismatch) unless the affine map is of a part of this shape.
+void require_shape(const std::string& name, const std::vector<Index>& mapped,
+                   const std::vector<Index>& local, Index mp) {
+    if (mapped != local) {
+        throw Error(ErrorCode::mismatch,
+                    printable(name) + " has shape " + shape_text(local) +
+                        " on model-parallel rank " + std::to_string(mp) +
+                        ", but its affine_map is of " + shape_text(mapped),
+                    kOneSave);
     }
-    return place;
 }
 
 const std::vector<Index>& shape_on(const std::string& name, Index mp, const ModelRanks& ranks,
@@ -82,7 +76,7 @@ PartPlace place_whole(const std::vector<Index>& local) {
 PartPlace place_part(const std::string& name, const std::vector<Index>& local, Index mp,
                      Index n_tensor_ranks, const ModelRanks& ranks, const LocalShapes& others) {
     const auto rank = ranks.find(mp);
-    const Tensor* const rule = rank == ranks.end() ? nullptr : rank->second.rule_for(name);
+    const JoinRule* const rule = rank == ranks.end() ? nullptr : rank->second.rule_for(name);
     if (rule == nullptr) {
         throw Error(ErrorCode::unsupported,
                     "nothing says how the parts of " + printable(name) + " on " +
@@ -90,12 +84,13 @@ PartPlace place_part(const std::string& name, const std::vector<Index>& local, I
                         " tensor-parallel ranks are joined (universal_checkpoint_info)",
                     "convert it with DeepSpeed's ds_to_universal.py and merge what that makes");
     }
-    if (rule->placement == kRuleBoxes) {
-        return place_boxes(*rule, local);
+    if (rule->kind == JoinRule::Kind::boxes) {
+        require_shape(name, rule->local_shape, local, mp);
+        return {rule->shape, rule->boxes};
     }
     PartPlace place = place_whole(local);
-    const std::size_t axis = rule->placement == kRuleColumns ? 1 : 0;
-    if (rule->placement == kRuleReplicated || local.size() <= axis) {
+    const std::size_t axis = rule->kind == JoinRule::Kind::columns ? 1 : 0;
+    if (rule->kind == JoinRule::Kind::replicated || local.size() <= axis) {
         return place;  // a bias of a row-parallel layer, a number
     }
     const Index first = mp - mp % n_tensor_ranks;
@@ -135,29 +130,29 @@ class Joiner {
   public:
     Joiner(Weights weights, Catalogue& out) : weights_(weights), out_(out) {}
 
-    void add(Catalogue scan) {
-        const std::uint32_t file = join_scan(scan, ignored_, out_);
+    void add(FileScan scan) {
+        auto& [told, content] = scan;
+        const std::uint32_t file = join_scan(told, ignored_, out_);
         const std::string& path = out_.files[file].path;
         const FileName name = parse_file_name(path).value_or(FileName{});
-        grid_.note(scan.facts, path, name);
-        aliases_.merge(scan.claims);
+        grid_.note(content, path, name);
+        aliases_.merge(content.aliases);
         if (name.kind == FileKind::partition) {
-            for (catalogue::Shard& shard : scan.shards) {
+            for (catalogue::Shard& shard : told.shards) {
                 shard.piece.file = file;
             }
-            ranks_[name.mp].add_partition({path, name, std::move(scan.shards), scan.facts});
+            ranks_[name.mp].add_partition(
+                {path, name, std::move(told.shards), std::move(content.groups)});
             return;
         }
         if (name.kind == FileKind::model || name.kind == FileKind::model_part) {
-            ranks_[name.mp].add_states(path, scan);
+            ranks_[name.mp].add_states(path, std::move(content));
         }
-        for (Tensor& tensor : scan.tensors) {
-            if (tensor.placement.empty()) {
-                for (catalogue::Piece& piece : tensor.pieces) {
-                    piece.file = file;
-                }
-                wholes_.push_back({std::move(tensor), name});
+        for (Tensor& tensor : told.tensors) {
+            for (catalogue::Piece& piece : tensor.pieces) {
+                piece.file = file;
             }
+            wholes_.push_back({std::move(tensor), name});
         }
     }
 
@@ -192,17 +187,17 @@ class Joiner {
 
   private:
     void add_parameters(Index mp, ModelRank& rank) {
-        for (const ModelRank::Parameter& parameter : rank.locate()) {
-            const Tensor& declared = *parameter.declared;
-            if (parameter.runs.empty()) {
+        for (const ModelRank::Located& located : rank.locate()) {
+            const Parameter& declared = *located.parameter;
+            if (located.runs.empty()) {
                 ignored_.add({"*", "empty tensor"}, 1, 0);
                 continue;
             }
-            const DType dtype = parameter.runs.front().shard->dtype;
+            const DType dtype = located.runs.front().shard->dtype;
             Joined& joined = joined_for(declared.name, dtype, rank.states_file());
             const auto boxes = boxes_of(declared.name, declared.shape, mp, joined);
             const std::uint32_t copy = copy_number(joined, declared.shape, mp);
-            for (const Run& run : parameter.runs) {
+            for (const Run& run : located.runs) {
                 if (run.shard->dtype != dtype) {
                     throw Error(ErrorCode::mismatch, "flat groups differ in dtype", kOneSave);
                 }
@@ -378,7 +373,7 @@ class Joiner {
 
 }  // namespace
 
-void join_files(std::vector<Catalogue> scans, Weights weights, Catalogue& out) {
+void join_files(std::vector<FileScan> scans, Weights weights, Catalogue& out) {
     Joiner join(weights, out);
     add_each(std::move(scans), join);
     join.finish();

@@ -6,6 +6,8 @@
 
 #include "catalogue/catalogue.hpp"
 
+#include "scan.hpp"
+
 namespace shardweld::formats::deepspeed {
 
 /// Where the weights are taken from.
@@ -18,7 +20,6 @@ enum class Weights {
 /// Tensors of all ranks' scans. Error(not_found) naming files and what is lost with them,
 /// Error(mismatch) for files that contradict each other, Error(unsupported) for parts that nothing
 /// says how to join. Pure.
-void join_files(std::vector<catalogue::Catalogue> scans, Weights weights,
-                catalogue::Catalogue& out);
+void join_files(std::vector<FileScan> scans, Weights weights, catalogue::Catalogue& out);
 
 }  // namespace shardweld::formats::deepspeed

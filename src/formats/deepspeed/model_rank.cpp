@@ -61,11 +61,6 @@ namespace {
 
 constexpr Index kMostRanks = 1 << 20;
 
-std::optional<Index> said_in(const std::map<std::string, Index>& facts, const std::string& name) {
-    const auto at = facts.find(name);
-    return at == facts.end() ? std::nullopt : std::optional(at->second);
-}
-
 }  // namespace
 
 void Partitions::add(Partition partition) {
@@ -79,14 +74,13 @@ void Partitions::add(Partition partition) {
     }
 }
 
-void Partitions::count(const std::map<std::string, Index>& said, const std::string& states_file,
-                       bool is_split) {
+void Partitions::count(const FileContent& said, const std::string& states_file, bool is_split) {
     for (const auto& [dp, partition] : files_) {
         require_like_first(partition, is_split);
     }
-    is_data_first_ = said_in(said, kDataFirst).value_or(0) != 0;
+    is_data_first_ = said.is_data_first;
     const Index found = files_.empty() ? 0 : files_.rbegin()->first + 1;
-    const auto states = said_in(said, kDataRanks);
+    const auto states = said.n_data_ranks;
     n_ranks_ = divisions_.empty() ? states.value_or(std::max<Index>(found, 1)) : 0;
     for (const auto& [group, ranks] : divisions_) {
         n_ranks_ = std::max(n_ranks_, ranks);
@@ -129,7 +123,7 @@ void Partitions::require_like_first(const Partition& partition, bool is_split) {
                     kOneSave);
     }
     for (std::size_t group = 0; group < partition.groups.size(); ++group) {
-        const auto said = said_in(partition.facts, ranks_key(group));
+        const auto said = partition.groups[group].n_ranks;
         const Index known = said ? divisions_.try_emplace(group, *said).first->second : 0;
         if (said && *said != known) {
             throw Error(ErrorCode::mismatch,
@@ -154,7 +148,7 @@ std::vector<Index> Partitions::missing() const {
 Bytes Partitions::stored_bytes() const {
     Bytes bytes = 0;
     for (const auto& [dp, partition] : files_) {
-        for (const catalogue::Shard& shard : partition.groups) {
+        for (const catalogue::Shard& shard : partition.shards) {
             bytes += to_bytes(shard.shape.front(), "elements") * size_of(shard.dtype);
         }
     }
@@ -174,7 +168,7 @@ FlatLine Partitions::line_of_group(std::size_t group, Index expert_rank) const {
         const Index dp = is_data_first_ ? expert_rank * n_copies + i : i * n_expert + expert_rank;
         const auto at = files_.find(dp);
         const bool is_there = at != files_.end();
-        const catalogue::Shard& shard = (is_there ? at->second : first()).groups[group];
+        const catalogue::Shard& shard = (is_there ? at->second : first()).shards[group];
         line.append(is_there ? &shard : nullptr, shard.shape.front(), dp);
     }
     return line;
@@ -182,11 +176,11 @@ FlatLine Partitions::line_of_group(std::size_t group, Index expert_rank) const {
 
 void Partitions::require_zero(std::size_t group, const Run& padding) const {
     const auto at = files_.find(padding.rank);
-    const auto end = at == files_.end() ? std::nullopt : said_in(at->second.facts, end_key(group));
+    const auto end = at == files_.end() ? std::nullopt : at->second.groups[group].end;
     if (!end || *end <= padding.at) {
         return;
     }
-    const Index length = at->second.groups[group].shape.front();
+    const Index length = at->second.shards[group].shape.front();
     throw Error(ErrorCode::mismatch,
                 "the last " + std::to_string(length - padding.at) + " elements of flat group " +
                     std::to_string(group) + " in " + printable(at->second.file) +
@@ -202,7 +196,7 @@ FlatLine Partitions::line_of_rank(Index dp, Index length) const {
         line.append(nullptr, length, dp);
         return line;
     }
-    for (const catalogue::Shard& shard : at->second.groups) {
+    for (const catalogue::Shard& shard : at->second.shards) {
         line.append(&shard, shard.shape.front(), dp);
     }
     return line;
@@ -210,22 +204,20 @@ FlatLine Partitions::line_of_rank(Index dp, Index length) const {
 
 namespace {
 
-using catalogue::Tensor;
-
 constexpr std::size_t kMostLost = 4;
 // Of more, what is lost with them is not told.
 constexpr std::size_t kMostMissing = 1000;
-Index numel(const Tensor& tensor) {
-    return volume_of(tensor.shape, tensor.name);
+Index numel(const Parameter& parameter) {
+    return volume_of(parameter.shape, parameter.name);
 }
 
 /// "layers.0.weight [16, 32): 512 of 1024 elements" for each parameter of which runs are lost.
-std::string lost_text(const std::vector<ModelRank::Parameter>& parameters) {
+std::string lost_text(const std::vector<ModelRank::Located>& parameters) {
     std::string text;
     std::size_t n_lost = 0;
-    for (const ModelRank::Parameter& parameter : parameters) {
+    for (const auto& [parameter, runs] : parameters) {
         std::string ranges;
-        for (const Run& run : parameter.runs) {
+        for (const Run& run : runs) {
             if (run.shard == nullptr) {
                 ranges += (ranges.empty() ? "" : ", ") + std::to_string(run.begin) + " to " +
                           std::to_string(run.end);
@@ -234,8 +226,8 @@ std::string lost_text(const std::vector<ModelRank::Parameter>& parameters) {
         if (ranges.empty() || ++n_lost > kMostLost) {
             continue;
         }
-        text += (text.empty() ? "" : "; ") + printable(parameter.declared->name) + " " +
-                shape_text(parameter.declared->shape) + " elements " + ranges;
+        text += (text.empty() ? "" : "; ") + printable(parameter->name) + " " +
+                shape_text(parameter->shape) + " elements " + ranges;
     }
     return n_lost > kMostLost
                ? text + "; and parts of " + std::to_string(n_lost - kMostLost) + " other tensors"
@@ -244,19 +236,14 @@ std::string lost_text(const std::vector<ModelRank::Parameter>& parameters) {
 
 }  // namespace
 
-void ModelRank::add_states(const std::string& file, const catalogue::Catalogue& scan) {
+void ModelRank::add_states(const std::string& file, FileContent content) {
     if (!states_file_.empty()) {
         return;
     }
     states_file_ = file;
-    facts_ = scan.facts;
-    for (const Tensor& tensor : scan.tensors) {
-        if (tensor.placement == kParameter) {
-            parameters_.push_back(tensor);
-            shapes_.emplace(tensor.name, tensor.shape);
-        } else if (!tensor.placement.empty()) {
-            rules_.try_emplace(tensor.name, tensor);
-        }
+    states_ = std::move(content);
+    for (const Parameter& parameter : states_.parameters) {
+        shapes_.emplace(parameter.name, parameter.shape);
     }
 }
 
@@ -278,14 +265,14 @@ void ModelRank::find_tied(std::string_view name, const std::vector<Index>& shape
     }
 }
 
-const Tensor* ModelRank::rule_for(const std::string& name) const {
-    const auto at = rules_.find(name);
-    return at == rules_.end() ? nullptr : &at->second;
+const JoinRule* ModelRank::rule_for(const std::string& name) const {
+    const auto at = states_.rules.find(name);
+    return at == states_.rules.end() ? nullptr : &at->second;
 }
 
 void ModelRank::arrange(bool is_split) {
     is_split_ = is_split;
-    partitions_.count(facts_, states_file_, is_split);
+    partitions_.count(states_, states_file_, is_split);
     missing_ = partitions_.missing();
     if (!is_split && !partitions_.is_empty()) {
         expand_groups();
@@ -295,25 +282,26 @@ void ModelRank::arrange(bool is_split) {
 // What is declared once, every expert-parallel rank has for its own experts.
 void ModelRank::expand_groups() {
     ExpertNumbers numbers;
-    for (const Tensor& tensor : parameters_) {
-        numbers.note(tensor.name);
+    auto& parameters = states_.parameters;
+    for (const Parameter& parameter : parameters) {
+        numbers.note(parameter.name);
     }
-    const std::vector<Tensor> declared = std::exchange(parameters_, {});
+    const std::vector<Parameter> declared = std::exchange(parameters, {});
     shapes_.clear();
     std::size_t next = 0;
     for (std::size_t group = 0; group < partitions_.first().groups.size(); ++group) {
-        const auto count = facts_.find(count_key(group));
-        const std::size_t n = count == facts_.end() ? 0 : static_cast<std::size_t>(count->second);
+        const auto& sizes = states_.group_sizes;
+        const std::size_t n = group < sizes.size() ? sizes[group] : 0;
         const std::size_t end = std::min(next + n, declared.size());
         const Index n_expert = partitions_.n_expert_ranks(group);
         for (Index rank = 0; rank < n_expert; ++rank) {
-            const std::size_t begin = parameters_.size();
+            const std::size_t begin = parameters.size();
             for (std::size_t i = next; i < end; ++i) {
-                Tensor tensor = n_expert == 1 ? declared[i] : named_on(rank, numbers, declared[i]);
-                shapes_.emplace(tensor.name, tensor.shape);
-                parameters_.push_back(std::move(tensor));
+                parameters.push_back(n_expert == 1 ? declared[i]
+                                                   : named_on(rank, numbers, declared[i]));
+                shapes_.emplace(parameters.back().name, parameters.back().shape);
             }
-            groups_.push_back({group, rank, begin, parameters_.size()});
+            groups_.push_back({group, rank, begin, parameters.size()});
         }
         next = end;
     }
@@ -326,19 +314,20 @@ void ModelRank::expand_groups() {
     }
 }
 
-Tensor ModelRank::named_on(Index expert_rank, const ExpertNumbers& numbers, Tensor tensor) const {
-    auto name = numbers.name_on(expert_rank, tensor.name);
+Parameter ModelRank::named_on(Index expert_rank, const ExpertNumbers& numbers,
+                              Parameter parameter) const {
+    auto name = numbers.name_on(expert_rank, parameter.name);
     if (!name) {
-        const bool is_other_expert = tensor.name.find(".experts.") != std::string::npos;
+        const bool is_other_expert = parameter.name.find(".experts.") != std::string::npos;
         throw Error(
             is_other_expert ? ErrorCode::unsupported : ErrorCode::mismatch,
-            printable(tensor.name) + " is divided among fewer ranks than others in " +
+            printable(parameter.name) + " is divided among fewer ranks than others in " +
                 printable(partitions_.first().file) +
                 ", as DeepSpeed-MoE's experts are, but is none of them",
             is_other_expert ? "take the model's own weights with --weights model" : kOneSave);
     }
-    tensor.name = *std::move(name);
-    return tensor;
+    parameter.name = *std::move(name);
+    return parameter;
 }
 
 void ModelRank::require_length(Index used, Index length, const std::string& where,
@@ -352,8 +341,8 @@ void ModelRank::require_length(Index used, Index length, const std::string& wher
     }
 }
 
-std::vector<ModelRank::Parameter> ModelRank::locate_in_groups() const {
-    std::vector<Parameter> found;
+std::vector<ModelRank::Located> ModelRank::locate_in_groups() const {
+    std::vector<Located> found;
     for (const Group& group : groups_) {
         locate_in_group(group, found);
     }
@@ -361,20 +350,20 @@ std::vector<ModelRank::Parameter> ModelRank::locate_in_groups() const {
 }
 
 // All parameters of a group follow one another; partitions cut them anywhere.
-void ModelRank::locate_in_group(const Group& group, std::vector<Parameter>& found) const {
+void ModelRank::locate_in_group(const Group& group, std::vector<Located>& found) const {
     const FlatLine line = partitions_.line_of_group(group.number, group.expert_rank);
-    const auto& facts = partitions_.first().facts;
+    const auto& gaps = partitions_.first().groups[group.number].gaps;
     Index at = 0;
     for (std::size_t i = group.begin; i < group.end; ++i) {
-        const Index size = numel(parameters_[i]);
-        Parameter parameter{&parameters_[i], {}};
+        const Index size = numel(states_.parameters[i]);
+        Located located{&states_.parameters[i], {}};
         if (at <= line.length() && size <= line.length() - at) {
-            line.find(at, size, 0, parameter.runs);
+            line.find(at, size, 0, located.runs);
         }
-        found.push_back(std::move(parameter));
-        const auto gap = facts.find(gap_key(group.number, i - group.begin));
+        found.push_back(std::move(located));
+        const auto gap = gaps.find(i - group.begin);
         at = checked_add(at, size, "a flat group");
-        at = checked_add(at, gap == facts.end() ? 0 : gap->second, "a flat group");
+        at = checked_add(at, gap == gaps.end() ? 0 : gap->second, "a flat group");
     }
     require_length(at, line.length(), "flat group " + std::to_string(group.number),
                    checked_mul(kSlackOfRank, partitions_.n_ranks(), "padding"));
@@ -386,39 +375,39 @@ void ModelRank::locate_in_group(const Group& group, std::vector<Parameter>& foun
 }
 
 // Every rank has an equally long part of every parameter; the last ones are padded.
-std::vector<ModelRank::Parameter> ModelRank::locate_in_ranks() const {
+std::vector<ModelRank::Located> ModelRank::locate_in_ranks() const {
     const Index n_ranks = partitions_.n_ranks();
-    const auto part_of = [&](const Tensor& tensor) {
-        const Index size = numel(tensor);
+    const auto part_of = [&](const Parameter& parameter) {
+        const Index size = numel(parameter);
         return size / n_ranks + (size % n_ranks == 0 ? 0 : 1);
     };
     Index length = 0;
-    for (const Tensor& tensor : parameters_) {
-        length = checked_add(length, part_of(tensor), "a rank");
+    for (const Parameter& parameter : states_.parameters) {
+        length = checked_add(length, part_of(parameter), "a rank");
     }
     std::vector<FlatLine> lines;
     for (Index dp = 0; dp < n_ranks; ++dp) {
         lines.push_back(partitions_.line_of_rank(dp, length));
         require_length(length, lines.back().length(), "rank " + std::to_string(dp), 0);
     }
-    std::vector<Parameter> found;
+    std::vector<Located> found;
     Index at = 0;
-    for (const Tensor& tensor : parameters_) {
-        const Index size = numel(tensor);
-        const Index part = part_of(tensor);
-        Parameter parameter{&tensor, {}};
+    for (const Parameter& parameter : states_.parameters) {
+        const Index size = numel(parameter);
+        const Index part = part_of(parameter);
+        Located located{&parameter, {}};
         for (Index dp = 0; dp < n_ranks; ++dp) {
             const Index begin = std::min(dp * part, size);
             const Index end = std::min(begin + part, size);
-            lines[static_cast<std::size_t>(dp)].find(at, end - begin, begin, parameter.runs);
+            lines[static_cast<std::size_t>(dp)].find(at, end - begin, begin, located.runs);
         }
         at += part;
-        found.push_back(std::move(parameter));
+        found.push_back(std::move(located));
     }
     return found;
 }
 
-void ModelRank::fail_missing(const std::vector<Parameter>& parameters) const {
+void ModelRank::fail_missing(const std::vector<Located>& parameters) const {
     const FileName like = partitions_.is_empty() ? FileName{} : partitions_.first().name;
     std::vector<std::string> names;
     for (const Index dp : missing_) {
@@ -436,7 +425,7 @@ void ModelRank::fail_missing(const std::vector<Parameter>& parameters) const {
     throw error;
 }
 
-std::vector<ModelRank::Parameter> ModelRank::locate() const {
+std::vector<ModelRank::Located> ModelRank::locate() const {
     if (partitions_.is_empty() || missing_.size() > kMostMissing) {
         fail_missing({});
     }
@@ -449,12 +438,12 @@ std::vector<ModelRank::Parameter> ModelRank::locate() const {
 
 Bytes ModelRank::padding_bytes() const {
     Bytes padding = partitions_.stored_bytes();
-    for (const Tensor& tensor : parameters_) {
+    for (const Parameter& parameter : states_.parameters) {
         if (padding == 0) {
             break;  // nothing but empty ones
         }
-        const DType dtype = partitions_.first().groups.front().dtype;
-        padding -= to_bytes(numel(tensor), "elements") * size_of(dtype);
+        const DType dtype = partitions_.first().shards.front().dtype;
+        padding -= to_bytes(numel(parameter), "elements") * size_of(dtype);
     }
     return padding;
 }

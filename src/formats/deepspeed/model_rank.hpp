@@ -17,6 +17,7 @@
 
 #include "file_names.hpp"
 #include "flat_groups.hpp"
+#include "scan.hpp"
 
 namespace shardweld::formats::deepspeed {
 
@@ -36,18 +37,17 @@ class ExpertNumbers {
 struct Partition {
     std::string file;
     FileName name;
-    std::vector<catalogue::Shard> groups;
-    std::map<std::string, Index> facts;  ///< scan.hpp
+    std::vector<catalogue::Shard> shards;  ///< its parts of the groups
+    std::vector<FlatGroup> groups;
 };
 
 class Partitions {
   public:
     /// Error(mismatch) where there is one of this data-parallel rank.
     void add(Partition partition);
-    /// Counts the ranks when all are added. `said`: the facts of the model states `states_file`;
+    /// Counts the ranks when all are added. `said`: what the model states `states_file` say;
     /// `is_split`: ZeRO-3. Error(mismatch) where files contradict each other.
-    void count(const std::map<std::string, Index>& said, const std::string& states_file,
-               bool is_split);
+    void count(const FileContent& said, const std::string& states_file, bool is_split);
 
     [[nodiscard]] bool is_empty() const { return files_.empty(); }
     /// The lowest rank's, of those that are there.
@@ -77,13 +77,13 @@ class Partitions {
 
 class ModelRank {
   public:
-    struct Parameter {
-        const catalogue::Tensor* declared;  ///< shape on this rank, dtype in the module
-        std::vector<Run> runs;              ///< in order, covering it; none of an empty one
+    struct Located {
+        const Parameter* parameter;
+        std::vector<Run> runs;  ///< in order, covering it; none of an empty one
     };
 
     /// Takes parameters and rules of the first scan, that of the lowest data-parallel rank.
-    void add_states(const std::string& file, const catalogue::Catalogue& scan);
+    void add_states(const std::string& file, FileContent content);
     /// Error(mismatch) where there is one of this data-parallel rank.
     void add_partition(Partition partition) { partitions_.add(std::move(partition)); }
 
@@ -96,7 +96,7 @@ class ModelRank {
     void find_tied(std::string_view name, const std::vector<Index>& shape,
                    std::set<std::string>& found) const;
     /// How it is joined with that of other ranks, or nullptr.
-    [[nodiscard]] const catalogue::Tensor* rule_for(const std::string& name) const;
+    [[nodiscard]] const JoinRule* rule_for(const std::string& name) const;
 
     /// Counts the data-parallel ranks, and gives experts their numbers among all; `is_split`:
     /// ZeRO-3. Error(mismatch) where files contradict each other, Error(unsupported) for experts
@@ -104,7 +104,7 @@ class ModelRank {
     void arrange(bool is_split);
     /// All parameters, after arrange. Error(not_found) naming files that are missing and what is
     /// lost with them, Error(mismatch) where parameters and partitions differ in length.
-    [[nodiscard]] std::vector<Parameter> locate() const;
+    [[nodiscard]] std::vector<Located> locate() const;
     /// What locate leaves over.
     [[nodiscard]] Bytes padding_bytes() const;
     [[nodiscard]] Index data_ranks() const { return partitions_.n_ranks(); }
@@ -119,19 +119,17 @@ class ModelRank {
     };
 
     void expand_groups();
-    [[nodiscard]] catalogue::Tensor named_on(Index expert_rank, const ExpertNumbers& numbers,
-                                             catalogue::Tensor tensor) const;
-    [[nodiscard]] std::vector<Parameter> locate_in_groups() const;
-    void locate_in_group(const Group& group, std::vector<Parameter>& found) const;
-    [[nodiscard]] std::vector<Parameter> locate_in_ranks() const;
+    [[nodiscard]] Parameter named_on(Index expert_rank, const ExpertNumbers& numbers,
+                                     Parameter parameter) const;
+    [[nodiscard]] std::vector<Located> locate_in_groups() const;
+    void locate_in_group(const Group& group, std::vector<Located>& found) const;
+    [[nodiscard]] std::vector<Located> locate_in_ranks() const;
     void require_length(Index used, Index length, const std::string& where, Index slack) const;
-    [[noreturn]] void fail_missing(const std::vector<Parameter>& parameters) const;
+    [[noreturn]] void fail_missing(const std::vector<Located>& parameters) const;
 
     std::string states_file_;
-    std::vector<catalogue::Tensor> parameters_;
+    FileContent states_;                                // of the first file of model states
     std::map<std::string, std::vector<Index>> shapes_;  // local
-    std::map<std::string, catalogue::Tensor> rules_;
-    std::map<std::string, Index> facts_;
     Partitions partitions_;
     std::vector<Group> groups_;   // ZeRO-1 and 2
     std::vector<Index> missing_;  // data-parallel ranks

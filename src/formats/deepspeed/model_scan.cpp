@@ -38,8 +38,8 @@ struct Listed {
 };
 
 /// Narrow floats beside fp32 weights of others are written as these.
-void widen(Tensor& tensor, const Wish& wish) {
-    if (wish.in_fp32 && is_float(tensor.dtype) && size_of(tensor.dtype) < size_of(DType::f32)) {
+void widen(Tensor& tensor, const ScanOptions& options) {
+    if (options.in_fp32 && is_float(tensor.dtype) && size_of(tensor.dtype) < size_of(DType::f32)) {
         tensor.written_as = DType::f32;
     }
 }
@@ -47,19 +47,20 @@ void widen(Tensor& tensor, const Wish& wish) {
 /// Where a tensor lies in its file: equal places are one tensor under two names.
 using Place = std::pair<Bytes, Index>;
 
-/// Adds the module's tensors to those of `out`, which has the parameters already: these get their
-/// 16-bit dtypes; a second name of one becomes a claim. Error(corrupt) for what is no dictionary of
+/// Adds the module's tensors. The parameters, which are known already, get their 16-bit dtypes; a
+/// second name of one becomes an alias. Error(corrupt) for what is no dictionary of
 /// tensors and for names that changed, Error(unsupported) for other objects.
 class ModuleScan {
   public:
-    ModuleScan(const TorchFile& file, const FileName& name, const Wish& wish, const Listed& listed,
-               IgnoredRows& ignored, Catalogue& out)
+    ModuleScan(const TorchFile& file, const FileName& name, const ScanOptions& options,
+               const Listed& listed, IgnoredRows& ignored, FileContent& content, Catalogue& out)
         : file_(file),
           name_(name),
-          wish_(wish),
+          options_(options),
           listed_(listed),
           ignored_(ignored),
           values_(file, ignored),
+          content_(content),
           out_(out) {}
 
     void add(const PickleValue& module) {
@@ -93,7 +94,7 @@ class ModuleScan {
     void require_no_renamed(const std::vector<std::string>& names) const {
         std::map<std::vector<Index>, std::string> unlisted;
         for (const Tensor& tensor : out_.tensors) {
-            if (tensor.placement.empty() && !listed_.buffers.contains(tensor.name)) {
+            if (!listed_.buffers.contains(tensor.name)) {
                 unlisted[tensor.shape] = tensor.name;
             }
         }
@@ -113,15 +114,13 @@ class ModuleScan {
     // parameters.
     void note_places(const PickleValue& module, const std::vector<std::string>& names) {
         std::map<std::string, std::size_t> parameters;
-        for (std::size_t i = 0; i < out_.tensors.size(); ++i) {
-            if (out_.tensors[i].placement == kParameter) {
-                parameters[out_.tensors[i].name] = i;
-            }
+        for (std::size_t i = 0; i < content_.parameters.size(); ++i) {
+            parameters[content_.parameters[i].name] = i;
         }
         for (std::size_t i = 0; i < names.size() && !parameters.empty(); ++i) {
             const auto at = parameters.find(names[i]);
             if (at != parameters.end() && file_.read_tensor(module.value(i), stored_)) {
-                out_.tensors[at->second].dtype = stored_.dtype;
+                content_.parameters[at->second].dtype = stored_.dtype;
                 if (stored_.volume() > 0) {
                     places_[{stored_.storage_offset, stored_.element_offset}] = at->second;
                 }
@@ -137,15 +136,16 @@ class ModuleScan {
         const bool is_buffer = listed_.buffers.contains(name);
         const Bytes bytes = to_bytes(stored_.volume(), "elements") * size_of(stored_.dtype);
         // A universal checkpoint's copies of them are fp32, whatever they are.
-        const bool is_taken = wish_.wanted != Wanted::all && is_elsewhere(name);
-        if (stored_.volume() == 0 || is_taken || (wish_.wanted == Wanted::buffers && !is_buffer)) {
+        const bool is_taken = options_.wanted != Wanted::all && is_elsewhere(name);
+        if (stored_.volume() == 0 || is_taken ||
+            (options_.wanted == Wanted::buffers && !is_buffer)) {
             leave_aside("copies of weights that are taken from the optimizer's partitions",
                         stored_.volume() == 0 ? 0 : 1, bytes);
             return;
         }
         Tensor tensor{name, stored_.dtype, stored_.shape, {piece_of(stored_)}};
         if (!is_buffer) {
-            widen(tensor, wish_);
+            widen(tensor, options_);
         }
         out_.tensors.push_back(std::move(tensor));
     }
@@ -159,25 +159,26 @@ class ModuleScan {
     // In a flat group, or another name of what is there.
     bool is_elsewhere(const std::string& name) {
         if (listed_.shapes.contains(name) || listed_.frozen.contains(name) ||
-            out_.claims.contains(name)) {
+            content_.aliases.contains(name)) {
             return true;
         }
         const auto at = places_.find({stored_.storage_offset, stored_.element_offset});
-        if (at == places_.end() || out_.tensors[at->second].shape != stored_.shape) {
+        if (at == places_.end() || content_.parameters[at->second].shape != stored_.shape) {
             return false;
         }
-        out_.claims[name] = out_.tensors[at->second].name;
+        content_.aliases[name] = content_.parameters[at->second].name;
         return true;
     }
 
     const TorchFile& file_;
     const FileName& name_;
-    const Wish& wish_;
+    const ScanOptions& options_;
     const Listed& listed_;
     IgnoredRows& ignored_;
     ModelValues values_;
+    FileContent& content_;
     Catalogue& out_;
-    std::map<Place, std::size_t> places_;  // of parameters: positions among the tensors
+    std::map<Place, std::size_t> places_;  // of parameters: their positions
     StoredTensor stored_;                  // that is read; its memory is used again
 };
 
@@ -189,21 +190,26 @@ constexpr std::array<std::string_view, 3> kOwnKeys = {"module", "frozen_param_fr
 class ModelScan {
   public:
     ModelScan(const TorchFile& file, const io::InputFile& input, const FileName& name,
-              const Wish& wish, Catalogue& out)
-        : file_(file), scalars_(file, input), name_(name), wish_(wish), out_(out) {}
+              const ScanOptions& options, FileContent& content, Catalogue& out)
+        : file_(file),
+          scalars_(file, input),
+          name_(name),
+          options_(options),
+          content_(content),
+          out_(out) {}
 
     void add(const PickleValue& root) {
-        if (wish_.wanted != Wanted::all) {
+        if (options_.wanted != Wanted::all) {
             add_shared(root);
         }
-        if (wish_.wanted == Wanted::rest) {
+        if (options_.wanted == Wanted::rest) {
             add_fragments(root);
         }
         add_parameters(root);
         add_buffer_names(root);
         const bool is_flat = name_.kind == FileKind::layer || name_.kind == FileKind::expert;
         if (const PickleValue* const module = is_flat ? &root : present(root, "module")) {
-            ModuleScan(file_, name_, wish_, listed_, ignored_, out_).add(*module);
+            ModuleScan(file_, name_, options_, listed_, ignored_, content_, out_).add(*module);
         }
         if (!is_flat) {
             leave_other_keys(root);
@@ -241,33 +247,28 @@ class ModelScan {
     }
 
     void add_facts(const PickleValue& root) {
-        for (const char* const fact : {kDataRanks, kModelRanks}) {
-            add_fact(fact, present(root, fact));
-        }
+        content_.n_data_ranks = stated_in(root, kDataRanks);
+        content_.n_model_ranks = stated_in(root, kModelRanks);
         if (const PickleValue* const sizes = present(root, "checkpoint_parallel_dimensions")) {
-            add_fact(kTensorRanks, present(*sizes, kTensorRanks));
+            content_.n_tensor_ranks = stated_in(*sizes, kTensorRanks);
         }
         const PickleValue* const config = present(root, "ds_config");
-        const PickleValue* const order = config == nullptr ? nullptr : present(*config, kDataFirst);
+        const PickleValue* const order =
+            config == nullptr ? nullptr : present(*config, "use_data_before_expert_parallelism");
         if (const auto flag = order == nullptr ? std::nullopt : scalars_.text_of(*order)) {
-            out_.facts[kDataFirst] = *flag == "true" || *flag == "1" ? 1 : 0;
+            content_.is_data_first = *flag == "true" || *flag == "1";
         }
     }
 
-    void add_fact(const char* name, const PickleValue* value) {
-        if (const auto number = stated_integer(value, scalars_, name)) {
-            out_.facts[name] = *number;
-        }
+    [[nodiscard]] std::optional<Index> stated_in(const PickleValue& mapping,
+                                                 const char* name) const {
+        return stated_integer(present(mapping, name), scalars_, name);
     }
 
     // Of tensor-parallel ranks. Buffers are the same on all.
     void add_joining(const PickleValue& root) {
         const PickleValue* const info = present(root, "universal_checkpoint_info");
-        const auto own = out_.facts.find(kTensorRanks);
-        const auto all = out_.facts.find(kModelRanks);
-        const Index n_ranks = own != out_.facts.end()   ? own->second
-                              : all != out_.facts.end() ? all->second
-                                                        : 1;
+        const Index n_ranks = content_.n_tensor_ranks.value_or(content_.n_model_ranks.value_or(1));
         if (info == nullptr || n_ranks <= 1) {
             return;
         }
@@ -277,12 +278,9 @@ class ModelScan {
                 shapes.emplace(tensor.name, tensor.shape);
             }
         }
-        add_rules(*info, name_.mp % n_ranks, shapes, out_);
+        content_.rules = rules_in(*info, name_.mp % n_ranks, shapes);
         for (const std::string& buffer : listed_.buffers) {
-            Tensor rule;
-            rule.name = buffer;
-            rule.placement = kRuleReplicated;
-            out_.tensors.push_back(std::move(rule));
+            content_.rules.try_emplace(buffer);
         }
     }
 
@@ -292,7 +290,7 @@ class ModelScan {
             const std::string alias(parameter_name(shared->key(i)));
             const std::string original(parameter_name(shared->value(i)));
             if (alias != original) {
-                out_.claims[alias] = original;
+                content_.aliases[alias] = original;
             }
         }
     }
@@ -304,9 +302,8 @@ class ModelScan {
             return;
         }
         Fingerprint names;
-        std::size_t group = 0;
         for (std::vector<NamedShape>& parameters : shapes_by_group(*shapes)) {
-            out_.facts[count_key(group++)] = to_index(parameters.size(), "parameters");
+            content_.group_sizes.push_back(parameters.size());
             for (NamedShape& parameter : parameters) {
                 add_parameter(std::move(parameter), names);
             }
@@ -326,12 +323,9 @@ class ModelScan {
         for (const Index extent : parameter.shape) {
             names.add(static_cast<std::uint64_t>(extent));
         }
-        if (wish_.names_parameters) {
-            Tensor tensor;
-            tensor.name = std::move(parameter.name);
-            tensor.shape = std::move(parameter.shape);
-            tensor.placement = kParameter;
-            out_.tensors.push_back(std::move(tensor));
+        if (options_.names_parameters) {
+            content_.parameters.push_back(
+                {std::move(parameter.name), DType::f32, std::move(parameter.shape)});
         }
     }
 
@@ -342,7 +336,7 @@ class ModelScan {
             return;
         }
         for (Frozen& frozen : frozen_parameters(file_, *shapes, *fragments, name_.dp)) {
-            widen(frozen.tensor, wish_);
+            widen(frozen.tensor, options_);
             listed_.frozen.insert(frozen.tensor.name);
             if (frozen.padding > 0) {
                 ignored_.add({"*", "padding of frozen parameters"}, 0, frozen.padding);
@@ -364,7 +358,8 @@ class ModelScan {
     const TorchFile& file_;
     ScalarReader scalars_;
     const FileName& name_;
-    Wish wish_;
+    ScanOptions options_;
+    FileContent& content_;
     Catalogue& out_;
     Listed listed_;
     catalogue::Statement state_{"", "its state", {}, {}, true};
@@ -373,17 +368,29 @@ class ModelScan {
 
 }  // namespace
 
-Catalogue scan_model_states(const Location& location, const std::string& file, const FileName& name,
-                            const Wish& wish) {
+void StatesFound::note(const FileName& name) {
+    has_partitions = has_partitions || name.kind == FileKind::partition;
+    if (name.kind == FileKind::model || name.kind == FileKind::model_part) {
+        auto& states = name.kind == FileKind::model ? whole : split;
+        Index& first = states.try_emplace(name.mp, name.dp).first->second;
+        first = std::min(first, name.dp);
+    }
+}
+
+FileScan scan_model_states(const Location& location, const std::string& file, const FileName& name,
+                           const ScanOptions& options) {
     const auto input = io::InputFile::open(location.directory / file);
-    return scan_torch_file(input, location, file, [&](const TorchFile& torch_file, Catalogue& out) {
+    FileScan scan;
+    const auto add = [&](const TorchFile& torch_file, Catalogue& out) {
         if (!torch_file.root().is_mapping()) {
             throw Error(ErrorCode::corrupt,
                         "holds no dictionary but " + describe(torch_file.root()));
         }
-        ModelScan(torch_file, input, name, wish, out).add(torch_file.root());
+        ModelScan(torch_file, input, name, options, scan.own, out).add(torch_file.root());
         state_names(file, name, torch_file.archive_name(), out);
-    });
+    };
+    scan.told = scan_torch_file(input, location, file, add);
+    return scan;
 }
 
 }  // namespace shardweld::formats::deepspeed

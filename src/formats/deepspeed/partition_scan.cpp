@@ -26,8 +26,13 @@ constexpr Index kPartitionedWeights = 3;
 class PartitionScan {
   public:
     PartitionScan(const TorchFile& file, const io::InputFile& input, const FileName& name,
-                  Catalogue& out)
-        : file_(file), input_(input), scalars_(file, input), name_(name), out_(out) {}
+                  FileContent& content, Catalogue& out)
+        : file_(file),
+          input_(input),
+          scalars_(file, input),
+          name_(name),
+          content_(content),
+          out_(out) {}
 
     void add(const PickleValue& root) {
         const PickleValue* const state = present(root, "optimizer_state_dict");
@@ -68,7 +73,7 @@ class PartitionScan {
                             (is_partitioned ? "3's" : "1's and 2's"),
                         "copy it again from where it was saved");
         }
-        out_.facts[kStage] = *stage;
+        content_.stage = stage;
     }
 
     void add_flat(const PickleValue& groups) {
@@ -81,7 +86,7 @@ class PartitionScan {
                                                     " is no flat tensor of floats");
             }
             catalogue::Shard shard;
-            shard.name = std::to_string(number++);
+            shard.name = "flat group " + std::to_string(number++);
             shard.dtype = stored->dtype;
             shard.shape = stored->shape;
             shard.at.fsdp = to_int(name_.dp, "a rank");
@@ -89,6 +94,7 @@ class PartitionScan {
             shard.piece = piece_of(*stored);
             out_.shards.push_back(std::move(shard));
         }
+        content_.groups.resize(number);
     }
 
     // A list over groups; one number for all in ZeRO-3.
@@ -101,9 +107,8 @@ class PartitionScan {
         const auto of_groups = is_list ? counts->elements() : std::span(&counts, 1);
         for (std::size_t group = 0; group < std::min(of_groups.size(), out_.shards.size());
              ++group) {
-            if (const auto number = stated_integer(of_groups[group], scalars_, "partition_count")) {
-                out_.facts[ranks_key(group)] = *number;
-            }
+            content_.groups[group].n_ranks =
+                stated_integer(of_groups[group], scalars_, "partition_count");
         }
     }
 
@@ -115,7 +120,7 @@ class PartitionScan {
             const auto gaps = lists[group]->elements();
             for (std::size_t i = 0; i < gaps.size(); ++i) {
                 if (const Index gap = read_count(*gaps[i], "an alignment padding"); gap > 0) {
-                    out_.facts[gap_key(group, i)] = gap;
+                    content_.groups[group].gaps[i] = gap;
                 }
             }
         }
@@ -126,12 +131,11 @@ class PartitionScan {
     void add_ends() {
         for (std::size_t group = 0; group < out_.shards.size(); ++group) {
             const catalogue::Shard& shard = out_.shards[group];
-            const auto counted = out_.facts.find(ranks_key(group));
-            const Index ranks = counted == out_.facts.end() ? 1 : counted->second;
+            const Index ranks = content_.groups[group].n_ranks.value_or(1);
             const Index length = shard.shape.front();
             const Index padding =
                 std::min(length, std::clamp<Index>(ranks, 1, kMostSlackRanks) * kSlackOfRank);
-            out_.facts[end_key(group)] = end_of(shard, length - padding, padding);
+            content_.groups[group].end = end_of(shard, length - padding, padding);
         }
     }
 
@@ -188,21 +192,25 @@ class PartitionScan {
     const io::InputFile& input_;
     ScalarReader scalars_;
     const FileName& name_;
+    FileContent& content_;
     Catalogue& out_;
 };
 
 }  // namespace
 
-Catalogue scan_partition(const Location& location, const std::string& file, const FileName& name) {
+FileScan scan_partition(const Location& location, const std::string& file, const FileName& name) {
     const auto input = io::InputFile::open(location.directory / file);
-    return scan_torch_file(input, location, file, [&](const TorchFile& torch_file, Catalogue& out) {
+    FileScan scan;
+    const auto add = [&](const TorchFile& torch_file, Catalogue& out) {
         if (!torch_file.root().is_mapping()) {
             throw Error(ErrorCode::corrupt,
                         "holds no dictionary but " + describe(torch_file.root()));
         }
-        PartitionScan(torch_file, input, name, out).add(torch_file.root());
+        PartitionScan(torch_file, input, name, scan.own, out).add(torch_file.root());
         state_names(file, name, torch_file.archive_name(), out);
-    });
+    };
+    scan.told = scan_torch_file(input, location, file, add);
+    return scan;
 }
 
 void state_names(const std::string& file, const FileName& name, const std::string& archive,

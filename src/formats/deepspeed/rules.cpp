@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
-#include "catalogue/tensor.hpp"
 #include "core/index.hpp"
 #include "core/regex.hpp"
 #include "core/text.hpp"
@@ -24,8 +22,6 @@
 namespace shardweld::formats::deepspeed {
 
 namespace {
-
-using catalogue::Tensor;
 
 constexpr Index kMostBoxes = Index{1} << 20U;
 
@@ -94,15 +90,15 @@ std::size_t common_axes(const AffinePiece& piece, const std::vector<Index>& glob
 }
 
 // An axis that the tensor does not have (heads, interleaved) is gone through one by one.
-void add_boxes(const AffinePiece& piece, const std::vector<Index>& local_shape, Tensor& rule) {
+void add_boxes(const AffinePiece& piece, const std::string& name, JoinRule& rule) {
     const std::vector<Index> strides = dense_strides(rule.shape);
-    const std::vector<Index> local = dense_strides(local_shape);
+    const std::vector<Index> local = dense_strides(rule.local_shape);
     const std::size_t n_inner = common_axes(piece, strides, local);
     const std::size_t n_outer = piece.shape.size() - n_inner;
     const Index n_boxes =
         volume_of(std::span(piece.shape).first(n_outer), "the boxes of a parameter");
     if (n_boxes > kMostBoxes || volume_of(piece.shape, "a box") == 0) {
-        fail_map(rule.name);
+        fail_map(name);
     }
     for (Index box = 0; box < n_boxes; ++box) {
         Index source = piece.source;
@@ -116,10 +112,8 @@ void add_boxes(const AffinePiece& piece, const std::vector<Index>& local_shape, 
             dest =
                 checked_add(dest, checked_mul(at, piece.dest_strides[k], "an offset"), "an offset");
         }
-        catalogue::Piece part;
-        part.located = false;
+        LocalBox part;
         part.replica = piece.replica;
-        part.patch.offset = dest;
         for (std::size_t k = 0; k < rule.shape.size(); ++k) {
             const bool is_inner = k + n_inner >= rule.shape.size();
             const Index extent =
@@ -128,24 +122,24 @@ void add_boxes(const AffinePiece& piece, const std::vector<Index>& local_shape, 
             const Index local_lo = dest / local[k];
             source %= strides[k];
             dest %= local[k];
-            if (lo > rule.shape[k] - extent || local_lo > local_shape[k] - extent) {
-                fail_map(rule.name);
+            if (lo > rule.shape[k] - extent || local_lo > rule.local_shape[k] - extent) {
+                fail_map(name);
             }
-            part.patch.axes.push_back({lo, extent, local[k]});
+            part.global.push_back(lo);
+            part.local.push_back(local_lo);
+            part.extent.push_back(extent);
         }
-        rule.pieces.push_back(part);
+        rule.boxes.push_back(std::move(part));
     }
 }
 
 /// The affine map of AutoTP says where each strided part of a rank's parameter lies in the whole
-/// one: the rule (scan.hpp) of boxes by which the part of tensor-parallel rank `rank` is joined.
+/// one: the rule of boxes by which the part of tensor-parallel rank `rank` is joined.
 /// Error(corrupt) for a malformed entry, Error(mismatch) for one of another shape.
-Tensor affine_rule(const PickleValue& entry, Index rank, const std::string& name,
-                   const std::vector<Index>& local_shape) {
-    Tensor rule;
-    rule.name = name;
-    rule.placement = kRuleBoxes;
-    rule.shape = shape_of(part_of(entry, "logical_shape", name));
+JoinRule affine_rule(const PickleValue& entry, Index rank, const std::string& name,
+                     const std::vector<Index>& local_shape) {
+    JoinRule rule{
+        JoinRule::Kind::boxes, shape_of(part_of(entry, "logical_shape", name)), local_shape, {}};
     const PickleValue& ranks = part_of(entry, "ranks", name);
     const PickleValue* own = nullptr;
     for (std::size_t i = 0; i < ranks.pair_count(); ++i) {
@@ -163,7 +157,7 @@ Tensor affine_rule(const PickleValue& entry, Index rank, const std::string& name
                     "copy all files from one save: these are of several");
     }
     for (const PickleValue* const piece : part_of(*own, "pieces", name).elements()) {
-        add_boxes(read_piece(*piece, rank, name), local_shape, rule);
+        add_boxes(read_piece(*piece, rank, name), name, rule);
     }
     return rule;
 }
@@ -238,34 +232,27 @@ class Rules {
         }
     }
 
-    void add_patterns(const PickleValue& info, const char* list, const char* placement) {
+    void add_patterns(const PickleValue& info, const char* list, JoinRule::Kind kind) {
         const PickleValue* const patterns = present(info, list);
         if (patterns == nullptr) {
             return;
         }
         for (const PickleValue* const pattern : patterns->elements()) {
             for (const auto* const parameter : names_.meant_by(*pattern)) {
-                add_plain(parameter->first, placement);
+                add_plain(parameter->first, kind);
             }
         }
     }
 
-    void add_plain(const std::string& name, const char* placement) {
-        Tensor rule;
-        rule.name = name;
-        rule.placement = placement;
-        rules_.try_emplace(name, std::move(rule));
+    void add_plain(const std::string& name, JoinRule::Kind kind) {
+        rules_.try_emplace(name, JoinRule{kind, {}, {}, {}});
     }
 
-    void move_to(std::vector<Tensor>& tensors) {
-        for (auto& [name, rule] : rules_) {
-            tensors.push_back(std::move(rule));
-        }
-    }
+    std::map<std::string, JoinRule> take() { return std::move(rules_); }
 
   private:
     Names names_;
-    std::map<std::string, Tensor> rules_;
+    std::map<std::string, JoinRule> rules_;
 };
 
 constexpr const char* kConvert =
@@ -299,8 +286,8 @@ void refuse_unmapped(const PickleValue& info) {
 
 }  // namespace
 
-void add_rules(const PickleValue& info, Index rank, const Shapes& shapes,
-               catalogue::Catalogue& out) {
+std::map<std::string, JoinRule> rules_in(const PickleValue& info, Index rank,
+                                         const Shapes& shapes) {
     refuse_unsupported(info);
     Rules rules(shapes);
     if (const PickleValue* const map = present(info, "affine_map")) {
@@ -308,18 +295,18 @@ void add_rules(const PickleValue& info, Index rank, const Shapes& shapes,
     } else {
         refuse_unmapped(info);
     }
-    constexpr std::array<std::pair<const char*, const char*>, 4> kLists = {
-        {{"tp_replicated_parameter_patterns", kRuleReplicated},
-         {"parameter_to_average_patterns", kRuleReplicated},
-         {"parameter_with_row_parallelism_patterns", kRuleColumns},
-         {"vocabulary_parameter_patterns", kRuleRows}}};
-    for (const auto& [list, placement] : kLists) {
-        rules.add_patterns(info, list, placement);
+    constexpr std::array<std::pair<const char*, JoinRule::Kind>, 4> kLists = {
+        {{"tp_replicated_parameter_patterns", JoinRule::Kind::replicated},
+         {"parameter_to_average_patterns", JoinRule::Kind::replicated},
+         {"parameter_with_row_parallelism_patterns", JoinRule::Kind::columns},
+         {"vocabulary_parameter_patterns", JoinRule::Kind::rows}}};
+    for (const auto& [list, kind] : kLists) {
+        rules.add_patterns(info, list, kind);
     }
     for (const auto& [name, shape] : shapes) {
-        rules.add_plain(name, kRuleRows);
+        rules.add_plain(name, JoinRule::Kind::rows);
     }
-    rules.move_to(out.tensors);
+    return rules.take();
 }
 
 }  // namespace shardweld::formats::deepspeed

@@ -10,9 +10,7 @@
 #include "core/index.hpp"
 #include "formats/containers/pickle.hpp"
 
-namespace shardweld::catalogue {
-struct Catalogue;
-}  // namespace shardweld::catalogue
+#include "scan.hpp"
 
 namespace shardweld::formats::deepspeed {
 
@@ -22,7 +20,6 @@ using Shapes = std::map<std::string, std::vector<Index>>;
 /// Puts a rule (scan.hpp) for each of `shapes` that `info` speaks of among `out`'s tensors; of
 /// boxes those of `rank`. Error(corrupt) for what contradicts the shapes, Error(unsupported) for
 /// rules that are not known.
-void add_rules(const PickleValue& info, Index rank, const Shapes& shapes,
-               catalogue::Catalogue& out);
+std::map<std::string, JoinRule> rules_in(const PickleValue& info, Index rank, const Shapes& shapes);
 
 }  // namespace shardweld::formats::deepspeed

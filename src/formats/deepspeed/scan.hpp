@@ -1,58 +1,107 @@
-// The scan of one file of a DeepSpeed checkpoint. Knows the dictionaries that DeepSpeed saves;
-// nothing of other files. Source: DeepSpeed 0.19.8 deepspeed/runtime/engine.py (_save_checkpoint),
-// zero/stage_1_and_2.py, zero/stage3.py and bf16_optimizer.py (state_dict), utils/zero_to_fp32.py.
-// It hands a catalogue to those who join all files:
-//   tensors without placement: whole tensors with their piece
-//   tensors placed kParameter: in the order of the flat groups, shape and 16-bit dtype, no pieces
-//   tensors placed kRule...:   how the tensor of that name is joined over tensor-parallel ranks
-//   shards:                    flat partitions; their names are the groups' numbers, at.fsdp and
-//                              at.tp the data- and model-parallel rank
-//   claims:                    shared parameters: alias -> canonical name
+// The scan of one file of a DeepSpeed checkpoint: what it hands to those who join all files.
+// Source: DeepSpeed 0.19.8 deepspeed/runtime/engine.py (_save_checkpoint), zero/stage_1_and_2.py,
+// zero/stage3.py and bf16_optimizer.py (state_dict), utils/zero_to_fp32.py.
 #pragma once
 
+#include <cstddef>
+#include <map>
+#include <optional>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "catalogue/catalogue.hpp"
+#include "core/dtype.hpp"
+#include "core/index.hpp"
 #include "formats/format.hpp"
+#include "formats/typed_scan.hpp"
 
 #include "file_names.hpp"
+#include "flat_groups.hpp"
 
 namespace shardweld::formats::deepspeed {
 
-inline constexpr const char* kParameter = "parameter";
-/// Pieces are boxes: their patches' axes are of the global tensor, addresses those of the rank's
-/// local one, whose extents are the last piece's. Shape: the global one.
-inline constexpr const char* kRuleBoxes = "boxes";
-inline constexpr const char* kRuleReplicated = "replicated";
-inline constexpr const char* kRuleRows = "axis 0";
-inline constexpr const char* kRuleColumns = "axis 1";
-
-// Facts.
+// Numbers that files state, by the names that messages and reports give them.
 inline constexpr const char* kStage = "zero_stage";
 inline constexpr const char* kDataRanks = "dp_world_size";
 inline constexpr const char* kModelRanks = "mp_world_size";
 inline constexpr const char* kTensorRanks = "tp_degree";
-inline constexpr const char* kDataFirst = "use_data_before_expert_parallelism";
-/// Parameters of a flat group.
-inline std::string count_key(std::size_t group) {
-    return "parameters of group " + std::to_string(group);
-}
-/// Ranks over which a flat group is partitioned.
-inline std::string ranks_key(std::size_t group) {
-    return "ranks of group " + std::to_string(group);
-}
-/// Elements to skip behind a parameter.
-inline std::string gap_key(std::size_t group, std::size_t parameter) {
-    return "gap " + std::to_string(group) + " " + std::to_string(parameter);
-}
 
-/// A rank's elements of a flat group up to the last that is not zero.
-inline std::string end_key(std::size_t group) {
-    return "end of group " + std::to_string(group);
-}
 /// DeepSpeed pads a group to a multiple of twice its ranks (nccl_start_alignment_factor); with
 /// parameter_alignment also of 16 bytes.
 inline constexpr Index kSlackOfRank = 16;
+
+/// A parameter of a flat group.
+struct Parameter {
+    std::string name;
+    DType dtype = DType::f32;  ///< in the module
+    std::vector<Index> shape;  ///< on this rank
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.name, self.dtype, self.shape);
+    };
+};
+
+/// How the parts of a tensor on tensor-parallel ranks are joined.
+struct JoinRule {
+    enum class Kind { replicated, rows, columns, boxes };
+    Kind kind = Kind::replicated;
+    // Of boxes alone:
+    std::vector<Index> shape;        ///< of the whole tensor
+    std::vector<Index> local_shape;  ///< of this rank's part
+    std::vector<LocalBox> boxes;     ///< where the part's elements belong
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.kind, self.shape, self.local_shape, self.boxes);
+    };
+};
+
+/// What a file says of a flat group, of which it holds this rank's partition.
+struct FlatGroup {
+    std::optional<Index> n_ranks;       ///< among which the group is divided
+    std::map<std::size_t, Index> gaps;  ///< by parameter of the group: elements to skip behind it
+    std::optional<Index> end;  ///< behind the last of this rank's elements that is not zero
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.n_ranks, self.gaps, self.end);
+    };
+};
+
+/// Beside a catalogue of the file: its whole tensors, and flat partitions as shards in the order
+/// of their groups (at.fsdp and at.tp are the data- and the model-parallel rank).
+struct FileContent {
+    std::vector<Parameter> parameters;           ///< in the order of the flat groups
+    std::vector<std::size_t> group_sizes;        ///< how many parameters each flat group has
+    std::map<std::string, JoinRule> rules;       ///< by name of parameter or whole tensor
+    std::map<std::string, std::string> aliases;  ///< other names of parameters
+    std::vector<FlatGroup> groups;               ///< of the shards
+    std::optional<Index> stage;                  ///< of ZeRO
+    std::optional<Index> n_data_ranks;
+    std::optional<Index> n_model_ranks;
+    std::optional<Index> n_tensor_ranks;
+    bool is_data_first = false;  ///< use_data_before_expert_parallelism
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.parameters, self.group_sizes, self.rules, self.aliases, self.groups,
+                        self.stage, self.n_data_ranks, self.n_model_ranks, self.n_tensor_ranks,
+                        self.is_data_first);
+    };
+};
+using FileScan = ScanOf<FileContent>;
+
+/// The files of a checkpoint, once for all: a scan of one file of thousands knows them by it. Model
+/// states by their model-parallel rank, of each the lowest data-parallel one.
+struct StatesFound {
+    std::map<Index, Index> whole;  ///< of ZeRO 0 to 2
+    std::map<Index, Index> split;  ///< of ZeRO-3
+    bool has_partitions = false;
+
+    void note(const FileName& name);
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.whole, self.split, self.has_partitions);
+    };
+};
 
 /// Which weights of a module are wanted of a file of model states.
 enum class Wanted {
@@ -60,19 +109,18 @@ enum class Wanted {
     rest,     ///< those that are in no flat group; of these the parameters' shapes
     buffers,  ///< only these, and the parameters' shapes
 };
-struct Wish {
+struct ScanOptions {
     Wanted wanted = Wanted::all;
     bool in_fp32 = false;           ///< narrower floats, buffers apart, are to be written so
     bool names_parameters = false;  ///< else another file of its model-parallel rank does
 };
 
 /// *_model_states.pt: the module's tensors, the shapes behind flat groups, joining rules.
-catalogue::Catalogue scan_model_states(const Location& location, const std::string& file,
-                                       const FileName& name, const Wish& wish);
+FileScan scan_model_states(const Location& location, const std::string& file, const FileName& name,
+                           const ScanOptions& options);
 
 /// *_optim_states.pt: the flat partitions of fp32 weights.
-catalogue::Catalogue scan_partition(const Location& location, const std::string& file,
-                                    const FileName& name);
+FileScan scan_partition(const Location& location, const std::string& file, const FileName& name);
 
 /// What the file's name and that of the archive in it say.
 void state_names(const std::string& file, const FileName& name, const std::string& archive,

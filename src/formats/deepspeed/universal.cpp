@@ -33,9 +33,15 @@ using catalogue::Tensor;
 
 constexpr std::string_view kParameters = "zero/";
 constexpr std::string_view kWeights = "/fp32.pt";
-// Location::counts.
-constexpr const char* kFirstStates = "first model states";
-constexpr const char* kParts = "model states of other model-parallel ranks";
+/// Of the first model-parallel rank's model states, the lowest data-parallel rank; and whether
+/// there are others'.
+struct ModelStates {
+    std::optional<Index> first;
+    bool has_others = false;
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.first, self.has_others); };
+};
+
 constexpr std::array<KnownName, 6> kUniversalNames = {{
     {"zero/*/exp_avg.pt", kTrainingState},
     {"zero/*/exp_avg_sq.pt", kTrainingState},
@@ -54,8 +60,8 @@ std::string_view parameter_of(std::string_view file) {
     return file.substr(0, file.size() - kWeights.size());
 }
 
-Catalogue scan_parameter(const Location& location, const std::string& file) {
-    return scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& out) {
+FileScan scan_parameter(const Location& location, const std::string& file) {
+    return {scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& out) {
         // Of ZeRO-3 the tensor itself is saved.
         const PickleValue& root = torch_file.root();
         const PickleValue* const value = root.is_mapping() ? present(root, "param") : &root;
@@ -72,7 +78,7 @@ Catalogue scan_parameter(const Location& location, const std::string& file) {
         tensor.shape = stored->shape;
         tensor.pieces.push_back(piece_of(*stored));
         out.tensors.push_back(std::move(tensor));
-    });
+    })};
 }
 
 void refuse_missing(const std::vector<std::string>& files) {
@@ -87,22 +93,21 @@ class UniversalJoiner {
   public:
     explicit UniversalJoiner(Catalogue& out) : out_(out) {}
 
-    void add(Catalogue scan) {
-        const std::uint32_t file = join_scan(scan, ignored_, out_);
+    void add(FileScan scan) {
+        auto& [told, content] = scan;
+        const std::uint32_t file = join_scan(told, ignored_, out_);
         const bool is_parameter = !parameter_of(out_.files[file].path).empty();
-        for (Tensor& tensor : scan.tensors) {
-            if (tensor.placement == kParameter) {
-                declared_.emplace(tensor.name, std::move(tensor.shape));
-            } else if (tensor.placement.empty()) {
-                for (catalogue::Piece& piece : tensor.pieces) {
-                    piece.file = file;
-                }
-                add_tensor(std::move(tensor), is_parameter ? parameters_ : rest_);
-            }
+        for (Parameter& parameter : content.parameters) {
+            declared_.emplace(std::move(parameter.name), std::move(parameter.shape));
         }
-        aliases_.merge(scan.claims);
-        const auto ranks = scan.facts.find(kModelRanks);
-        is_whole_ = is_whole_ && (ranks == scan.facts.end() || ranks->second == 1);
+        for (Tensor& tensor : told.tensors) {
+            for (catalogue::Piece& piece : tensor.pieces) {
+                piece.file = file;
+            }
+            add_tensor(std::move(tensor), is_parameter ? parameters_ : rest_);
+        }
+        aliases_.merge(content.aliases);
+        is_whole_ = is_whole_ && content.n_model_ranks.value_or(1) == 1;
     }
 
     void finish() {
@@ -206,12 +211,12 @@ class UniversalJoiner {
     std::map<std::string, Tensor> parameters_;
     std::map<std::string, Tensor> rest_;  // of the model states: buffers, frozen parameters
     std::map<std::string, std::vector<Index>> declared_;  // shapes on the first rank
-    catalogue::Claims aliases_;                           // other names of parameters
+    std::map<std::string, std::string> aliases_;          // other names of parameters
     bool is_whole_ = true;                                // and these are the whole ones
     IgnoredRows ignored_;
 };
 
-class Universal final : public Format {
+class Universal final : public FormatOf<FileContent> {
   public:
     [[nodiscard]] std::string_view name() const override { return "deepspeed universal"; }
     [[nodiscard]] std::string_view backend() const override { return "deepspeed"; }
@@ -255,19 +260,22 @@ class Universal final : public Format {
         return location.shard_files;
     }
 
-    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+  private:
+    [[nodiscard]] FileScan scan_file(const Location& location,
+                                     const std::string& file) const override {
         if (!parameter_of(file).empty()) {
             return scan_parameter(location, file);
         }
         const FileName name = parse_file_name(file).value_or(FileName{});
-        const bool is_first = location.counts.at(kFirstStates) == name.dp;
+        const auto states = decoded<ModelStates>(location.own);
+        const bool is_first = states.first == name.dp;
         // What tensor-parallel ranks hold beside buffers is no whole tensor.
-        const Wanted wanted = location.counts.contains(kParts) ? Wanted::buffers : Wanted::rest;
+        const Wanted wanted = states.has_others ? Wanted::buffers : Wanted::rest;
         return scan_model_states(location, file, name, {wanted, true, is_first});
     }
 
-    [[nodiscard]] Catalogue combine(const Location& location,
-                                    std::vector<Catalogue> scans) const override {
+    [[nodiscard]] Catalogue join(const Location& location,
+                                 std::vector<FileScan> scans) const override {
         Catalogue out;
         out.facts = location.facts;
         UniversalJoiner join(out);
@@ -277,7 +285,6 @@ class Universal final : public Format {
         return out;
     }
 
-  private:
     // Each directory is a parameter's: one with moments alone has lost its weights.
     static void require_weights(const fs::path& zero) {
         std::vector<std::string> missing;
@@ -292,19 +299,20 @@ class Universal final : public Format {
 
     // Of the first model-parallel rank.
     static void add_states(const Listing& listing, Location& location) {
+        ModelStates states;
         for (const std::string& file : listing.files) {
             const auto name = parse_file_name(file);
             if (!name || (name->kind != FileKind::model && name->kind != FileKind::model_part)) {
                 continue;
             }
             if (name->mp > 0) {
-                ++location.counts[kParts];
+                states.has_others = true;
                 continue;
             }
             location.shard_files.push_back(file);
-            Index& first = location.counts.try_emplace(kFirstStates, name->dp).first->second;
-            first = std::min(first, name->dp);
+            states.first = std::min(states.first.value_or(name->dp), name->dp);
         }
+        location.own = encoded(states);
     }
 };
 

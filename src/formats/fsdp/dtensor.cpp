@@ -56,7 +56,7 @@ std::optional<Subclass> subclass_of(const PickleValue& value) {
 
 namespace {
 
-constexpr std::size_t kMostTexts = 8;
+constexpr std::size_t kMostMeshesTold = 8;
 constexpr std::size_t kMostMeshes = 1024;  // each may list as many ranks as there are
 constexpr std::size_t kMostHoldings = 1024;
 
@@ -175,12 +175,20 @@ const RankMesh& DTensorReader::mesh_of(const PickleValue& spec, std::size_t n_pl
     return at->second;
 }
 
+std::vector<MeshDims> DTensorReader::meshes() const {
+    std::vector<MeshDims> meshes;
+    for (const auto& [text, dims] : meshes_) {
+        meshes.push_back(dims);
+    }
+    return meshes;
+}
+
 const std::string& DTensorReader::text_of(const RankMesh& mesh) {
     const auto [at, is_new] = mesh_texts_.try_emplace(&mesh);
     if (is_new) {
         at->second = mesh_text(mesh);
-        if (texts_.size() < kMostTexts) {
-            texts_.insert(at->second);
+        if (meshes_.size() < kMostMeshesTold) {
+            meshes_.emplace(at->second, dims_of(mesh));
         }
     }
     return at->second;

@@ -7,7 +7,6 @@
 #include <compare>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -66,8 +65,8 @@ class DTensorReader {
     /// Whether a mesh of the file tells its rank: it is that of the file's name then.
     [[nodiscard]] bool knows_rank() const { return knows_rank_; }
 
-    /// The meshes met, in words.
-    [[nodiscard]] const std::set<std::string>& meshes() const { return texts_; }
+    /// The meshes met, in the order of their texts.
+    [[nodiscard]] std::vector<MeshDims> meshes() const;
 
   private:
     const RankMesh& mesh_in_file(const PickleValue& mesh);
@@ -84,9 +83,9 @@ class DTensorReader {
     bool knows_rank_ = false;
     std::map<std::vector<std::string>, RankMesh> parts_;  // of by_hand_, by the names of their dims
     std::map<const RankMesh*, std::string> mesh_texts_;
-    std::set<std::string> texts_;
-    std::map<Lying, Holding> holdings_;  // a model's layers repeat a few shapes, placed alike
-    std::size_t n_runs_ = 0;             // in all of them
+    std::map<std::string, MeshDims> meshes_;  // by their texts
+    std::map<Lying, Holding> holdings_;       // a model's layers repeat a few shapes, placed alike
+    std::size_t n_runs_ = 0;                  // in all of them
 
     // Of the tensor that is read; members, so that their memory is used again.
     Lying tensor_;

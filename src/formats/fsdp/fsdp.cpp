@@ -94,7 +94,7 @@ constexpr std::array<KnownName, 3> kNames = {{
 }};
 
 std::string summary(std::string_view noun, const Catalogue& out,
-                    const std::vector<std::string>& meshes, Index world) {
+                    const std::vector<MeshDims>& meshes, Index world) {
     std::string text(noun);
     for (const auto& [fact, label] :
          {std::pair("iteration", ", iteration "), std::pair("fsdp_version", ", FSDP version ")}) {
@@ -103,8 +103,8 @@ std::string summary(std::string_view noun, const Catalogue& out,
         }
     }
     text += ", world size " + std::to_string(world);
-    for (const std::string& mesh : meshes) {
-        text += ", mesh " + mesh;
+    for (const MeshDims& mesh : meshes) {
+        text += ", mesh " + mesh_text(mesh);
     }
     return text;
 }
@@ -126,9 +126,8 @@ void add_mesh_facts(const Mesh& mesh, Index world, Catalogue& out) {
 }
 
 // The mesh that all ranks are in, where one of those met is it.
-void add_mesh(const std::vector<std::string>& meshes, Index world, Catalogue& out) {
-    for (const std::string& mesh : meshes) {
-        const auto dims = dims_in_text(mesh);
+void add_mesh(const std::vector<MeshDims>& meshes, Index world, Catalogue& out) {
+    for (const MeshDims& dims : meshes) {
         Index n_ranks = 1;
         for (const catalogue::MeshDim& dim : dims) {
             n_ranks = dim.extent <= world / n_ranks ? n_ranks * dim.extent : world + 1;
@@ -137,16 +136,6 @@ void add_mesh(const std::vector<std::string>& meshes, Index world, Catalogue& ou
             out.mesh = dims;
         }
     }
-}
-
-/// The first of the scans' words about training state; "" if there are none.
-std::string unread_state(const std::vector<Catalogue>& scans) {
-    for (const Catalogue& scan : scans) {
-        if (const auto found = scan.warnings.find(kUnreadState); found != scan.warnings.end()) {
-            return found->second;
-        }
-    }
-    return "";
 }
 
 // What to do about a save without the model's rank files, by what else is there.
@@ -163,7 +152,7 @@ std::string missing_hint(const fs::path& directory, const Listing& listing) {
                      : "copy the rank files, too, or take an earlier save";
 }
 
-class Fsdp : public Format {
+class Fsdp : public FormatOf<RankContent> {
   public:
     [[nodiscard]] std::string_view name() const override { return "verl fsdp"; }
     [[nodiscard]] std::string_view backend() const override { return "fsdp"; }
@@ -187,12 +176,14 @@ class Fsdp : public Format {
         return location.shard_files;
     }
 
-    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+  private:
+    [[nodiscard]] RankScan scan_file(const Location& location,
+                                     const std::string& file) const override {
         return scan_rank(location, file);
     }
 
-    [[nodiscard]] Catalogue combine(const Location& location,
-                                    std::vector<Catalogue> scans) const override;
+    [[nodiscard]] Catalogue join(const Location& location,
+                                 std::vector<RankScan> scans) const override;
 };
 
 /// As verl's, with other names: LOCAL_STATE_DICT, and SHARDED_STATE_DICT with use_dcp=False.
@@ -249,20 +240,22 @@ std::optional<Location> Fsdp::probe(const fs::path& directory) const {
     return location;
 }
 
-Catalogue Fsdp::combine(const Location& location, std::vector<Catalogue> scans) const {
+Catalogue Fsdp::join(const Location& location, std::vector<RankScan> scans) const {
     const auto ranks = ranks_of(location.shard_files);
     const Index world = ranks.front().world;
     Catalogue out;
     out.facts = location.facts;
     add_mesh_facts(location.mesh, world, out);
-    const std::string unread = unread_state(scans);
-    const auto meshes = scans.front().notes;
+    const auto unread = std::ranges::find_if(
+        scans, [](const RankScan& scan) { return !scan.own.unread_state.empty(); });
+    const std::string unread_state = unread == scans.end() ? "" : unread->own.unread_state;
+    const auto meshes = scans.front().own.meshes;
     add_mesh(meshes, world, out);
     join_ranks(std::move(scans), missing_files(ranks), out);
     refuse_copies(out);
     out.notes.insert(out.notes.begin(), summary(noun(), out, meshes, world));
-    if (!unread.empty()) {
-        out.notes.push_back(unread);
+    if (!unread_state.empty()) {
+        out.notes.push_back(unread_state);
     }
     return out;
 }

@@ -36,7 +36,8 @@ class RankJoiner {
     RankJoiner(const std::vector<std::string>& missing, Catalogue& out)
         : missing_(missing), out_(out) {}
 
-    void add(Catalogue scan) {
+    void add(RankScan of_rank) {
+        Catalogue& scan = of_rank.told;
         const std::uint32_t file = join_scan(scan, ignored_, out_);
         for (Tensor& tensor : scan.tensors) {
             for (catalogue::Piece& piece : tensor.pieces) {
@@ -239,7 +240,7 @@ class RankJoiner {
 
 }  // namespace
 
-void join_ranks(std::vector<Catalogue> scans, const std::vector<std::string>& missing,
+void join_ranks(std::vector<RankScan> scans, const std::vector<std::string>& missing,
                 Catalogue& out) {
     RankJoiner join(missing, out);
     add_each(std::move(scans), join);

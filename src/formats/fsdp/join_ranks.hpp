@@ -7,6 +7,8 @@
 
 #include "catalogue/catalogue.hpp"
 
+#include "scan.hpp"
+
 namespace shardweld::formats::fsdp {
 
 /// `scans`, one for each rank file in the order of ranks, become the tensors, shards, files and
@@ -15,7 +17,7 @@ namespace shardweld::formats::fsdp {
 /// lowest rank's comes first. Error(not_found) when a missing file is needed; Error(mismatch) when
 /// ranks disagree on a tensor's dtype, shape or kind, one lacks it, or its pieces overlap or leave
 /// elements out.
-void join_ranks(std::vector<catalogue::Catalogue> scans, const std::vector<std::string>& missing,
+void join_ranks(std::vector<RankScan> scans, const std::vector<std::string>& missing,
                 catalogue::Catalogue& out);
 
 }  // namespace shardweld::formats::fsdp

@@ -80,31 +80,26 @@ bool is_replicating(std::string_view name) {
     return name == "ddp" || name == "dp_replicate" || name == "replicate";
 }
 
-std::string mesh_text(const RankMesh& mesh) {
-    std::string text;
+MeshDims dims_of(const RankMesh& mesh) {
+    MeshDims dims;
     for (std::size_t d = 0; d < mesh.extents.size(); ++d) {
-        text += d == 0 ? "" : " x ";
-        text += mesh.names.empty() ? "" : mesh.names[d] + " ";
-        text += std::to_string(mesh.extents[d]);
+        dims.push_back({mesh.names.empty() ? "" : mesh.names[d], mesh.extents[d]});
+    }
+    return dims;
+}
+
+std::string mesh_text(const MeshDims& dims) {
+    std::string text;
+    for (const auto& [name, extent] : dims) {
+        text += text.empty() ? "" : " x ";
+        text += name.empty() ? "" : name + " ";
+        text += std::to_string(extent);
     }
     return text;
 }
 
-std::vector<catalogue::MeshDim> dims_in_text(std::string_view text) {
-    constexpr std::string_view kTimes = " x ";
-    std::vector<catalogue::MeshDim> dims;
-    while (!text.empty()) {
-        const std::size_t end = std::min(text.find(kTimes), text.size());
-        const std::string_view dim = text.substr(0, end);
-        const std::size_t number = dim.rfind(' ') + 1;  // 0 where there is no name
-        const auto extent = parse_index(dim.substr(number));
-        if (!extent || *extent < 1) {
-            return {};
-        }
-        dims.push_back({std::string(trim(dim.substr(0, number))), *extent});
-        text.remove_prefix(std::min(end + kTimes.size(), text.size()));
-    }
-    return dims;
+std::string mesh_text(const RankMesh& mesh) {
+    return mesh_text(dims_of(mesh));
 }
 
 namespace {

@@ -46,11 +46,13 @@ RankMesh part_of_mesh(const RankMesh& whole, const std::vector<std::string>& nam
 /// Whether the ranks along a dimension of this name hold copies of one another.
 bool is_replicating(std::string_view name);
 
-/// "fsdp 4", "ddp 2 x fsdp 4", "2 x 4".
-std::string mesh_text(const RankMesh& mesh);
+using MeshDims = std::vector<catalogue::MeshDim>;
 
-/// The dims in such a text; empty when it is none.
-std::vector<catalogue::MeshDim> dims_in_text(std::string_view text);
+MeshDims dims_of(const RankMesh& mesh);
+
+/// "fsdp 4", "ddp 2 x fsdp 4", "2 x 4".
+std::string mesh_text(const MeshDims& dims);
+std::string mesh_text(const RankMesh& mesh);
 
 /// The DeviceMesh in a file. Error(corrupt) when it is malformed or its rank is outside of it.
 RankMesh read_mesh(const TorchFile& file, const PickleValue& mesh);

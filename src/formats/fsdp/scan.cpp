@@ -32,6 +32,7 @@ namespace shardweld::formats::fsdp {
 namespace {
 
 using catalogue::Catalogue;
+using catalogue::Claims;
 
 /// The rank that a file is of, by its numbers in the job and in the group that shares the tensor:
 /// HYBRID_SHARD without a mesh has a group for each copy.
@@ -206,9 +207,9 @@ catalogue::Tensor read_sharded_tensor(const TorchFile& file, const Subclass& val
 constexpr std::size_t kLeastOfDTensor = 256;  // bytes of pickle
 
 // Collects one file.
-class RankScan {
+class RankReader {
   public:
-    RankScan(const TorchFile& file, const RankFile& rank, const Mesh& by_hand, Catalogue& out)
+    RankReader(const TorchFile& file, const RankFile& rank, const Mesh& by_hand, Catalogue& out)
         : file_(file),
           rank_(rank),
           dtensors_(file, rank, by_hand),
@@ -244,9 +245,9 @@ class RankScan {
         }
         require_distinct(names_);
         out_.ignored = ignored_.take();
-        out_.notes.assign(dtensors_.meshes().begin(), dtensors_.meshes().end());
     }
 
+    [[nodiscard]] std::vector<MeshDims> meshes() const { return dtensors_.meshes(); }
     /// Whether a tensor told the rank, and it is that of the file's name.
     [[nodiscard]] bool knows_rank() const { return knows_rank_ || dtensors_.knows_rank(); }
 
@@ -336,26 +337,6 @@ void add_statements(const std::string& file, const RankFile& rank, const TorchFi
     }
 }
 
-}  // namespace
-
-Catalogue scan_rank(const Location& location, const std::string& file) {
-    return scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& out) {
-        if (!torch_file.root().is_mapping()) {
-            throw Error(ErrorCode::corrupt,
-                        "holds no dictionary of tensors but " + describe(torch_file.root()));
-        }
-        const RankFile rank = rank_among(location.shard_files, file);
-        RankScan scan(torch_file, rank, location.mesh, out);
-        scan.add_entries(torch_file.root());
-        add_statements(file, rank, torch_file, scan.knows_rank(), out);
-        add_training_state(location, rank, out);
-    });
-}
-
-namespace {
-
-using catalogue::Claims;
-
 constexpr std::string_view kModel = "model_";
 
 bool is_beside_shards(const Location& location, const std::string& file) {
@@ -418,22 +399,23 @@ constexpr std::array<StateSource, 2> kSources = {{
 }};
 
 // Whatever is wrong with it, it is no part of the model.
-Claims claims_in(const fs::path& path, const StateSource& source, Catalogue& out) {
+Claims claims_in(const fs::path& path, const StateSource& source, std::string& unread) {
     try {
         const auto input = io::InputFile::open(path);
         const auto file = TorchFile::read(input);
         return source.read(ScalarReader(file, input), file.root());
     } catch (const Error& error) {
-        out.warnings.try_emplace(kUnreadState, printable(path.filename().string()) +
-                                                   " cannot be read (" + error.what() +
-                                                   "): it does not show which save it belongs to");
+        if (unread.empty()) {
+            unread = printable(path.filename().string()) + " cannot be read (" + error.what() +
+                     "): it does not show which save it belongs to";
+        }
         return {};
     }
 }
 
-}  // namespace
-
-void add_training_state(const Location& location, const RankFile& rank, Catalogue& out) {
+/// Adds the statements of the rank's two files, as far as they lie beside its model file.
+void add_training_state(const Location& location, const RankFile& rank, RankContent& content,
+                        Catalogue& out) {
     if (!rank.stem.empty()) {
         return;  // accelerate's are of the whole job
     }
@@ -442,11 +424,31 @@ void add_training_state(const Location& location, const RankFile& rank, Catalogu
         if (!is_beside_shards(location, file)) {
             continue;
         }
-        Claims claims = claims_in(location.directory / file, source, out);
+        Claims claims = claims_in(location.directory / file, source, content.unread_state);
         if (!claims.empty()) {
             out.statements.push_back({file, source.words, {}, std::move(claims), true});
         }
     }
+}
+
+}  // namespace
+
+RankScan scan_rank(const Location& location, const std::string& file) {
+    RankScan scan;
+    const auto add = [&](const TorchFile& torch_file, Catalogue& out) {
+        if (!torch_file.root().is_mapping()) {
+            throw Error(ErrorCode::corrupt,
+                        "holds no dictionary of tensors but " + describe(torch_file.root()));
+        }
+        const RankFile rank = rank_among(location.shard_files, file);
+        RankReader reader(torch_file, rank, location.mesh, out);
+        reader.add_entries(torch_file.root());
+        add_statements(file, rank, torch_file, reader.knows_rank(), out);
+        scan.own.meshes = reader.meshes();
+        add_training_state(location, rank, scan.own, out);
+    };
+    scan.told = scan_torch_file(location, file, add);
+    return scan;
 }
 
 }  // namespace shardweld::formats::fsdp

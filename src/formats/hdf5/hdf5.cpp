@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
@@ -14,6 +16,7 @@
 #include "formats/shared/file_sets.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/replicas.hpp"
+#include "formats/typed_scan.hpp"
 #include "hdf5/parts.hpp"
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"
@@ -34,8 +37,16 @@ bool is_hdf5_name(const std::string& name) {
     return name.ends_with(".h5") || name.ends_with(".hdf5");
 }
 
-/// Those without a stated type stand among the notes until all files are known.
-void add_dataset(const Dataset& dataset, Bytes file_size, Catalogue& out) {
+/// What only the joining of files makes use of.
+struct FileContent {
+    std::vector<std::string> untyped;  ///< tensors without a stated type
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.untyped); };
+};
+using FileScan = ScanOf<FileContent>;
+
+void add_dataset(const Dataset& dataset, Bytes file_size, FileScan& scan) {
+    Catalogue& out = scan.told;
     try {
         if (dataset.name == kConfigDataset) {
             out.ignored.push_back({kConfigDataset, "config.json beside the files is used instead",
@@ -49,7 +60,7 @@ void add_dataset(const Dataset& dataset, Bytes file_size, Catalogue& out) {
             return;
         }
         if (may_be_disguised(dataset)) {
-            out.notes.push_back(tensor.name);
+            scan.own.untyped.push_back(tensor.name);
         }
         out.tensors.push_back(std::move(tensor));
     } catch (Error& error) {
@@ -59,8 +70,8 @@ void add_dataset(const Dataset& dataset, Bytes file_size, Catalogue& out) {
 }
 
 /// One tensor's pieces in all files.
-void join(Tensor piece, const std::vector<catalogue::File>& files,
-          std::map<std::string, Tensor>& tensors) {
+void add_pieces(Tensor piece, const std::vector<catalogue::File>& files,
+                std::map<std::string, Tensor>& tensors) {
     const auto [at, is_new] = tensors.try_emplace(piece.name);
     Tensor& tensor = at->second;
     if (is_new) {
@@ -113,7 +124,7 @@ void warn_of_untyped(std::set<std::string> names, Catalogue& out) {
     }
 }
 
-class Hdf5Input final : public Format {
+class Hdf5Input final : public FormatOf<FileContent> {
   public:
     [[nodiscard]] std::string_view name() const override { return "hdf5"; }
     [[nodiscard]] std::string_view backend() const override { return "hdf5"; }
@@ -146,37 +157,39 @@ class Hdf5Input final : public Format {
         return location.shard_files;
     }
 
-    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+  private:
+    [[nodiscard]] FileScan scan_file(const Location& location,
+                                     const std::string& file) const override {
         const auto lister = find_installed(shardweld::hdf5::kListerFile);
         if (!lister) {
             throw Error(ErrorCode::unsupported, "this build reads no HDF5",
                         shardweld::hdf5::kRemedy);
         }
         const fs::path path = location.directory / file;
-        Catalogue out;
+        FileScan scan;
         try {
             const Bytes size = io::InputFile::open(path).size();
-            out.files.push_back({file, size});
+            scan.told.files.push_back({file, size});
             for (const Dataset& dataset : parse_listing(run_lister(*lister, path))) {
-                add_dataset(dataset, size, out);
+                add_dataset(dataset, size, scan);
             }
         } catch (Error& error) {
             error.add_context("file " + printable(file));
             throw;
         }
-        return out;
+        return scan;
     }
 
-    [[nodiscard]] Catalogue combine(const Location& location,
-                                    std::vector<Catalogue> scans) const override {
+    [[nodiscard]] Catalogue join(const Location& location,
+                                 std::vector<FileScan> scans) const override {
         Catalogue out;
         out.facts = location.facts;
         require_whole_sets(location.shard_files);
         std::map<std::string, Tensor> tensors;
         IgnoredRows ignored;
         std::set<std::string> untyped;
-        for (Catalogue& scan : scans) {
-            untyped.insert(scan.notes.begin(), scan.notes.end());
+        for (auto& [scan, own] : scans) {
+            untyped.insert(own.untyped.begin(), own.untyped.end());
             const auto file = static_cast<std::uint32_t>(out.files.size());
             out.files.push_back(std::move(scan.files.front()));
             const std::string& path = out.files.back().path;
@@ -186,7 +199,7 @@ class Hdf5Input final : public Format {
                 for (catalogue::Piece& piece : tensor.pieces) {
                     piece.file = file;
                 }
-                join(std::move(tensor), out.files, tensors);
+                add_pieces(std::move(tensor), out.files, tensors);
             }
             ignored.add(scan.ignored);
         }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <ranges>
 #include <span>
 #include <utility>
 
@@ -42,10 +43,10 @@ bool is_of_peft(std::string_view name) {
 std::vector<std::string> names_in(const Location& location, const std::string& file) {
     std::vector<std::string> names;
     try {
-        const Catalogue scan = scan_file(location, file);
-        std::ranges::transform(scan.tensors, std::back_inserter(names), &catalogue::Tensor::name);
-        std::ranges::transform(scan.facts, std::back_inserter(names),
-                               [](const auto& fact) { return fact.first; });
+        const auto [weights, index] = scan_weights_or_index(location, file);
+        std::ranges::transform(weights.tensors, std::back_inserter(names),
+                               &catalogue::Tensor::name);
+        std::ranges::copy(std::views::keys(index.file_of), std::back_inserter(names));
     } catch (const Error&) {
         // Whoever reads the model says what is wrong with it.
     }

@@ -1,6 +1,7 @@
 #include "join_files.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -103,24 +104,11 @@ bool is_index(const std::string& file) {
     return file.ends_with(".json");
 }
 
-// The index as a catalogue: of each tensor the number of its file.
-Catalogue scan_index(const fs::path& path) {
-    Catalogue out;
-    WeightMap map = read_weight_map(path);
-    for (const std::string& file : map.files) {
-        out.files.push_back({file, 0});
-    }
-    out.facts = std::move(map.file_of);
-    return out;
-}
-
 // Of a tensor in several indices, the first says where it is.
-void add_index(Catalogue index, WeightMap& map) {
+void add_index(IndexContent index, WeightMap& map) {
     const auto first = static_cast<Index>(map.files.size());
-    for (catalogue::File& file : index.files) {
-        map.files.push_back(std::move(file.path));
-    }
-    for (auto& [name, file] : index.facts) {
+    std::move(index.files.begin(), index.files.end(), std::back_inserter(map.files));
+    for (const auto& [name, file] : index.file_of) {
         map.file_of.emplace(name, first + file);
     }
 }
@@ -229,25 +217,39 @@ void require_found(const WeightMap& expected, const std::vector<Tensor>& tensors
 
 }  // namespace
 
-Catalogue scan_file(const Location& location, const std::string& file) {
-    return is_index(file) ? scan_index(location.directory / file) : scan_weights(location, file);
+ScanOf<IndexContent> scan_weights_or_index(const Location& location, const std::string& file) {
+    if (!is_index(file)) {
+        return {scan_weights(location, file)};
+    }
+    WeightMap map = read_weight_map(location.directory / file);
+    return {{}, {std::move(map.files), std::move(map.file_of)}};
 }
 
-Catalogue join_files(const Location& location, std::vector<Catalogue> scans, Strays strays) {
+std::vector<std::string> WeightFilesFormat::scan_list(const Location& location) const {
+    return location.shard_files;
+}
+
+ScanOf<IndexContent> WeightFilesFormat::scan_file(const Location& location,
+                                                  const std::string& file) const {
+    return scan_weights_or_index(location, file);
+}
+
+Catalogue WeightFilesFormat::join(const Location& location,
+                                  std::vector<ScanOf<IndexContent>> scans) const {
     std::optional<WeightMap> expected;
     std::vector<Catalogue> weights;
     std::size_t n_tensors = 0;
     for (std::size_t i = 0; i < scans.size(); ++i) {
         if (is_index(location.shard_files[i])) {
-            add_index(std::move(scans[i]), expected ? *expected : expected.emplace());
+            add_index(std::move(scans[i].own), expected ? *expected : expected.emplace());
         } else {
-            n_tensors += scans[i].tensors.size();
-            weights.push_back(std::move(scans[i]));
+            n_tensors += scans[i].told.tensors.size();
+            weights.push_back(std::move(scans[i].told));
         }
     }
     require_whole_sets(location.shard_files);
     Catalogue out;
-    WeightFileJoiner joined(out, n_tensors, strays);
+    WeightFileJoiner joined(out, n_tensors, strays());
     for (Catalogue& scan : weights) {
         joined.add(std::move(scan), expected);
     }
@@ -259,22 +261,9 @@ Catalogue join_files(const Location& location, std::vector<Catalogue> scans, Str
         throw Error(ErrorCode::not_found, location.directory.string() + " holds no tensors");
     }
     out.facts = location.facts;
-    out.notes = {std::string(format_of(location).noun()) + ", " +
-                 std::to_string(out.tensors.size()) + " tensors in " +
+    out.notes = {std::string(noun()) + ", " + std::to_string(out.tensors.size()) + " tensors in " +
                  std::to_string(out.files.size()) + " files"};
     return out;
-}
-
-std::vector<std::string> WeightFilesFormat::scan_list(const Location& location) const {
-    return location.shard_files;
-}
-
-Catalogue WeightFilesFormat::scan(const Location& location, const std::string& file) const {
-    return scan_file(location, file);
-}
-
-Catalogue WeightFilesFormat::combine(const Location& location, std::vector<Catalogue> scans) const {
-    return join_files(location, std::move(scans), Strays::left_aside);
 }
 
 }  // namespace shardweld::formats::hf

@@ -42,7 +42,7 @@ std::optional<Index> fact_of(const Catalogue& scan, const std::string& name) {
 }
 
 // Fact `name` of all scans; Error(mismatch) naming two files that differ.
-std::optional<Index> common_fact(const std::vector<Catalogue>& scans, const std::string& name) {
+std::optional<Index> common_fact(const std::vector<Scan>& scans, const std::string& name) {
     const auto text = [](std::optional<Index> value) {
         return value ? std::to_string(*value) : std::string("absent");
     };
@@ -84,7 +84,7 @@ std::string likeness_of(const Catalogue& scan) {
 }
 
 /// What names and args say about each file's part; args, already compared, also about the save.
-void add_statements(const std::vector<Catalogue>& scans, const Grid& grid, Catalogue& out) {
+void add_statements(const std::vector<Scan>& scans, const Grid& grid, Catalogue& out) {
     std::vector<std::optional<Index>> ranks;
     for (const Catalogue& scan : scans) {
         ranks.push_back(fact_of(scan, "rank"));
@@ -109,7 +109,7 @@ void add_statements(const std::vector<Catalogue>& scans, const Grid& grid, Catal
     }
 }
 
-void require_same_args(const Location& location, const std::vector<Catalogue>& scans) {
+void require_same_args(const Location& location, const std::vector<Scan>& scans) {
     for (const Catalogue& scan : scans) {
         if (fact_of(scan, kArgsFact) != fact_of(scans.front(), kArgsFact)) {
             require_agreeing_args(location, scans.front().files.front().path,
@@ -118,7 +118,7 @@ void require_same_args(const Location& location, const std::vector<Catalogue>& s
     }
 }
 
-void join(std::vector<Catalogue> scans, const Grid& grid, Catalogue& out) {
+void join(std::vector<Scan> scans, const Grid& grid, Catalogue& out) {
     IgnoredRows ignored;
     out.shards.reserve(std::accumulate(
         scans.begin(), scans.end(), std::size_t{0},
@@ -221,7 +221,7 @@ class Legacy final : public Format {
         return files;
     }
 
-    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+    [[nodiscard]] Scan scan(const Location& location, const std::string& file) const override {
         if (file.ends_with(".pt")) {
             return scan_legacy(location, file);
         }
@@ -234,7 +234,7 @@ class Legacy final : public Format {
     }
 
     [[nodiscard]] Catalogue combine(const Location& location,
-                                    std::vector<Catalogue> scans) const override;
+                                    std::vector<Scan> scans) const override;
 
   private:
     // All ranks write the same file names; other files of the first rank are noted.
@@ -258,7 +258,7 @@ class Legacy final : public Format {
     }
 };
 
-Catalogue Legacy::combine(const Location& location, std::vector<Catalogue> scans) const {
+Catalogue Legacy::combine(const Location& location, std::vector<Scan> scans) const {
     Catalogue out;
     out.facts = location.facts;
     out.claims = scans.front().claims;

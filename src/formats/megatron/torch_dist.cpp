@@ -199,7 +199,7 @@ class TorchDist final : public Format {
         return metadata_files(location, kIndexFile);
     }
 
-    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+    [[nodiscard]] Scan scan(const Location& location, const std::string& file) const override {
         try {
             if (file == kIndexFile) {
                 return read_index(location);
@@ -215,7 +215,7 @@ class TorchDist final : public Format {
     }
 
     [[nodiscard]] Catalogue combine(const Location& location,
-                                    std::vector<Catalogue> scans) const override {
+                                    std::vector<Scan> scans) const override {
         Catalogue out = std::move(scans.front());
         require_model(location, out);
         for (const auto& [name, value] : location.facts) {

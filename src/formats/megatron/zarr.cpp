@@ -202,7 +202,7 @@ class Zarr final : public Format {
         return files;
     }
 
-    [[nodiscard]] Catalogue scan(const Location& location, const std::string& file) const override {
+    [[nodiscard]] Scan scan(const Location& location, const std::string& file) const override {
         const fs::path path = location.directory / file;
         try {
             if (file == kBackendFile) {
@@ -221,7 +221,7 @@ class Zarr final : public Format {
     }
 
     [[nodiscard]] Catalogue combine(const Location& location,
-                                    std::vector<Catalogue> scans) const override {
+                                    std::vector<Scan> scans) const override {
         Catalogue out;
         IgnoredRows ignored;
         out.facts = location.facts;

@@ -47,9 +47,9 @@ std::uint32_t join_scan(catalogue::Catalogue& scan, IgnoredRows& ignored,
                         catalogue::Catalogue& out);
 
 /// Gives a joiner all scans, each freed as soon as it is taken.
-template <typename Joiner>
-void add_each(std::vector<catalogue::Catalogue> scans, Joiner& joiner) {
-    for (catalogue::Catalogue& scan : scans) {
+template <typename AScan, typename Joiner>
+void add_each(std::vector<AScan> scans, Joiner& joiner) {
+    for (AScan& scan : scans) {
         joiner.add(std::exchange(scan, {}));
     }
 }

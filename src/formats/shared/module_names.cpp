@@ -104,10 +104,10 @@ std::optional<std::string> name_below(std::string_view name, std::string_view pr
 }
 
 // What a prefix could be: "model (27 tensors), ema (27 tensors)".
-std::string contents_of(std::span<Catalogue> catalogues) {
+std::string contents_of(const std::vector<Catalogue*>& catalogues) {
     std::map<std::string, Index> counts;
-    for (Catalogue& catalogue : catalogues) {
-        for_each_item(catalogue, [&](const auto& item) {
+    for (Catalogue* const catalogue : catalogues) {
+        for_each_item(*catalogue, [&](const auto& item) {
             const std::string_view name = item.name;
             const std::size_t last_key = name.rfind(kKeySeparator);
             ++counts[dotted(
@@ -187,19 +187,19 @@ std::string dotted(std::string_view path) {
     return text;
 }
 
-void keep_below(std::string_view prefix, std::span<Catalogue> catalogues) {
+void keep_below(std::string_view prefix, const std::vector<Catalogue*>& catalogues) {
     while (prefix.ends_with('.')) {
         prefix.remove_suffix(1);
     }
     const std::string found = contents_of(catalogues);
     bool is_empty = true;
-    for (Catalogue& catalogue : catalogues) {
+    for (Catalogue* const catalogue : catalogues) {
         IgnoredRows ignored;
-        ignored.add(catalogue.ignored);
-        keep_below(prefix, catalogue.tensors, ignored);
-        keep_below(prefix, catalogue.shards, ignored);
-        catalogue.ignored = ignored.take();
-        is_empty = is_empty && catalogue.tensors.empty() && catalogue.shards.empty();
+        ignored.add(catalogue->ignored);
+        keep_below(prefix, catalogue->tensors, ignored);
+        keep_below(prefix, catalogue->shards, ignored);
+        catalogue->ignored = ignored.take();
+        is_empty = is_empty && catalogue->tensors.empty() && catalogue->shards.empty();
     }
     if (is_empty) {
         throw Error(ErrorCode::not_found, "no tensor lies below --prefix " + printable(prefix),

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "catalogue/catalogue.hpp"
 
@@ -46,7 +47,7 @@ std::string dotted(std::string_view path);
 /// Keeps those tensors and shards of all catalogues whose names, with or without wrappers, lie
 /// below the prefix, and strips it; counts the others as ignored. Separators become dots.
 /// Error(not_found) listing what there is where nothing lies below it.
-void keep_below(std::string_view prefix, std::span<catalogue::Catalogue> catalogues);
+void keep_below(std::string_view prefix, const std::vector<catalogue::Catalogue*>& catalogues);
 
 /// Gives tensors and shards their names without wrappers and without what all of them have in front
 /// of PEFT's prefix, with a note on that, and sorts the tensors. Doing so again changes nothing.

@@ -186,13 +186,13 @@ TEST(Legacy, sees_the_optimizers_directories_of_old_saves) {
 TEST(Legacy, scans_are_the_same_after_sharing) {
     const Location location = locate_in(fixture("llama-tp2-pp2-vpp2-legacy-bf16"));
     const Format& format = format_of(location);
-    std::vector<Catalogue> shared;
+    std::vector<Scan> shared;
     for (const std::string& file : format.scan_list(location)) {
         ByteWriter out;
         out.put(format.scan(location, file));
         const auto bytes = out.take();
         ByteReader in(bytes);
-        shared.push_back(in.get<catalogue::Catalogue>());
+        shared.push_back(in.get<Scan>());
     }
     ByteWriter a;
     a.put(combine(location, std::move(shared)));

@@ -26,7 +26,7 @@ catalogue::Catalogue saved(const std::vector<Path>& paths) {
 std::vector<std::string> selected(const std::vector<Path>& paths, const std::string& prefix = "") {
     auto catalogue = saved(paths);
     if (!prefix.empty()) {
-        keep_below(prefix, {&catalogue, 1});
+        keep_below(prefix, {&catalogue});
     }
     select_model(catalogue);
     std::vector<std::string> names;
@@ -117,7 +117,7 @@ TEST(DcpSelection, leaves_no_part_of_the_model_aside) {
             tensor.shape = {3, 2};
         }
         if (!prefix.empty()) {
-            keep_below(prefix, {&catalogue, 1});
+            keep_below(prefix, {&catalogue});
         }
         select_model(catalogue);
         return catalogue.tensors.size();

@@ -156,7 +156,7 @@ TEST(TorchDist, resolves_alike_when_files_are_shared_out) {
     EXPECT_EQ(
         format.scan_list(location),
         (std::vector<std::string>{".metadata", "common.pt", "../../transformer_config.json"}));
-    std::vector<Catalogue> scans;
+    std::vector<Scan> scans;
     for (const std::string& file : format.scan_list(location)) {
         scans.push_back(format.scan(location, file));
     }

@@ -75,7 +75,7 @@ TEST(UnwrappedNames, are_told_apart) {
 TEST(Prefix, takes_what_lies_below_it) {
     std::vector<catalogue::Catalogue> files{holding({"net.a", "loss.b"}),
                                             holding({}, {"_orig_mod.net.c", "nets.d"})};
-    keep_below("net.", files);
+    keep_below("net.", {&files[0], &files[1]});
     EXPECT_EQ(names_of(files[0]), Names{"a"});
     EXPECT_EQ(names_of(files[1]), Names{"c"});
     EXPECT_EQ(files[0].ignored.at(0).pattern, "loss*");
@@ -83,7 +83,9 @@ TEST(Prefix, takes_what_lies_below_it) {
     expect_error(ErrorCode::not_found,
                  "no tensor lies below --prefix ne; give one of those that the checkpoint holds: "
                  "a (1 tensors), c (1 tensors)",
-                 [&] { keep_below("ne", files); });
+                 [&] {
+                     keep_below("ne", {&files[0], &files[1]});
+                 });
 }
 
 }  // namespace
