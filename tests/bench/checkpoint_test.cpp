@@ -17,6 +17,7 @@
 #include "formats/containers/dcp_metadata.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/containers/zip.hpp"
+#include "formats/shared/dcp_pieces.hpp"
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"
 
@@ -198,7 +199,7 @@ TEST(TorchDist, is_read_by_the_index_and_archive_readers) {
     for (const auto& tensor : metadata.tensors) {
         found[tensor.name] = {tensor.shape, tensor.chunks.size()};
         EXPECT_EQ(tensor.dtype, DType::f32);
-        formats::check_tiling(tensor);
+        formats::check_tiling(formats::tensor_of(tensor));
         for (const auto& chunk : tensor.chunks) {
             const auto input = io::InputFile::open(source / metadata.files[chunk.file]);
             const auto archive = formats::TorchFile::read(input, chunk.offset, chunk.length);

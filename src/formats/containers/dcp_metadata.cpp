@@ -17,7 +17,6 @@
 #include "shardweld/error.hpp"
 
 #include "dcp_records.hpp"
-#include "dcp_tensor.hpp"
 #include "pickle.hpp"
 #include "pickle_arena.hpp"
 #include "torch_file.hpp"

@@ -6,18 +6,44 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "core/dtype.hpp"
 #include "core/index.hpp"
 #include "core/path.hpp"
 
-#include "dcp_tensor.hpp"
 #include "torch_file.hpp"
 
 namespace shardweld::formats {
 
 class PickleArena;
+
+/// Compact: there are millions of them. The numbers are DcpMetadata's.
+struct DcpChunk {
+    std::span<const Index> offsets;
+    std::span<const Index> sizes;
+    std::uint32_t file = 0;  ///< index into DcpMetadata::files
+    std::uint32_t view = 0;  ///< index into DcpMetadata::views, if there are any
+    Bytes offset = 0;        ///< of the blob in that file
+    Bytes length = 0;
+};
+
+struct DcpTensor {
+    std::string name;
+    DType dtype = DType::f32;
+    std::vector<Index> shape;
+    std::vector<DcpChunk> chunks;
+};
+
+/// Byte objects (extra state, RNG): each is a file of its own, by torch.save, within a shard file.
+struct DcpObject {
+    std::string name;
+    Bytes length = 0;        ///< 0: it is not stored, or not in one place
+    std::uint32_t file = 0;  ///< index into DcpMetadata::files
+    Bytes offset = 0;
+};
 
 struct DcpMetadata {
     std::vector<std::string> files;  ///< relative paths, sorted naturally; checked to stay inside
@@ -37,7 +63,7 @@ struct DcpMetadata {
     /// outside their tensor, a chunk without storage, negative or overflowing numbers, paths
     /// leaving the directory; Error(unsupported) naming the tensor for an unknown dtype or a
     /// transformed (compressed) tensor. Messages name tensor and chunk; context names the file.
-    /// Whether the chunks tile their tensors is left to check_tiling: optimizer state of old
+    /// Whether the chunks tile their tensors is left to those who use them: optimizer state of old
     /// Megatron cores does not, and is not needed.
     static DcpMetadata read(const fs::path& path);
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
@@ -12,6 +11,7 @@
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
+#include "formats/shared/replicas.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::formats::dcp {
@@ -65,32 +65,6 @@ void merge(Tensor tensor, Shapes shapes, Tensor& into) {
     into.pieces.insert(into.pieces.end(), tensor.pieces.begin(), tensor.pieces.end());
 }
 
-bool less_box(const Piece& a, const Piece& b) {
-    for (std::size_t k = 0; k < a.patch.axes.size(); ++k) {
-        const auto& x = a.patch.axes[k];
-        const auto& y = b.patch.axes[k];
-        if (std::tie(x.lo, x.extent) != std::tie(y.lo, y.extent)) {
-            return std::tie(x.lo, x.extent) < std::tie(y.lo, y.extent);
-        }
-    }
-    return false;
-}
-
-// The same box twice in one file is no replica but an overlap, which the cover check reports.
-void number_replicas(Tensor& tensor) {
-    std::stable_sort(tensor.pieces.begin(), tensor.pieces.end(),
-                     [](const Piece& a, const Piece& b) {
-                         return less_box(a, b) || (!less_box(b, a) && a.file < b.file);
-                     });
-    for (std::size_t i = 1; i < tensor.pieces.size(); ++i) {
-        Piece& piece = tensor.pieces[i];
-        const Piece& before = tensor.pieces[i - 1];
-        if (!less_box(before, piece) && piece.file != before.file) {
-            piece.replica = before.replica + 1;
-        }
-    }
-}
-
 // Elements of the primary pieces; overlaps count twice.
 Index elements_held(const Tensor& tensor) {
     Index held = 0;
@@ -129,7 +103,7 @@ Catalogue join(std::vector<Scan> scans, Shapes shapes) {
         }
     }
     for (auto& [name, tensor] : tensors) {
-        number_replicas(tensor);
+        number_replicas(tensor.pieces);
         out.tensors.push_back(std::move(tensor));
     }
     out.ignored = ignored.take();

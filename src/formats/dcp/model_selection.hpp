@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "formats/containers/dcp_tensor.hpp"
+#include "formats/containers/dcp_metadata.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;

@@ -138,9 +138,6 @@ class Joiner {
         grid_.note(content, path, name);
         aliases_.merge(content.aliases);
         if (name.kind == FileKind::partition) {
-            for (catalogue::Shard& shard : told.shards) {
-                shard.piece.file = file;
-            }
             ranks_[name.mp].add_partition(
                 {path, name, std::move(told.shards), std::move(content.groups)});
             return;
@@ -149,9 +146,6 @@ class Joiner {
             ranks_[name.mp].add_states(path, std::move(content));
         }
         for (Tensor& tensor : told.tensors) {
-            for (catalogue::Piece& piece : tensor.pieces) {
-                piece.file = file;
-            }
             wholes_.push_back({std::move(tensor), name});
         }
     }

@@ -101,9 +101,6 @@ class UniversalJoiner {
             declared_.emplace(std::move(parameter.name), std::move(parameter.shape));
         }
         for (Tensor& tensor : told.tensors) {
-            for (catalogue::Piece& piece : tensor.pieces) {
-                piece.file = file;
-            }
             add_tensor(std::move(tensor), is_parameter ? parameters_ : rest_);
         }
         aliases_.merge(content.aliases);

@@ -40,13 +40,9 @@ class RankJoiner {
         Catalogue& scan = of_rank.told;
         const std::uint32_t file = join_scan(scan, ignored_, out_);
         for (Tensor& tensor : scan.tensors) {
-            for (catalogue::Piece& piece : tensor.pieces) {
-                piece.file = file;
-            }
             add_tensor(std::move(tensor), file, false);
         }
         for (catalogue::Shard& shard : scan.shards) {
-            shard.piece.file = file;
             add_tensor({shard.name, shard.dtype, {}, {}}, file, true);
             out_.shards.push_back(std::move(shard));
         }

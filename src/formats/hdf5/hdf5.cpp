@@ -190,18 +190,13 @@ class Hdf5Input final : public FormatOf<FileContent> {
         std::set<std::string> untyped;
         for (auto& [scan, own] : scans) {
             untyped.insert(own.untyped.begin(), own.untyped.end());
-            const auto file = static_cast<std::uint32_t>(out.files.size());
-            out.files.push_back(std::move(scan.files.front()));
+            join_scan(scan, ignored, out);
             const std::string& path = out.files.back().path;
             out.statements.push_back(
                 {path, "names and offsets of its datasets", {{"file", path}}, {}, true});
             for (Tensor& tensor : scan.tensors) {
-                for (catalogue::Piece& piece : tensor.pieces) {
-                    piece.file = file;
-                }
                 add_pieces(std::move(tensor), out.files, tensors);
             }
-            ignored.add(scan.ignored);
         }
         for (auto& [name, tensor] : tensors) {
             settle(tensor, out.files);

@@ -132,9 +132,6 @@ class WeightFileJoiner {
                 leave_aside(tensor);
                 continue;
             }
-            for (auto& piece : tensor.pieces) {
-                piece.file = number;
-            }
             out_.tensors.push_back(std::move(tensor));
         }
     }

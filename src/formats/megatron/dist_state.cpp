@@ -29,9 +29,9 @@ namespace {
 using catalogue::Catalogue;
 
 void add_args(const PickleValue& args, const std::string& file, const ScalarReader& scalars,
-              Catalogue& out) {
+              FileState& state, Catalogue& out) {
     out.claims = claims_of(args, scalars);
-    out.facts[kArgsFact] = fingerprint_of(common_args(args, scalars));
+    state.args = fingerprint_of(common_args(args, scalars));
     if (out.claims.empty()) {
         out.warnings["args_unread"] = "args in " + printable(file) + " are " + in_words(args.kind) +
                                       " without attributes: nothing is compared with them";
@@ -69,10 +69,10 @@ catalogue::Statement state_statement(const PickleValue& root, const std::string&
 }  // namespace
 
 void add_state(const PickleValue& root, const std::string& file, const ScalarReader& scalars,
-               Catalogue& out) {
+               FileState& state, Catalogue& out) {
     add_facts(root, scalars, out);
     if (const PickleValue* args = root.find("args")) {
-        add_args(*args, file, scalars, out);
+        add_args(*args, file, scalars, state, out);
     }
     out.statements.push_back(state_statement(root, file, scalars));
 }
@@ -155,7 +155,6 @@ std::vector<std::string> metadata_files(const Location& location, const char* fi
 }
 
 void add_global_facts(Catalogue& out) {
-    out.facts.erase(kArgsFact);
     out.facts.merge(stated_sizes(out.claims));
     out.facts["t"] = 1;
     out.facts["te"] = 1;
@@ -172,37 +171,37 @@ void note_unchecked(Catalogue& out) {
     }
 }
 
-void add_claims(Catalogue& scan, Catalogue& out) {
+void add_claims(StateScan& added, FileState& known, Catalogue& out) {
+    Catalogue& scan = added.told;
     refuse_unsupported(scan.claims);
-    const auto args = scan.facts.extract(kArgsFact);
-    const bool is_second = !args.empty() && !out.facts.emplace(kArgsFact, args.mapped()).second;
-    if (is_second && out.facts[kArgsFact] != args.mapped()) {
+    if (added.own.args && known.args && added.own.args != known.args) {
         require_agreement(out.claims, kCommonState, scan.claims, kCommonFile);
     }
+    known.args = known.args ? known.args : added.own.args;
     out.facts.insert(scan.facts.begin(), scan.facts.end());
     out.claims.merge(scan.claims);
     out.warnings.merge(scan.warnings);
 }
 
-Catalogue scan_state(const io::InputFile& input, const std::string& file, const StatePlace& place,
+StateScan scan_state(const io::InputFile& input, const std::string& file, const StatePlace& place,
                      bool check_crc) {
     const auto opened = TorchFile::read(input, place.offset, place.length, check_crc);
     if (check_crc && !opened.archive_name().empty()) {
         require_records(input, place.offset, place.length.value_or(input.size()));
     }
     const ScalarReader scalars(opened, input);
-    Catalogue out;
+    StateScan scan;
     for (const std::string& global : opened.pickle().inert_globals()) {
-        out.inert_globals[global] = 1;
+        scan.told.inert_globals[global] = 1;
     }
     const PickleValue& root = only_element_of(opened.root());
     if (root.is_mapping()) {
         // A model's tensors that are not sharded are saved here.
         require_no_part(opened, root);
-        add_state(root, file, scalars, out);
+        add_state(root, file, scalars, scan.own, scan.told);
     }
     opened.require_unchanged();
-    return out;
+    return scan;
 }
 
 Catalogue scan_claims(const fs::path& path) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -14,25 +15,31 @@
 #include "formats/containers/pickle.hpp"
 #include "formats/format.hpp"
 #include "formats/shared/scalar_value.hpp"
+#include "formats/typed_scan.hpp"
 
 namespace shardweld::io {
 class InputFile;
 }  // namespace shardweld::io
 
-namespace shardweld::catalogue {
-struct Catalogue;
-}  // namespace shardweld::catalogue
-
 namespace shardweld::formats::megatron {
 
-/// The fact that stands for all of a file's args but its rank's own: equal in all files of a save.
-inline constexpr const char* kArgsFact = "args";
+/// What only Megatron's formats make of a file's state.
+struct FileState {
+    std::optional<Index> args;  ///< stands for all args but the rank's own: equal in a save's files
+    std::optional<Index> rank;  ///< of the job, as args of a legacy file state it
+    std::optional<Index> sample;  ///< of a legacy file's elements (stage_content.hpp)
 
-/// Of `root`, the dictionary of `file`: args as claims with the fact kArgsFact; the facts iteration
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.args, self.rank, self.sample);
+    };
+};
+using StateScan = ScanOf<FileState>;
+
+/// Of `root`, the dictionary of `file`: args as claims and as FileState::args; the facts iteration
 /// and version; and a statement of what is equal in all files of a save: iteration, operations,
 /// scheduler steps. The warning `args_unread` where args are of a kind that is not read.
 void add_state(const PickleValue& root, const std::string& file, const ScalarReader& scalars,
-               catalogue::Catalogue& out);
+               FileState& state, catalogue::Catalogue& out);
 
 inline constexpr const char* kBackendFile = "metadata.json";
 inline constexpr const char* kCommonFile = "common.pt";
@@ -59,16 +66,16 @@ struct StatePlace {
 
 /// What add_state tells of common.pt, or of the same state as an object in shard `file`;
 /// `check_crc` as in TorchFile::read.
-catalogue::Catalogue scan_state(const io::InputFile& input, const std::string& file,
-                                const StatePlace& place, bool check_crc);
+StateScan scan_state(const io::InputFile& input, const std::string& file, const StatePlace& place,
+                     bool check_crc);
 
 /// Claims in verl's transformer_config.json, run_config.yaml or NeMo's model.yaml.
 catalogue::Catalogue scan_claims(const fs::path& path);
 
-/// Adds facts and claims of one such place to those that go before it. Error(unsupported) where
-/// they state a layout that cannot be read, Error(mismatch) where args stand in both places and
-/// contradict each other.
-void add_claims(catalogue::Catalogue& scan, catalogue::Catalogue& out);
+/// Adds facts and claims of one such place to those that go before it, of which `known` is the
+/// state. Error(unsupported) where they state a layout that cannot be read, Error(mismatch) where
+/// args stand in both places and contradict each other.
+void add_claims(StateScan& scan, FileState& known, catalogue::Catalogue& out);
 
 /// Puts sizes that the claims state among the facts, and how adapters are kept. Chunks are of whole
 /// tensors: gate and up rows are not interleaved by rank.

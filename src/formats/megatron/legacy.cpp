@@ -42,17 +42,17 @@ std::optional<Index> fact_of(const Catalogue& scan, const std::string& name) {
 }
 
 // Fact `name` of all scans; Error(mismatch) naming two files that differ.
-std::optional<Index> common_fact(const std::vector<Scan>& scans, const std::string& name) {
+std::optional<Index> common_fact(const std::vector<StateScan>& scans, const std::string& name) {
     const auto text = [](std::optional<Index> value) {
         return value ? std::to_string(*value) : std::string("absent");
     };
-    const auto first = fact_of(scans.front(), name);
-    for (const Catalogue& scan : scans) {
+    const auto first = fact_of(scans.front().told, name);
+    for (const auto& [scan, state] : scans) {
         if (const auto value = fact_of(scan, name); value != first) {
             throw Error(ErrorCode::mismatch,
                         name + " is " + text(first) + " in " +
-                            printable(scans.front().files.front().path) + " but " + text(value) +
-                            " in " + printable(scan.files.front().path),
+                            printable(scans.front().told.files.front().path) + " but " +
+                            text(value) + " in " + printable(scan.files.front().path),
                         kOneSave);
         }
     }
@@ -84,52 +84,51 @@ std::string likeness_of(const Catalogue& scan) {
 }
 
 /// What names and args say about each file's part; args, already compared, also about the save.
-void add_statements(const std::vector<Scan>& scans, const Grid& grid, Catalogue& out) {
+void add_statements(const std::vector<StateScan>& scans, const Grid& grid, Catalogue& out) {
     std::vector<std::optional<Index>> ranks;
-    for (const Catalogue& scan : scans) {
-        ranks.push_back(fact_of(scan, "rank"));
+    for (const StateScan& scan : scans) {
+        ranks.push_back(scan.own.rank);
     }
     const auto places = places_by_rank(grid, out.claims, ranks);
     for (std::size_t i = 0; i < scans.size(); ++i) {
-        const std::string& file = scans[i].files.front().path;
+        const Catalogue& scan = scans[i].told;
+        const std::string& file = scan.files.front().path;
         catalogue::Statement args{file, "args", {}, {}};
         if (!places.empty() && ranks[i]) {
             args.rank = places[i];
             args.rank["rank"] = std::to_string(*ranks[i]);
         } else {
-            args.likeness = likeness_of(scans[i]);
+            args.likeness = likeness_of(scan);
         }
-        if (fact_of(scans[i], kArgsFact)) {
+        if (scans[i].own.args) {
             args.save["all other arguments"] = "the same";
         }
         out.statements.push_back({file, "its name", place_in(grid, grid.places[i]), {}, false});
         out.statements.push_back(std::move(args));
-        out.statements.insert(out.statements.end(), scans[i].statements.begin(),
-                              scans[i].statements.end());
+        out.statements.insert(out.statements.end(), scan.statements.begin(), scan.statements.end());
     }
 }
 
-void require_same_args(const Location& location, const std::vector<Scan>& scans) {
-    for (const Catalogue& scan : scans) {
-        if (fact_of(scan, kArgsFact) != fact_of(scans.front(), kArgsFact)) {
-            require_agreeing_args(location, scans.front().files.front().path,
+void require_same_args(const Location& location, const std::vector<StateScan>& scans) {
+    for (const auto& [scan, state] : scans) {
+        if (state.args != scans.front().own.args) {
+            require_agreeing_args(location, scans.front().told.files.front().path,
                                   scan.files.front().path);
         }
     }
 }
 
-void join(std::vector<Scan> scans, const Grid& grid, Catalogue& out) {
+void add_shards(std::vector<StateScan> scans, const Grid& grid, Catalogue& out) {
     IgnoredRows ignored;
     out.shards.reserve(std::accumulate(
         scans.begin(), scans.end(), std::size_t{0},
-        [](std::size_t sum, const Catalogue& scan) { return sum + scan.shards.size(); }));
+        [](std::size_t sum, const StateScan& scan) { return sum + scan.told.shards.size(); }));
     for (std::size_t i = 0; i < scans.size(); ++i) {
-        const std::uint32_t file = join_scan(scans[i], ignored, out);
-        for (auto& shard : scans[i].shards) {
+        join_scan(scans[i].told, ignored, out);
+        for (auto& shard : scans[i].told.shards) {
             const int vpp = shard.at.vpp;
             shard.at = grid.places[i];
             shard.at.vpp = vpp;
-            shard.piece.file = file;
             out.shards.push_back(std::move(shard));
         }
     }
@@ -175,7 +174,7 @@ std::string summary(const Grid& grid, Index vpp, const Catalogue& catalogue) {
     return text;
 }
 
-class Legacy final : public Format {
+class Legacy final : public FormatOf<FileState> {
   public:
     [[nodiscard]] std::string_view name() const override { return "megatron legacy"; }
     [[nodiscard]] std::string_view backend() const override { return "megatron"; }
@@ -221,22 +220,23 @@ class Legacy final : public Format {
         return files;
     }
 
-    [[nodiscard]] Scan scan(const Location& location, const std::string& file) const override {
+  private:
+    [[nodiscard]] StateScan scan_file(const Location& location,
+                                      const std::string& file) const override {
         if (file.ends_with(".pt")) {
             return scan_legacy(location, file);
         }
         try {
-            return scan_claims((location.directory / file).lexically_normal());
+            return {scan_claims((location.directory / file).lexically_normal())};
         } catch (Error& error) {
             error.add_context("file " + printable(file));
             throw;
         }
     }
 
-    [[nodiscard]] Catalogue combine(const Location& location,
-                                    std::vector<Scan> scans) const override;
+    [[nodiscard]] Catalogue join(const Location& location,
+                                 std::vector<StateScan> scans) const override;
 
-  private:
     // All ranks write the same file names; other files of the first rank are noted.
     static std::string find_model_file(const fs::path& directory, const std::string& rank,
                                        Location& location) {
@@ -258,19 +258,20 @@ class Legacy final : public Format {
     }
 };
 
-Catalogue Legacy::combine(const Location& location, std::vector<Scan> scans) const {
+Catalogue Legacy::join(const Location& location, std::vector<StateScan> scans) const {
     Catalogue out;
     out.facts = location.facts;
-    out.claims = scans.front().claims;
-    out.warnings = scans.front().warnings;
+    out.claims = scans.front().told.claims;
+    out.warnings = scans.front().told.warnings;
     refuse_unsupported(out.claims);
+    FileState known;
     for (; scans.size() > location.shard_files.size(); scans.pop_back()) {
-        add_claims(scans.back(), out);
+        add_claims(scans.back(), known, out);
     }
     require_same_args(location, scans);
     std::vector<std::optional<Index>> samples;
-    for (const Catalogue& scan : scans) {
-        samples.push_back(fact_of(scan, "sample"));
+    for (const StateScan& scan : scans) {
+        samples.push_back(scan.own.sample);
     }
     const auto stated = stated_sizes(out.claims);
     const Grid grid = place_files(location.shard_files, stated);
@@ -281,7 +282,7 @@ Catalogue Legacy::combine(const Location& location, std::vector<Scan> scans) con
     if (const auto iteration = common_fact(scans, "iteration")) {
         out.facts.emplace("iteration", *iteration);
     }
-    join(std::move(scans), grid, out);
+    add_shards(std::move(scans), grid, out);
     // Before all else that a file in another's place would show as.
     (void)catalogue::judge(out.files, out.statements);
     require_own_tensors(out.shards, out.files, {grid.places, std::move(samples)});

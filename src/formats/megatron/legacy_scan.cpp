@@ -179,7 +179,8 @@ void LegacyScan::leave_other_keys(const PickleValue& root) {
     }
 }
 
-void add_root(const TorchFile& file, const ScalarReader& scalars, Catalogue& out) {
+void add_root(const TorchFile& file, const ScalarReader& scalars, FileState& state,
+              Catalogue& out) {
     const PickleValue& root = file.root();
     if (!root.is_mapping()) {
         throw Error(ErrorCode::corrupt,
@@ -196,9 +197,9 @@ void add_root(const TorchFile& file, const ScalarReader& scalars, Catalogue& out
         scan.add_model(*models[v], static_cast<int>(v));
     }
     out.facts["vpp"] = static_cast<Index>(models.size());
-    add_state(root, out.files.front().path, scalars, out);
+    add_state(root, out.files.front().path, scalars, state, out);
     if (const auto rank = number_claim(out.claims, "rank"); rank && *rank >= 0) {
-        out.facts["rank"] = *rank;
+        state.rank = rank;
     }
     scan.leave_other_keys(root);
     scan.finish();
@@ -206,20 +207,19 @@ void add_root(const TorchFile& file, const ScalarReader& scalars, Catalogue& out
 
 }  // namespace
 
-Catalogue scan_legacy(const Location& location, const std::string& file) {
+StateScan scan_legacy(const Location& location, const std::string& file) {
     const auto input = io::InputFile::open(location.directory / file);
-    Catalogue out =
-        scan_torch_file(input, location, file, [&](const TorchFile& opened, Catalogue& scan) {
-            add_root(opened, ScalarReader(opened, input), scan);
-        });
-    if (const auto sample = sample_of(input, out.shards)) {
-        out.facts["sample"] = *sample;
-    }
+    StateScan scan;
+    const auto add = [&](const TorchFile& opened, Catalogue& out) {
+        add_root(opened, ScalarReader(opened, input), scan.own, out);
+    };
+    scan.told = scan_torch_file(input, location, file, add);
+    scan.own.sample = sample_of(input, scan.told.shards);
     // Hundreds of arguments per file add up over thousands of files.
     if (file != location.shard_files.front()) {
-        out.claims.clear();
+        scan.told.claims.clear();
     }
-    return out;
+    return scan;
 }
 
 void require_agreeing_args(const Location& location, const std::string& a, const std::string& b) {

@@ -8,14 +8,16 @@
 #include "catalogue/catalogue.hpp"
 #include "formats/format.hpp"
 
+#include "dist_state.hpp"
+
 namespace shardweld::formats::megatron {
 
 /// Tensors of `model`, `model0`, `model1`... as shards with local layer numbers (at.vpp is set, the
-/// other coordinates are not); facts: vpp (number of chunks), sample (stage_content.hpp),
-/// iteration, version and rank where stated; claims: all of args, of the first file of the location
+/// other coordinates are not); facts: vpp (number of chunks), iteration and version where stated;
+/// claims: all of args, of the first file of the location
 /// only; statements: what the file's state says of the save. Error(corrupt) when the file is no
 /// torch file or holds no model.
-catalogue::Catalogue scan_legacy(const Location& location, const std::string& file);
+StateScan scan_legacy(const Location& location, const std::string& file);
 
 /// Error(mismatch) with the first argument on which two files contradict each other; reads both
 /// again. Without details where this rank cannot.

@@ -33,7 +33,8 @@ namespace {
 
 /// The common state of megatron-core 0.19, in the first rank's file, as `.metadata` is that rank's.
 void read_common_state(const Location& location, const DcpObject& object, const std::string& file,
-                       catalogue::Catalogue& out) {
+                       StateScan& scan) {
+    catalogue::Catalogue& out = scan.told;
     const fs::path path = location.directory / file;
     if (object.length == 0 || !io::is_file(path)) {
         out.warnings["args_unread"] = std::string(kCommonState) + " lies in " + printable(file) +
@@ -42,11 +43,11 @@ void read_common_state(const Location& location, const DcpObject& object, const 
         return;
     }
     try {
-        catalogue::Catalogue state = scan_state(io::InputFile::open(path), file,
-                                                {object.offset, object.length}, location.check_crc);
-        out.statements = std::move(state.statements);
-        out.inert_globals = std::move(state.inert_globals);
-        add_claims(state, out);
+        StateScan state = scan_state(io::InputFile::open(path), file,
+                                     {object.offset, object.length}, location.check_crc);
+        out.statements = std::move(state.told.statements);
+        out.inert_globals = std::move(state.told.inert_globals);
+        add_claims(state, scan.own, out);
     } catch (Error& error) {
         error.add_context(std::string(kCommonState) + " in " + printable(file));
         throw;
@@ -56,13 +57,14 @@ void read_common_state(const Location& location, const DcpObject& object, const 
 /// Model tensors with their chunks as unlocated pieces; training state and byte objects are counted
 /// as ignored. Error(not_found) naming all shard files that are needed and absent,
 /// Error(unsupported) for compressed shards and adapters.
-catalogue::Catalogue read_index(const Location& location) {
+StateScan read_index(const Location& location) {
     auto metadata = DcpMetadata::read(location.directory / ".metadata");
     if (metadata.has_transforms) {
         throw Error(ErrorCode::unsupported, "the shards are compressed",
                     "save without compression (transforms)");
     }
-    catalogue::Catalogue out;
+    StateScan scan;
+    catalogue::Catalogue& out = scan.told;
     IgnoredRows ignored;
     for (const DcpTensor& tensor : metadata.tensors) {
         if (const auto row = ignored_row(tensor.name)) {
@@ -88,7 +90,7 @@ catalogue::Catalogue read_index(const Location& location) {
             leave_aside_object(location, {file, object.offset, object.length}, name, ignored);
         }
         if (name == kCommonState) {
-            read_common_state(location, object, file, out);
+            read_common_state(location, object, file, scan);
         }
     }
     sort_tensors(out.tensors);
@@ -97,7 +99,7 @@ catalogue::Catalogue read_index(const Location& location) {
     keep_used_files(std::move(metadata.files), out, metadata.ends);
     add_save_name(metadata.checkpoint_id, ".metadata", out);
     add_likenesses(".metadata", out);
-    return out;
+    return scan;
 }
 
 using catalogue::Catalogue;
@@ -163,7 +165,7 @@ std::string summary(const Catalogue& catalogue) {
     return text + ", " + std::to_string(catalogue.files.size()) + " shard files";
 }
 
-class TorchDist final : public Format {
+class TorchDist final : public FormatOf<FileState> {
   public:
     [[nodiscard]] std::string_view name() const override { return "megatron torch_dist"; }
     [[nodiscard]] std::string_view backend() const override { return "megatron"; }
@@ -199,7 +201,15 @@ class TorchDist final : public Format {
         return metadata_files(location, kIndexFile);
     }
 
-    [[nodiscard]] Scan scan(const Location& location, const std::string& file) const override {
+    [[nodiscard]] Resolution resolve(const Location& location, const Catalogue& catalogue,
+                                     std::span<const std::uint32_t> files,
+                                     const std::function<void()>& before_file) const override {
+        return locate_blobs(location, catalogue, files, before_file);
+    }
+
+  private:
+    [[nodiscard]] StateScan scan_file(const Location& location,
+                                      const std::string& file) const override {
         try {
             if (file == kIndexFile) {
                 return read_index(location);
@@ -207,39 +217,34 @@ class TorchDist final : public Format {
             const fs::path path = location.directory / file;
             return file == kCommonFile
                        ? scan_state(io::InputFile::open(path), file, {}, location.check_crc)
-                       : scan_claims(path.lexically_normal());
+                       : StateScan{scan_claims(path.lexically_normal())};
         } catch (Error& error) {
             error.add_context("file " + file);
             throw;
         }
     }
 
-    [[nodiscard]] Catalogue combine(const Location& location,
-                                    std::vector<Scan> scans) const override {
-        Catalogue out = std::move(scans.front());
+    [[nodiscard]] Catalogue join(const Location& location,
+                                 std::vector<StateScan> scans) const override {
+        auto& [out, known] = scans.front();
         require_model(location, out);
         for (const auto& [name, value] : location.facts) {
             out.facts[name] = value;
         }
         for (std::size_t i = 1; i < scans.size(); ++i) {
-            std::move(scans[i].statements.begin(), scans[i].statements.end(),
+            Catalogue& scan = scans[i].told;
+            std::move(scan.statements.begin(), scan.statements.end(),
                       std::back_inserter(out.statements));
-            for (const auto& [global, count] : scans[i].inert_globals) {
+            for (const auto& [global, count] : scan.inert_globals) {
                 out.inert_globals[global] += count;
             }
-            add_claims(scans[i], out);
+            add_claims(scans[i], known, out);
         }
         tell_unnamed(out);
         add_global_facts(out);
         out.notes = {summary(out)};
         note_unchecked(out);
-        return out;
-    }
-
-    [[nodiscard]] Resolution resolve(const Location& location, const Catalogue& catalogue,
-                                     std::span<const std::uint32_t> files,
-                                     const std::function<void()>& before_file) const override {
-        return locate_blobs(location, catalogue, files, before_file);
+        return std::move(out);
     }
 };
 

@@ -110,7 +110,8 @@ Catalogue scan_array(const fs::path& directory, const std::string& key) {
 }
 
 // Adds what one scan found; the first claims are kept, as args are nearer to the run.
-void absorb(Catalogue scan, IgnoredRows& ignored, Catalogue& out) {
+void absorb(StateScan added, FileState& known, IgnoredRows& ignored, Catalogue& out) {
+    Catalogue& scan = added.told;
     const auto first_file = static_cast<std::uint32_t>(out.files.size());
     std::move(scan.files.begin(), scan.files.end(), std::back_inserter(out.files));
     for (auto& tensor : scan.tensors) {
@@ -125,7 +126,7 @@ void absorb(Catalogue scan, IgnoredRows& ignored, Catalogue& out) {
     for (const auto& [global, count] : scan.inert_globals) {
         out.inert_globals[global] += count;
     }
-    add_claims(scan, out);
+    add_claims(added, known, out);
 }
 
 void sort_files(Catalogue& out) {
@@ -166,7 +167,7 @@ std::string zarr_summary(const Catalogue& catalogue) {
            std::to_string(catalogue.files.size()) + " chunk files";
 }
 
-class Zarr final : public Format {
+class Zarr final : public FormatOf<FileState> {
   public:
     [[nodiscard]] std::string_view name() const override { return "megatron zarr"; }
     [[nodiscard]] std::string_view backend() const override { return "megatron"; }
@@ -202,31 +203,34 @@ class Zarr final : public Format {
         return files;
     }
 
-    [[nodiscard]] Scan scan(const Location& location, const std::string& file) const override {
+  private:
+    [[nodiscard]] StateScan scan_file(const Location& location,
+                                      const std::string& file) const override {
         const fs::path path = location.directory / file;
         try {
             if (file == kBackendFile) {
-                return scan_objects(location);
+                return {scan_objects(location)};
             }
             if (file == kCommonFile) {
                 return scan_state(io::InputFile::open(path), file, {}, location.check_crc);
             }
-            return path.filename() == kArrayFile
-                       ? scan_array(location.directory, fs::path(file).parent_path().string())
-                       : scan_claims(path.lexically_normal());
+            return {path.filename() == kArrayFile
+                        ? scan_array(location.directory, fs::path(file).parent_path().string())
+                        : scan_claims(path.lexically_normal())};
         } catch (Error& error) {
             error.add_context("file " + printable(file));
             throw;
         }
     }
 
-    [[nodiscard]] Catalogue combine(const Location& location,
-                                    std::vector<Scan> scans) const override {
+    [[nodiscard]] Catalogue join(const Location& location,
+                                 std::vector<StateScan> scans) const override {
         Catalogue out;
         IgnoredRows ignored;
         out.facts = location.facts;
-        for (Catalogue& scan : scans) {
-            absorb(std::move(scan), ignored, out);
+        FileState known;
+        for (StateScan& scan : scans) {
+            absorb(std::move(scan), known, ignored, out);
         }
         require_tensors(location, out.tensors);
         sort_tensors(out.tensors);

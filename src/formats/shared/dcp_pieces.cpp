@@ -6,9 +6,12 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/fingerprint.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 #include "file_scan.hpp"
 #include "iteration_directories.hpp"
+#include "replicas.hpp"
 
 namespace shardweld::formats {
 
@@ -81,28 +84,26 @@ void keep_used_files(std::vector<std::string> files, catalogue::Catalogue& out,
 }
 
 void check_tiling(const catalogue::Tensor& tensor) {
-    DcpTensor boxes;
-    boxes.name = tensor.name;
-    boxes.shape = tensor.shape;
-    const std::size_t n_axes = layout::kMaxAxes;
-    std::vector<Index> numbers;                          // offsets and sizes, piece by piece
-    numbers.reserve(tensor.pieces.size() * 2 * n_axes);  // views stay valid
-    for (const catalogue::Piece& piece : tensor.pieces) {
-        if (piece.replica != 0) {
-            continue;
-        }
-        const std::size_t begin = numbers.size();
-        for (const layout::Axis& axis : piece.patch.axes) {
-            numbers.push_back(axis.lo);
-        }
-        for (const layout::Axis& axis : piece.patch.axes) {
-            numbers.push_back(axis.extent);
-        }
-        const auto all = std::span<const Index>(numbers).subspan(begin);
-        boxes.chunks.push_back(
-            {.offsets = all.first(all.size() / 2), .sizes = all.subspan(all.size() / 2)});
+    const CoverFault fault = find_cover_fault(tensor);
+    const std::string name = "tensor '" + printable(tensor.name) + "'";
+    switch (fault.kind) {
+        case Cover::Kind::exact:
+            return;
+        case Cover::Kind::gap:
+            throw Error(ErrorCode::corrupt,
+                        name + " of shape " + shape_text(tensor.shape) +
+                            " is not covered by its chunks " + fault.text,
+                        "the save left them out: take another one");
+        case Cover::Kind::overlap:
+            throw Error(ErrorCode::corrupt, name + ": chunks of one tensor overlap: the chunk of " +
+                                                fault.first_box + " and the chunk of " +
+                                                fault.second_box);
+        case Cover::Kind::irregular:
+            throw Error(ErrorCode::unsupported,
+                        name +
+                            ": its chunks do not form a grid or slabs, so shardweld cannot "
+                            "check that they cover it once");
     }
-    check_tiling(boxes);
 }
 
 namespace {

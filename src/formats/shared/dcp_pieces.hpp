@@ -27,7 +27,9 @@ catalogue::Tensor tensor_of(const DcpTensor& stored, const std::vector<StoredTen
 void keep_used_files(std::vector<std::string> files, catalogue::Catalogue& out,
                      const std::vector<Bytes>& ends = {});
 
-/// Checks that the primary pieces cover the tensor exactly once; errors as check_tiling's.
+/// Checks that the primary pieces cover the tensor exactly once. Error(corrupt) naming the tensor
+/// and the chunk or place where two overlap or none is; Error(unsupported) for large irregular
+/// tilings.
 void check_tiling(const catalogue::Tensor& tensor);
 
 /// The iteration in the name of the directory that was saved to, if it has one. `index`: the file

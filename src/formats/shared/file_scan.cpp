@@ -117,6 +117,14 @@ std::uint32_t join_scan(Catalogue& scan, IgnoredRows& ignored, Catalogue& out) {
     for (const auto& [global, count] : scan.inert_globals) {
         out.inert_globals[global] += count;
     }
+    for (catalogue::Tensor& tensor : scan.tensors) {
+        for (catalogue::Piece& piece : tensor.pieces) {
+            piece.file = file;
+        }
+    }
+    for (catalogue::Shard& shard : scan.shards) {
+        shard.piece.file = file;
+    }
     return file;
 }
 

@@ -41,8 +41,8 @@ catalogue::Catalogue scan_torch_file(
     const io::InputFile& input, const Location& location, const std::string& file,
     const std::function<void(const TorchFile&, catalogue::Catalogue&)>& add);
 
-/// Moves into `out` what every scan of one file has: the file, its globals left inert; into
-/// `ignored` its rows. The file's number in `out`.
+/// Moves into `out` what every scan of one file has: the file, its statements, its globals left
+/// inert; into `ignored` its rows. The file's number in `out`, which the scan's pieces get, too.
 std::uint32_t join_scan(catalogue::Catalogue& scan, IgnoredRows& ignored,
                         catalogue::Catalogue& out);
 

@@ -39,10 +39,14 @@ std::string box_text(const Piece& piece) {
 }  // namespace
 
 void number_replicas(std::vector<Piece>& pieces) {
-    std::stable_sort(pieces.begin(), pieces.end(),
-                     [](const Piece& a, const Piece& b) { return compare(a, b) < 0; });
-    for (std::size_t i = 1; i < pieces.size(); ++i) {
-        pieces[i].replica = compare(pieces[i - 1], pieces[i]) == 0 ? pieces[i - 1].replica + 1 : 0;
+    std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+        const int order = compare(a, b);
+        return order < 0 || (order == 0 && a.file < b.file);
+    });
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+        const bool is_copy =
+            i > 0 && compare(pieces[i - 1], pieces[i]) == 0 && pieces[i - 1].file != pieces[i].file;
+        pieces[i].replica = is_copy ? pieces[i - 1].replica + 1 : 0;
     }
 }
 
@@ -55,13 +59,17 @@ CoverFault find_cover_fault(const catalogue::Tensor& tensor) {
             patches.push_back(&piece.patch);
         }
     }
-    const Cover cover = layout::check_cover(layout::dense_shape(tensor.shape), patches);
+    const Cover cover = patches.empty()
+                            ? layout::check_cover(tensor.shape, {})
+                            : layout::check_cover(layout::dense_shape(tensor.shape), patches);
     CoverFault fault;
     fault.kind = cover.kind;
     if (cover.kind == Cover::Kind::gap) {
         fault.text = "between " + shape_text(cover.lo) + " and " + shape_text(cover.hi);
     } else if (cover.kind == Cover::Kind::overlap) {
-        fault.text = box_text(*primary[cover.first]) + " and " + box_text(*primary[cover.second]);
+        fault.first_box = box_text(*primary[cover.first]);
+        fault.second_box = box_text(*primary[cover.second]);
+        fault.text = fault.first_box + " and " + fault.second_box;
         fault.first_file = primary[cover.first]->file;
         fault.second_file = primary[cover.second]->file;
     }

@@ -10,6 +10,7 @@
 #include "formats/containers/dcp_metadata.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/containers/zip.hpp"
+#include "formats/shared/dcp_pieces.hpp"
 #include "io/input_file.hpp"
 
 namespace shardweld::formats {
@@ -60,7 +61,7 @@ TEST(ContainerFixtures, metadata_and_blobs_agree) {
     EXPECT_EQ(metadata.files.front(), "__0_0.distcp");
     std::size_t n_chunks = 0;
     for (const DcpTensor& tensor : metadata.tensors) {
-        EXPECT_NO_THROW(check_tiling(tensor));
+        EXPECT_NO_THROW(check_tiling(tensor_of(tensor)));
         for (const DcpChunk& chunk : tensor.chunks) {
             const io::InputFile file = io::InputFile::open(kTorchDist / metadata.files[chunk.file]);
             const TorchFile blob = TorchFile::read(file, chunk.offset, chunk.length);

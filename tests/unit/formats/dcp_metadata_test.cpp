@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/text.hpp"
+#include "formats/shared/dcp_pieces.hpp"
 #include "support/error_text.hpp"
 #include "support/memory_file.hpp"
 
@@ -124,7 +125,7 @@ TEST(DcpMetadata, leaves_tiling_to_its_caller) {
     const DcpMetadata metadata =
         read_metadata(metadata_of({{unicode("w"), tensor_of({9}, {chunk_of({0}, {3})})}},
                                   {{index_of("w", size_of_counts({0})), place_of("f", 1, 2)}}));
-    EXPECT_EQ(error_text([&] { check_tiling(metadata.tensors.at(0)); }),
+    EXPECT_EQ(error_text([&] { check_tiling(formats::tensor_of(metadata.tensors.at(0))); }),
               "corrupt: tensor 'w' of shape [9] is not covered by its chunks between [3] and [9]; "
               "the save left them out: take another one");
 }

@@ -1,12 +1,14 @@
-#include <deque>
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "catalogue/tensor.hpp"
 #include "core/text.hpp"
-#include "formats/containers/dcp_metadata.hpp"
+#include "formats/shared/dcp_pieces.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::formats {
@@ -14,23 +16,24 @@ namespace {
 
 using test::error_text;
 
-DcpChunk chunk(std::vector<Index> offsets, std::vector<Index> sizes) {
-    DcpChunk made;
-    static std::deque<std::vector<Index>> numbers;
-    made.offsets = numbers.emplace_back(std::move(offsets));
-    made.sizes = numbers.emplace_back(std::move(sizes));
+using catalogue::Piece;
+using catalogue::Tensor;
+
+Piece chunk(const std::vector<Index>& offsets, const std::vector<Index>& sizes) {
+    layout::Box box;
+    for (std::size_t k = 0; k < sizes.size(); ++k) {
+        box.push_back({offsets[k], sizes[k]});
+    }
+    Piece made;
+    made.patch = layout::dense(box);
     return made;
 }
 
-DcpTensor tiled(std::vector<Index> shape, std::vector<DcpChunk> chunks) {
-    DcpTensor made;
-    made.name = "w";
-    made.shape = std::move(shape);
-    made.chunks = std::move(chunks);
-    return made;
+Tensor tiled(std::vector<Index> shape, std::vector<Piece> chunks) {
+    return {"w", DType::f32, std::move(shape), std::move(chunks)};
 }
 
-std::string tiling_error(const DcpTensor& made) {
+std::string tiling_error(const Tensor& made) {
     return error_text([&] { check_tiling(made); });
 }
 
@@ -93,8 +96,8 @@ TEST(DcpTiling, names_overlaps) {
 }
 
 // Rings of four arms around a centre, none of which a straight line separates.
-DcpTensor pinwheel(Index side) {
-    std::vector<DcpChunk> chunks;
+Tensor pinwheel(Index side) {
+    std::vector<Piece> chunks;
     Index lo = 0;
     Index hi = side;
     for (; hi - lo >= 3; ++lo, --hi) {
@@ -109,8 +112,8 @@ DcpTensor pinwheel(Index side) {
 }
 
 // A row, the column left of the rest, a row of the rest, ...
-DcpTensor staircase(Index side) {
-    std::vector<DcpChunk> chunks;
+Tensor staircase(Index side) {
+    std::vector<Piece> chunks;
     for (Index i = 0; i < side; ++i) {
         chunks.push_back(chunk({i, i}, {1, side - i}));
         if (i + 1 < side) {
@@ -139,9 +142,9 @@ TEST(DcpTiling, agrees_with_counting) {
         const std::vector<Index> shape = {1 + static_cast<Index>(random() % 4),
                                           1 + static_cast<Index>(random() % 4),
                                           1 + static_cast<Index>(random() % 2)};
-        std::vector<DcpChunk> chunks;
+        std::vector<Piece> chunks;
         std::vector<int> counts(static_cast<std::size_t>(shape[0] * shape[1] * shape[2]), 0);
-        const auto place = [&](std::vector<Index> lo, std::vector<Index> size) {
+        const auto place = [&](const std::vector<Index>& lo, const std::vector<Index>& size) {
             for (Index x = lo[0]; x < lo[0] + size[0]; ++x) {
                 for (Index y = lo[1]; y < lo[1] + size[1]; ++y) {
                     for (Index z = lo[2]; z < lo[2] + size[2]; ++z) {
@@ -149,7 +152,7 @@ TEST(DcpTiling, agrees_with_counting) {
                     }
                 }
             }
-            chunks.push_back(chunk(std::move(lo), std::move(size)));
+            chunks.push_back(chunk(lo, size));
         };
         const bool is_filled = random() % 2 == 0;
         for (int i = 0; i < 6; ++i) {
