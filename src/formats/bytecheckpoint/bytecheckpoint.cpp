@@ -19,7 +19,6 @@
 #include "formats/shared/hints.hpp"
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
-#include "formats/shared/stored_objects.hpp"
 #include "formats/shared/training_state.hpp"
 #include "shardweld/error.hpp"
 

@@ -19,7 +19,6 @@
 #include "formats/shared/file_sets.hpp"
 #include "formats/shared/module_names.hpp"
 #include "formats/shared/neighbour_names.hpp"
-#include "formats/shared/stored_objects.hpp"
 #include "shardweld/error.hpp"
 
 #include "join_scans.hpp"

@@ -11,7 +11,6 @@
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
-#include "formats/shared/replicas.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::formats::dcp {

@@ -16,7 +16,6 @@
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
 #include "formats/shared/neighbour_names.hpp"
-#include "formats/shared/replicas.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 

@@ -21,7 +21,6 @@
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/neighbour_names.hpp"
-#include "formats/shared/replicas.hpp"
 #include "shardweld/error.hpp"
 
 #include "mesh.hpp"

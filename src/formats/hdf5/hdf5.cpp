@@ -15,7 +15,6 @@
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/file_sets.hpp"
 #include "formats/shared/hints.hpp"
-#include "formats/shared/replicas.hpp"
 #include "formats/typed_scan.hpp"
 #include "hdf5/parts.hpp"
 #include "io/input_file.hpp"

@@ -17,7 +17,6 @@
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/file_sets.hpp"
-#include "formats/shared/stored_objects.hpp"
 #include "formats/shared/training_state.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"

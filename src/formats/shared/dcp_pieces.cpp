@@ -11,7 +11,6 @@
 
 #include "file_scan.hpp"
 #include "iteration_directories.hpp"
-#include "replicas.hpp"
 
 namespace shardweld::formats {
 
