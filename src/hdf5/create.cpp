@@ -1,6 +1,5 @@
 #include "create.hpp"
 
-#include <H5FDdevelop.h>
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -10,6 +9,9 @@
 #include "fault.hpp"
 #include "pages.hpp"
 #include "types.hpp"
+#if H5_VERSION_GE(1, 13, 0)
+#include <H5FDdevelop.h>
+#endif
 
 namespace shardweld::hdf5 {
 
