@@ -1,5 +1,5 @@
 // What lies beside the files that a format reads: nothing in a checkpoint's directory is passed
-// over in silence. Knows names and sizes; opens nothing.
+// over in silence. Opens nothing.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,4 @@
 // The interface of an input format and the registry of all of them.
-// Knows checkpoints' directories and files; never a model architecture, never MPI.
 #pragma once
 
 #include <functional>

@@ -1,7 +1,7 @@
 // The SHA-256 sums that a save lists of its own files: integrity.json, which Megatron writes with
 // --verify-integrity.
-// Knows that file; sums are computed elsewhere. Source: megatron-core 0.19.2
-// megatron/core/dist_checkpointing/validation.py (save_integrity_manifest).
+// Source: megatron-core 0.19.2 megatron/core/dist_checkpointing/validation.py
+// (save_integrity_manifest).
 #pragma once
 
 #include <map>

@@ -1,6 +1,5 @@
-// From --local_dir down to the directory that holds the shard files.
-// Knows which levels there are; each level's rules are in iteration_directories.cpp and
-// verl_directories.cpp.
+// From --local_dir down to the directory that holds the shard files. Each level's rules are in
+// iteration_directories.cpp and verl_directories.cpp.
 
 #include <algorithm>
 #include <iterator>

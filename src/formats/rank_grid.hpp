@@ -1,5 +1,4 @@
 // Which ranks of the saving job have left files: a picture of what is there, to be shown.
-// Knows how each format names its ranks' files; decides nothing.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
 // The stages in which a catalogue is read, and the serial way through them.
-// Knows no format.
 
 #include <algorithm>
 #include <iterator>

@@ -1,5 +1,5 @@
 // What is said where a checkpoint is looked for and something else is found: another format than
-// the one asked for, another program's, none, or two. Knows formats by their interface, and signs.
+// the one asked for, another program's, none, or two.
 #pragma once
 
 #include "formats/shared/directory_listing.hpp"

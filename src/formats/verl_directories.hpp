@@ -1,6 +1,5 @@
 // verl's checkpoint directories: roles, ckpt_contents.json and what lies beside the shards; and
 // NeMo 2's, weights/ and context/.
-// Knows names and small files; nothing of shards.
 // Sources: verl 0.9.1 verl/utils/checkpoint/megatron_checkpoint_manager.py; a listing of NeMo 2's
 // in NVIDIA-NeMo/Megatron-Bridge#335.
 #pragma once

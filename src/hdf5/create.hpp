@@ -1,5 +1,4 @@
-// Makes HDF5 files with room for tensors, in memory. Knows the file's structure; neither tensor
-// bytes nor files on disks.
+// Makes HDF5 files with room for tensors, in memory.
 #pragma once
 
 #include <cstdint>

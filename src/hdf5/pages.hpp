@@ -1,4 +1,4 @@
-// The parts of a large file that are written, in memory. Knows offsets; nothing of HDF5.
+// The parts of a large file that are written, in memory.
 #pragma once
 
 #include <array>

@@ -1,5 +1,4 @@
 // ByteCheckpoint's model/ directory: DCP's index with a class of its own, items without archives.
-// Knows the directory and the keys; the index is containers/dcp_metadata's.
 // Source: bytecheckpoint 0.0.2 bytecheckpoint/checkpointer, engine/store_engine.py.
 
 #include <algorithm>

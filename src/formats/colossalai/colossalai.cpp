@@ -1,5 +1,4 @@
 // ColossalAI's saves: whole tensors under their hub names, in shards numbered by pipeline stage.
-// Knows the directory and what is left of a save that was cut short; what files hold is hf's.
 // Source: colossalai 0.5.0 colossalai/checkpoint_io/{general,hybrid_parallel,gemini}*.py.
 
 #include <algorithm>

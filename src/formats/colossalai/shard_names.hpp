@@ -1,5 +1,4 @@
 // The names that ColossalAI gives its files.
-// Knows names only.
 // Source: colossalai 0.5.0 colossalai/checkpoint_io/{utils,hybrid_parallel_checkpoint_io,
 // moe_checkpoint}.py.
 #pragma once

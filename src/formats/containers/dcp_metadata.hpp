@@ -1,5 +1,5 @@
 // torch.distributed.checkpoint's `.metadata`, and ByteCheckpoint's, made after it: which tensors
-// exist and where their chunks lie. Knows DCP's classes; nothing of Megatron's or verl's keys.
+// exist and where their chunks lie.
 // Sources: torch 2.15 torch/distributed/checkpoint/metadata.py, filesystem.py; bytecheckpoint 0.0.2
 // bytecheckpoint/checkpointer/meta_type.py.
 #pragma once

@@ -1,5 +1,5 @@
 // The three things of which a `.metadata` holds one for each chunk, as small records: what is kept
-// of them while millions are read. Knows their classes; not how they belong together.
+// of them while millions are read.
 // Sources: torch 2.15 torch/distributed/checkpoint/{metadata,filesystem}.py, bytecheckpoint 0.0.2
 // bytecheckpoint/checkpointer/meta_type.py.
 #pragma once

@@ -1,5 +1,5 @@
 // Texts that should all differ: names of a file's entries and tensors, hundreds of thousands of
-// them. Knows nothing of what they name.
+// them.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The header of a GGUF file: which tensors it holds and where, and its metadata. Knows the
-// container only. Format: version 3, ggml's docs/gguf.md.
+// The header of a GGUF file: which tensors it holds and where, and its metadata.
+// Format: version 3, ggml's docs/gguf.md.
 #pragma once
 
 #include <map>

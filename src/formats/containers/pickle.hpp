@@ -1,6 +1,6 @@
-// A restricted pickle machine: builds inert values, imports and calls nothing.
-// Knows pickle protocols 0-5 as written by torch and megatron; meaning of classes is left to the
-// caller. Opcodes: CPython 3.11 Lib/pickletools.py.
+// A restricted pickle machine: builds inert values, imports and calls nothing. Protocols 0 to 5 as
+// torch and megatron write them; what classes mean is left to the caller. Opcodes: CPython 3.11
+// Lib/pickletools.py.
 #pragma once
 
 #include <cstdint>

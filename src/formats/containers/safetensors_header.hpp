@@ -1,5 +1,6 @@
 // The header of a safetensors file, or of one inside a larger file: which tensors it holds and
-// where. Knows the container only. Format: safetensors 0.8, safetensors/src/tensor.rs.
+// where.
+// Format: safetensors 0.8, safetensors/src/tensor.rs.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // torch.save files (zip and pre-zip), read without torch: the pickled object and where tensor bytes
-// lie. Knows torch's tensor and storage spellings; nothing of frameworks' dictionaries. Sources:
-// torch 2.15 torch/serialization.py, torch/_utils.py (_rebuild_tensor_v2/_v3).
+// lie.
+// Sources: torch 2.15 torch/serialization.py, torch/_utils.py (_rebuild_tensor_v2/_v3).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The zip container of torch.save, read safely at any place of a file.
-// Knows nothing of what the entries hold. Format: PKWARE APPNOTE 6.3.10 (zip64); torch's writer:
-// torch 2.1 to 2.15, caffe2/serialize/inline_container.cc (ostream_write_func,
+// Format: PKWARE APPNOTE 6.3.10 (zip64); torch's writer: torch 2.1 to 2.15,
+// caffe2/serialize/inline_container.cc (ostream_write_func,
 // PyTorchStreamWriter::writeSerializationId).
 #pragma once
 

@@ -1,6 +1,5 @@
 // .distcp files with their `.metadata`: one for the save, or one for each rank of a save without
 // collectives.
-// Knows the directory's layout; the container is formats/shared's, what is the model selection's.
 // Source: torch 2.15 torch/distributed/checkpoint/filesystem.py.
 
 #include <algorithm>

@@ -1,5 +1,4 @@
 // Shards of the HuggingFace storage writer: shard-00001-model-00001-of-00002.safetensors...
-// Knows their names and how they describe themselves.
 // Source: torch 2.15 torch/distributed/checkpoint/hf_storage.py.
 
 #include <algorithm>

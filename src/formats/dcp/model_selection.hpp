@@ -1,5 +1,4 @@
 // Which part of a saved state dict is the model.
-// Knows how trainers name what they save beside it; nothing of how tensors are stored.
 // Sources: torch 2.15 torch/distributed/checkpoint/default_planner.py, _nested_dict.py; the state
 // dicts of torchtitan, accelerate, lightning and torch's own examples.
 #pragma once

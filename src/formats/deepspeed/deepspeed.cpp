@@ -1,5 +1,4 @@
 // DeepSpeed's checkpoints as they are saved: model states, and flat partitions of fp32 weights.
-// Knows which files there are and what is taken of which; never how tensors lie in them.
 #include <algorithm>
 #include <array>
 #include <utility>

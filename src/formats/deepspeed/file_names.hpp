@@ -1,5 +1,5 @@
 // What the names of DeepSpeed's files say.
-// Knows names only. Source: DeepSpeed 0.19.8 deepspeed/runtime/engine.py (_get_*_ckpt_name),
+// Source: DeepSpeed 0.19.8 deepspeed/runtime/engine.py (_get_*_ckpt_name),
 // deepspeed/runtime/pipe/module.py (ckpt_layer_path).
 #pragma once
 

@@ -1,5 +1,4 @@
-// The files of one ZeRO checkpoint put together.
-// Knows what scans hand over (scan.hpp); opens nothing.
+// The files of one ZeRO checkpoint put together. Opens nothing.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // How tensor-parallel parts of parameters are joined, as the checkpoint itself says it.
-// Knows universal_checkpoint_info; nothing of files. Source: DeepSpeed 0.19.8
-// deepspeed/checkpoint/constants.py, ds_to_universal.py (merge_tp_slices), module_inject/autotp.
+// Source: DeepSpeed 0.19.8 deepspeed/checkpoint/constants.py, ds_to_universal.py (merge_tp_slices),
+// module_inject/autotp.
 #pragma once
 
 #include <map>

@@ -1,6 +1,5 @@
 // Universal checkpoints, which DeepSpeed's tool makes of others: a directory for each parameter.
-// Knows their files; nothing of partitions. Source: DeepSpeed 0.19.8
-// deepspeed/checkpoint/ds_to_universal.py.
+// Source: DeepSpeed 0.19.8 deepspeed/checkpoint/ds_to_universal.py.
 #include <algorithm>
 #include <array>
 #include <map>

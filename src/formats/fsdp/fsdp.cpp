@@ -1,6 +1,5 @@
 // FSDP checkpoints of a file for each rank: verl's model_world_size_W_rank_R.pt, accelerate's
 // pytorch_model_fsdp_0_rankR.bin.
-// Knows how the ranks' files are found and put together; never how a tensor is sharded.
 // Sources: verl 0.9.1 verl/utils/checkpoint/fsdp_checkpoint_manager.py; accelerate 1.15
 // utils/fsdp_utils.py.
 

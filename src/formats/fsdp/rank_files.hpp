@@ -1,5 +1,4 @@
-// Which rank files make up an FSDP checkpoint of verl or accelerate.
-// Knows their names and fsdp_config.json; opens no rank file.
+// Which rank files make up an FSDP checkpoint of verl or accelerate. Opens no rank file.
 // Sources: verl 0.9.1 verl/utils/checkpoint/fsdp_checkpoint_manager.py; accelerate 1.15
 // utils/fsdp_utils.py (save_fsdp_model: LOCAL_STATE_DICT, and use_dcp=False).
 #pragma once

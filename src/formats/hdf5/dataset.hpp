@@ -1,5 +1,4 @@
-// A dataset as part of a tensor. Knows what is read and what is refused; nothing of other files.
-// Convention: docs/formats/hdf5.md.
+// A dataset as part of a tensor. Convention: docs/formats/hdf5.md.
 #pragma once
 
 #include <optional>

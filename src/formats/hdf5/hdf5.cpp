@@ -1,5 +1,5 @@
 // HDF5 files: whole models as this program writes them, and the files of ranks that hold pieces.
-// Knows how files are found and put together. Convention: docs/formats/hdf5.md.
+// Convention: docs/formats/hdf5.md.
 #include <algorithm>
 #include <map>
 #include <set>

@@ -1,7 +1,5 @@
-// HuggingFace model directories.
-// Knows the directory's layout; the two containers and their index are join_files'. PEFT's
-// directories of one adapter: peft 0.20 src/peft/peft_model.py (save_pretrained),
-// utils/save_and_load.py.
+// HuggingFace model directories. PEFT's directories of one adapter: peft 0.20
+// src/peft/peft_model.py (save_pretrained), utils/save_and_load.py.
 
 #include "hf.hpp"
 

@@ -1,5 +1,4 @@
 // Weight files of one model put together and held against their index.
-// Knows scans; names and the index are model_files', what files hold is weight_file's.
 #pragma once
 
 #include <map>

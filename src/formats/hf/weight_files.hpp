@@ -1,5 +1,4 @@
 // Which files of a directory are a HuggingFace model's weights.
-// Knows file names; nothing of what weight files hold.
 // Sources: transformers 5.23 modeling_utils.py, colossalai 0.5.0 checkpoint_io.
 #pragma once
 

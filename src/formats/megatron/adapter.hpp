@@ -1,5 +1,5 @@
 // LoRA factors that Megatron-Bridge and ms-swift keep beside the weights: their rank, and how they
-// were cut. Knows their names; what they belong to is the dialect's.
+// were cut.
 // Sources: megatron-bridge 0.3.1 megatron/bridge/peft/{lora,canonical_lora,utils}.py, mcore-bridge
 // (ms-swift's) src/mcore_bridge/tuners/{lora,utils}.py.
 #pragma once

@@ -1,5 +1,5 @@
 // Hyper-parameters a Megatron checkpoint states about itself: `args` and transformer_config.json.
-// Knows the names of parallel sizes; passes everything else on as text.
+// Everything but parallel sizes is passed on as text.
 // Sources: megatron-core 0.16.1 megatron/training/arguments.py, transformer_config.py.
 #pragma once
 

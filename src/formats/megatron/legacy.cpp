@@ -1,5 +1,4 @@
 // Legacy Megatron checkpoints: mp_rank_TT[_PPP][_EEE]/model_optim_rng.pt.
-// Knows how the ranks' files fit together; never how a tensor is split.
 
 #include <algorithm>
 #include <map>

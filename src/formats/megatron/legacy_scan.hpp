@@ -1,6 +1,6 @@
 // One legacy Megatron file (model_optim_rng.pt): its model tensors, arguments and what is left
-// aside. Knows the top-level dictionary; nothing of other ranks' files. Source: megatron-core
-// 0.16.1 megatron/training/checkpointing.py (generate_state_dict).
+// aside.
+// Source: megatron-core 0.16.1 megatron/training/checkpointing.py (generate_state_dict).
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Names of model tensors as the dialect has them, without what wrappers put around.
-// Knows the wrappers of Megatron and Megatron-Bridge; nothing of models.
+// Names of model tensors as the dialect has them, without what wrappers put around. The wrappers
+// are those of Megatron and Megatron-Bridge.
 // Sources: megatron-core 0.16.1 megatron/core/distributed, megatron/core/transformer/module.py;
 // megatron-bridge 0.3.1 megatron/bridge/peft/adapter_wrapper.py.
 #pragma once

@@ -1,5 +1,4 @@
 // Global layer numbers for files that count layers from zero in every pipeline stage.
-// Knows stage order; nothing of what a layer holds.
 // Source: megatron-core 0.16.1 megatron/core/transformer/transformer_layer.py
 // (get_transformer_layer_offset); every way to split layers gives the order used here.
 #pragma once

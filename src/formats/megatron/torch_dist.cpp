@@ -1,5 +1,4 @@
 // Megatron distributed checkpoints: `.metadata`, *.distcp, common.pt, metadata.json.
-// Knows what the small files say and which keys are the model's; archives are dcp_blobs'.
 // Sources: megatron-core 0.16.1 megatron/core/dist_checkpointing/{core,serialization}.py.
 #include <algorithm>
 #include <iterator>

@@ -1,5 +1,5 @@
 // Megatron distributed checkpoints of the zarr backend, which cores before 0.13 could write: one
-// directory for each key, an array or objects. Knows Megatron's keys; chunks are zarr_array's.
+// directory for each key, an array or objects.
 // Sources: megatron-core 0.12.2 megatron/core/dist_checkpointing/strategies/{zarr,tensorstore}.py.
 
 #include <algorithm>

@@ -1,5 +1,4 @@
 // One array of a zarr version 2 directory: `.zarray` and a file for each chunk of its grid.
-// Knows how chunks tile an array; nothing of what Megatron keeps in it.
 // Sources: zarr storage specification version 2; zarr 2.18 and tensorstore 0.1.86 as writers.
 #pragma once
 

@@ -1,6 +1,5 @@
-// Which of several saved iterations a directory means.
-// Knows the names that Megatron, verl, transformers, DeepSpeed, torchtitan, Lightning, NeMo and
-// NeMo Automodel give iterations; nothing of what is inside.
+// Which of several saved iterations a directory means. The names are those that Megatron, verl,
+// transformers, DeepSpeed, torchtitan, Lightning, NeMo and NeMo Automodel give iterations.
 #pragma once
 
 #include <optional>

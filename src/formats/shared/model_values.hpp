@@ -1,6 +1,5 @@
 // Values in a model's part of a save that are no tensors of plain elements: which are harmless, and
 // which may be a weight that nothing here reads.
-// Knows pickled values and names; nothing of formats or models.
 #pragma once
 
 #include <functional>

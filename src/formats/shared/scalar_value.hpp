@@ -1,6 +1,5 @@
 // A number, a flag or a word, whatever a pickle keeps it in: Python's own, numpy's, a tensor of one
 // element, a node of OmegaConf.
-// Knows these classes; nothing of what a value is about.
 #pragma once
 
 #include <optional>
