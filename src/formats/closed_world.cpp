@@ -177,7 +177,7 @@ NeighbourVerdict verdict_on(const Location& location, const Neighbour& neighbour
     return path.ends_with('/') ? of_directory(path) : of_file(path, neighbour.bytes);
 }
 
-// Of a size that no state but the optimizer's has.
+// Whether it has a size that no state but the optimizer's has.
 bool is_too_large(const NeighbourVerdict& verdict, const Neighbour& neighbour, Bytes model_bytes) {
     constexpr Bytes kSmall = 256 * 1024;
     return verdict.reason == kTrainingState && neighbour.bytes > kSmall &&

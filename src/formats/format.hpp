@@ -147,7 +147,7 @@ class Format {
     /// What is wrong with a directory that it cannot read though its files are there, to be put
     /// behind the directory's name; "" if nothing is known.
     [[nodiscard]] virtual std::string_view fault_of(const Listing& /*listing*/) const { return ""; }
-    /// Of a format read only by name: refuses a directory that is_told_by tells, where it was not
+    /// For a format read only by name: refuses a directory that is_told_by tells, where it was not
     /// named.
     virtual void refuse_unasked(const fs::path& /*directory*/) const {}
     /// Whose checkpoints an option is about, if it is one of this format: "torch DCP checkpoints";

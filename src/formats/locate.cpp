@@ -64,7 +64,7 @@ bool looks_like_checkpoint(const Listing& listing, const std::string& backend) {
            });
 }
 
-// Of several checkpoints those that trainers put beside a model (optimizer_0) are not meant.
+// Among several checkpoints, those that trainers put beside a model (optimizer_0) are not meant.
 void leave_training_state(std::vector<std::string>& names) {
     const auto models = std::stable_partition(
         names.begin(), names.end(), [](const std::string& name) { return !is_training_key(name); });

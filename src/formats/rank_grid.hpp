@@ -22,11 +22,11 @@ struct RankGrid {
     std::vector<std::uint32_t> files;      ///< by place: its file, where there is one
 };
 
-/// Of a whole checkpoint. Pure.
+/// The grid of a whole checkpoint. Pure.
 RankGrid rank_grid(const catalogue::Catalogue& catalogue);
 
-/// Of one that cannot be read as a whole: by its files' names, and what one of them says. Local;
-/// files are as in Location::shard_files. Empty where that is not enough.
+/// The grid of one that cannot be read as a whole, by its files' names and what one of them says.
+/// Local; files are as in Location::shard_files. Empty where that is not enough.
 RankGrid rank_grid(const Location& location);
 
 }  // namespace shardweld::formats

@@ -92,7 +92,7 @@ std::string noun_of(const std::string& backend) {
     return "checkpoint";
 }
 
-/// Of a directory and those in it, the first that a sign gives away.
+/// Refuses the first of a directory and those in it that a sign gives away.
 void refuse_signs(const fs::path& directory, const Listing& listing) {
     const auto refuse = [](const fs::path& path, const Sign& sign) {
         throw Error(
@@ -369,7 +369,7 @@ bool is_whole(const InputRequest& request) noexcept {
     }
 }
 
-/// The same place in an older save of the run that `save` is of; nullopt where none is whole.
+/// The place that `given` has in an older save of `save`'s run; nullopt where none is whole.
 std::optional<fs::path> whole_beside(const fs::path& save, const fs::path& given,
                                      InputRequest request) {
     request.iteration.reset();

@@ -149,7 +149,7 @@ class DcpStorage {
     DcpStorage(const PickleValue& storage_data, DcpRecords& records);
 
     [[nodiscard]] std::vector<std::string> take_files() { return std::move(files_); }
-    /// Of each file, where the last of its items ends.
+    /// Where the last item of each file ends.
     [[nodiscard]] std::vector<Bytes> take_ends() { return std::move(ends_); }
     [[nodiscard]] bool has_transforms() const { return has_transforms_; }
     /// Fills in file, offset and length of a byte object that is stored in one place.

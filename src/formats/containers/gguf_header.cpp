@@ -27,7 +27,7 @@ constexpr Index kUsualAlignment = 32;
 constexpr std::uint32_t kU32Type = 4;
 constexpr std::uint32_t kTextType = 8;
 constexpr std::uint32_t kListType = 9;
-/// Of the values of a key, by type; 0: texts and lists.
+/// Bytes of a key's value, by type; 0: texts and lists.
 constexpr std::array<Bytes, 13> kValueBytes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 [[noreturn]] void refuse_gguf(const std::string& what) {

@@ -89,18 +89,18 @@ struct PickleValue {
     /// to: its elements. Empty for every other kind. torch.Size arrives as a plain tuple.
     [[nodiscard]] std::span<const PickleValue* const> elements() const;
 
-    /// Of an object (REDUCE, NEWOBJ): class or function, its arguments, and the BUILD argument
-    /// or nullptr. Of other kinds: nullptr, empty, nullptr.
+    /// An object's (REDUCE, NEWOBJ) class or function, its arguments, and the BUILD argument or
+    /// nullptr; for other kinds nullptr, empty, nullptr.
     [[nodiscard]] inline const PickleValue* callee() const;
     [[nodiscard]] std::span<const PickleValue* const> arguments() const;
     [[nodiscard]] inline const PickleValue* state() const;
     /// Attribute of an object: looks in its BUILD state; nullptr when absent. Error(corrupt) when
     /// there are more attributes than any object has.
     [[nodiscard]] const PickleValue* attribute(std::string_view name) const;
-    /// The same in a state: a dict, or the dicts of a (dict, slots) tuple.
+    /// As attribute(), for a state: a dict, or the dicts of a (dict, slots) tuple.
     [[nodiscard]] const PickleValue* find_attribute(std::string_view name) const;
 
-    /// Of a persistent: its id, otherwise nullptr.
+    /// A persistent's id; nullptr for other kinds.
     [[nodiscard]] const PickleValue* persistent_id() const {
         return kind == PickleKind::persistent ? id : nullptr;
     }

@@ -135,7 +135,7 @@ class BlockList {
 /// A larger pickle is no state dict: tensors' bytes lie outside of it.
 inline constexpr Bytes kMaxPickleBytes = Bytes{1} << 32U;
 
-/// Of a pickle of more than a mebibyte, `size` bytes at `offset` of a file, the first 64 KiB must
+/// The first 64 KiB of a pickle of more than a mebibyte, `size` bytes at `offset` of a file, must
 /// read as one that goes on: a file of holes would else be read whole to be refused. Errors as
 /// Pickle::parse, and Error(corrupt) when it ends there.
 void check_start(const io::InputFile& file, Bytes offset, Bytes size);

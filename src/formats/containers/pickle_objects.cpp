@@ -264,7 +264,7 @@ void PickleMachine::release_parts(const PickleValue& value) {
     }
 }
 
-// Of a tuple that nothing else refers to, the memory is used again.
+// The memory of a tuple that nothing else refers to is used again.
 PickleValue* PickleMachine::only_part(PickleValue* tuple) {
     PickleValue* const part = tuple->parts[0];
     if ((tuple->detail & pickle_detail::kShared) != 0) {

@@ -68,7 +68,7 @@ class RangeReader {
     /// `what` when they do not lie inside the range; nothing is allocated before that check.
     std::span<const std::byte> at(Bytes offset, Bytes size, std::string_view what);
 
-    /// The same as an owned copy, in `memory`.
+    /// As above, as an owned copy in `memory`.
     std::vector<std::byte> copy(Bytes offset, Bytes size, std::string_view what,
                                 std::vector<std::byte> memory = {});
 

@@ -25,11 +25,11 @@ enum class Twice {
     last_counts  ///< as for the reference implementation
 };
 
-/// Of the container that begins at `begin` and ends with the file, checked as the reference
-/// implementation does: Error(corrupt) naming the tensor when the header is malformed or larger
-/// than 100 MB, a name comes twice with different tensors, a size contradicts its shape, or the
-/// tensors do not fill the data exactly (a hole, an overlap, bytes left over); Error(unsupported)
-/// for unknown dtypes.
+/// The header of the container that begins at `begin` and ends with the file, checked as the
+/// reference implementation does: Error(corrupt) naming the tensor when the header is malformed or
+/// larger than 100 MB, a name comes twice with different tensors, a size contradicts its shape, or
+/// the tensors do not fill the data exactly (a hole, an overlap, bytes left over);
+/// Error(unsupported) for unknown dtypes.
 SafetensorsHeader read_safetensors(const io::InputFile& file, Bytes begin = 0,
                                    Twice twice = Twice::refused);
 

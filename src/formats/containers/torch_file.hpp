@@ -37,7 +37,7 @@ class TorchRecords {
     void add(std::string_view key, const Record& record);
     /// nullptr when there is none.
     [[nodiscard]] const Record* find(std::string_view key) const;
-    /// Of all records together. Error(corrupt) on overflow.
+    /// The size of all records together. Error(corrupt) on overflow.
     [[nodiscard]] Bytes bytes() const;
 
   private:
@@ -96,7 +96,8 @@ class TorchFile {
     /// overflow, storage missing, storage too short for shape and strides, storage key not a plain
     /// record name), Error(unsupported) for quantised, sparse, meta or unknown-dtype tensors.
     [[nodiscard]] std::optional<StoredTensor> tensor(const PickleValue& value) const;
-    /// The same into `tensor`, whose memory is used again; false when it is not a tensor at all.
+    /// As tensor(), into `tensor`, whose memory is used again; false when it is not a tensor at
+    /// all.
     [[nodiscard]] bool read_tensor(const PickleValue& value, StoredTensor& tensor) const;
 
     /// Error(mismatch) when the archive's own fingerprint shows that records were exchanged or

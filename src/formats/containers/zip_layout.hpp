@@ -22,7 +22,7 @@ std::optional<Bytes> torch_data_offset(Bytes header, Bytes name_bytes, Bytes siz
 /// Throws Error(corrupt).
 [[noreturn]] void fail_zip(const std::string& message);
 
-/// Of an entry in the central directory, without its name and fields.
+/// Bytes of an entry in the central directory, without its name and fields.
 inline constexpr Bytes kCentralBytes = 46;
 
 /// Where the central directory lies, relative to the archive.

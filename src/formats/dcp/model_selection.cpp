@@ -46,7 +46,7 @@ bool is_below(std::string_view path, std::string_view parent) {
                               path[parent.size()] == kKeySeparator);
 }
 
-// Of dictionaries only; a module may be called as some are.
+// Asks dictionaries only: a module may be called as some are.
 bool in_training_dictionary(std::string_view path) {
     const std::string_view parent = parent_of(path);
     return !parent.empty() && std::ranges::any_of(split(parent, kKeySeparator), is_training_key);
@@ -276,7 +276,7 @@ void select_model(Catalogue& catalogue) {
             names.insert(without_wrappers(key_of(tensor.name)));
         }
     }
-    // Of a name that begins as training state does, the rest tells whose it is.
+    // Where a name begins as training state does, the rest tells whose it is.
     const auto is_state = [&](const Tensor& tensor) {
         return is_training_only(first_part(tensor.name, '.')) &&
                !may_be_part(tensor.name, tensor.dtype, tensor.shape, [&](std::string_view name) {

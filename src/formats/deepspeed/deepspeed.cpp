@@ -56,8 +56,8 @@ bool is_scanned(const std::string& file, Weights weights) {
            (name->kind != FileKind::partition || weights != Weights::model);
 }
 
-/// Of the model states of all data-parallel ranks, those of the lowest are read in full: thousands
-/// of ranks repeat the same names.
+/// Only the model states of the lowest data-parallel rank are read in full: thousands of ranks
+/// repeat the same names.
 bool is_first(const Location& location, const FileName& states) {
     const StatesFound found = states_of(location);
     return (states.kind == FileKind::model ? found.whole : found.split).at(states.mp) == states.dp;
@@ -148,7 +148,7 @@ class Zero final : public FormatOf<FileContent> {
         return out;
     }
 
-    // Of the files found, those that hold none of the weights taken.
+    // Adds a row for the files found that hold none of the weights taken.
     static void note_unread(const Location& location, Catalogue& out) {
         const Weights weights = weights_of(location);
         for (const Neighbour& neighbour : location.neighbours) {

@@ -58,7 +58,7 @@ struct LocalBox {
 void add_pieces(const Run& run, std::span<const Index> shape, std::span<const LocalBox> boxes,
                 std::uint32_t copy, std::vector<catalogue::Piece>& pieces);
 
-/// The same of a local tensor that lies in one piece.
+/// As above, for a local tensor that lies in one piece.
 void add_pieces(const catalogue::Piece& whole, std::span<const LocalBox> boxes, std::uint32_t copy,
                 std::vector<catalogue::Piece>& pieces);
 

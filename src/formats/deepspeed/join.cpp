@@ -187,15 +187,15 @@ const std::vector<Index>& shape_on(const std::string& name, Index mp, const Mode
     return *shape;
 }
 
-/// Of a part that is the whole.
+/// The place of a part that is the whole.
 PartPlace place_whole(const std::vector<Index>& local) {
     const std::vector<Index> zero(local.size(), 0);
     return {local, {{zero, zero, local, 0}}};
 }
 
-/// Of the part of model-parallel rank `mp`, one of `n_tensor_ranks` of its pipeline stage. Shapes
-/// that `ranks` do not know are those of `others`. Error(unsupported) where no rule says how to
-/// join, Error(mismatch) where the ranks' shapes do not fit together.
+/// The place of the part of model-parallel rank `mp`, one of `n_tensor_ranks` of its pipeline
+/// stage. Shapes that `ranks` do not know are those of `others`. Error(unsupported) where no rule
+/// says how to join, Error(mismatch) where the ranks' shapes do not fit together.
 PartPlace place_part(const std::string& name, const std::vector<Index>& local, Index mp,
                      Index n_tensor_ranks, const ModelRanks& ranks, const LocalShapes& others) {
     const auto rank = ranks.find(mp);

@@ -205,7 +205,7 @@ FlatLine Partitions::line_of_rank(Index dp, Index length) const {
 namespace {
 
 constexpr std::size_t kMostLost = 4;
-// Of more, what is lost with them is not told.
+// If more are missing, what is lost with them is not told.
 constexpr std::size_t kMostMissing = 1000;
 Index numel(const Parameter& parameter) {
     return volume_of(parameter.shape, parameter.name);

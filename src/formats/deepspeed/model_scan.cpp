@@ -182,7 +182,7 @@ class ModuleScan {
     StoredTensor stored_;                  // that is read; its memory is used again
 };
 
-// Of the model: what of them is left aside is told where they are read.
+// The model's own keys: what of them is left aside is told where they are read.
 constexpr std::array<std::string_view, 3> kOwnKeys = {"module", "frozen_param_fragments",
                                                       "param_shapes"};
 
@@ -265,7 +265,7 @@ class ModelScan {
         return stated_integer(present(mapping, name), scalars_, name);
     }
 
-    // Of tensor-parallel ranks. Buffers are the same on all.
+    // How tensor-parallel ranks are joined. Buffers are the same on all.
     void add_joining(const PickleValue& root) {
         const PickleValue* const info = present(root, "universal_checkpoint_info");
         const Index n_ranks = content_.n_tensor_ranks.value_or(content_.n_model_ranks.value_or(1));

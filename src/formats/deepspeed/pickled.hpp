@@ -49,7 +49,7 @@ struct Frozen {
     Bytes padding = 0;         ///< stored behind it
 };
 
-/// Of a frozen parameter every rank has a flat part as long as the others', the last of them
+/// Every rank has a flat part of a frozen parameter, as long as the others', the last of them
 /// padded; `rank` is the data-parallel one. Error(corrupt) for a part that is not flat or whose
 /// shape is not given.
 std::vector<Frozen> frozen_parameters(const TorchFile& file, const PickleValue& shapes,

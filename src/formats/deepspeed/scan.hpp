@@ -46,7 +46,7 @@ struct Parameter {
 struct JoinRule {
     enum class Kind { replicated, rows, columns, boxes };
     Kind kind = Kind::replicated;
-    // Of boxes alone:
+    // Where the kind is boxes:
     std::vector<Index> shape;        ///< of the whole tensor
     std::vector<Index> local_shape;  ///< of this rank's part
     std::vector<LocalBox> boxes;     ///< where the part's elements belong

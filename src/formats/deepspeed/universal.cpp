@@ -31,8 +31,8 @@ using catalogue::Tensor;
 
 constexpr std::string_view kParameters = "zero/";
 constexpr std::string_view kWeights = "/fp32.pt";
-/// Of the first model-parallel rank's model states, the lowest data-parallel rank; and whether
-/// there are others'.
+/// Which model states there are: the lowest data-parallel rank of the first model-parallel rank's,
+/// and whether there are other model-parallel ranks'.
 struct ModelStates {
     std::optional<Index> first;
     bool has_others = false;
@@ -60,7 +60,7 @@ std::string_view parameter_of(std::string_view file) {
 
 FileScan scan_parameter(const Location& location, const std::string& file) {
     return {scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& out) {
-        // Of ZeRO-3 the tensor itself is saved.
+        // A ZeRO-3 run saves the tensor itself.
         const PickleValue& root = torch_file.root();
         const PickleValue* const value = root.is_mapping() ? present(root, "param") : &root;
         if (value == nullptr) {
@@ -292,7 +292,7 @@ class Universal final : public FormatOf<FileContent> {
         refuse_missing(missing);
     }
 
-    // Of the first model-parallel rank.
+    // Only the first model-parallel rank's are scanned.
     static void add_states(const Listing& listing, Location& location) {
         ModelStates states;
         for (const std::string& file : listing.files) {

@@ -87,7 +87,7 @@ class DTensorReader {
     std::map<Lying, Holding> holdings_;       // a model's layers repeat a few shapes, placed alike
     std::size_t n_runs_ = 0;                  // in all of them
 
-    // Of the tensor that is read; members, so that their memory is used again.
+    // What is read of one tensor; members, so that their memory is used again.
     Lying tensor_;
     StoredTensor local_;
     std::vector<Index> shape_in_spec_;

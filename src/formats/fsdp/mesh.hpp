@@ -24,7 +24,7 @@ std::span<const PickleValue* const> short_list(const PickleValue& value, std::st
 
 /// As above, all non-negative numbers.
 std::vector<Index> short_counts(const PickleValue& value, std::string_view what);
-/// The same into `counts`, whose memory is used again.
+/// As short_counts, into `counts`, whose memory is used again.
 void read_short_counts(const PickleValue& value, std::string_view what, std::vector<Index>& counts);
 
 /// A mesh and where one rank stands in it.

@@ -362,8 +362,8 @@ Claims scheduler_steps(const ScalarReader& scalars, const PickleValue& root) {
     return claims;
 }
 
-// Of the first parameter that has one: all ranks have them in one order. Fused optimizers count in
-// their groups.
+// The step of the first parameter that has one: all ranks have them in one order. Fused optimizers
+// count in their groups.
 const PickleValue* find_step(const PickleValue& root) {
     const PickleValue* const state = root.find("state");
     if (state != nullptr && state->is_mapping()) {

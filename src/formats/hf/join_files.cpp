@@ -27,7 +27,7 @@ namespace {
 using catalogue::Catalogue;
 using Tensors = std::map<std::string, StoredTensor>;
 
-// Of a key that is no text: "(an integer)", or what its bytes say.
+// A key that is no text, in words: "(an integer)", or what its bytes say.
 std::string key_text(const PickleValue& key) {
     return key.kind == PickleKind::bytes ? std::string(key.text()) : "(" + words_for(key) + ")";
 }
@@ -104,7 +104,7 @@ bool is_index(const std::string& file) {
     return file.ends_with(".json");
 }
 
-// Of a tensor in several indices, the first says where it is.
+// Where several indices have a tensor, the first says where it is.
 void add_index(IndexContent index, WeightMap& map) {
     const auto first = static_cast<Index>(map.files.size());
     std::move(index.files.begin(), index.files.end(), std::back_inserter(map.files));

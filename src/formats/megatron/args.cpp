@@ -30,7 +30,7 @@ constexpr Index kLargestSize = 1 << 20;
 // Lists in lists, for messages and comparisons.
 constexpr int kDeepestList = 4;
 
-// Of these a file that lacks one contradicts a file that has it.
+// A file that lacks one of these contradicts a file that has it.
 constexpr std::array kCommonKeys = {
     "tensor_model_parallel_size",
     "pipeline_model_parallel_size",

@@ -18,10 +18,10 @@ namespace shardweld::formats::megatron {
 /// these its class, so that it does not count as not stated. What is None is left out.
 catalogue::Claims claims_of(const PickleValue& args, const ScalarReader& scalars);
 
-/// The same of a JSON object, lists and objects as JSON text. Error(corrupt) when `text` is none.
+/// The claims of a JSON object, lists and objects as JSON text. Error(corrupt) when `text` is none.
 catalogue::Claims claims_of_json(const std::string& text);
 
-/// The same of Megatron-Bridge's run_config.yaml, its sections `model` and `tokenizer`, and of
+/// The claims of Megatron-Bridge's run_config.yaml, its sections `model` and `tokenizer`, and of
 /// NeMo's model.yaml, its section `config`.
 catalogue::Claims claims_of_run_config(std::string_view text);
 

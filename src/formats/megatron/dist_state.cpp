@@ -88,7 +88,7 @@ constexpr std::array<std::string_view, 6> kTrainingKeys = {
     "rerun_state_machine", "rerun_state_machine_state",
     "opt_param_scheduler", "num_floating_point_operations_so_far"};
 
-/// Of all records: the state's own tensors are not read with the model's.
+/// All records must have their CRC-32s: the state's own tensors are not read with the model's.
 void require_records(const io::InputFile& input, Bytes offset, Bytes length) {
     const ZipArchive archive = ZipArchive::read(input, offset, length);
     for (const auto& [name, entry] : archive.entries) {

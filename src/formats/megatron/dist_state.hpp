@@ -35,9 +35,10 @@ struct FileState {
 };
 using StateScan = ScanOf<FileState>;
 
-/// Of `root`, the dictionary of `file`: args as claims and as FileState::args; the facts iteration
-/// and version; and a statement of what is equal in all files of a save: iteration, operations,
-/// scheduler steps. The warning `args_unread` where args are of a kind that is not read.
+/// Adds what `root`, the dictionary of `file`, says: args as claims and as FileState::args; the
+/// facts iteration and version; and a statement of what is equal in all files of a save: iteration,
+/// operations, scheduler steps. The warning `args_unread` where args are of a kind that is not
+/// read.
 void add_state(const PickleValue& root, const std::string& file, const ScalarReader& scalars,
                FileState& state, catalogue::Catalogue& out);
 
@@ -52,7 +53,7 @@ inline constexpr const char* kRunConfigFile = "run_config.yaml";
 /// name.
 std::optional<std::string> sharded_backend(const fs::path& path);
 
-/// Of run_config.yaml and the location's file of claims those that are there, for scan_claims.
+/// Those of run_config.yaml and the location's file of claims that are there, for scan_claims.
 std::vector<std::string> claims_files(const Location& location);
 
 /// Files to scan: `first`, common.pt where it is, and claims_files.

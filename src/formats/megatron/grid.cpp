@@ -310,7 +310,7 @@ Coordinates place_under(const Strides& order, const Grid& grid, Index rank) {
     return place;
 }
 
-/// Of the files that state a rank.
+/// Looks at the files that state a rank.
 template <typename PlaceOf>
 std::vector<RankPlace> places_of(const Grid& grid, const Ranks& ranks, const PlaceOf& place_of) {
     std::vector<RankPlace> places;

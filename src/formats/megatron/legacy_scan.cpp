@@ -103,7 +103,7 @@ class LegacyScan {
         }
     }
 
-    // Of one model: its shards are those from `first` on.
+    // The shards of one model are those from `first` on.
     void require_distinct_names(std::size_t first) const {
         std::vector<std::string_view> names;
         for (std::size_t i = first; i < out_.shards.size(); ++i) {

@@ -85,7 +85,7 @@ void add(Spans& spans, std::string_view key, const LayerSpan& span) {
     }
 }
 
-/// Of every name: thousands of files repeat the same ones.
+/// By name, each once: thousands of files repeat the same ones.
 std::unordered_map<SharedText, LayerSpan> spans_of(const std::vector<Shard>& shards) {
     std::unordered_map<SharedText, LayerSpan> spans;
     for (const Shard& shard : shards) {

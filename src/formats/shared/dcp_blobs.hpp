@@ -45,7 +45,8 @@ const PickleValue& only_element_of(const PickleValue& root);
 /// a tensor: Error(unsupported), naming it. What cannot be looked into is let pass.
 void require_no_part(const Location& location, const ObjectPlace& place, const std::string& name);
 
-/// The same of a dictionary whose values are a checkpoint's own state, not in its training keys.
+/// As require_no_part of an object, for a dictionary whose values are a checkpoint's own state, not
+/// in its training keys.
 void require_no_part(const TorchFile& file, const PickleValue& state);
 
 /// Puts the object into a row of its name with its length. It is opened where it stands among a

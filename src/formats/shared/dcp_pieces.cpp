@@ -121,7 +121,7 @@ std::uint64_t shape_of(const catalogue::Tensor& tensor, const catalogue::Piece& 
     return shape.value();
 }
 
-/// Of each file, what tells it from others once its items are opened.
+/// What tells each file from others once its items are opened.
 std::vector<std::string> likenesses(const catalogue::Catalogue& catalogue) {
     std::vector<std::vector<ItemPlace>> items(catalogue.files.size());
     for (const catalogue::Tensor& tensor : catalogue.tensors) {

@@ -37,7 +37,7 @@ void check_tiling(const catalogue::Tensor& tensor);
 void add_save_name(const std::string& checkpoint_id, const std::string& index,
                    catalogue::Catalogue& out);
 
-/// Of each file that its items are in the index, and what tells them from those of other files:
+/// States of each file that its items are in the index, and what tells them from those of others:
 /// they are held against the index when they are opened, and a file that has others in their places
 /// is refused then.
 void add_likenesses(const std::string& index, catalogue::Catalogue& out);

@@ -37,7 +37,7 @@ class IgnoredRows {
 catalogue::Catalogue scan_torch_file(
     const Location& location, const std::string& file,
     const std::function<void(const TorchFile&, catalogue::Catalogue&)>& add);
-/// The same of a file that is open.
+/// As above, for a file that is open.
 catalogue::Catalogue scan_torch_file(
     const io::InputFile& input, const Location& location, const std::string& file,
     const std::function<void(const TorchFile&, catalogue::Catalogue&)>& add);

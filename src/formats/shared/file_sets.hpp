@@ -13,8 +13,8 @@ struct Catalogue;
 
 namespace shardweld::formats {
 
-/// Of every set that `files` are of, all must be among them. Sets count from 1, or from 0 where
-/// there is a 0. Error(not_found) naming those that are not.
+/// All files of every set that `files` are of must be among them. Sets count from 1, or from 0
+/// where there is a 0. Error(not_found) naming those that are not.
 void require_whole_sets(const std::vector<std::string>& files);
 
 /// Puts a row among `out`'s ignored for each of the location's neighbours that is among `files` and

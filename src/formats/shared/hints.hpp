@@ -8,7 +8,7 @@ inline constexpr const char* kOneSave = "copy all files from one save: these are
 inline constexpr const char* kWhereModel =
     "there is nothing to merge: give the save that holds the model's weights";
 
-/// Of names that are Megatron's, where no args, transformer_config.json or run_config.yaml is.
+/// Said where names are Megatron's, but no args, transformer_config.json or run_config.yaml is.
 inline constexpr const char* kNothingStated =
     "nothing states the run's arguments: heads, norms, rotary embeddings and experts are as "
     "config.json says, unchecked where no tensor's shape shows them";

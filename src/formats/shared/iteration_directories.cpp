@@ -97,7 +97,7 @@ std::string lost_directories(const std::optional<Index>& iteration) {
            "global_step_" + (iteration ? std::to_string(*iteration) : "*");
 }
 
-// Of iter_10 beside iter_0000010 nothing tells which one is meant.
+// Where iter_10 lies beside iter_0000010, nothing tells which one is meant.
 std::optional<IterationDirectory> find_step(const fs::path& directory,
                                             const std::vector<IterationDirectory>& steps,
                                             std::optional<Index> iteration) {

@@ -89,7 +89,7 @@ bool is_container(const PickleValue& value) {
            value.kind == PickleKind::list || value.kind == PickleKind::set;
 }
 
-/// Of a class whose instances could be anything.
+/// Whether its class is one whose instances could be anything.
 bool is_of_own_class(const PickleValue& value) {
     return value.kind == PickleKind::object && !is_container(value) &&
            value.class_name() != "_io BytesIO";

@@ -37,10 +37,10 @@ class ModelValues {
     /// `reason`: "not a tensor". Error(unsupported), naming its class, when it may be a weight:
     /// rebuilt from a storage, made of bytes, or a number where modules have parameters.
     void leave_aside(std::string_view name, const PickleValue& value);
-    /// The same of what stands where no weight does.
+    /// As above, for what stands where no weight does.
     void leave_aside(std::string_view name, const PickleValue& value, const std::string& reason);
 
-    /// Of what stands beside the model's dictionary under `key`, training state: Error(unsupported)
+    /// Leaves aside what stands beside the model's dictionary under `key`: Error(unsupported)
     /// when it holds a tensor that is called as a weight is, of whose name `is_models` has none: a
     /// part of the model, such as its head. A copy of the model is none.
     void require_no_part(std::string_view key, const PickleValue& value,

@@ -63,7 +63,7 @@ std::string real_element(ElementType type, std::uint64_t bits) {
                                     : from_half(static_cast<std::uint16_t>(bits)));
 }
 
-/// Of at most eight bytes, the least significant first.
+/// `element` has at most eight bytes, the least significant first.
 std::optional<std::string> element_text(ElementType type, std::span<const std::byte> element) {
     std::uint64_t bits = 0;
     for (std::size_t i = element.size(); i-- > 0;) {
@@ -111,7 +111,7 @@ ElementType element_type(DType dtype) {
     }
 }
 
-/// Of numpy's dtype object: ("i8", False, True), whose state begins (3, "<").
+/// numpy's dtype object: ("i8", False, True), whose state begins (3, "<").
 struct NumpyType {
     char kind = 0;
     std::size_t bytes = 0;

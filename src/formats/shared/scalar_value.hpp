@@ -33,7 +33,7 @@ class ScalarReader {
 
     /// scalar_text, also of a tensor of one element. Error(io) where that cannot be read.
     [[nodiscard]] std::optional<std::string> text_of(const PickleValue& value) const;
-    /// The same of a value that may be absent, where it is a whole number.
+    /// The whole number that a value is; nullopt where it is absent or something else.
     [[nodiscard]] std::optional<Index> index_of(const PickleValue* value) const;
 
   private:
