@@ -132,7 +132,7 @@ class Format {
     [[nodiscard]] virtual std::string_view backend() const = 0;  ///< "megatron"
     /// Read only when --backend names it: `auto` passes it by, because its directories are no
     /// sharded checkpoints or its files are not to be opened unasked.
-    [[nodiscard]] virtual bool only_by_name() const { return false; }
+    [[nodiscard]] virtual bool explicit_only() const { return false; }
 
     // For messages, and where several directories may be meant.
 
@@ -143,11 +143,11 @@ class Format {
     /// Patterns of the names by which it knows a directory; "" if another format's say the same.
     [[nodiscard]] virtual std::string_view looks_for() const { return ""; }
     /// Whether a directory's names look like such a save, which may be damaged or not asked for.
-    [[nodiscard]] virtual bool is_told_by(const Listing& /*listing*/) const { return false; }
+    [[nodiscard]] virtual bool recognises(const Listing& /*listing*/) const { return false; }
     /// What is wrong with a directory that it cannot read though its files are there, to be put
     /// behind the directory's name; "" if nothing is known.
-    [[nodiscard]] virtual std::string_view fault_of(const Listing& /*listing*/) const { return ""; }
-    /// For a format read only by name: refuses a directory that is_told_by tells, where it was not
+    [[nodiscard]] virtual std::string_view diagnose(const Listing& /*listing*/) const { return ""; }
+    /// For a format read only by name: refuses a directory that it recognises, where it was not
     /// named.
     virtual void refuse_unasked(const fs::path& /*directory*/) const {}
     /// Whose checkpoints an option is about, if it is one of this format: "torch DCP checkpoints";
@@ -216,8 +216,6 @@ void settle(catalogue::Catalogue& catalogue, const std::vector<Resolution>& reso
 
 /// Steps 2 to 5 by one rank.
 catalogue::Catalogue read_catalogue(const Location& location);
-
-/// To bytes and back, for sharing between ranks.
 
 /// All formats, in the order in which they are tried.
 const std::vector<const Format*>& all_formats();

@@ -35,7 +35,7 @@ constexpr std::size_t kMostCandidates = 3;
 constexpr int kLevelsAbove = 4;
 
 bool is_meant(const Format& format, const std::string& backend) {
-    return backend == "auto" ? !format.only_by_name() : format.backend() == backend;
+    return backend == "auto" ? !format.explicit_only() : format.backend() == backend;
 }
 
 std::optional<Location> probe(const fs::path& directory, const std::string& backend) {
@@ -60,7 +60,7 @@ bool looks_like_checkpoint(const Listing& listing, const std::string& backend) {
            std::any_of(listing.directories.begin(), listing.directories.end(),
                        [](const std::string& name) { return parse_step(name).has_value(); }) ||
            std::any_of(formats.begin(), formats.end(), [&](const Format* format) {
-               return is_meant(*format, backend) && format->is_told_by(listing);
+               return is_meant(*format, backend) && format->recognises(listing);
            });
 }
 

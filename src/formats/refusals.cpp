@@ -60,7 +60,7 @@ std::string title_of(const Location& location) {
 /// themselves.
 std::optional<Location> otherwise(const fs::path& directory, const std::string& backend) {
     for (const Format* const format : all_formats()) {
-        if (!format->only_by_name() && format->backend() != backend) {
+        if (!format->explicit_only() && format->backend() != backend) {
             if (auto location = try_probe(*format, directory)) {
                 return location;
             }
@@ -73,10 +73,10 @@ std::optional<Location> otherwise(const fs::path& directory, const std::string& 
 std::string looked_for(const std::string& backend) {
     std::string text = kTrackerFile + std::string(", ") + kStepNames + ", " + kVerlNames;
     for (const Format* const format : all_formats()) {
-        if (format->only_by_name() && format->backend() == backend) {
+        if (format->explicit_only() && format->backend() == backend) {
             return std::string(format->looks_for());
         }
-        if (!format->only_by_name() && !format->looks_for().empty()) {
+        if (!format->explicit_only() && !format->looks_for().empty()) {
             text += ", " + std::string(format->looks_for());
         }
     }
@@ -128,7 +128,7 @@ Listings with_those_below(const fs::path& directory, const Listing& listing) {
 /// What a format knows to be lacking.
 void refuse_faults(const fs::path& directory, const Listing& listing) {
     for (const Format* const format : all_formats()) {
-        if (const std::string fault(format->fault_of(listing)); !fault.empty()) {
+        if (const std::string fault(format->diagnose(listing)); !fault.empty()) {
             throw Error(ErrorCode::not_found, directory.string() + " " + fault);
         }
     }
@@ -137,7 +137,7 @@ void refuse_faults(const fs::path& directory, const Listing& listing) {
 /// A finished model.
 void refuse_model(const fs::path& directory, const Listing& listing) {
     for (const Format* const format : all_formats()) {
-        if (format->only_by_name() && format->is_told_by(listing)) {
+        if (format->explicit_only() && format->recognises(listing)) {
             format->refuse_unasked(directory);
         }
     }
@@ -211,7 +211,7 @@ void require_sensible(const InputRequest& request) {
 
 bool belongs_to_another(const Location& found) {
     const Format& own = format_of(found);
-    if (own.only_by_name()) {
+    if (own.explicit_only()) {
         return false;
     }
     for (const Format* const format : all_formats()) {
@@ -230,7 +230,7 @@ bool belongs_to_another(const Location& found) {
 
 void refuse_another(const Location& found) {
     for (const Format* const format : all_formats()) {
-        if (format->only_by_name() || format->name() == found.format) {
+        if (format->explicit_only() || format->name() == found.format) {
             continue;
         }
         const auto other = probe_for_another(*format, found.directory);
@@ -261,7 +261,7 @@ void refuse_others(const fs::path& directory, const Listing& listing, const Inpu
         }
     }
     for (const Format* const format : all_formats()) {
-        if (format->only_by_name() && format->is_told_by(listing)) {
+        if (format->explicit_only() && format->recognises(listing)) {
             format->refuse_unasked(directory);
         }
     }

@@ -145,7 +145,7 @@ class Sharded final : public ColossalAi {
     [[nodiscard]] std::string_view looks_for() const override {
         return "pytorch_model-*.bin, model-*.safetensors";
     }
-    [[nodiscard]] bool is_told_by(const Listing& listing) const override {
+    [[nodiscard]] bool recognises(const Listing& listing) const override {
         return listing.has_directory(kStageIndices) ||
                std::ranges::any_of(listing.files, [](const std::string& file) {
                    return parse_shard(file).has_value();
@@ -158,7 +158,7 @@ class Sharded final : public ColossalAi {
         const bool has_optimizer = std::ranges::any_of(listing.files, [](const std::string& file) {
             return file.starts_with("pytorch_optim");
         });
-        if (!is_told_by(listing) || (shards.empty() && has_optimizer)) {
+        if (!recognises(listing) || (shards.empty() && has_optimizer)) {
             return std::nullopt;
         }
         Location location = begun_at(directory, &listing);
@@ -170,7 +170,7 @@ class Sharded final : public ColossalAi {
 class Single final : public ColossalAi {
   public:
     [[nodiscard]] std::string_view name() const override { return "colossalai file"; }
-    [[nodiscard]] bool only_by_name() const override { return true; }
+    [[nodiscard]] bool explicit_only() const override { return true; }
     [[nodiscard]] std::string_view looks_for() const override {
         return "pytorch_model*.bin, model*.safetensors, or the one *.bin, *.pt or *.safetensors";
     }

@@ -168,10 +168,10 @@ class Dcp final : public Format {
     [[nodiscard]] std::string_view name() const override { return "torch dcp"; }
     [[nodiscard]] std::string_view backend() const override { return "dcp"; }
     [[nodiscard]] std::string_view noun() const override { return "torch DCP checkpoint"; }
-    [[nodiscard]] bool is_told_by(const Listing& listing) const override {
+    [[nodiscard]] bool recognises(const Listing& listing) const override {
         return listing.has_file(".metadata");
     }
-    [[nodiscard]] std::string_view fault_of(const Listing& listing) const override {
+    [[nodiscard]] std::string_view diagnose(const Listing& listing) const override {
         return first_with_suffix(listing, ".distcp") ? "has .distcp files but no .metadata: the "
                                                        "save was interrupted or the copy left "
                                                        "hidden files out"

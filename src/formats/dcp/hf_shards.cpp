@@ -140,7 +140,7 @@ class HfShards final : public Format {
     [[nodiscard]] std::string_view looks_for() const override {
         return "shard-*-model-*.safetensors";
     }
-    [[nodiscard]] bool is_told_by(const Listing& listing) const override {
+    [[nodiscard]] bool recognises(const Listing& listing) const override {
         return !shards_in(listing).empty();
     }
     [[nodiscard]] std::span<const KnownName> known_names() const override { return kNames; }

@@ -87,7 +87,7 @@ class Zero final : public FormatOf<FileContent> {
     [[nodiscard]] std::string_view backend() const override { return "deepspeed"; }
     [[nodiscard]] std::string_view noun() const override { return "DeepSpeed checkpoint"; }
     [[nodiscard]] std::string_view looks_for() const override { return "*_model_states.pt"; }
-    [[nodiscard]] bool is_told_by(const Listing& listing) const override {
+    [[nodiscard]] bool recognises(const Listing& listing) const override {
         return std::any_of(listing.files.begin(), listing.files.end(), [](const std::string& file) {
             return parse_file_name(file).has_value();
         });

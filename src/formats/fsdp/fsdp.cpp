@@ -418,7 +418,7 @@ class AccelerateFsdp final : public Fsdp {
     [[nodiscard]] std::string_view noun() const override {
         return "checkpoint of accelerate's FSDP";
     }
-    [[nodiscard]] bool is_told_by(const Listing& listing) const override {
+    [[nodiscard]] bool recognises(const Listing& listing) const override {
         return !choose_accelerate_files(listing.files).empty();
     }
     [[nodiscard]] std::string_view looks_for() const override {

@@ -129,9 +129,9 @@ class Hdf5Input final : public FormatOf<FileContent> {
     [[nodiscard]] std::string_view backend() const override { return "hdf5"; }
     [[nodiscard]] std::string_view noun() const override { return "set of HDF5 files"; }
     /// Its library has a history of faults with made-up files.
-    [[nodiscard]] bool only_by_name() const override { return true; }
+    [[nodiscard]] bool explicit_only() const override { return true; }
     [[nodiscard]] std::string_view looks_for() const override { return "*.h5, *.hdf5"; }
-    [[nodiscard]] bool is_told_by(const Listing& listing) const override {
+    [[nodiscard]] bool recognises(const Listing& listing) const override {
         return std::any_of(listing.files.begin(), listing.files.end(), is_hdf5_name);
     }
     void refuse_unasked(const fs::path& directory) const override {

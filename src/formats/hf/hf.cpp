@@ -55,13 +55,13 @@ class HuggingFace final : public WeightFilesFormat {
   public:
     [[nodiscard]] std::string_view name() const override { return "huggingface"; }
     [[nodiscard]] std::string_view backend() const override { return "hf"; }
-    [[nodiscard]] bool only_by_name() const override { return true; }
+    [[nodiscard]] bool explicit_only() const override { return true; }
     [[nodiscard]] std::string_view noun() const override { return "HuggingFace model"; }
     [[nodiscard]] bool holds_weights_only() const override { return true; }
     [[nodiscard]] std::string_view looks_for() const override {
         return "model.safetensors, *.safetensors, pytorch_model*.bin, their index";
     }
-    [[nodiscard]] bool is_told_by(const Listing& listing) const override {
+    [[nodiscard]] bool recognises(const Listing& listing) const override {
         return is_hf_model(listing);
     }
     void refuse_unasked(const fs::path& directory) const override {
@@ -126,7 +126,7 @@ class PeftAdapter final : public WeightFilesFormat {
   public:
     [[nodiscard]] std::string_view name() const override { return "peft"; }
     [[nodiscard]] std::string_view backend() const override { return "peft"; }
-    [[nodiscard]] bool only_by_name() const override { return true; }
+    [[nodiscard]] bool explicit_only() const override { return true; }
     [[nodiscard]] std::string_view noun() const override { return "PEFT adapter"; }
     [[nodiscard]] bool holds_weights_only() const override { return true; }
     [[nodiscard]] std::string_view looks_for() const override {

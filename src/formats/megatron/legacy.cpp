@@ -187,12 +187,12 @@ class Legacy final : public FormatOf<FileState> {
         return "legacy, " + std::to_string(location.shard_files.size()) + " rank files";
     }
     [[nodiscard]] std::string_view looks_for() const override { return "mp_rank_*"; }
-    [[nodiscard]] bool is_told_by(const Listing& listing) const override {
+    [[nodiscard]] bool recognises(const Listing& listing) const override {
         return std::any_of(listing.directories.begin(), listing.directories.end(),
                            [](const std::string& name) { return name.starts_with("mp_rank_"); });
     }
-    [[nodiscard]] std::string_view fault_of(const Listing& listing) const override {
-        return is_told_by(listing) ? "has mp_rank_* directories, but no model_optim_rng.pt in the "
+    [[nodiscard]] std::string_view diagnose(const Listing& listing) const override {
+        return recognises(listing) ? "has mp_rank_* directories, but no model_optim_rng.pt in the "
                                      "first: the save was interrupted or the copy left files out"
                                    : "";
     }
