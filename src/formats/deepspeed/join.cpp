@@ -28,6 +28,7 @@ namespace {
 using catalogue::Catalogue;
 using catalogue::Tensor;
 
+/// How many ranks saved a checkpoint, and at which ZeRO stage, as all files say alike.
 class Grid {
   public:
     /// What one file says. Error(mismatch) where another says otherwise.
