@@ -1,3 +1,5 @@
+#include "formats/shared/dcp_pieces.hpp"
+
 #include <random>
 #include <set>
 #include <string>
@@ -8,7 +10,6 @@
 
 #include "catalogue/tensor.hpp"
 #include "core/text.hpp"
-#include "formats/shared/dcp_pieces.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::formats {

@@ -1,10 +1,11 @@
+#include "formats/containers/range_reader.hpp"
+
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "formats/containers/range_reader.hpp"
 #include "io/input_file.hpp"
 #include "support/memory_file.hpp"
 
