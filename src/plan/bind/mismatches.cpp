@@ -115,14 +115,14 @@ std::string front_of(const Parts& parts, std::size_t n_behind) {
 }
 
 /// A stored name and an expected one that end alike.
-struct Likeness {
+struct NameLikeness {
     std::string stored;
     std::string stored_front;
     std::string expected_front;
     std::size_t n_alike = 0;
 };
 
-void look_at(const std::string& stored, const std::string& expected, Likeness& best) {
+void look_at(const std::string& stored, const std::string& expected, NameLikeness& best) {
     const std::string shape = models::digits_hidden(stored);
     const Parts parts = split(shape, '.');
     const Parts wanted = split(expected, '.');
@@ -133,7 +133,7 @@ void look_at(const std::string& stored, const std::string& expected, Likeness& b
     }
 }
 
-NameDifference difference_by(const Likeness& best) {
+NameDifference difference_by(const NameLikeness& best) {
     if (best.stored.empty()) {
         return {};
     }
@@ -159,7 +159,7 @@ NameDifference difference_of(const std::set<std::string>& expected,
             return {std::string(telling.text) + " (" + at->name + ")", telling.hint};
         }
     }
-    Likeness best;
+    NameLikeness best;
     for (const catalogue::Tensor& tensor : stored) {
         for (const std::string& name : expected) {
             look_at(tensor.name, name, best);
