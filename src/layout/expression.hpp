@@ -1,5 +1,5 @@
 // Layout text, products of sums of products over named axes, e.g. "(g [q: p d | k: d | v: d]) h".
-// Compiles it to patches per segment; knows nothing of where the text or the extents come from.
+// Compiled to patches per segment.
 //
 //   layout := [label ':'] dim+                      one dim per axis of the stored tensor
 //   dim    := name | '*' | '(' item* ')' | sum      item := name | '*' | sum

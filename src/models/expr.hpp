@@ -1,5 +1,4 @@
 // An expression or condition of a recipe as a tree, and its parser.
-// Knows the grammar; what a name or field is worth is the evaluator's business.
 //
 //   expr  := or {'else' or}            only where the statement says so
 //   or    := and {'or' and}            and := not {'and' not}         not := 'not' not | rel

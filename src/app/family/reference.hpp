@@ -38,7 +38,7 @@ struct Spelled {
     models::Dialect dialect;  ///< what is stored
 };
 
-/// Of the lines of a logical tensor those of the reference are written: `module` lines where it has
+/// Takes those lines of a logical tensor that the reference has: `module` lines where it has
 /// their names and none of the hub lines'. Of two lines with one name and other orders of dims,
 /// that of the reference's shape; without one, in a module tree that of the stored shape, else the
 /// hub line's. Pure.

@@ -30,7 +30,7 @@ struct Session {
     Progress& progress;
     std::shared_ptr<io::Throttle> throttle;  ///< this rank's share of --bw_limit; null: none
 
-    /// The same run of these ranks alone.
+    /// This run, by these ranks alone.
     [[nodiscard]] Session with(mpi::Comm& ranks) const {
         return {ranks, options, log, report, watch, progress, throttle};
     }

@@ -1,5 +1,5 @@
 // Where parameters lie in the flat partitions of ZeRO.
-// Pure arithmetic in elements; knows nothing of files' contents or names. Source: DeepSpeed 0.19.8
+// Pure arithmetic in elements. Source: DeepSpeed 0.19.8
 // deepspeed/utils/zero_to_fp32.py (zero2_... and zero3_merge_trainable_params).
 #pragma once
 
