@@ -48,7 +48,7 @@ std::vector<const Json*> elements(const Json& list, std::size_t most) {
 }
 
 /// Text, number or truth value as text, cut at 4,000 bytes.
-std::string text_in(const Json& value) {
+std::string shown_text(const Json& value) {
     std::string text = value.is_string()                         ? value.get<std::string>()
                        : value.is_number() || value.is_boolean() ? value.dump()
                                                                  : "";
@@ -88,7 +88,7 @@ Bytes saturating_sum(Bytes a, Bytes b) {
 /// A value of any kind on one line: "tp 2, pp 4".
 std::string line_of(const Json& value) {
     if (!value.is_structured()) {
-        return text_in(value);
+        return shown_text(value);
     }
     std::string text;
     std::size_t left = kMostShown;
@@ -96,7 +96,7 @@ std::string line_of(const Json& value) {
         if (left-- == 0) {
             return text + ", ...";
         }
-        const std::string one = inner.is_structured() ? "..." : text_in(inner);
+        const std::string one = inner.is_structured() ? "..." : shown_text(inner);
         text += (text.empty() ? "" : ", ") + (value.is_object() ? name + " " : "") + one;
     }
     return text;
@@ -119,7 +119,7 @@ Check records_check(const Json& crc) {
 }
 
 Check place_check(const Json& provenance) {
-    const std::string standing = text_in(member(provenance, "standing"));
+    const std::string standing = shown_text(member(provenance, "standing"));
     return {standing == "proved"       ? State::good
             : standing == "consistent" ? State::doubtful
                                        : State::unknown,
@@ -175,7 +175,8 @@ constexpr std::size_t kLargestShown = 12;
 std::vector<RecordedPhase> phases_in(const Json& list) {
     std::vector<RecordedPhase> phases;
     for (const Json* phase : elements(list, kMostPhases)) {
-        phases.push_back({text_in(member(*phase, "name")), seconds_in(member(*phase, "wall_s"))});
+        phases.push_back(
+            {shown_text(member(*phase, "name")), seconds_in(member(*phase, "wall_s"))});
     }
     return phases;
 }
@@ -184,7 +185,7 @@ std::vector<RecordedRank> ranks_in(const Json& list) {
     std::vector<RecordedRank> ranks;
     for (const Json* rank : elements(list, RunRecord::kMostRows)) {
         ranks.push_back(
-            {index_in(member(*rank, "rank")), text_in(member(*rank, "host")),
+            {index_in(member(*rank, "rank")), shown_text(member(*rank, "host")),
              bytes_in(member(*rank, "peak_bytes")), bytes_in(member(*rank, "bytes_read")),
              bytes_in(member(*rank, "bytes_sent")), bytes_in(member(*rank, "bytes_written")),
              phases_in(member(*rank, "phases"))});
@@ -203,8 +204,9 @@ void add_ledger(const Json& ledger, RunRecord& record) {
                       bytes_in(member(ledger, "padding"))}};
     const Json& ignored = member(ledger, "ignored");
     for (const Json* row : elements(ignored, RunRecord::kMostRows)) {
-        record.ledger.push_back({Fate::ignored, text_in(member(*row, "pattern")),
-                                 text_in(member(*row, "reason")), bytes_in(member(*row, "bytes"))});
+        record.ledger.push_back({Fate::ignored, shown_text(member(*row, "pattern")),
+                                 shown_text(member(*row, "reason")),
+                                 bytes_in(member(*row, "bytes"))});
     }
 }
 
@@ -212,7 +214,7 @@ void add_ledger(const Json& ledger, RunRecord& record) {
 std::string hosts_text(const Json& list) {
     std::vector<std::pair<std::string, std::size_t>> hosts;
     for (const Json* host : elements(list, RunRecord::kMostRows)) {
-        const std::string name = text_in(*host);
+        const std::string name = shown_text(*host);
         if (hosts.empty() || hosts.back().first != name) {
             hosts.emplace_back(name, 0);
         }
@@ -230,7 +232,7 @@ void add_facts(const Json& root, RunRecord& record) {
         }
     };
     const Json& plan = member(root, "plan");
-    const std::string why = text_in(member(plan, "why"));
+    const std::string why = shown_text(member(plan, "why"));
     Json facts = member(member(root, "input"), "facts");
     if (facts.is_object()) {
         leave_shown(facts);
@@ -240,9 +242,9 @@ void add_facts(const Json& root, RunRecord& record) {
         add("taken up", human_bytes(bytes_in(member(resume, "bytes_reused"))) +
                             " that an earlier merge had written");
     }
-    add("strategy", text_in(member(plan, "strategy")) + (why.empty() ? "" : ": " + why));
-    add("plan", text_in(member(plan, "hash")));
-    add("root of all tensors", text_in(member(root, "root")));
+    add("strategy", shown_text(member(plan, "strategy")) + (why.empty() ? "" : ": " + why));
+    add("plan", shown_text(member(plan, "hash")));
+    add("root of all tensors", shown_text(member(root, "root")));
     const Json& environment = member(root, "environment");
     for (const auto& [name, value] : environment.items()) {
         if (name != "command_line" && environment.is_object()) {
@@ -253,14 +255,15 @@ void add_facts(const Json& root, RunRecord& record) {
 
 void add_output(const Json& root, RunRecord& record) {
     for (const Json* file : elements(member(root, "files"), RunRecord::kMostRows)) {
-        record.files.push_back({text_in(member(*file, "name")), bytes_in(member(*file, "bytes"))});
+        record.files.push_back(
+            {shown_text(member(*file, "name")), bytes_in(member(*file, "bytes"))});
     }
     const Json& tensors = member(root, "tensors");
     for (const Json* tensor : elements(tensors, tensors.size())) {
         const Bytes bytes = bytes_in(member(*tensor, "bytes"));
         record.tensor_bytes = saturating_sum(record.tensor_bytes, bytes);
         ++record.n_tensors;
-        record.largest.push_back({text_in(member(*tensor, "name")), bytes});
+        record.largest.push_back({shown_text(member(*tensor, "name")), bytes});
         if (record.largest.size() > 4 * kLargestShown) {
             std::stable_sort(record.largest.begin(), record.largest.end(),
                              [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
@@ -277,21 +280,21 @@ RunRecord record_in(const Json& root) {
     const Json& tool = member(root, "tool");
     const Json& ending = member(root, "exit");
     const Json& input = member(root, "input");
-    record.title = text_in(member(root, "command"));
-    record.tool =
-        "shardweld " + text_in(member(tool, "version")) + " (" + text_in(member(tool, "git")) + ")";
+    record.title = shown_text(member(root, "command"));
+    record.tool = "shardweld " + shown_text(member(tool, "version")) + " (" +
+                  shown_text(member(tool, "git")) + ")";
     record.code = index_in(member(ending, "code"));
-    record.ending = text_in(member(ending, "name"));
-    record.message = text_in(member(ending, "message"));
+    record.ending = shown_text(member(ending, "name"));
+    record.message = shown_text(member(ending, "message"));
     for (const Json* where : elements(member(ending, "where"), kMostLines)) {
-        record.message += "\nwhere: " + text_in(*where);
+        record.message += "\nwhere: " + shown_text(*where);
     }
-    if (const std::string hint = text_in(member(ending, "hint")); !hint.empty()) {
+    if (const std::string hint = shown_text(member(ending, "hint")); !hint.empty()) {
         record.message += "\nhint: " + hint;
     }
-    record.command = text_in(member(member(root, "environment"), "command_line"));
-    record.input = text_in(member(input, "dir"));
-    record.format = text_in(member(input, "format"));
+    record.command = shown_text(member(member(root, "environment"), "command_line"));
+    record.input = shown_text(member(input, "dir"));
+    record.format = shown_text(member(input, "format"));
     record.input_bytes = bytes_in(member(input, "bytes"));
     record.n_ranks = index_in(member(member(root, "environment"), "ranks"));
     record.phases = phases_in(member(root, "phases"));
@@ -301,10 +304,10 @@ RunRecord record_in(const Json& root) {
     add_output(root, record);
     record.checks = run_checks(root, record);
     for (const Json* warning : elements(member(root, "warnings"), kMostLines)) {
-        const std::string tensor = text_in(member(*warning, "tensor"));
+        const std::string tensor = shown_text(member(*warning, "tensor"));
         record.warnings.emplace_back(
-            text_in(member(*warning, "code")),
-            (tensor.empty() ? "" : tensor + ": ") + text_in(member(*warning, "text")));
+            shown_text(member(*warning, "code")),
+            (tensor.empty() ? "" : tensor + ": ") + shown_text(member(*warning, "text")));
     }
     return record;
 }
