@@ -28,6 +28,8 @@ bool ends_with_plain(const std::string& pattern, const std::string& path) {
                                 [](char p, char c) { return p == '.' || p == c; });
 }
 
+/// Whether an expression matches the whole path. Error(unsupported) for one that cannot be read or
+/// is longer than any that makes sense.
 bool matches(const std::string& expression, const std::string& path) {
     if (expression.size() > kLongestPattern) {
         throw Error(ErrorCode::unsupported,
@@ -56,10 +58,6 @@ bool is_plain(const std::string& pattern) {
 bool matches_end(const std::string& pattern, const std::string& path) {
     return is_plain(pattern) ? ends_with_plain(pattern, path)
                              : matches("(.*\\.)?(" + pattern + ")", path);
-}
-
-bool matches_whole(const std::string& pattern, const std::string& path) {
-    return matches(pattern, path);
 }
 
 namespace {
@@ -145,7 +143,7 @@ bool covers(const ordered_json& declared, std::span<const Module> modules) {
         try {
             return expression == "all-linear" ||
                    std::all_of(modules.begin(), modules.end(), [&](const Module& module) {
-                       return matches_whole(expression, module.path);
+                       return matches(expression, module.path);
                    });
         } catch (const Error&) {
             return false;  // Python's printed set, or beyond what is read: the list says the same

@@ -20,9 +20,6 @@ bool is_plain(const std::string& pattern);
 /// read or is longer than any that makes sense.
 bool matches_end(const std::string& pattern, const std::string& path);
 
-/// Whether a pattern matches the whole path (target_modules given as text).
-bool matches_whole(const std::string& pattern, const std::string& path);
-
 /// The first number among a path's components; -1: none.
 Index layer_of(const std::string& path);
 

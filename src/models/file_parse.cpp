@@ -241,11 +241,12 @@ class FileParser {
     explicit FileParser(const RecipeFile& source) : source_(source) {}
 
     Declaration parse_head() {
-        constexpr std::array words = {"recipe ", "dialect ", "match ", "extends ", "with "};
+        constexpr std::array<std::string_view, 5> words = {"recipe", "dialect", "match", "extends",
+                                                           "with"};
         std::size_t number = 0;
         for (const std::string_view line : split(source_.text, '\n')) {
             ++number;
-            if (std::ranges::any_of(words, [&](auto word) { return line.starts_with(word); })) {
+            if (std::ranges::count(words, line.substr(0, line.find_first_of(" \t"))) > 0) {
                 parse_text(without_comment(line), origin_of(number));
             }
         }

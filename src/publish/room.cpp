@@ -72,8 +72,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
     return words;
 }
 
-}  // namespace
-
+/// From the kernel; nullopt where it keeps none for this file system or does not say.
 std::optional<std::vector<Quota>> kernel_quotas(const fs::path& directory) {
 #ifdef SYS_quotactl_fd
     const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -96,6 +95,8 @@ std::optional<std::vector<Quota>> kernel_quotas(const fs::path& directory) {
     return std::nullopt;
 #endif
 }
+
+}  // namespace
 
 std::optional<Quota> parse_lfs_quota(const std::string& said, const std::string& whose) {
     // A long name of the file system stands on a line of its own; grace is "-" or a time.

@@ -20,9 +20,6 @@ struct Quota {
     std::optional<Bytes> files_left;
 };
 
-/// From the kernel; nullopt where it keeps none for this file system or does not say.
-std::optional<std::vector<Quota>> kernel_quotas(const fs::path& directory);
-
 /// From Lustre's `lfs quota`; nullopt without lfs in `path` or a word from it.
 std::optional<std::vector<Quota>> lfs_quotas(const fs::path& directory, const std::string& path);
 

@@ -21,8 +21,8 @@ import tempfile
 
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 WAYS = [(ranks, way) for ranks in (1, 2, 3, 5) for way in ("collective", "direct")]
-ENCODINGS = ("fp8-block fp8-block-ue8m0 fp8-channel fp8-block-ct w8a16 w8a16-g64 w8a16-channel w4a16 w4a16-g32 w4a16-channel nvfp4a16 mxfp4 "
-             "gguf:q8_0 gguf:q5_1 gguf:q4_0 gguf:bf16").split()
+ENCODINGS = ("fp8-block fp8-block-ue8m0 fp8-channel fp8-block-ct w8a16 w8a16-g64 w8a16-g32 w8a16-channel w4a16 w4a16-g64 w4a16-g32 "
+             "w4a16-channel nvfp4a16 mxfp4 gptoss-mxfp4 gguf:q8_0 gguf:q5_1 gguf:q5_0 gguf:q4_1 gguf:q4_0 gguf:f16 gguf:bf16 gguf:f32").split()
 VARIES = {"wall_s", "cpu_s", "peak_bytes", "base_bytes", "metadata_bytes", "plan_bytes", "buffer_bytes", "git", "version", "hosts", "host", "stall_s",
           "seconds", "memory", "bytes_per_second", "time", "rate", "cost", "quotas", "started", "finished"}
 TEXT = ((r"\d+(\.\d+)? (s|min|ms)\b", "TIME"), (r"\d+(\.\d+)? [kMGT]?B/s", "RATE"), (r"(peak|memory|buffers)[^,\n]*\d+(\.\d+)? [kMG]i?B", "MEMORY"),

@@ -384,8 +384,8 @@ std::string difference_text(const Outcome& outcome) {
 
 std::vector<ConfigDifference> config_differences(const std::string& tested,
                                                  const std::string& reference) {
-    const auto a = parse_json(tested);
-    const auto b = parse_json(reference);
+    const auto a = parse_with_nonfinite(tested);
+    const auto b = parse_with_nonfinite(reference);
     std::vector<ConfigDifference> differences;
     if (!a.is_object() || !b.is_object()) {
         return differences;

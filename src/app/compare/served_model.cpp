@@ -388,7 +388,7 @@ void take_needs(const models::Recipe& recipe, const models::Symbols& symbols,
 
 /// The language model's configuration in a composite one, "" where there is none.
 std::string inner_config(const std::string& text) {
-    const nlohmann::json config = parse_json(text);
+    const nlohmann::json config = parse_with_nonfinite(text);
     for (const std::string_view path : kInnerConfigs) {
         const auto at = config.find(path);
         if (at != config.end() && at->is_object()) {

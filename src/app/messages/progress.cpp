@@ -86,6 +86,20 @@ std::string bar_of(std::size_t width, int percent, bool is_coloured) {
 // Between two lines in a rank's own log.
 constexpr double kNoteSeconds = 10;
 
+/// {"event": "progress", "phase": ..., ...}.
+std::string progress_json(const ProgressState& state) {
+    nlohmann::ordered_json json = {{"event", "progress"}, {"phase", state.phase}};
+    if (state.work.total > 0) {
+        json["done"] = state.done;
+        json["total"] = state.work.total;
+        json["unit"] = is_bytes(state.work) ? "bytes" : state.work.noun;
+        json["per_s"] = state.rate();
+        json["left_s"] = seconds_left(state);
+    }
+    json["elapsed_s"] = state.elapsed;
+    return json.dump();
+}
+
 }  // namespace
 
 Clock steady_clock() {
@@ -136,19 +150,6 @@ std::string progress_bar(const ProgressState& state, std::size_t width, bool is_
     const std::size_t bar = std::min(kMostBar, kLeastBar + width - least - figures.size());
     return state.phase + " " + bar_of(bar, state.percent(), is_coloured) + " " + share.data() +
            figures;
-}
-
-std::string progress_json(const ProgressState& state) {
-    nlohmann::ordered_json json = {{"event", "progress"}, {"phase", state.phase}};
-    if (state.work.total > 0) {
-        json["done"] = state.done;
-        json["total"] = state.work.total;
-        json["unit"] = is_bytes(state.work) ? "bytes" : state.work.noun;
-        json["per_s"] = state.rate();
-        json["left_s"] = seconds_left(state);
-    }
-    json["elapsed_s"] = state.elapsed;
-    return json.dump();
 }
 
 ProgressStyle style_for(ProgressStyle asked, const Log& log, bool is_quiet) {

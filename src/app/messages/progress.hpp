@@ -52,8 +52,6 @@ struct ProgressState {
 std::string progress_line(const ProgressState& state);
 /// The line around a bar, not longer than `width` columns; `is_coloured` adds none.
 std::string progress_bar(const ProgressState& state, std::size_t width, bool is_coloured);
-/// {"event": "progress", "phase": ..., ...}.
-std::string progress_json(const ProgressState& state);
 
 class Progress {
   public:

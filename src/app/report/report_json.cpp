@@ -112,8 +112,8 @@ ordered_json known(const std::string& text) {
 
 using nlohmann::ordered_json;
 
-nlohmann::json parse_json(const std::string& text) {
-    return shardweld::parse_json<nlohmann::json>(without_nonfinite(text));
+nlohmann::json parse_with_nonfinite(const std::string& text) {
+    return parse_json<nlohmann::json>(without_nonfinite(text));
 }
 
 ordered_json json_of(const numeric::Quality& quality, const std::string& encoding) {

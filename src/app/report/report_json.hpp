@@ -35,7 +35,7 @@ nlohmann::ordered_json json_list(const std::vector<T>& values);
 
 /// A file's text as a value; a discarded one (is_discarded()) when it is not valid JSON or nested
 /// deeper than any file that is read.
-nlohmann::json parse_json(const std::string& text);
+nlohmann::json parse_with_nonfinite(const std::string& text);
 
 /// The text to print or write: two-space indent, one final newline; text that is not UTF-8 is
 /// replaced, never an error.

@@ -126,7 +126,7 @@ std::string kind_of(const TensorEntry& tensor) {
 }  // namespace
 
 Report read_reported_output(const fs::path& path) {
-    const Json root = parse_json(io::read_text(path, kLongestReport));
+    const Json root = parse_with_nonfinite(io::read_text(path, kLongestReport));
     if (root.is_discarded()) {
         throw Error(ErrorCode::corrupt,
                     path.string() + " is not a report of a merge: it is not JSON", kOwnReport);

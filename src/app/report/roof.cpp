@@ -36,7 +36,7 @@ double speed_in(const Json& report, const char* kind) {
 }  // namespace
 
 MeasuredRoof read_roof(const fs::path& path) {
-    const Json report = parse_json(io::read_text(path, kLargestReport));
+    const Json report = parse_with_nonfinite(io::read_text(path, kLargestReport));
     if (!report.is_object() || report.value("command", Json()) != Json(kRoofCommand)) {
         refuse_roof(path, "it does not say so");
     }

@@ -298,14 +298,6 @@ class Colours {
     std::map<std::string, std::size_t> numbers_;
 };
 
-double total(const std::vector<RecordedPhase>& phases) {
-    double sum = 0;
-    for (const RecordedPhase& phase : phases) {
-        sum += phase.wall_s;
-    }
-    return sum;
-}
-
 std::string lane(const std::string& name, const std::vector<RecordedPhase>& phases, double longest,
                  Colours& colours) {
     constexpr double kRoomForName = 0.09;
@@ -359,9 +351,9 @@ std::string time_line(const RunRecord& record) {
     Colours colours;
     std::vector<const RecordedRank*> ranks = record.shown_ranks(kDrawnRanks);
     std::erase_if(ranks, [](const RecordedRank* rank) { return rank->phases.empty(); });
-    double longest = total(record.phases);
+    double longest = record.seconds();
     for (const RecordedRank* rank : ranks) {
-        longest = std::max(longest, total(rank->phases));
+        longest = std::max(longest, seconds_of(rank->phases));
     }
     for (const RecordedPhase& phase : record.phases) {
         (void)colours.of(phase.name);  // in their order

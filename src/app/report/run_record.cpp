@@ -322,7 +322,7 @@ Json parsed(const std::string& text) {
 
 }  // namespace
 
-double RunRecord::seconds() const {
+double seconds_of(const std::vector<RecordedPhase>& phases) {
     double sum = 0;
     for (const RecordedPhase& phase : phases) {
         sum += phase.wall_s;

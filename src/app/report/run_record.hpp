@@ -18,6 +18,9 @@ struct RecordedPhase {
     double wall_s = 0;
 };
 
+/// The wall time of all of them.
+double seconds_of(const std::vector<RecordedPhase>& phases);
+
 struct RecordedRank {
     Index rank = 0;
     std::string host;
@@ -75,7 +78,7 @@ struct RunRecord {
 
     static constexpr std::size_t kMostRows = 4096;
 
-    [[nodiscard]] double seconds() const;
+    [[nodiscard]] double seconds() const { return seconds_of(phases); }
     /// The ranks worth a line each, where there are too many for all: evenly chosen, with the one
     /// that took longest, in their order.
     [[nodiscard]] std::vector<const RecordedRank*> shown_ranks(std::size_t most) const;

@@ -43,6 +43,28 @@ std::string name_of_signal(int signal) {
     }
 }
 
+/// When the job of this process ends, in seconds since 1970, by the environment of Slurm
+/// (SLURM_JOB_END_TIME), else by asking squeue; nullopt outside of Slurm or where it does not tell.
+std::optional<double> job_end() {
+    if (const auto seconds = parse_index(variable("SLURM_JOB_END_TIME").value_or(""))) {
+        return static_cast<double>(*seconds);
+    }
+    const std::string job = job_name();
+    const auto squeue = process::find_program("squeue", variable("PATH").value_or(""));
+    if (job.empty() || !squeue) {
+        return std::nullopt;
+    }
+    std::optional<double> end;
+    process::Process ask{*squeue, {"-h", "-j", job, "-o", "%e"}, {}, kQueueSeconds, {}};
+    ask.on_line = [&](std::string_view line) {
+        if (const auto time = parse_local_time(std::string(trim(line)))) {
+            end = time;
+        }
+    };
+    (void)process::run(ask);
+    return end;
+}
+
 }  // namespace
 
 StopSignals::StopSignals() {
@@ -89,26 +111,6 @@ std::string job_name() {
 
 Index job_restarts() {
     return parse_index(variable("SLURM_RESTART_COUNT").value_or("")).value_or(0);
-}
-
-std::optional<double> job_end() {
-    if (const auto seconds = parse_index(variable("SLURM_JOB_END_TIME").value_or(""))) {
-        return static_cast<double>(*seconds);
-    }
-    const std::string job = job_name();
-    const auto squeue = process::find_program("squeue", variable("PATH").value_or(""));
-    if (job.empty() || !squeue) {
-        return std::nullopt;
-    }
-    std::optional<double> end;
-    process::Process ask{*squeue, {"-h", "-j", job, "-o", "%e"}, {}, kQueueSeconds, {}};
-    ask.on_line = [&](std::string_view line) {
-        if (const auto time = parse_local_time(std::string(trim(line)))) {
-            end = time;
-        }
-    };
-    (void)process::run(ask);
-    return end;
 }
 
 double stop_time(double end, double now, std::optional<double> before_s) {

@@ -38,10 +38,6 @@ std::string job_name();
 /// How often Slurm has started that job again (SLURM_RESTART_COUNT); 0 elsewhere.
 Index job_restarts();
 
-/// When the job of this process ends, in seconds since 1970, by the environment of Slurm
-/// (SLURM_JOB_END_TIME), else by asking squeue; nullopt outside of Slurm or where it does not tell.
-std::optional<double> job_end();
-
 /// When to stop: `before_s` seconds before `end`; not given: 60, less where less than ten minutes
 /// are left.
 double stop_time(double end, double now, std::optional<double> before_s);

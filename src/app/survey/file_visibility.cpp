@@ -133,6 +133,36 @@ void check_readable(const FileStats& stats, const std::vector<std::string>& file
     }
 }
 
+/// Collective. Compares the contents of doubtful files, 16 blocks of 4 KiB each, of 64 files at
+/// most: two checkpoints of one run differ nearly everywhere. Error(mismatch) with the first file
+/// that differs.
+void check_same_content(mpi::Comm& comm, const HostGroups& hosts, const FileStats& stats,
+                        const fs::path& directory, const std::vector<std::string>& files) {
+    const std::vector<std::size_t> chosen = doubtful(stats, kMaxFiles);
+    if (chosen.empty()) {
+        return;
+    }
+    std::vector<std::uint64_t> mine;
+    mpi::collectively(comm, [&] {
+        const std::uint32_t group = hosts.group_of_rank[static_cast<std::size_t>(comm.rank())];
+        for (std::size_t i = 0; hosts.is_leader(comm.rank()) && i < chosen.size(); ++i) {
+            const bool is_seen = stats[group][chosen[i]].size >= 0;
+            mine.push_back(is_seen ? sampled(directory / files[chosen[i]]) : 0);
+        }
+    });
+    const auto all = mpi::gather(comm, std::move(mine));
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+        std::vector<std::pair<int, std::uint64_t>> hashes;  // of those that see the file
+        for (std::size_t group = 0; group < stats.size(); ++group) {
+            if (stats[group][chosen[i]].size >= 0) {
+                const int leader = hosts.leaders[group];
+                hashes.emplace_back(leader, all[static_cast<std::size_t>(leader)][i]);
+            }
+        }
+        require_equal(hashes, files[chosen[i]]);
+    }
+}
+
 }  // namespace
 
 HostGroups host_groups(mpi::Comm& comm, const fs::path& directory, Links links) {
@@ -183,33 +213,6 @@ std::vector<std::size_t> doubtful(const FileStats& stats, std::size_t limit) {
         chosen.push_back(all[i * all.size() / n]);
     }
     return chosen;
-}
-
-void check_same_content(mpi::Comm& comm, const HostGroups& hosts, const FileStats& stats,
-                        const fs::path& directory, const std::vector<std::string>& files) {
-    const std::vector<std::size_t> chosen = doubtful(stats, kMaxFiles);
-    if (chosen.empty()) {
-        return;
-    }
-    std::vector<std::uint64_t> mine;
-    mpi::collectively(comm, [&] {
-        const std::uint32_t group = hosts.group_of_rank[static_cast<std::size_t>(comm.rank())];
-        for (std::size_t i = 0; hosts.is_leader(comm.rank()) && i < chosen.size(); ++i) {
-            const bool is_seen = stats[group][chosen[i]].size >= 0;
-            mine.push_back(is_seen ? sampled(directory / files[chosen[i]]) : 0);
-        }
-    });
-    const auto all = mpi::gather(comm, std::move(mine));
-    for (std::size_t i = 0; i < chosen.size(); ++i) {
-        std::vector<std::pair<int, std::uint64_t>> hashes;  // of those that see the file
-        for (std::size_t group = 0; group < stats.size(); ++group) {
-            if (stats[group][chosen[i]].size >= 0) {
-                const int leader = hosts.leaders[group];
-                hashes.emplace_back(leader, all[static_cast<std::size_t>(leader)][i]);
-            }
-        }
-        require_equal(hashes, files[chosen[i]]);
-    }
 }
 
 void FileVisibility::look_for(const std::vector<std::string>& files) {

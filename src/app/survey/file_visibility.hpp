@@ -55,12 +55,6 @@ FileStatus look_at(const fs::path& file);
 /// evenly.
 std::vector<std::size_t> doubtful(const FileStats& stats, std::size_t limit);
 
-/// Collective. Compares the contents of doubtful files, 16 blocks of 4 KiB each, of 64 files at
-/// most: two checkpoints of one run differ nearly everywhere. Error(mismatch) with the first file
-/// that differs.
-void check_same_content(mpi::Comm& comm, const HostGroups& hosts, const FileStats& stats,
-                        const fs::path& directory, const std::vector<std::string>& files);
-
 /// Sizes of files by group; -1: the group does not see it.
 using SizesByGroup = std::vector<std::vector<Index>>;
 

@@ -167,7 +167,7 @@ bool take_added(const Json& tokens, TokenizerJson& out) {
 using Json = nlohmann::json;
 
 Json object_in(const std::optional<std::string>& text) {
-    Json json = text ? shardweld::parse_json<Json>(*text) : Json();
+    Json json = text ? parse_json<Json>(*text) : Json();
     return json.is_object() ? json : Json::object();
 }
 
@@ -209,8 +209,8 @@ void take_templates(const Json& all, TokenizerSettings& out) {
 std::optional<TokenizerJson> parse_tokenizer_json(std::string_view text) {
     TokenizerJson out;
     LargeParts large(out);
-    const Json json = shardweld::parse_json<Json>(
-        text, nullptr, [&](int depth, Json::parse_event_t event, Json& parsed) {
+    const Json json =
+        parse_json<Json>(text, nullptr, [&](int depth, Json::parse_event_t event, Json& parsed) {
             return large.visit(depth, event, parsed);
         });
     if (!json.is_object() || !large.is_good() || !take_added(field(json, "added_tokens"), out)) {

@@ -25,14 +25,15 @@ bool is_among(std::span<const std::string_view> names, std::string_view componen
     return std::ranges::find(names, component) != names.end();
 }
 
-}  // namespace
-
+/// Whether the name is worth the work: false where without_wrappers changes nothing.
 bool may_have_wrappers(std::string_view name) {
     return name.starts_with('_') || name.starts_with("0.") ||
            name.find("._") != std::string_view::npos ||
            name.find(kOfPeft) != std::string_view::npos ||
            is_among(kLeadingWrappers, name.substr(0, name.find('.')));
 }
+
+}  // namespace
 
 std::string without_wrappers(std::string_view name) {
     if (!may_have_wrappers(name)) {

@@ -23,9 +23,6 @@ inline constexpr std::string_view kOfPeft = "base_model.model.";
 /// PEFT wraps PEFT's model.
 std::string without_wrappers(std::string_view name);
 
-/// Whether the name is worth the work: false where without_wrappers changes nothing.
-bool may_have_wrappers(std::string_view name);
-
 /// "layers.*.x" for "layers.12.x": one row of the report for all layers.
 std::string pattern_of(std::string_view name);
 

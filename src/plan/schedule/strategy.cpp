@@ -71,9 +71,9 @@ bool drop_equal(Target& target, const catalogue::Records& records) {
 
 // Reading so much costs no noticeable time.
 constexpr Bytes kLittle = 64 * kMiB;
-// Owners read too much more than once where it is more than this part of the model's bytes.
+// What owners read more than once is too much from a fourth of the model's bytes on.
 constexpr Bytes kMuch = 4;
-// The part of a target's stored bytes that is compared where replicas are sampled.
+// Where replicas are sampled, a twentieth of a target's stored bytes is compared.
 constexpr Bytes kSampledPart = 20;
 
 /// What owners read of transposed tensors beyond what they need: each window of such a source holds
