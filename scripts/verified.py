@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests/data"
@@ -27,6 +28,18 @@ PAGE = ROOT / "docs/using/families.md"
 HEAD = "# What recipes were checked against, by format. Made by scripts/verified.py from the tests; do not edit.\n"
 GROUPS = ["megatron", "megatron_more", "megatron_families", "torch", "world", "deepspeed", "bytecheckpoint", "colossalai"]
 MADE = "transformers/"
+# Where the comment at a recipe's head does not name all of its model types.
+NAMES = {
+    "bailing_moe": "Ling and Ring (Bailing MoE), Sarvam",
+    "cohere": "Cohere (Command R), Cohere 2",
+    "llama": "Llama, Mistral, Ministral",
+    "llava": "LLaVA, LLaVA-NeXT, LLaVA-OneVision, Llama 3.2 Vision, VipLLaVA",
+    "nemotron_nas": "Nemotron NAS (DeciLM)",
+    "paligemma": "PaliGemma, InternVL, Aya Vision",
+    "roberta": "RoBERTa, XLM-RoBERTa, CamemBERT",
+    "roberta_prelayernorm": "RoBERTa-PreLayerNorm",
+    "voxtral": "Voxtral, Audio Flamingo 3, GLM-ASR, Music Flamingo",
+}
 sys.path.insert(0, str(ROOT / "tests/support"))
 import marked_page  # noqa: E402
 import plan_tables  # noqa: E402
@@ -113,9 +126,25 @@ def table_of(listing):
     return [re.split(r"\s{2,}", head.strip()), *rows]
 
 
+def names_of(recipe):
+    """What people call the family: how the comment at the head of its recipe begins, and model types that it does not name."""
+    head = (LIST.parent / f"{recipe}.recipe").read_text().split("\nrecipe ")[0].replace("\n#", "").removeprefix("# ")
+    begin = re.split(r"[:.](?: |$)", head)[0]
+    begin = re.split(r" with | whose | trained | and the families | and its kin| as transformers|, saved|'s (?!own)| of neural|'s own code| as first", begin)[0]
+    return NAMES.get(recipe, begin)
+
+
 def families_table(listing):
     head, *rows = table_of(listing)
-    return marked_page.table(head, [[f"`{cells[0]}`", *cells[1:]] for cells in rows])
+    return marked_page.table(["family", *head], [[names_of(cells[0]), f"`{cells[0]}`", *cells[1:]] for cells in rows])
+
+
+def families_list(listing):
+    """All names, each once, in lines for a page."""
+    families = [cells[0] for cells in table_of(listing)[1:] if cells[0] != "module_tree"]
+    assert set(NAMES) <= set(families), "NAMES has a recipe that is not there"
+    names = [name for family in families for name in names_of(family).split(", ")]
+    return textwrap.fill(", ".join(sorted(set(names), key=str.lower)), 140, break_on_hyphens=False) + ".\n"
 
 
 def counts_text(listing):
@@ -126,9 +155,9 @@ def counts_text(listing):
     megatron = sum(cells[2].isdigit() for cells in rows)
     no_megatron = sum(cells[2] == "-" for cells in rows)
     lines = statistics.median(len(path.read_text().splitlines()) for path in LIST.parent.glob("*.recipe"))
-    return (f"{len(rows)} model families are text files, of {lines:.0f} lines in the median. {by_files} were compared byte for byte with checkpoints of real\n"
-            f"frameworks ({megatron} of them Megatron's), {by_names} more with names and shapes of real models; of {no_megatron}, Megatron's names are not known\n"
-            f"([families](docs/using/families.md)).\n")
+    return (f"{len(rows)} model families, each a text file of {lines:.0f} lines in the median. {by_files} are tested byte for byte against checkpoints of real frameworks ({megatron} of them\n"
+            f"Megatron's), {by_names} more against names and shapes of real models. {no_megatron} cannot be read from Megatron's formats yet ([table](docs/using/families.md)):\n\n"
+            f"{families_list(listing)}")
 
 
 def main():
