@@ -39,8 +39,14 @@ def build(out):
     finish(out)
 
 
+def cell_text(cell):
+    """Bars without what escapes them in Markdown, and long names with places to break them."""
+    breakable = re.sub(r"(?<![^>])[^<]+", lambda text: re.sub(r"\w{20,}", lambda name: name[0].replace("_", "_<wbr>"), text[0]), cell)
+    return breakable.replace("\\|", "|")
+
+
 def finish(out):
-    """Browsers let pages of a directory fetch nothing and start no worker: there search has both from a script. Cells lose what escapes bars."""
+    """Browsers let pages of a directory fetch nothing and start no worker: there search has both from a script."""
     index = (out / "search/search_index.json").read_text(encoding="utf-8")
     worker = next(out.glob("assets/javascripts/workers/search.*.js")).read_text(encoding="utf-8")
     script = ('if (location.protocol === "file:") {\n'
@@ -50,7 +56,7 @@ def finish(out):
     for page in out.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         up = "../" * (len(page.relative_to(out).parts) - 1)
-        text = re.sub(r"<td.*?</td>", lambda cell: cell[0].replace("\\|", "|"), text, flags=re.S)  # mkdocs leaves it in code
+        text = re.sub(r"(?<=<td>).*?(?=</td>)", lambda cell: cell_text(cell[0]), text, flags=re.S)
         page.write_text(re.sub(r'(<script src="[^"]*/?bundle\.)', rf'<script src="{up}search/from_files.js"></script>\1', text, count=1),
                         encoding="utf-8")
 
