@@ -110,7 +110,7 @@ def missing_codes():
 
 
 def without_times(text):
-    return re.sub(r"\b[\d.,]+ (s|[kMG]?B/s)\b", r"N \1", text)
+    return re.sub(r"\b[\d.,]+ (s|min|[kMG]?B/s)\b", "N", text)
 
 
 def main():
