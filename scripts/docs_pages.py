@@ -37,8 +37,11 @@ def commands_text(shardweld):
             "options, `--help` all of them; `man shardweld-COMMAND` also its exit codes, variables and files. `-` and `_` are equal in names of options.\n\n"
             + table_text("Every command", everywhere))
     for name, (usage, purpose, *groups) in helps.items():
+        known = everywhere if name == "merge" else everywhere + options["merge"]
+        same = ", ".join(f"`{row[0].split()[0]}`" for row in options[name] if row in known and row not in everywhere)
         text += f"\n## {name}\n\n{purpose[0].upper()}{purpose[1:]}.\n\n    {usage.removeprefix('Usage: ')}\n"
-        text += "".join(group_text(group, everywhere) for group in groups)
+        text += f"\nOptions that it has in common with [merge](#merge): {same}.\n" if same else ""
+        text += "".join(group_text(group, known) for group in groups)
     return text
 
 
@@ -63,10 +66,10 @@ def table_text(title, rows):
     return f"| {title} | |\n|---|---|\n" + "".join(f"| `{option}` | {meaning} |\n" for option, meaning in cells)
 
 
-def group_text(group, everywhere):
+def group_text(group, known):
     title, *lines = group.split("\n")
     if is_table(group):
-        rows = [row for row in rows_of(group) if row not in everywhere]
+        rows = [row for row in rows_of(group) if row not in known]
         return "\n" + table_text(title, rows) if rows else ""
     if lines and lines[0].startswith("  "):
         return f"\n{title}\n\n" + "".join(f"  {line}\n" for line in lines)
