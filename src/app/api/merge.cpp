@@ -1,6 +1,6 @@
 #include "shardweld/merge.hpp"
 
-#include "app/merge/run_merge.hpp"
+#include "app/merge/main_path.hpp"
 #include "app/report/report_json.hpp"
 #include "app/report/reported.hpp"
 
@@ -10,9 +10,10 @@ namespace shardweld {
 
 namespace {
 
-WrittenOutput written_output(const app::Report& report, const app::Options& options) {
+WrittenOutput written_output(const app::Session& session) {
+    const app::OutputReport& report = session.report;
     WrittenOutput output;
-    output.directory = options.target_dir;
+    output.directory = session.output.directory;
     for (const app::FileEntry& file : report.files) {
         output.files.push_back(file.name);
     }
@@ -21,10 +22,10 @@ WrittenOutput written_output(const app::Report& report, const app::Options& opti
         output.tensor_bytes += tensor.bytes;
     }
     output.root = report.root;
-    for (const plan::Warning& warning : report.warnings) {
+    for (const plan::Warning& warning : app::all_warnings(session.run, report)) {
         output.warnings.push_back({warning.code, warning.tensor, warning.text});
     }
-    output.json = app::to_json(report);
+    output.json = app::to_json(session.run, report);
     return output;
 }
 
@@ -40,9 +41,9 @@ MergeReport merge(const Comm& comm, const MergeRequest& request, Events& events)
         app::merge_model(std::move(outputs));
         return ErrorCode::ok;
     };
-    const auto keep = [&](const app::Report& report, const app::Options& one) {
+    const auto keep = [&](const app::Session& session) {
         if (ranks.rank() == 0) {
-            merged.outputs.push_back(written_output(report, one));
+            merged.outputs.push_back(written_output(session));
         }
     };
     try {

@@ -64,8 +64,8 @@ std::string list_of(const std::vector<double>& numbers) {
     });
 }
 
-AlsoWritten also_of(const OutputSpec& output) {
-    AlsoWritten also{output.directory, {}, {}};
+OutputRequest also_of(const OutputSpec& output) {
+    OutputRequest also{output.directory, {}, {}};
     if (!output.quantize.empty()) {
         also.quantise = encoding_in({"quantize", output.quantize});
     }

@@ -277,7 +277,8 @@ std::string command_text(const ModelSummary& model, const Options& options) {
 /// Collective, the same on the first rank only: elsewhere it stays empty. Takes the catalogue.
 /// Whatever stands in the way of a merge is its obstacle, never an Error.
 ModelSummary summarise_model(mpi::Comm& comm, const Options& options, Survey& survey) {
-    const ModelChoice choice = model_choice(options, Destination::model);
+    const ModelChoice choice =
+        model_choice(options, output_requests(options).front(), Destination::model);
     const FilesFound found =
         mpi::share(comm, survey.home, [&] { return find_files(options, survey, choice); });
     ModelSummary summary;

@@ -153,7 +153,7 @@ void say_cached(const Bench& bench, const Measured& measured, Log& log) {
 }  // namespace
 
 int iobench(mpi::Comm& comm, const Options& options, Log& log) {
-    check_report(comm, options, {});
+    check_report(comm, options.report, {});
     Bench bench = bench_of(comm, options);
     Scratch scratch(comm, options.local_dir, ".shardweld-iobench-");
     bench.directory = scratch.path();

@@ -1,6 +1,6 @@
 // The command merge.
 
-#include "app/merge/run_merge.hpp"
+#include "app/merge/main_path.hpp"
 #include "app/report/reported.hpp"
 
 #include "commands.hpp"

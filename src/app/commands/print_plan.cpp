@@ -258,28 +258,27 @@ int ranks_on_node(const Options& options, const plan::Machine& machine) {
                        : std::min(options.n_ranks, machine.shared.ranks_per_node);
 }
 
-Planned plan_for(const Outputs& outputs, const Options& options, Sources sources,
-                 const std::optional<MeasuredRoof>& roof = {}) {
+PlanRequest request_for(const Options& options, const std::optional<MeasuredRoof>& roof) {
     const int on_node = ranks_on_node(options, supposed(roof).machine);
-    const PlannedRanks ranks{options.n_ranks, {kMemoryLimit, has_spare_core(on_node), on_node}};
-    return plan_outputs(outputs, merge_request(options, ranks), std::move(sources));
+    return merge_request(
+        options, PlannedRanks{options.n_ranks, {kMemoryLimit, has_spare_core(on_node), on_node}});
 }
 
 PlannedMerge planned_merge(Planned planned, Figures figures) {
     Output& output = planned.first();
-    const Report& report = output.session.report;
+    const Session& session = output.session;
     PlannedMerge merge;
-    merge.input = report.input_directory;
-    merge.format = report.input_format;
+    merge.input = session.run.input_directory;
+    merge.format = session.run.input_format;
     merge.recipe = output.model.prepared.recipe->name;
-    merge.memory = planned.forecast(output.session.comm);
+    merge.memory = planned.forecast(session.comm);
     merge.files = std::move(planned.input.files);
     merge.plan = std::move(output.plan);
     merge.figures = std::move(figures);
-    merge.ledger = report.ledger;
-    merge.warnings = report.warnings;
+    merge.ledger = session.report.ledger;
+    merge.warnings = session.warnings;
     merge.trace = std::move(planned.trace);
-    merge.quotas = report.quotas;
+    merge.quotas = session.report.quotas;
     merge.n_reads = planned.input.n_reads;
     return merge;
 }
@@ -413,8 +412,8 @@ PlannedMerge plan_merge(mpi::Comm& comm, const Options& options) {
     Log silent(nobody, false);
     const Run run(comm, options, silent);
     Session session = run.session();
-    Planned planned =
-        plan_for(run.outputs(), options, find_sources(session, merge_request(options)));
+    const PlanRequest request = request_for(options, {});
+    Planned planned = plan_outputs(run.outputs(), request, find_sources(session, request));
     Figures figures = figures_of(planned.first().plan);
     return planned_merge(std::move(planned), std::move(figures));
 }
@@ -423,12 +422,13 @@ int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& 
     // What is found stands in the report, and is shown with the plan.
     Events nobody;
     Log silent(nobody, false);
-    const Run run(comm, options, silent, log);
+    const Run run(comm, options, output_requests(options), silent, log);
     Preparation ready;
     Preflight preflight;
     check_before_reading(run.outputs(), preflight, ready, options.has_target, options.n_ranks, log);
     if (ready.sources && preflight.check([&] {
-            ready.planned = plan_for(run.outputs(), options, *std::move(ready.sources), ready.roof);
+            ready.planned = plan_outputs(run.outputs(), request_for(options, ready.roof),
+                                         *std::move(ready.sources));
         })) {
         if (options.has_target) {
             check_target_place(preflight, ready);

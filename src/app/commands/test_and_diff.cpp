@@ -253,22 +253,21 @@ ErrorCode print_comparison(Session& session, const std::string& command, Outcome
 }
 
 /// One half of the memory assembles, the other reads a model to compare with.
-PlanRequest comparison_request() {
-    return {Destination::comparison, true};
+PlanRequest comparison_request(formats::InputRequest checkpoint,
+                               const std::optional<fs::path>& base) {
+    return {std::move(checkpoint), base, Destination::comparison, true};
 }
 
 /// Collective. A model, its codes read as weights, against the weights of --base.
 CodedModel held_against_base(Session& session, const fs::path& directory) {
-    Options options = session.options;
-    options.local_dir = directory;
-    options.backend = "hf";
-    options.dtype = DType::bf16;
-    options.base.reset();
-    const Run run(session.comm, options, session.log);
+    const Run run(session.comm, session.options, {{{}, {}, DType::bf16}}, session.log, session.log);
     Session own = run.session();
+    formats::InputRequest model = input_request(session.options);
+    model.directory = directory;
+    model.backend = "hf";
+    const PlanRequest request = comparison_request(std::move(model), {});
     const ModelDirectory base = read_model_directory(own, *session.options.base);
-    Planned planned =
-        plan_outputs(run.outputs(), comparison_request(), find_sources(own, comparison_request()));
+    Planned planned = plan_outputs(run.outputs(), request, find_sources(own, request));
     return {directory.string(), compare(planned, planned.first().ties(), base)};
 }
 
@@ -295,14 +294,15 @@ ErrorCode print_quality(Session& session, std::ostream& out) {
 int test(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
     return run_reported(comm, options, log, "test", [&](Outputs outputs) {
         Session& session = outputs.front();
-        check_report(comm, options, {});
-        Sources sources = find_sources(session, comparison_request());
+        check_report(comm, options.report, {});
+        const PlanRequest request = comparison_request(input_request(options), options.base);
+        Sources sources = find_sources(session, request);
         const ModelDirectory reference = read_model_directory(session, options.reference);
         Planned planned;
         Preflight preflight;
         preflight.check([&] {
-            planned = plan_outputs(outputs, comparison_request(), std::move(sources));
-            report_plan(planned);
+            planned = plan_outputs(outputs, request, std::move(sources));
+            report_plans(planned);
         });
         preflight.add(strict_problems(session));
         preflight.require_none();
@@ -321,8 +321,8 @@ int diff(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
         ModelDirectory tested = read_model_directory(session, options.local_dir);
         const ModelDirectory reference = read_model_directory(session, options.reference);
         const std::optional<bool> ties = tested.ties();
-        Planned planned = plan_as_stored(session, comparison_request(), std::move(tested.input),
-                                         targets_of(tested.tensors));
+        Planned planned = plan_as_stored(session, comparison_request({}, {}),
+                                         std::move(tested.input), targets_of(tested.tensors));
         Outcome outcome = compare(planned, ties, reference);
         return print_comparison(session, "diff", std::move(outcome),
                                 config_differences(tested.config_text, reference.config_text), out);

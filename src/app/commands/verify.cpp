@@ -64,7 +64,8 @@ std::string findings_json(const Findings& findings, const fs::path& directory) {
 }  // namespace
 
 int verify(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
-    const Findings findings = verify_model(comm, options, log);
+    const Findings findings = verify_model(
+        comm, options, {options.local_dir, {}, {}, options.report}, options.sha256, log);
     if (!findings.has_report) {
         log.warning("no report was given: the tensors' contents were not checked");
     }

@@ -99,9 +99,9 @@ class PeftBinder {
         plan::Ledger& ledger = bound_.binding.ledger;
         if (bound_.has_model) {
             require_values(parts.base);
-            bound_.binding =
-                plan::bind(std::move(parts.base), prepared_.model(),
-                           {options_.dtype, {}, prepared_.choice.has_parts, prepared_.kept});
+            bound_.binding = plan::bind(
+                std::move(parts.base), prepared_.model(),
+                {prepared_.choice.dtype, {}, prepared_.choice.has_parts, prepared_.kept});
         } else {
             ledger.ignored = std::move(parts.base.ignored);
         }
@@ -200,8 +200,9 @@ class PeftBinder {
         choice.names = TensorNames::module;
         const PreparedModel tree = prepare_model(files_, choice, adapter);
         const bool is_folded = lora_ == Lora::fold;
-        plan::Binding saved = plan::bind(std::move(adapter), tree.model(),
-                                         {is_folded ? std::optional(DType::f32) : options_.dtype});
+        plan::Binding saved =
+            plan::bind(std::move(adapter), tree.model(),
+                       {is_folded ? std::optional(DType::f32) : prepared_.choice.dtype});
         count(saved.targets);
         std::vector<adapters::SavedTensor> tensors;
         for (const plan::Target& target : saved.targets) {
@@ -351,9 +352,9 @@ Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const O
             bound.notes.emplace_back("the checkpoint holds no LoRA adapter: --lora has no effect");
         }
         const auto encoded = encoded_weights(prepared, options, catalogue);
-        bound.binding = plan::bind(
-            std::move(catalogue), prepared.model(),
-            {options.dtype, spelling(prepared, files), prepared.choice.has_parts, prepared.kept});
+        bound.binding = plan::bind(std::move(catalogue), prepared.model(),
+                                   {prepared.choice.dtype, spelling(prepared, files),
+                                    prepared.choice.has_parts, prepared.kept});
         if (prepared.has_dropped_adapter) {
             bound.binding.warnings.push_back(dropped_warning());
         }

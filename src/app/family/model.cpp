@@ -383,14 +383,15 @@ bool is_adapter_alone(Lora lora, const catalogue::Catalogue& catalogue) {
            !holds_framework_adapter(catalogue);
 }
 
-ModelChoice model_choice(const Options& options, Destination sink) {
+ModelChoice model_choice(const Options& options, const OutputRequest& output, Destination sink) {
     return {options.names,
             options.tie_word_embedding,
             options.is_value_model,
             options.vocab_size,
             lora_for(options.lora, sink),
-            becomes_gguf(options.quantise) ? options.quantise : std::nullopt,
-            has_gguf_beside(options)};
+            becomes_gguf(output.quantise) ? output.quantise : std::nullopt,
+            has_gguf_beside(options),
+            output.dtype};
 }
 
 PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,

@@ -38,8 +38,9 @@ struct ModelChoice {
     Lora lora = Lora::split;          ///< what becomes of an adapter
     std::optional<Encoding> ggml;     ///< written in llama.cpp's form, mostly of this type
     bool has_parts = false;           ///< it is bound in another form, too (plan::Part)
+    std::optional<DType> dtype = {};  ///< of floats; nullopt: as they are stored
 };
-ModelChoice model_choice(const Options& options, Destination sink);
+ModelChoice model_choice(const Options& options, const OutputRequest& output, Destination sink);
 
 struct PreparedModel {
     ModelChoice choice;

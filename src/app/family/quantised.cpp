@@ -32,11 +32,6 @@ bool has_other_types(const Options& options) {
         options.also, [&](auto& also) { return also.dtype && also.dtype != options.dtype; });
 }
 
-/// Whether weights are written as something else than what is stored.
-bool wants_values(const Options& options) {
-    return options.dtype || quantises(options) || has_other_types(options);
-}
-
 std::vector<std::string> texts_at(const models::Config& config, const std::string& path) {
     std::vector<std::string> texts;
     for (const auto& value : config.list(path).value_or(std::vector<models::FieldValue>())) {
@@ -141,11 +136,15 @@ void require_no_integers(const models::Config& config, const catalogue::Catalogu
 std::vector<plan::EncodedWeight> encoded_weights(const PreparedModel& prepared,
                                                  const Options& options,
                                                  catalogue::Catalogue& catalogue) {
-    if (wants_values(options) || !prepared.recipe->hub.empty()) {
+    const std::optional<DType> dtype = prepared.choice.dtype;
+    const bool has_others = quantises(options) || has_other_types(options);
+    // Weights are written as something else than what is stored.
+    const bool wants_values = dtype || has_others;
+    if (wants_values || !prepared.recipe->hub.empty()) {
         require_read(prepared.config, catalogue.tensors);
         require_read(prepared.config, catalogue.shards);
     }
-    if (!wants_values(options)) {
+    if (!wants_values) {
         return {};
     }
     std::vector<plan::EncodedWeight> weights;
@@ -156,8 +155,7 @@ std::vector<plan::EncodedWeight> encoded_weights(const PreparedModel& prepared,
         throw;
     }
     require_no_integers(prepared.config, catalogue);
-    if (!weights.empty() &&
-        (options.dtype != DType::bf16 || quantises(options) || has_other_types(options))) {
+    if (!weights.empty() && (dtype != DType::bf16 || has_others)) {
         throw Error(ErrorCode::unsupported,
                     weights.front().name + " is stored as codes and scales, which become bf16 only",
                     quantises(options) ? "write the model with --dtype bf16 first"

@@ -155,7 +155,7 @@ void ResultCheck::add(const plan::Slice& slice, std::span<const std::byte> bytes
 
 std::vector<plan::Warning> ResultCheck::finish() {
     Session& session = output_.session;
-    Report& report = session.report;
+    OutputReport& report = session.report;
     std::set<std::string> changed;
     std::vector<plan::Warning> of_base;
     if (base_) {

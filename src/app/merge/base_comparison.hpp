@@ -14,7 +14,7 @@
 #include "execute/tensor_census.hpp"
 #include "plan/binding.hpp"
 
-#include "main_path.hpp"
+#include "planned.hpp"
 
 namespace shardweld::app {
 

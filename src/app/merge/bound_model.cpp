@@ -1,19 +1,27 @@
 #include "bound_model.hpp"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
 #include <span>
+#include <string_view>
 #include <utility>
 
+#include "app/compare/comparison.hpp"
 #include "app/family/framework_adapter.hpp"
 #include "app/settings/options.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "layout/patch.hpp"
 #include "models/written_form.hpp"
+#include "mpi/share.hpp"
 #include "outputs/gguf.hpp"
+#include "plan/bind/mixed.hpp"
 #include "plan/bind/quantise.hpp"
 #include "plan/bind/trace.hpp"
 #include "plan/schedule/relation.hpp"
+#include "shardweld/error.hpp"
 
 #include "tied.hpp"
 
@@ -174,20 +182,21 @@ std::shared_ptr<const outputs::Format> gguf_output(const PreparedModel& prepared
 }
 
 /// --quantize: the weights that are bound become codes and scales.
-void quantise_bound(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
-                    Bound& bound) {
-    if (!options.quantise) {
+void quantise_bound(const PreparedModel& prepared, const ModelFiles& files,
+                    const std::optional<Encoding>& encoding,
+                    const std::optional<std::string>& ignored, Bound& bound) {
+    if (!encoding) {
         return;
     }
-    const Selection left{std::nullopt, options.quantise_ignore};
+    const Selection left{std::nullopt, ignored};
     const auto is_ignored = [is_taken = selects(left)](const std::string& name) {
         return !is_taken(name);
     };
     std::vector<plan::Target>& targets = bound.binding.targets;
     bound.quantisation =
         prepared.form == nullptr
-            ? plan::quantise(targets, prepared.model(), *options.quantise, is_ignored)
-            : plan::quantise_ggml(targets, prepared.model(), *options.quantise, is_ignored);
+            ? plan::quantise(targets, prepared.model(), *encoding, is_ignored)
+            : plan::quantise_ggml(targets, prepared.model(), *encoding, is_ignored);
     if (prepared.form != nullptr) {
         bound.output = gguf_output(prepared, files.gguf_tokenizer, bound.binding.targets);
         for (const std::string& text : files.gguf_tokenizer.warnings) {
@@ -210,13 +219,13 @@ void name_parts(std::vector<plan::Target>& targets) {
 }
 
 /// --also: the same tensors in another type. Ledger, notes and factors are the first's.
-BoundModel in_other_type(const Session& first, const Session& session, const BoundModel& model) {
+BoundModel in_other_type(const OutputRequest& first, const OutputRequest& output,
+                         const BoundModel& model) {
     BoundModel one{model.files, model.prepared, model.bound, {}, {}};
     one.bound.notes.clear();
     one.bound.factors.clear();
-    const Options& options = session.options;
-    if (options.dtype && options.dtype != first.options.dtype) {
-        plan::write_as(one.bound.binding.targets, *options.dtype);
+    if (output.dtype && output.dtype != first.dtype) {
+        plan::write_as(one.bound.binding.targets, *output.dtype);
     }
     return one;
 }
@@ -225,7 +234,8 @@ BoundModel in_other_type(const Session& first, const Session& session, const Bou
 BoundModel in_other_form(const Session& session, const BoundModel& model) {
     BoundModel one{model.files, {}, {}, {}, {}};
     ModelChoice choice = model.prepared.choice;
-    choice.ggml = session.options.quantise;
+    choice.ggml = session.output.quantise;
+    choice.dtype = session.output.dtype;
     catalogue::Catalogue catalogue = *model.kept;
     one.prepared = prepare_with_adapter(one.files, choice, catalogue);
     one.bound = bind_model(one.prepared, one.files, session.options, std::move(catalogue));
@@ -235,7 +245,7 @@ BoundModel in_other_form(const Session& session, const BoundModel& model) {
 /// What is found in this output only.
 void report_output(const Session& session, const BoundModel& model, const plan::Binding& first) {
     for (const std::string& note : model.bound.notes) {
-        session.log.info(session.options.target_dir.string() + ": " + note);
+        session.log.info(session.output.directory.string() + ": " + note);
     }
     session.report.ledger = model.bound.binding.ledger;
     for (const plan::Warning& warning : model.bound.binding.warnings) {
@@ -245,8 +255,8 @@ void report_output(const Session& session, const BoundModel& model, const plan::
     }
 }
 
-}  // namespace
-
+/// Copies that must equal another tensor are compared with it, by the ranks that are here, and
+/// bound anew as tensors of their own where they differ.
 BoundModel bind_checkpoint(Session& session, const Input& input, ModelFiles files,
                            const ModelChoice& wanted, catalogue::Catalogue catalogue,
                            const plan::PlanChoice& choice) {
@@ -254,12 +264,158 @@ BoundModel bind_checkpoint(Session& session, const Input& input, ModelFiles file
     return resolve_ties(session, input, std::move(model), choice);
 }
 
-void report_what_was_read(Session& session, const Input& input, const mpi::WhyStop& why_stop) {
-    if (auto counts = check_what_was_read(session, input, why_stop)) {
-        session.report.crc = counts;
+/// Fields that say nothing of what weights mean.
+bool is_meant_otherwise(const ConfigDifference& difference) {
+    constexpr std::array<std::string_view, 6> kHarmless = {
+        "_name_or_path", "dtype", "torch_dtype", "use_cache", "name_or_path", "auto_map"};
+    return std::find(kHarmless.begin(), kHarmless.end(), difference.field) == kHarmless.end();
+}
+
+void compare_configs(Session& session, const std::string& name, const ModelFiles& files,
+                     const BoundModel& lead) {
+    std::vector<std::string> texts;
+    for (const ConfigDifference& one :
+         config_differences(files.config_text, lead.files.config_text)) {
+        if (is_meant_otherwise(one)) {
+            texts.push_back(printable(one.field) + " " +
+                            printable(one.tested.empty() ? "(absent)" : one.tested) + ", not " +
+                            printable(one.reference.empty() ? "(absent)" : one.reference));
+        }
+    }
+    if (!texts.empty()) {
+        warn(session, plan::Warning{"config_differs", "",
+                                    "config.json of " + name + " says " + listed(texts) +
+                                        "; that of " + lead.files.config_path + " is written"});
     }
 }
 
+/// Its own config.json where it has one; what lies beside it is not written.
+ModelFiles files_of(Session& session, const SurveyedCheckpoint& other, const BoundModel& lead) {
+    ModelFiles files = mpi::share(session.comm, other.survey.home, [&] {
+        return read_model_files(session.options,
+                                {other.survey.location, {}, false, other.directory});
+    });
+    if (files.config_path.empty()) {
+        files.config_path = lead.files.config_path;
+        files.config_text = lead.files.config_text;
+        files.tokens = lead.files.tokens;
+    } else {
+        compare_configs(session, other.directory.string(), files, lead);
+    }
+    files.has_tokenizer = true;
+    files.lost_assets.clear();
+    files.assets.clear();
+    return files;
+}
+
+/// Binds a checkpoint as it would be alone.
+BoundModel bind_other(Session& session, const Input& input, SurveyedCheckpoint other,
+                      const BoundModel& lead, const plan::PlanChoice& choice) {
+    try {
+        ModelFiles files = files_of(session, other, lead);
+        return bind_checkpoint(session, input, std::move(files), lead.prepared.choice,
+                               std::move(other.survey.catalogue), choice);
+    } catch (Error& error) {
+        error.add_context("checkpoint " + other.directory.string());
+        throw;
+    }
+}
+
+/// Integers and booleans have no average.
+void require_equal(Session& session, const Input& input, plan::Binding& binding,
+                   const plan::PlanChoice& choice) {
+    const auto differing =
+        compare_same(session.comm, binding, source_of(session, input), input.visibility, choice);
+    if (!differing.empty()) {
+        throw Error(ErrorCode::mismatch,
+                    differing.front().target +
+                        " holds no floats and differs between the "
+                        "checkpoints in " +
+                        counted(static_cast<std::size_t>(differing.front().n_elements), "element"),
+                    "give checkpoints of one model, or leave it out with --exclude");
+    }
+}
+
+/// The checkpoints in the order in which they are added: a base, the lead, the others.
+std::vector<plan::Share> shares_of(const Options& options, plan::Share lead,
+                                   std::vector<plan::Share> others) {
+    const std::vector<float> factors = options.averaging.factors();
+    const std::size_t n_bases = options.averaging.base ? 1 : 0;
+    for (std::size_t i = n_bases; i < others.size(); ++i) {
+        others[i].weight = factors[i + 1 - n_bases];
+    }
+    lead.weight = factors[0];
+    others.insert(others.begin() + static_cast<std::ptrdiff_t>(n_bases), std::move(lead));
+    return others;
+}
+
+/// The hub name of a logical tensor that there is once; "" if none.
+std::string only_name(const models::Recipe& recipe, const std::string& logical) {
+    const auto line = std::ranges::find(recipe.hub, logical, &models::Line::logical);
+    return line == recipe.hub.end() ? "" : line->name.text;
+}
+
+plan::Share share_of(const std::string& name, BoundModel& model) {
+    plan::Share share{std::move(model.bound.binding), name, 1, {}};
+    for (const models::SameRule& rule : model.prepared.recipe->same) {
+        if (model.prepared.symbols->holds(rule.condition)) {
+            share.tied[only_name(*model.prepared.recipe, rule.a)] =
+                only_name(*model.prepared.recipe, rule.b);
+        }
+    }
+    return share;
+}
+
+/// Where another's head differs from the lead's embedding, the mix has both.
+void settle_tie(const std::map<std::string, std::string>& tied, BoundModel& lead) {
+    const bool has_both =
+        std::ranges::any_of(lead.bound.binding.targets,
+                            [&](const plan::Target& target) { return tied.contains(target.name); });
+    if (has_both) {
+        lead.prepared.config.set("tie_word_embeddings", "false");
+    }
+}
+
+void report_shares(RunReport& report, const std::vector<plan::Share>& shares, std::size_t lead) {
+    // Until now the inputs stand in the order in which they were surveyed: the lead is the first.
+    std::rotate(report.mixed.begin(), report.mixed.begin() + 1,
+                report.mixed.begin() + static_cast<std::ptrdiff_t>(lead) + 1);
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+        report.mixed[i].weight = shares[i].weight;
+        report.mixed[i].is_base = i < lead;
+        report.mixed[i].ledger = shares[i].binding.ledger;
+    }
+}
+
+/// The lead's model, whose tensors are mixed of its own and the others'; the report has each
+/// checkpoint's part.
+BoundModel mix_in(Session& session, const Input& input, BoundModel lead,
+                  std::vector<SurveyedCheckpoint> others, const plan::PlanChoice& choice) {
+    std::vector<plan::Share> bindings;
+    for (SurveyedCheckpoint& other : others) {
+        const std::string name = other.directory.string();
+        BoundModel bound = bind_other(session, input, std::move(other), lead, choice);
+        for (std::string& line : bound.trace) {
+            lead.trace.push_back(name + ": " + line);
+        }
+        bindings.push_back(share_of(name, bound));
+    }
+    const std::size_t place = session.options.averaging.base ? 1 : 0;
+    plan::Binding& binding = lead.bound.binding;
+    plan::Share own = share_of(session.options.local_dir.string(), lead);
+    const auto tied = own.tied;
+    auto shares = shares_of(session.options, std::move(own), std::move(bindings));
+    report_shares(session.run, shares, place);
+    const auto kind = place == 0 ? plan::Mix::Kind::sum : plan::Mix::Kind::deltas;
+    binding = mpi::collectively_get(session.comm,
+                                    [&] { return plan::mixed(std::move(shares), kind, place); });
+    require_equal(session, input, binding, choice);
+    settle_tie(tied, lead);
+    return lead;
+}
+
+/// A model for each output, of what is bound for the first: every tensor of the others is made of
+/// what is read for the first. Local.
 std::vector<BoundModel> output_models(const Outputs& outputs, BoundModel model) {
     if (outputs.size() > 1) {
         name_parts(model.bound.binding.targets);
@@ -267,15 +423,17 @@ std::vector<BoundModel> output_models(const Outputs& outputs, BoundModel model) 
     std::vector<BoundModel> models;
     models.push_back(std::move(model));
     for (std::size_t at = 1; at < outputs.size(); ++at) {
-        models.push_back(becomes_gguf(outputs[at].options.quantise)
+        const OutputRequest& output = outputs[at].output;
+        models.push_back(becomes_gguf(output.quantise)
                              ? in_other_form(outputs[at], models.front())
-                             : in_other_type(outputs.front(), outputs[at], models.front()));
+                             : in_other_type(outputs.front().output, output, models.front()));
     }
     models.front().kept.reset();
     std::vector<std::vector<plan::Target>*> others;
     for (std::size_t at = 0; at < outputs.size(); ++at) {
         BoundModel& one = models[at];
-        quantise_bound(one.prepared, one.files, outputs[at].options, one.bound);
+        quantise_bound(one.prepared, one.files, outputs[at].output.quantise,
+                       outputs[at].options.quantise_ignore, one.bound);
         if (at > 0) {
             report_output(outputs[at], one, models.front().bound.binding);
             others.push_back(&one.bound.binding.targets);
@@ -284,6 +442,38 @@ std::vector<BoundModel> output_models(const Outputs& outputs, BoundModel model) 
     if (!others.empty()) {
         plan::share_strips(models.front().bound.binding.targets, others);
     }
+    return models;
+}
+
+void report_binding(Session& session, const BoundModel& model) {
+    for (const std::string& note : model.prepared.notes) {
+        session.log.info(note);
+    }
+    for (const std::string& note : model.bound.notes) {
+        session.log.info(note);
+    }
+    session.run.recipe = model.prepared.recipe->name;
+    session.run.verification = model.prepared.verification;
+    warn(session, model.prepared.warnings);
+    warn(session, model.bound.binding.warnings);
+    session.report.ledger = model.bound.binding.ledger;
+    session.watch.lap("bind");
+}
+
+}  // namespace
+
+std::vector<BoundModel> bind_outputs(const Outputs& outputs, Destination sink,
+                                     SurveyedSources& read, const plan::PlanChoice& choice) {
+    Session session = outputs.front();
+    BoundModel model = bind_checkpoint(session, read.input, std::move(read.files),
+                                       model_choice(session.options, session.output, sink),
+                                       std::move(read.survey.catalogue), choice);
+    if (!read.others.empty()) {
+        model = mix_in(session, read.input, std::move(model), std::move(read.others), choice);
+    }
+    std::vector<BoundModel> models = mpi::collectively_get(
+        session.comm, [&] { return output_models(outputs, std::move(model)); });
+    report_binding(session, models.front());
     return models;
 }
 

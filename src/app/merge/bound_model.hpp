@@ -1,5 +1,6 @@
-// A surveyed checkpoint whose tensors are bound to its model, tied tensors settled, and the forms
-// in which it is written: codes and scales, llama.cpp's, and those of --also.
+// The third step of the main path, bind: surveyed checkpoints whose tensors are bound to their
+// model, tied tensors settled, several mixed into one, and the forms in which it is written: codes
+// and scales, llama.cpp's, and those of --also.
 #pragma once
 
 #include <optional>
@@ -9,9 +10,10 @@
 #include "app/family/bind_model.hpp"
 #include "app/family/model.hpp"
 #include "app/report/session.hpp"
-#include "app/survey/input.hpp"
 #include "catalogue/catalogue.hpp"
 #include "plan/choice.hpp"
+
+#include "sources.hpp"
 
 namespace shardweld::app {
 
@@ -26,20 +28,11 @@ struct BoundModel {
     std::optional<catalogue::Catalogue> kept;
 };
 
-/// Collective. Binds; copies that must equal another tensor are compared with it, by the ranks that
-/// are here, and bound anew as tensors of their own where they differ. `catalogue` moves into the
-/// result; its files are those of `input`.
-BoundModel bind_checkpoint(Session& session, const Input& input, ModelFiles files,
-                           const ModelChoice& wanted, catalogue::Catalogue catalogue,
-                           const plan::PlanChoice& choice);
-
-/// Collective. What all passes so far have read is held against the records' checksums, and the
-/// report counts them; nothing where they are not checked. Error(corrupt), Error(stopped).
-void report_what_was_read(Session& session, const Input& input, const mpi::WhyStop& why_stop);
-
-/// A model for each output, of what is bound for the first: in the form that --quantize asks for,
-/// every tensor of the others made of what is read for the first. Local. Errors as plan::bind and
-/// plan::share_strips.
-std::vector<BoundModel> output_models(const Outputs& outputs, BoundModel model);
+/// Collective. A model for each output, bound to what was surveyed, whose files, metadata and other
+/// checkpoints move into them. Several checkpoints are bound one by one and mixed (--average,
+/// --delta). Errors as plan::bind, plan::mixed and plan::share_strips; Error(mismatch) where tied
+/// tensors or integers of several checkpoints differ.
+std::vector<BoundModel> bind_outputs(const Outputs& outputs, Destination sink,
+                                     SurveyedSources& read, const plan::PlanChoice& choice);
 
 }  // namespace shardweld::app

@@ -12,9 +12,10 @@
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "mpi/share.hpp"
+#include "publish/target.hpp"
 
-#include "main_path.hpp"
 #include "moving.hpp"
+#include "planned.hpp"
 #include "resumption.hpp"
 
 namespace shardweld::app {
@@ -24,7 +25,7 @@ namespace {
 /// Collective. Reads all tensors; their checksums are in the first rank's report.
 void compute_checksums(Session& session, const WrittenModel& model, const Report& reported) {
     Input input;
-    input.directory = session.options.local_dir;
+    input.directory = session.output.directory;
     input.files = model.files;
     input.visibility = plan::Visibility::everywhere(session.comm.size(), model.files.size());
     auto targets = targets_of(model.tensors);
@@ -47,31 +48,33 @@ void compute_checksums(Session& session, const WrittenModel& model, const Report
     (void)move_tensors(planned, {{nowhere, std::move(run)}});
 }
 
-void require_hashes(const Report& reported, const Options& options) {
+void require_hashes(const Report& reported, const fs::path& report) {
     const bool has_all = !reported.files.empty() &&
                          std::all_of(reported.files.begin(), reported.files.end(),
                                      [](const FileEntry& file) { return !file.sha256.empty(); });
-    if (options.sha256 && !has_all) {
-        throw Error(ErrorCode::usage, options.report->string() + " holds no sha256",
+    if (!has_all) {
+        throw Error(ErrorCode::usage, report.string() + " holds no sha256",
                     "verify without --sha256, or merge with it");
     }
 }
 
-void check_contents(Session session, Findings& findings) {
+void check_contents(Session session, bool has_hashes, Findings& findings) {
     mpi::Comm& comm = session.comm;
-    const Options& options = session.options;
+    const fs::path& report = session.output.report.value();
     Report reported;
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
-            reported = read_reported_output(*options.report);
-            require_hashes(reported, options);
+            reported = read_reported_output(report);
+            if (has_hashes) {
+                require_hashes(reported, report);
+            }
         }
     });
     compute_checksums(session, findings.model, reported);
     findings.has_report = true;
     findings.root = session.report.root;
     std::vector<std::string> differences = output_differences(reported, session.report);
-    if (options.sha256) {
+    if (has_hashes) {
         const auto listed_names = [&] {
             std::vector<std::string> names;
             for (const FileEntry& file : reported.files) {
@@ -80,7 +83,7 @@ void check_contents(Session session, Findings& findings) {
             return names;
         };
         const auto open = [&](const std::string& name) {
-            const fs::path path = options.local_dir / name;
+            const fs::path path = session.output.directory / name;
             return io::kind_at(path) == io::FileKind::none
                        ? std::nullopt
                        : std::optional(io::InputFile::open(path));
@@ -108,31 +111,31 @@ std::string change_of_options(const std::vector<std::string>& then,
     return then == now ? "" : "it was made with " + text(then) + ", this is " + text(now);
 }
 
-Told told_by_report(const Options& options, const Sources& sources) {
-    if (!options.report) {
+Told told_by_report(const Session& session, const Sources& sources) {
+    if (!session.output.report) {
         return {{}, "no --report tells what it is"};
     }
-    if (io::kind_at(*options.report) == io::FileKind::none) {
-        return {{}, "its report " + options.report->string() + " is not there"};
+    const fs::path& report = *session.output.report;
+    if (io::kind_at(report) == io::FileKind::none) {
+        return {{}, "its report " + report.string() + " is not there"};
     }
     Told told;
-    const auto failure =
-        mpi::error_of([&] { told.report = read_reported_output(*options.report); });
+    const auto failure = mpi::error_of([&] { told.report = read_reported_output(report); });
     const MadeOf made = told.report.made_of.value_or(MadeOf());
     const std::string& from = told.report.input_directory;
     const fs::path input = io::resolved(sources.checkpoint.location.directory);
     if (failure) {
         told.why_not = failure->what();
     } else if (made.target.empty()) {
-        told.why_not = options.report->string() + " does not say of which directory it is";
-    } else if (made.target != io::resolved(options.target_dir)) {
-        told.why_not = options.report->string() + " is the report of " + made.target;
+        told.why_not = report.string() + " does not say of which directory it is";
+    } else if (made.target != io::resolved(session.output.directory)) {
+        told.why_not = report.string() + " is the report of " + made.target;
     } else if (io::resolved(from) != input) {
         told.why_not = "it was made from " + from + ", not from " + input.string();
     } else if (sources.files && config_digest(sources.files->config_text) != made.config) {
         told.why_not = "the model's config.json has changed since";
     } else {
-        told.why_not = change_of_options(made.options, way_of(options).options);
+        told.why_not = change_of_options(made.options, way_of(session.options).options);
     }
     return told;
 }
@@ -188,46 +191,32 @@ std::string fault_of(const fs::path& target, const Report& output) {
 
 /// Collective. The first tensor that is not the report's; "" if there is none.
 std::string change_of_contents(const Session& session) {
-    Options reading = session.options;
-    reading.command = Command::verify;
-    reading.local_dir = session.options.target_dir;
-    reading.also.clear();
-    reading.sha256 = false;
-    const Findings found = verify_model(session.comm, reading, session.log);
+    const Findings found =
+        verify_model(session.comm, session.options, session.output, false, session.log);
     return found.differences.empty() ? "" : found.differences.front();
 }
 
-}  // namespace
-
-Findings verify_model(mpi::Comm& comm, const Options& options, Log& log) {
-    Findings findings;
-    findings.model = mpi::share(comm, 0, [&] { return read_written_model(options.local_dir); });
-    if (options.report) {
-        const Run run(comm, options, log);
-        check_contents(run.session(), findings);
-    }
-    return findings;
-}
-
-std::string config_digest(const std::string& text) {
-    return io::hex(io::digest_of(std::as_bytes(std::span(text))));
-}
-
+/// Collective. Whether anything lies at a target.
 bool holds_anything(mpi::Comm& comm, const fs::path& target) {
     return mpi::share(comm, 0, [&] {
         return io::kind_at(target) == io::FileKind::directory && !io::entries_of(target).empty();
     });
 }
 
+/// Collective. Why the output of `session` is not known to be what this merge would write; "" if it
+/// is: its report tells of a run with the same options that succeeded, the input files and
+/// config.json are as they were then, and the output has the files and sizes of the report, with
+/// headers and an index that keep the rules. With --if_complete verify all tensors are read, too:
+/// Error(differs) where they are not the report's and --overwrite is not given.
 std::string why_not_complete(const Session& session, Sources& sources) {
     mpi::Comm& comm = session.comm;
-    const fs::path& target = session.options.target_dir;
+    const fs::path& target = session.output.directory;
     if (!holds_anything(comm, target)) {
         return "there is nothing";
     }
     Report report;
     std::string why = mpi::share(comm, 0, [&] {
-        Told told = told_by_report(session.options, sources);
+        Told told = told_by_report(session, sources);
         report = std::move(told.report);
         return told.why_not;
     });
@@ -247,6 +236,72 @@ std::string why_not_complete(const Session& session, Sources& sources) {
         }
     }
     return why;
+}
+
+}  // namespace
+
+Findings verify_model(mpi::Comm& comm, const Options& options, const OutputRequest& output,
+                      bool has_hashes, Log& log) {
+    Findings findings;
+    findings.model = mpi::share(comm, 0, [&] { return read_written_model(output.directory); });
+    if (output.report) {
+        const Run run(comm, options, {output}, log, log);
+        check_contents(run.session(), has_hashes, findings);
+    }
+    return findings;
+}
+
+std::string config_digest(const std::string& text) {
+    return io::hex(io::digest_of(std::as_bytes(std::span(text))));
+}
+
+Outputs without_published(const Outputs& outputs) {
+    const Session& first = outputs.front();
+    const auto is_there = mpi::share(first.comm, 0, [&] {
+        std::vector<int> there;
+        for (const Session& one : outputs) {
+            there.push_back(&one != &first && !one.options.restart &&
+                            publish::was_published(one.output.directory, first.output.directory));
+        }
+        return there;
+    });
+    Outputs left;
+    for (std::size_t at = 0; at < outputs.size(); ++at) {
+        if (is_there[at] == 0) {
+            left.push_back(outputs[at]);
+        } else {
+            first.log.info(outputs[at].output.directory.string() +
+                           " is complete: an earlier run was stopped behind it");
+        }
+    }
+    return left;
+}
+
+Completeness look_at_outputs(Outputs& outputs) {
+    Session session = outputs.front();
+    Completeness found;
+    if (session.options.if_complete == IfComplete::error ||
+        !holds_anything(session.comm, session.output.directory)) {
+        return found;
+    }
+    found.sources.emplace(find_sources(session, merge_request(session.options)));
+    Outputs left{session};
+    for (std::size_t at = 1; at < outputs.size(); ++at) {
+        if (!why_not_complete(outputs[at], *found.sources).empty()) {
+            left.push_back(outputs[at]);
+        }
+    }
+    found.why_not = why_not_complete(session, *found.sources);
+    found.is_whole = found.why_not.empty() && left.size() == 1;
+    outputs.swap(left);
+    session.run.is_left_alone = found.is_whole;
+    if (found.is_whole) {
+        session.log.info(session.output.directory.string() + " is complete: " +
+                         (session.options.if_complete == IfComplete::verify
+                              ? "every tensor is what the report says"
+                              : "files and sizes are what the report says"));
+    }
+    return found;
 }
 
 }  // namespace shardweld::app

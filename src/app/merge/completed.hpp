@@ -2,6 +2,7 @@
 // index and its report, and --if_complete asks whether it is what this merge would write.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,7 @@
 #include "app/settings/options.hpp"
 #include "mpi/comm.hpp"
 
-#include "main_path.hpp"
+#include "sources.hpp"
 
 namespace shardweld::app {
 
@@ -24,21 +25,29 @@ struct Findings {
     std::vector<std::string> differences;
 };
 
-/// Collective. Looks at the model `options.local_dir`; with `options.report` at all tensors, too,
-/// against their checksums. Error(corrupt) or Error(not_found) listing the rules broken.
-Findings verify_model(mpi::Comm& comm, const Options& options, Log& log);
+/// Collective. Looks at the model that lies in `output.directory`; with `output.report` at all
+/// tensors, too, against their checksums, and, if it `has_hashes` that count, at those of files.
+/// Error(corrupt) or Error(not_found) listing the rules broken.
+Findings verify_model(mpi::Comm& comm, const Options& options, const OutputRequest& output,
+                      bool has_hashes, Log& log);
 
 /// xxh3-128 of the text of the model's config.json, in hex.
 std::string config_digest(const std::string& text);
 
-/// Collective. Whether anything lies at a target.
-bool holds_anything(mpi::Comm& comm, const fs::path& target);
+/// Collective. Without the outputs behind the first that an earlier run, which did not get to the
+/// first one, has made appear.
+Outputs without_published(const Outputs& outputs);
 
-/// Collective. Why the target of `session` is not known to be what this merge would write; "" if it
-/// is: its report tells of a run with the same options that succeeded, the input files and
-/// config.json are as they were then, and the output has the files and sizes of the report, with
-/// headers and an index that keep the rules. With --if_complete verify all tensors are read, too:
-/// Error(differs) where they are not the report's and --overwrite is not given.
-std::string why_not_complete(const Session& session, Sources& sources);
+/// What --if_complete found out.
+struct Completeness {
+    bool is_whole = false;           ///< every output is there
+    std::string why_not;             ///< of the first output, "" if nothing lies there
+    std::optional<Sources> sources;  ///< of the checkpoint, if it was looked for
+};
+
+/// Collective. Looks at what lies at the targets, where --if_complete asks for it. Other outputs
+/// that are complete are left out of `outputs`, as is all work where every one is. Error(differs)
+/// where tensors are not the report's and --overwrite is not given.
+Completeness look_at_outputs(Outputs& outputs);
 
 }  // namespace shardweld::app

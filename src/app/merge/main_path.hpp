@@ -1,33 +1,30 @@
-// The main path from a checkpoint to a plan: find, survey, bind, plan. Each step makes a value of
-// values, and none knows where finished tensors go.
+// A merge, and the part of it that plan, test and diff share: find, survey, bind, plan, execute,
+// publish. Read main_path.cpp first: each step is a function from values to a value, in a file of
+// its own.
 #pragma once
 
 #include <functional>
-#include <vector>
+
+#include "app/report/session.hpp"
+#include "mpi/comm.hpp"
 
 #include "planned.hpp"
 
 namespace shardweld::app {
 
-/// Collective. Finds the checkpoint and the files of its model, which are right as far as they show
-/// it themselves. Error as by find_checkpoint, read_model_files and check_model_files.
-Sources find_sources(Session& session, const PlanRequest& request);
-
-/// Called on all ranks of a group; may throw the same Error on all.
+/// Called on all ranks of a group between two steps; may throw the same Error on all.
 using BetweenSteps = std::function<void(mpi::Comm&)>;
 
-/// Collective. The whole way; everything before the first tensor byte is written. The reports and
-/// the log say what was found. Of ranks that see the same files only one plans, where that can be
-/// handed to the others (node_planning.hpp): these have what moving tensors takes.
+/// Collective. From what find_sources has found to the plans: everything before the first tensor
+/// byte is written. The reports and the log say what was found. Of ranks that see the same files
+/// only one plans, where that can be handed to the others (node_planning.hpp).
 Planned plan_outputs(
     const Outputs& outputs, const PlanRequest& request, Sources sources,
     const BetweenSteps& between_steps = [](mpi::Comm&) {});
 
-/// Collective. The way of a model whose tensors stay as they are stored.
-Planned plan_as_stored(Session& session, const PlanRequest& request, Input input,
-                       std::vector<plan::Target> targets);
-
-/// Local. Puts the plans into the first rank's reports.
-void report_plan(const Planned& planned);
+/// Collective. Writes the outputs and their reports; uploads the first where its options ask for
+/// it. Errors of every step, the same on all ranks; Error(stopped) keeps what is done for the
+/// next run with the same options.
+void merge_model(Outputs outputs);
 
 }  // namespace shardweld::app

@@ -23,7 +23,6 @@
 #include "plan/schedule/followed.hpp"
 #include "shardweld/error.hpp"
 
-#include "main_path.hpp"
 #include "resumption.hpp"
 #include "tied.hpp"
 
@@ -207,8 +206,8 @@ void take_divisors(Output& output, const Input& input, const io::Directory& dire
 }
 
 /// What all outputs have read, sent and written.
-void report_run(Session& session, const std::vector<execute::Result>& results) {
-    Report& report = session.report;
+void report_run(Session& session, const Input& input, const std::vector<execute::Result>& results) {
+    RunReport& report = session.run;
     Phase& phase = session.watch.lap("execute");
     for (const execute::Result& result : results) {
         for (const execute::RankResult& rank : result.ranks) {
@@ -221,6 +220,7 @@ void report_run(Session& session, const std::vector<execute::Result>& results) {
         // A message limit cuts one round of reading into several of exchanging.
         report.rounds = std::max({report.rounds, rank.rounds, rank.exchange_steps});
     }
+    report.memory = input.meter.gather(session.comm);
     session.log.note("read " + human_bytes(phase.bytes_read) + ", sent " +
                      human_bytes(phase.bytes_sent) + ", wrote " + human_bytes(phase.bytes_written));
 }
@@ -232,7 +232,6 @@ void report_result(const Output& output, const Input& input, const execute::RunO
         note_reuse(result, output.plan.placement.tensor_bytes, session.report, session.log);
     }
     session.report.ranks = result.ranks;
-    session.report.memory = input.meter.gather(session.comm);
     if (options.digests && session.comm.rank() == 0) {
         session.report.tensors = tensor_entries(output.plan, input.files, result);
         session.report.root = execute::root_digest(output.plan, result.tensor_digests);
@@ -249,7 +248,7 @@ void settle_options(Output& output, const Input& input, Moving& moving, const fs
     }
     options.sync = session.options.sync;
     options.direct = session.options.is_direct;
-    options.digests = session.options.report.has_value();
+    options.digests = session.output.report.has_value();
     options.on_read_back = shown(session.progress, "reading back what was written earlier");
     if (input.sums) {
         input.sums->add_earlier(options.resumption.sums);
@@ -302,8 +301,8 @@ void check_crcs(Session& session, const Planned& planned, const mpi::WhyStop& wh
     }
     const Input& input = planned.input;
     input.sums->want_all();
-    session.report.crc = check_shown(session, input, execute::Completion::all, why_stop);
-    session.watch.lap("check_crc").bytes_read = session.report.crc->bytes_read;
+    session.run.crc = check_shown(session, input, execute::Completion::all, why_stop);
+    session.watch.lap("check_crc").bytes_read = session.run.crc->bytes_read;
 }
 
 execute::CreatedFiles create_files(Output& output, const io::Directory& directory) {
@@ -343,7 +342,7 @@ std::vector<execute::Written> move_tensors(Planned& planned, std::vector<Moving>
     if (first.options.write && writes_adapter(plan)) {
         warn(session, stale_adapter(session, planned, first.directory.path() / kAdapterWeights));
     }
-    report_run(session, results);
+    report_run(session, planned.input, results);
     std::vector<execute::Written> written;
     for (std::size_t at = 0; at < moving.size(); ++at) {
         report_result(planned.outputs[at], planned.input, moving[at].options, results[at]);

@@ -5,7 +5,7 @@
 
 #include "execute/run.hpp"
 
-#include "main_path.hpp"
+#include "planned.hpp"
 
 namespace shardweld::app {
 

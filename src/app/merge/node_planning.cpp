@@ -1,6 +1,7 @@
 #include "node_planning.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -77,10 +78,10 @@ void take_rest(Rest rest, Planned& planned) {
 }
 
 /// Whether an earlier run has left something that this one may take up. Local.
-bool may_take_up(const Options& options) {
-    return !options.restart &&
+bool may_take_up(const Session& session) {
+    return !session.options.restart &&
            std::ranges::any_of(
-               publish::unfinished_work(options.target_dir),
+               publish::unfinished_work(session.output.directory),
                [](const fs::path& partial) { return io::kind_at(partial) != io::FileKind::none; });
 }
 
@@ -98,28 +99,43 @@ bool sees_as(const FoundCheckpoint& found, const HostGroups& hosts) {
     return found.visibility.hosts().group_of_rank == hosts.group_of_rank;
 }
 
-}  // namespace
+/// Who plans for whom.
+class NodePlanning {
+  public:
+    /// Collective. `sources` say who sees the same files.
+    NodePlanning(const Session& session, const PlanRequest& request, const Sources& sources);
 
-bool plans_once_a_node(const Outputs& outputs, const PlanRequest& request, const Sources& sources) {
-    const Options& options = outputs.front().options;
-    const HostGroups& hosts = sources.checkpoint.visibility.hosts();
-    const bool see_alike = (!sources.base || sees_as(*sources.base, hosts)) &&
-                           std::ranges::all_of(sources.others, [&](const auto& other) {
-                               return sees_as(other.found, hosts);
-                           });
-    const bool is_default = plan_choice(options, {}).output_format == &outputs::default_format() &&
-                            !becomes_gguf(options.quantise);
-    return hosts.leaders.size() < hosts.group_of_rank.size() && see_alike && is_default &&
-           outputs.size() == 1 && request.sink == Destination::model;
-}
+    /// Whether this rank plans.
+    [[nodiscard]] bool is_planner() const { return planners_ != nullptr; }
+    [[nodiscard]] const HostGroups& hosts() const { return hosts_; }
+    /// Local, a planner's: the sources for these ranks alone, and their session, which writes into
+    /// the run's log and report.
+    void leave_to_planners(Sources& sources) const;
+    [[nodiscard]] Session session_of_planners() const { return session_.with(*planners_); }
+    /// Collective. The planners' plan of one output for all ranks, also on those beside them, whose
+    /// `planned` is empty so far.
+    void hand_over(Planned& planned) const;
+
+  private:
+    /// Collective. The planner's plan on the ranks beside it, with all operands or their own.
+    void hand_over(plan::Plan& plan, bool is_whole) const;
+    /// Collective. A plan with all operands, where the planner has it.
+    void hand_over(std::optional<plan::Plan>& plan) const;
+
+    Session session_;
+    HostGroups hosts_;
+    bool is_cut_anew_;                     ///< the line: the plan's owners may be others
+    std::unique_ptr<mpi::Comm> planners_;  ///< null on other ranks
+    std::unique_ptr<mpi::Comm> beside_;    ///< a planner, the first of them, and its neighbours
+    MemoryMeter meter_;
+};
 
 NodePlanning::NodePlanning(const Session& session, const PlanRequest& request,
                            const Sources& sources)
     : session_(session),
       hosts_(sources.checkpoint.visibility.hosts()),
-      is_cut_anew_(mpi::share(session.comm, 0, [&] {
-          return request.ranks.has_value() || may_take_up(session.options);
-      })) {
+      is_cut_anew_(mpi::share(session.comm, 0,
+                              [&] { return request.ranks.has_value() || may_take_up(session); })) {
     const int own = session.comm.rank();
     auto planners = session.comm.split(hosts_.is_leader(own) ? 0 : 1);
     if (hosts_.is_leader(own)) {
@@ -137,10 +153,6 @@ void NodePlanning::leave_to_planners(Sources& sources) const {
     for (OtherCheckpoint& other : sources.others) {
         other.found.leave_to(*planners_);
     }
-}
-
-Session NodePlanning::session_of_planners() const {
-    return session_.with(*planners_);
 }
 
 void NodePlanning::hand_over(plan::Plan& plan, bool is_whole) const {
@@ -164,7 +176,7 @@ void NodePlanning::hand_over(std::optional<plan::Plan>& plan) const {
 
 void NodePlanning::hand_over(Planned& planned) const {
     Rest rest = mpi::share(*beside_, 0, [&] { return rest_of(planned); });
-    auto warnings = mpi::share(*beside_, 0, [&] { return session_.report.warnings; });
+    auto warnings = mpi::share(*beside_, 0, [&] { return session_.warnings; });
     std::vector<Output> outputs;
     outputs.push_back(is_planner() ? of_run(session_, std::move(planned.first()))
                                    : Output{session_, {}, {}, {}, {}, {}});
@@ -180,7 +192,43 @@ void NodePlanning::hand_over(Planned& planned) const {
     take_rest(std::move(rest), planned);
     planned.input.meter = meter_;
     planned.input.meter.planned();
-    session_.report.warnings = std::move(warnings);
+    session_.warnings = std::move(warnings);
+}
+
+}  // namespace
+
+bool plans_once_a_node(const Outputs& outputs, const PlanRequest& request, const Sources& sources) {
+    const Options& options = outputs.front().options;
+    const HostGroups& hosts = sources.checkpoint.visibility.hosts();
+    const bool see_alike = (!sources.base || sees_as(*sources.base, hosts)) &&
+                           std::ranges::all_of(sources.others, [&](const auto& other) {
+                               return sees_as(other.found, hosts);
+                           });
+    const bool is_default = plan_choice(options, {}).output_format == &outputs::default_format() &&
+                            !becomes_gguf(outputs.front().output.quantise);
+    return hosts.leaders.size() < hosts.group_of_rank.size() && see_alike && is_default &&
+           outputs.size() == 1 && request.sink == Destination::model;
+}
+
+Planned planned_once_a_node(const Session& session, const PlanRequest& request, Sources sources,
+                            const Resources& resources, const PlanByPlanners& plan) {
+    const NodePlanning once(session, request, sources);
+    Planned planned;
+    mpi::collectively_in_steps(session.comm, [&](const mpi::OnStep& step) {
+        if (once.is_planner()) {
+            once.leave_to_planners(sources);
+            step();
+            planned = plan(once.session_of_planners(), std::move(sources), once.hosts());
+        }
+    });
+    (void)Sources(std::move(sources));  // is not needed any more
+    once.hand_over(planned);
+    if (!once.is_planner()) {
+        planned.resources = request.ranks ? request.ranks->resources : resources;
+        planned.first().choice = choice_for({session}, request, planned.input, planned.resources);
+        session.watch.lap("plan");
+    }
+    return planned;
 }
 
 }  // namespace shardweld::app

@@ -1,12 +1,11 @@
-// What a run asks for, what it starts from, and all that is known before the first tensor byte
-// moves.
+// The fourth step of the main path, plan: outputs with their plans, all that is known before the
+// first tensor byte moves.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "app/family/model.hpp"
 #include "app/report/session.hpp"
 #include "app/runtime/memory.hpp"
 #include "app/survey/input.hpp"
@@ -14,22 +13,9 @@
 #include "publish/config_edits.hpp"
 
 #include "bound_model.hpp"
-#include "mixed_model.hpp"
+#include "sources.hpp"
 
 namespace shardweld::app {
-
-/// Ranks that are planned for and are not here.
-struct PlannedRanks {
-    int n_ranks = 1;
-    Resources resources;
-};
-
-/// In what merge, test and plan differ until the first tensor byte moves.
-struct PlanRequest {
-    Destination sink = Destination::model;
-    bool halves_memory = false;              ///< the other half reads a model to compare with
-    std::optional<PlannedRanks> ranks = {};  ///< move the tensors; nullopt: the session's do
-};
 
 /// One model that is made, written or compared.
 struct Output {
@@ -44,8 +30,6 @@ struct Output {
     [[nodiscard]] publish::Facts facts() const;
     /// What it says of tie_word_embeddings; nullopt: nothing.
     [[nodiscard]] std::optional<bool> ties() const;
-    /// That the output is wider than config.json says, with its size in that type; "" if it is not.
-    [[nodiscard]] std::string dtype_note() const;
     /// All files beside the tensors. Local.
     [[nodiscard]] std::vector<publish::Asset> assets() const;
 };
@@ -72,13 +56,25 @@ struct Planned {
                                           std::optional<int> ranks_on_node = {}) const;
 };
 
-/// All that is known before the checkpoint's metadata are read.
-struct Sources {
-    FoundCheckpoint checkpoint;
-    std::vector<OtherCheckpoint> others;  ///< --average, --delta
-    std::optional<FoundCheckpoint> base;  ///< --base
-    /// The model's; nullopt: with --base the checkpoint's metadata tell whose they are.
-    std::optional<ModelFiles> files;
-};
+/// What plans are chosen by where ranks have these resources.
+plan::PlanChoice choice_for(const Outputs& outputs, const PlanRequest& request, const Input& input,
+                            const Resources& resources);
+
+/// Collective. A plan for each output, whose `models` are bound to what was read; config.json is
+/// true of what will be written. `resources`: of the ranks that are here; `hosts`: of those that
+/// move tensors, where these are more.
+Planned plan_models(const Outputs& outputs, const PlanRequest& request, SurveyedSources read,
+                    std::vector<BoundModel> models, const Resources& resources,
+                    const std::optional<HostGroups>& hosts);
+
+/// Collective. The plan of a model whose tensors stay as they are stored.
+Planned plan_as_stored(Session& session, const PlanRequest& request, Input input,
+                       std::vector<plan::Target> targets);
+
+/// Local. Puts the plans into the first rank's reports.
+void report_plans(const Planned& planned);
+
+/// Says what will be written, and where a dtype would be told that --dtype does not name.
+void say_plans(const Planned& planned);
 
 }  // namespace shardweld::app

@@ -49,13 +49,13 @@ void add_files(const FoundCheckpoint& found, std::vector<fs::path>& paths) {
 }
 
 /// The sizes of files tell the least that is needed.
-void check_least_room(Session& session, const Sources& sources) {
+void check_least_room(const Session& session, const Sources& sources) {
     mpi::Comm& comm = session.comm;
     const FilesBeside beside = gather_side_files(comm, sources.checkpoint.home, [&] {
         return sources.files ? sources.files->assets : std::vector<publish::Asset>();
     });
-    require_room(comm, session.options, room_of_target(comm, session.options),
-                 least_needs(session.options, sources.checkpoint, beside));
+    require_room(session, room_of_target(session),
+                 least_needs(session, sources.checkpoint, beside));
 }
 
 /// Outputs on one file system need their room together.
@@ -64,7 +64,7 @@ void check_room(const Preparation& ready) {
     for (std::size_t at = 0; at < ready.beside.size(); ++at) {
         const Output& output = ready.planned.outputs[at];
         const Session& session = output.session;
-        const publish::Room room = room_of_target(session.comm, session.options);
+        const publish::Room room = room_of_target(session);
         session.report.quotas = quotas_of(room);
         session.log.debug("quotas of the target's file system: " +
                           quotas_text(*session.report.quotas));
@@ -73,19 +73,19 @@ void check_room(const Preparation& ready) {
         Needs& all = together[room.device];
         all.bytes += own.bytes;
         all.n_files += own.n_files;
-        require_room(session.comm, session.options, room, all);
+        require_room(session, room, all);
     }
 }
 
 /// Collective. The target may be made or replaced by this run, and work that is taken up there was
 /// begun alike. Error(target), Error(usage), Error(mismatch).
-void check_target(mpi::Comm& comm, const Options& options) {
-    mpi::collectively(comm, [&] {
-        if (comm.rank() == 0) {
-            const publish::TargetRequest request = target_request(options);
+void check_target(const Session& session) {
+    mpi::collectively(session.comm, [&] {
+        if (session.comm.rank() == 0) {
+            const publish::TargetRequest request = target_request(session);
             (void)publish::checked_target(request);
             if (request.resume) {
-                publish::require_same_way(request.target, way_of(options));
+                publish::require_same_way(request.target, way_of(session.options));
             }
         }
     });
@@ -97,7 +97,7 @@ void check_targets_apart(const Outputs& outputs) {
     mpi::collectively(comm, [&] {
         std::vector<fs::path> targets;
         for (std::size_t at = 0; comm.rank() == 0 && at < outputs.size(); ++at) {
-            const fs::path target = io::resolved(outputs[at].options.target_dir);
+            const fs::path target = io::resolved(outputs[at].output.directory);
             for (const fs::path& one : targets) {
                 if (io::is_within(target, one) || io::is_within(one, target)) {
                     throw Error(ErrorCode::target,
@@ -114,9 +114,10 @@ void check_targets_apart(const Outputs& outputs) {
 
 /// Collective. No file that is read lies, through links, in a target that will be replaced.
 /// Error(target).
-void check_inputs_apart(mpi::Comm& comm, const Options& options, const Sources& sources) {
-    mpi::collectively(comm, [&] {
-        if (comm.rank() != 0 || !options.overwrite) {
+void check_inputs_apart(const Session& session, const Sources& sources) {
+    const Options& options = session.options;
+    mpi::collectively(session.comm, [&] {
+        if (session.comm.rank() != 0 || !options.overwrite) {
             return;
         }
         std::vector<fs::path> inputs;
@@ -132,8 +133,27 @@ void check_inputs_apart(mpi::Comm& comm, const Options& options, const Sources& 
         for (const OtherCheckpoint& other : sources.others) {
             add_files(other.found, inputs);
         }
-        publish::require_apart(options.target_dir, inputs);
+        publish::require_apart(session.output.directory, inputs);
     });
+}
+
+/// Collective. What the ranks of each host will hold, by each rank's `forecast`, fits what their
+/// job may use there. Error(memory) naming the host.
+void check_memory(mpi::Comm& comm, const std::function<MemoryForecast()>& forecast) {
+    const auto limit = job_memory(system_memory_sources());
+    const std::pair mine(limit ? forecast().peak() : Bytes{0}, limit);
+    std::map<std::string, Host> hosts;
+    for (const auto& [name, memory] : mpi::gather(comm, std::pair(comm.host(), mine))) {
+        Host& host = hosts[name];
+        ++host.n_ranks;
+        host.needed += memory.first;
+        if (memory.second) {
+            host.limit = std::min(*memory.second, host.limit.value_or(*memory.second));
+        }
+    }
+    for (const auto& [name, host] : hosts) {
+        require_enough(name, host);
+    }
 }
 
 }  // namespace
@@ -183,27 +203,6 @@ Error all_of(const std::vector<Error>& problems, const std::string& title) {
     return {problems.front().code(), text, "see to each of them"};
 }
 
-void check_memory(mpi::Comm& comm, const std::function<MemoryForecast()>& forecast) {
-    const auto limit = job_memory(system_memory_sources());
-    const std::pair mine(limit ? forecast().peak() : Bytes{0}, limit);
-    std::map<std::string, Host> hosts;
-    for (const auto& [name, memory] : mpi::gather(comm, std::pair(comm.host(), mine))) {
-        Host& host = hosts[name];
-        ++host.n_ranks;
-        host.needed += memory.first;
-        if (memory.second) {
-            host.limit = std::min(*memory.second, host.limit.value_or(*memory.second));
-        }
-    }
-    for (const auto& [name, host] : hosts) {
-        require_enough(name, host);
-    }
-}
-
-PlanRequest merge_request(const Options& options, std::optional<PlannedRanks> ranks) {
-    return {Destination::model, options.base.has_value(), std::move(ranks)};
-}
-
 void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparation& ready,
                           bool has_target, int n_ranks, Log& log) {
     Session session = outputs.front();
@@ -211,8 +210,8 @@ void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparat
     const Options& options = session.options;
     if (has_target) {
         for (const Session& one : outputs) {
-            preflight.check([&] { check_target(comm, one.options); });
-            preflight.check([&] { check_report(comm, one.options, one.options.target_dir); });
+            preflight.check([&] { check_target(one); });
+            preflight.check([&] { check_report(comm, one.output.report, one.output.directory); });
         }
         preflight.check([&] { check_targets_apart(outputs); });
     }
@@ -226,7 +225,7 @@ void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparat
     }
     if (ready.sources && has_target) {
         for (const Session& one : outputs) {
-            preflight.check([&] { check_inputs_apart(comm, one.options, *ready.sources); });
+            preflight.check([&] { check_inputs_apart(one, *ready.sources); });
         }
         ready.has_least_room = preflight.check([&] { check_least_room(session, *ready.sources); });
     }
@@ -243,6 +242,13 @@ void check_target_place(Preflight& preflight, Preparation& ready) {
     if (ready.has_least_room) {
         preflight.check([&] { check_room(ready); });
     }
+}
+
+void check_planned(Preflight& preflight, Preparation& ready) {
+    mpi::Comm& comm = ready.planned.first().session.comm;
+    check_target_place(preflight, ready);
+    preflight.check([&] { check_memory(comm, [&] { return ready.planned.forecast(comm); }); });
+    preflight.check([&] { require_memory(comm, ready.planned.first().plan); });
 }
 
 }  // namespace shardweld::app

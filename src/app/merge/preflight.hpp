@@ -14,7 +14,7 @@
 #include "shardweld/error.hpp"
 #include "upload/upload.hpp"
 
-#include "main_path.hpp"
+#include "planned.hpp"
 #include "target.hpp"
 
 namespace shardweld::app {
@@ -40,10 +40,6 @@ class Preflight {
 /// their number and `title`. Requires one at least.
 Error all_of(const std::vector<Error>& problems, const std::string& title);
 
-/// Collective. What the ranks of each host will hold, by each rank's `forecast`, fits what their
-/// job may use there. Error(memory) naming the host.
-void check_memory(mpi::Comm& comm, const std::function<MemoryForecast()>& forecast);
-
 /// What is known about a merge, and known to go wrong, before the first byte is written.
 struct Preparation {
     std::optional<Sources> sources;  ///< nullopt: there is nothing to read
@@ -54,9 +50,6 @@ struct Preparation {
     upload::Access access;             ///< the same
 };
 
-/// How a merge is planned; `ranks` as in PlanRequest.
-PlanRequest merge_request(const Options& options, std::optional<PlannedRanks> ranks = {});
-
 /// Collective. What can be checked before the checkpoint's metadata are read: target, report, roof,
 /// upload, whether there is a checkpoint, its model's files, and room as far as sizes tell.
 /// `log` is told of doubts about the roof. `has_target`: there will be one.
@@ -65,5 +58,8 @@ void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparat
 
 /// Collective. Whether there is room and right for what is planned at the targets.
 void check_target_place(Preflight& preflight, Preparation& ready);
+
+/// Collective. The same, and whether the ranks that are here have the memory that it takes.
+void check_planned(Preflight& preflight, Preparation& ready);
 
 }  // namespace shardweld::app

@@ -4,6 +4,7 @@
 #include <deque>
 #include <utility>
 
+#include "app/report/summary.hpp"
 #include "io/input_file.hpp"
 #include "mpi/share.hpp"
 #include "plan/plan.hpp"
@@ -21,26 +22,6 @@ namespace shardweld::app {
 
 namespace {
 
-/// What has been written.
-struct WrittenOutput {
-    execute::CreatedFiles created;
-    execute::Written written;
-    std::vector<io::WrittenFile> beside;  ///< the home rank's: all that is not a tensor
-};
-
-/// An output on its way, and what there is to go on with, should the run fail.
-struct Draft {
-    const Planned& planned;
-    Output& output;
-    std::optional<publish::PartialDirectory> partial = {};  ///< the first rank's
-    std::optional<publish::RunFacts> begun = {};            ///< blocks are written down
-    std::optional<io::Directory> directory = {};            ///< the partial one
-    execute::Resumption resumption = {};
-    std::size_t n_known = 0;  ///< what the journal told, as Resumption::n_known
-    WrittenOutput made = {};
-    io::Identities files = {};  ///< of the model, when they are complete
-};
-
 void say_notes(Session& session, publish::PartialDirectory& partial) {
     for (const std::string& note : partial.take_notes()) {
         session.log.warning(note);
@@ -54,13 +35,13 @@ void open_partial(Draft& draft) {
         if (session.comm.rank() != 0) {
             return;
         }
-        draft.partial.emplace(publish::PartialDirectory::create(target_request(options)));
+        draft.partial.emplace(publish::PartialDirectory::create(target_request(session)));
         say_notes(session, *draft.partial);
         if (draft.partial->is_taken_up()) {
             return;
         }
         if (options.resume) {
-            session.log.info("nothing to resume for " + options.target_dir.string() +
+            session.log.info("nothing to resume for " + session.output.directory.string() +
                              ": starting from the beginning");
         }
         stripe(draft.partial->path(), options);
@@ -79,7 +60,7 @@ void say_taken(const Draft& draft) {
 }
 
 /// Files at their full size and a journal, the older run's where there was one.
-void begin(Draft& draft) {
+void create_draft(Draft& draft) {
     Output& output = draft.output;
     Session& session = output.session;
     const Input& input = draft.planned.input;
@@ -102,36 +83,6 @@ void begin(Draft& draft) {
         }
     });
     draft.begun = std::move(facts);
-}
-
-/// Writes the tensors of all outputs and looks at what is written.
-void write_tensors(Planned& planned, std::vector<Draft>& drafts, const mpi::WhyStop& why_stop) {
-    std::deque<ResultCheck> checks;
-    std::vector<Moving> moving;
-    for (Draft& draft : drafts) {
-        const bool has_base = checks.empty() && compares_with_base(planned);
-        ResultCheck& check = checks.emplace_back(draft.output, has_base);
-        execute::RunOptions run;
-        run.why_stop = why_stop;
-        run.made = draft.made.created.files;
-        run.resumption = std::move(draft.resumption);
-        run.on_slice = [&check](const plan::Slice& slice, std::span<const std::byte> bytes) {
-            check.add(slice, bytes);
-        };
-        run.on_seen = [&check](const plan::Slice& slice, const numeric::Census& census) {
-            check.add(slice, census);
-        };
-        moving.push_back({*draft.directory, std::move(run)});
-    }
-    auto written = move_tensors(planned, std::move(moving));
-    for (std::size_t at = 0; at < drafts.size(); ++at) {
-        const Session& session = drafts[at].output.session;
-        drafts[at].made.written = std::move(written[at]);
-        warn(session, checks[at].finish());
-        if (const auto problems = strict_problems(session); !problems.empty()) {
-            throw Error(all_of(problems, "warnings"));
-        }
-    }
 }
 
 /// What is no tensor; on the rank that does so.
@@ -233,10 +184,83 @@ void complete(Draft& draft, const mpi::WhyStop& why_stop) {
     check(draft, why_stop);
 }
 
-/// The first output last: as long as its journal is there, a later run knows what has appeared.
-void publish_all(std::vector<Draft>& drafts) {
+/// Whether the same command may do better another time: not where the checkpoint is wrong, or has
+/// become another.
+bool can_go_on(ErrorCode code, const Draft& draft) {
+    return code != ErrorCode::mismatch && code != ErrorCode::corrupt &&
+           code != ErrorCode::unsupported &&
+           !has_changed_input(*draft.begun, draft.output.plan.visibility,
+                              draft.output.session.comm.rank(), draft.planned.input.directory);
+}
+
+/// What was made, in place of a line for each part.
+void say_summary(const Output& output) {
+    const Session& session = output.session;
+    const OutputRequest& asked = session.output;
+    const std::vector<std::string> classes = output.model.prepared.config.architectures();
+    const Finished finished{
+        asked.directory, asked.report.value_or(""), classes.empty() ? "" : classes.front(),
+        text_of(session.run.crc.value_or(execute::RecordCounts()), session.options.check_crc),
+        output.plan.placement.format->name() == outputs::default_format().name()};
+    if (session.options.progress == ProgressStyle::json && session.log.is_speaker()) {
+        session.log.write_object(
+            summary_json(session.run, session.report, session.watch.phases(), finished));
+    } else {
+        session.log.info(
+            summary_text(session.run, session.report, session.watch.phases(), finished));
+    }
+}
+
+}  // namespace
+
+void begin_drafts(std::vector<Draft>& drafts) {
+    for (Draft& draft : drafts) {
+        open_partial(draft);
+    }
+    for (Draft& draft : drafts) {
+        create_draft(draft);
+    }
+}
+
+void write_tensors(Planned& planned, std::vector<Draft>& drafts, const mpi::WhyStop& why_stop) {
+    std::deque<ResultCheck> checks;
+    std::vector<Moving> moving;
+    for (Draft& draft : drafts) {
+        const bool has_base = checks.empty() && compares_with_base(planned);
+        ResultCheck& check = checks.emplace_back(draft.output, has_base);
+        execute::RunOptions run;
+        run.why_stop = why_stop;
+        run.made = draft.made.created.files;
+        run.resumption = std::move(draft.resumption);
+        run.on_slice = [&check](const plan::Slice& slice, std::span<const std::byte> bytes) {
+            check.add(slice, bytes);
+        };
+        run.on_seen = [&check](const plan::Slice& slice, const numeric::Census& census) {
+            check.add(slice, census);
+        };
+        moving.push_back({*draft.directory, std::move(run)});
+    }
+    auto written = move_tensors(planned, std::move(moving));
+    for (std::size_t at = 0; at < drafts.size(); ++at) {
+        const Session& session = drafts[at].output.session;
+        drafts[at].made.written = std::move(written[at]);
+        warn(session, checks[at].finish());
+        if (const auto problems = strict_problems(session); !problems.empty()) {
+            throw Error(all_of(problems, "warnings"));
+        }
+    }
+}
+
+void complete_drafts(std::vector<Draft>& drafts, const mpi::WhyStop& why_stop) {
+    for (Draft& draft : drafts) {
+        complete(draft, why_stop);
+    }
+}
+
+void publish_drafts(std::vector<Draft>& drafts) {
     Session& session = drafts.front().output.session;
     mpi::collectively(session.comm, [&] {
+        // As long as the journal of the first is there, a later run knows what has appeared.
         for (std::size_t at = drafts.size(); at-- > 0;) {
             Draft& draft = drafts[at];
             if (!draft.partial) {
@@ -252,36 +276,7 @@ void publish_all(std::vector<Draft>& drafts) {
     session.watch.lap("publish");
 }
 
-void write(Planned& planned, std::vector<Draft>& drafts, const mpi::WhyStop& why_stop,
-           Watchdog& watchdog) {
-    watchdog.enter("preparing the output");
-    for (Draft& draft : drafts) {
-        open_partial(draft);
-    }
-    for (Draft& draft : drafts) {
-        begin(draft);
-    }
-    watchdog.enter("moving tensors");
-    write_tensors(planned, drafts, why_stop);
-    watchdog.enter("publishing");
-    for (Draft& draft : drafts) {
-        complete(draft, why_stop);
-    }
-    publish_all(drafts);
-}
-
-/// Whether the same command may do better another time: not where the checkpoint is wrong, or has
-/// become another.
-bool can_go_on(ErrorCode code, const Draft& draft) {
-    return code != ErrorCode::mismatch && code != ErrorCode::corrupt &&
-           code != ErrorCode::unsupported &&
-           !has_changed_input(*draft.begun, draft.output.plan.visibility,
-                              draft.output.session.comm.rank(), draft.planned.input.directory);
-}
-
-/// What is kept for another run, and said of it. A refusal to resume touches nothing. The first
-/// rank speaks for all.
-void settle(const std::vector<Draft>& drafts, Error& error) {
+void keep_for_later(const std::vector<Draft>& drafts, Error& error) {
     for (const Draft& draft : drafts) {
         const bool is_begun = draft.begun && draft.partial;
         if (is_begun && !can_go_on(error.code(), draft)) {
@@ -296,19 +291,17 @@ void settle(const std::vector<Draft>& drafts, Error& error) {
     }
 }
 
-}  // namespace
-
-void write_and_publish(Planned& planned, const Stopping& stopping, Watchdog& watchdog) {
-    std::vector<Draft> drafts;
-    for (Output& output : planned.outputs) {
-        drafts.push_back({planned, output});
+void say_summaries(const Planned& planned) {
+    for (const Output& output : planned.outputs) {
+        say_summary(output);
     }
-    try {
-        write(
-            planned, drafts, [&] { return stopping.why(); }, watchdog);
-    } catch (Error& error) {
-        settle(drafts, error);
-        throw;
+}
+
+void report_speed(const Output& output, const std::optional<MeasuredRoof>& roof) {
+    const Session& session = output.session;
+    if (roof) {
+        session.report.roof = compare_with_roof(*roof, session.watch.phases(), output.plan);
+        session.log.info(text_of(*session.report.roof));
     }
 }
 

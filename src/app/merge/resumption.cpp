@@ -158,7 +158,7 @@ void start_journal(const publish::RunFacts& facts, const publish::PartialDirecto
     publish::write_header(facts, partial.journal(), sync);
 }
 
-void note_reuse(const execute::Result& result, Bytes total, Report& report, Log& log) {
+void note_reuse(const execute::Result& result, Bytes total, OutputReport& report, Log& log) {
     Resumed& all = report.resumed.emplace();
     for (const execute::RankResult& rank : result.ranks) {
         all.blocks_reused += rank.blocks_reused;

@@ -36,7 +36,7 @@ void start_journal(const publish::RunFacts& facts, const publish::PartialDirecto
                    bool sync);
 
 /// Says how much of the output's `total` bytes was taken over, and reports it.
-void note_reuse(const execute::Result& result, Bytes total, Report& report, Log& log);
+void note_reuse(const execute::Result& result, Bytes total, OutputReport& report, Log& log);
 
 /// Whether an input that this rank sees is no longer what `facts` say, so that no later run can go
 /// on. What cannot be looked at may come back. Local; fails in no way.

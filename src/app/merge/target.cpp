@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "app/runtime/stop.hpp"
 #include "core/text.hpp"
 #include "execute/journal.hpp"
 #include "mpi/share.hpp"
@@ -31,6 +32,20 @@ FilesBeside sum_of(const std::vector<publish::Asset>& assets) {
 
 }  // namespace
 
+publish::TargetRequest target_request(const Session& session) {
+    const Options& options = session.options;
+    publish::TargetRequest request{session.output.directory, {options.local_dir}, options.overwrite,
+                                   !options.restart,         job_name(),          job_restarts()};
+    const Averaging& averaging = options.averaging;
+    request.inputs.insert(request.inputs.end(), averaging.others.begin(), averaging.others.end());
+    for (const auto& input : {options.hf_config, options.base, averaging.base}) {
+        if (input) {
+            request.inputs.push_back(*input);
+        }
+    }
+    return request;
+}
+
 FilesBeside gather_side_files(mpi::Comm& comm, int home,
                               const std::function<std::vector<publish::Asset>()>& assets) {
     return mpi::share(comm, home, [&] { return sum_of(assets()); });
@@ -43,10 +58,12 @@ Needs needs_of(const plan::Plan& plan, const FilesBeside& beside, Bytes factor_b
         n_files + beside.n_files + (factor_bytes > 0 ? 1 : 0) + plan.n_ranks() + kFilesAround};
 }
 
-Needs least_needs(const Options& options, const FoundCheckpoint& found, const FilesBeside& beside) {
+Needs least_needs(const Session& session, const FoundCheckpoint& found, const FilesBeside& beside) {
+    const Options& options = session.options;
     // What is selected, cast or left out makes the output smaller by no one knows how much.
     const bool is_whole = !options.selection.include && !options.selection.exclude &&
-                          !options.dtype && !options.quantise && options.lora != Lora::drop;
+                          !session.output.dtype && !session.output.quantise &&
+                          options.lora != Lora::drop;
     Bytes weights = 0;
     if (is_whole && formats::format_of(found.location).holds_weights_only()) {
         for (const auto& group : found.sizes) {
@@ -59,10 +76,10 @@ Needs least_needs(const Options& options, const FoundCheckpoint& found, const Fi
     return {weights / 2 + beside.bytes, beside.n_files + kFilesAround, true};
 }
 
-publish::Room room_of_target(mpi::Comm& comm, const Options& options) {
-    return mpi::collectively_get(comm, [&] {
-        return comm.rank() == 0
-                   ? publish::room_at(publish::holder_of(options.target_dir), search_path())
+publish::Room room_of_target(const Session& session) {
+    return mpi::collectively_get(session.comm, [&] {
+        return session.comm.rank() == 0
+                   ? publish::room_at(publish::holder_of(session.output.directory), search_path())
                    : publish::Room();
     });
 }
@@ -79,13 +96,12 @@ std::string quotas_text(const std::vector<std::string>& quotas) {
     return quotas.empty() ? "unknown on this file system" : "checked: " + listed(quotas);
 }
 
-void require_room(mpi::Comm& comm, const Options& options, const publish::Room& room,
-                  const Needs& needs) {
-    mpi::collectively(comm, [&] {
-        if (comm.rank() == 0) {
+void require_room(const Session& session, const publish::Room& room, const Needs& needs) {
+    mpi::collectively(session.comm, [&] {
+        if (session.comm.rank() == 0) {
             // What a dead run left will be used again or removed.
-            const Bytes reclaimed = publish::bytes_left_behind(target_request(options));
-            publish::require_room(room, options.target_dir,
+            const Bytes reclaimed = publish::bytes_left_behind(target_request(session));
+            publish::require_room(room, session.output.directory,
                                   needs.bytes - std::min(needs.bytes, reclaimed), needs.n_files,
                                   needs.is_least);
         }

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "app/runtime/stop.hpp"
+#include "app/report/session.hpp"
 #include "app/settings/options.hpp"
 #include "app/survey/survey.hpp"
 #include "core/system.hpp"
@@ -27,19 +27,8 @@ inline std::string search_path() {
     return variable("PATH").value_or("");
 }
 
-/// The target, and every directory that is read.
-inline publish::TargetRequest target_request(const Options& options) {
-    publish::TargetRequest request{options.target_dir, {options.local_dir}, options.overwrite,
-                                   !options.restart,   job_name(),          job_restarts()};
-    const Averaging& averaging = options.averaging;
-    request.inputs.insert(request.inputs.end(), averaging.others.begin(), averaging.others.end());
-    for (const auto& input : {options.hf_config, options.base, averaging.base}) {
-        if (input) {
-            request.inputs.push_back(*input);
-        }
-    }
-    return request;
-}
+/// The directory of the session's output, and every directory that is read.
+publish::TargetRequest target_request(const Session& session);
 
 /// Local, one rank, before files are made in `directory`, for every command that writes: sets the
 /// striping of --stripe. Error(unsupported) when it was asked for and cannot be done.
@@ -74,10 +63,10 @@ Needs needs_of(const plan::Plan& plan, const FilesBeside& beside, Bytes factor_b
 
 /// The least that a merge of a checkpoint will put there, by the sizes of its files: 0 where these
 /// do not tell. Pure.
-Needs least_needs(const Options& options, const FoundCheckpoint& found, const FilesBeside& beside);
+Needs least_needs(const Session& session, const FoundCheckpoint& found, const FilesBeside& beside);
 
 /// Collective. What is left where the target will be made: on rank 0, nothing on the others.
-publish::Room room_of_target(mpi::Comm& comm, const Options& options);
+publish::Room room_of_target(const Session& session);
 
 /// Whose quotas are known ("user 1000"); empty where they are unknown. Pure.
 std::vector<std::string> quotas_of(const publish::Room& room);
@@ -85,7 +74,6 @@ std::vector<std::string> quotas_of(const publish::Room& room);
 std::string quotas_text(const std::vector<std::string>& quotas);
 
 /// Collective; rank 0's words count. Error(space) listing all that is short.
-void require_room(mpi::Comm& comm, const Options& options, const publish::Room& room,
-                  const Needs& needs);
+void require_room(const Session& session, const publish::Room& room, const Needs& needs);
 
 }  // namespace shardweld::app

@@ -178,6 +178,12 @@ Circumstances circumstances_of(const std::vector<std::string>& arguments) {
     return found;
 }
 
+std::vector<plan::Warning> all_warnings(const RunReport& run, const OutputReport& output) {
+    std::vector<plan::Warning> warnings = run.warnings;
+    warnings.insert(warnings.end(), output.own_warnings.begin(), output.own_warnings.end());
+    return warnings;
+}
+
 std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
                                         const std::vector<catalogue::File>& files,
                                         const execute::Result& result) {
@@ -202,7 +208,7 @@ std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
     return entries;
 }
 
-void describe_input(Report& report, const fs::path& directory,
+void describe_input(RunReport& report, const fs::path& directory,
                     const catalogue::Catalogue& catalogue) {
     report.input_directory = directory.string();
     report.input_format = catalogue.format;
@@ -215,11 +221,14 @@ void describe_input(Report& report, const fs::path& directory,
     }
 }
 
-void describe_plan(Report& report, const plan::Plan& plan,
-                   const std::vector<catalogue::File>& files) {
-    report.plan_hash = plan.hash();
+void describe_strategy(RunReport& report, const plan::Plan& plan) {
     report.strategy = plan::name_of(plan.strategy);
     report.why = plan.why;
+}
+
+void describe_plan(OutputReport& report, const plan::Plan& plan,
+                   const std::vector<catalogue::File>& files) {
+    report.plan_hash = plan.hash();
     report.metadata_bytes = plan::metadata_bytes(plan);
     report.tensors = tensor_entries(plan, files, {});
     report.files.clear();

@@ -150,7 +150,8 @@ struct MadeOf {
     std::vector<publish::InputFact> inputs;
 };
 
-/// What all outputs of a run have in common.
+/// What all outputs of a run have in common. Filled in as the run gets on, so that a failed run
+/// reports as far as it came.
 struct RunReport {
     std::string command;
     ErrorCode code = ErrorCode::ok;
@@ -179,6 +180,7 @@ struct RunReport {
     bool is_left_alone = false;  ///< the output was complete: the report that says so stays
     std::optional<execute::RecordCounts> crc;  ///< when checksums were looked at
     std::vector<RankMemory> memory;            ///< by rank; may be empty
+    std::vector<plan::Warning> warnings;       ///< about the run, and about its first output
 };
 
 /// What concerns one output.
@@ -197,22 +199,27 @@ struct OutputReport {
     std::vector<TensorEntry> tensors;
     Sanity sanity;
     std::optional<BaseSummary> base;  ///< of the first output, when it was compared with --base
-    std::vector<plan::Warning> warnings;
-    std::string root;  ///< digest over all tensors, "" when not computed
+    std::vector<plan::Warning> own_warnings;  ///< about this output, where it is not the first
+    std::string root;                         ///< digest over all tensors, "" when not computed
 };
 
-/// Filled in as the run gets on, so that a failed run reports as far as it came.
+/// What is told of a run and one of its outputs.
 struct Report : RunReport, OutputReport {};
+
+/// The run's warnings, and behind them the output's own.
+std::vector<plan::Warning> all_warnings(const RunReport& run, const OutputReport& output);
 
 /// Where every tensor of a plan lies, in the order of its targets, with the checksums of a run.
 std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
                                         const std::vector<catalogue::File>& files,
                                         const execute::Result& result);
 
-/// Puts what a catalogue and a plan say into a report.
-void describe_input(Report& report, const fs::path& directory,
+/// Put into a report what a catalogue says, how the plan of the first output goes about it, and
+/// what the plan of an output makes.
+void describe_input(RunReport& report, const fs::path& directory,
                     const catalogue::Catalogue& catalogue);
-void describe_plan(Report& report, const plan::Plan& plan,
+void describe_strategy(RunReport& report, const plan::Plan& plan);
+void describe_plan(OutputReport& report, const plan::Plan& plan,
                    const std::vector<catalogue::File>& files);
 
 }  // namespace shardweld::app

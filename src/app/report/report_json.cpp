@@ -31,7 +31,7 @@ ordered_json phases_json(const std::vector<Phase>& phases) {
 }
 
 /// What a rank took, phase by phase; null where it is not known.
-ordered_json times_json(const Report& report, std::size_t rank) {
+ordered_json times_json(const RunReport& report, std::size_t rank) {
     if (rank >= report.rank_phases.size()) {
         return {};
     }
@@ -42,11 +42,11 @@ ordered_json times_json(const Report& report, std::size_t rank) {
     return list;
 }
 
-ordered_json ranks_json(const Report& report) {
+ordered_json ranks_json(const RunReport& run, const OutputReport& output) {
     ordered_json list = ordered_json::array();
-    for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
-        const execute::RankResult& done = report.ranks[rank];
-        const RankMemory memory = rank < report.memory.size() ? report.memory[rank] : RankMemory();
+    for (std::size_t rank = 0; rank < output.ranks.size(); ++rank) {
+        const execute::RankResult& done = output.ranks[rank];
+        const RankMemory memory = rank < run.memory.size() ? run.memory[rank] : RankMemory();
         list.push_back({{"rank", rank},
                         {"host", done.host},
                         {"peak_bytes", done.peak_bytes},
@@ -59,7 +59,7 @@ ordered_json ranks_json(const Report& report) {
                         {"bytes_sent", done.bytes_sent},
                         {"rounds", done.rounds},
                         {"exchange_steps", done.exchange_steps},
-                        {"phases", times_json(report, rank)}});
+                        {"phases", times_json(run, rank)}});
     }
     return list;
 }
@@ -73,7 +73,7 @@ ordered_json crc_json(const execute::RecordCounts& counts) {
             {"bytes_read", counts.bytes_read}};
 }
 
-ordered_json environment_json(const Report& report) {
+ordered_json environment_json(const RunReport& report) {
     const Circumstances& how = report.circumstances;
     return {{"mpi", report.mpi},
             {"hosts", report.hosts},
@@ -238,59 +238,58 @@ std::string json_text(const ordered_json& json) {
     return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
-std::string to_json(const Report& report) {
+std::string to_json(const RunReport& run, const OutputReport& output) {
     ordered_json json = {{"schema", kReportSchema}};
     json["tool"] = {{"version", version()}, {"git", git_version()}};
-    json["command"] = report.command;
-    json["exit"] = {
-        {"code", static_cast<int>(report.code)}, {"name", std::string(name_of(report.code))},
-        {"message", report.failure.what()},      {"where", report.failure.context()},
-        {"hint", hint_of(report.failure)},       {"detail", report.failure.detail()}};
-    json["environment"] = environment_json(report);
-    json["input"] = {
-        {"dir", report.input_directory},           {"format", report.input_format},
-        {"facts", ordered_json(report.facts)},     {"notes", report.input_notes},
-        {"files", report.n_input_files},           {"bytes", report.input_bytes},
-        {"metadata_reads", report.metadata_reads}, {"sha256", json_list(report.input_sums)},
-        {"stamps", stamps_json(report.made_of)}};
-    json["output"] = output_json(report.made_of);
-    json["provenance"] = json_of(report.provenance);
-    json["mixed"] = json_list(report.mixed);
-    json["recipe"] = {{"name", known(report.recipe)},
-                      {"verified", std::string(models::name_of(report.verification.level))},
-                      {"by", report.verification.by}};
-    json["plan"] = {{"hash", known(report.plan_hash)},
-                    {"strategy", known(report.strategy)},
-                    {"why", report.why},
-                    {"rounds", report.rounds},
-                    {"metadata_bytes", report.metadata_bytes}};
-    json["quotas"] = quotas_json(report.quotas);
-    json["phases"] = phases_json(report.phases);
-    json["resume"] = report.resumed
-                         ? ordered_json({{"blocks_reused", report.resumed->blocks_reused},
-                                         {"bytes_reused", report.resumed->bytes_reused},
-                                         {"bytes_read_back_earlier", report.resumed->bytes_seen},
-                                         {"bytes_redone", report.resumed->bytes_redone}})
+    json["command"] = run.command;
+    json["exit"] = {{"code", static_cast<int>(run.code)}, {"name", std::string(name_of(run.code))},
+                    {"message", run.failure.what()},      {"where", run.failure.context()},
+                    {"hint", hint_of(run.failure)},       {"detail", run.failure.detail()}};
+    json["environment"] = environment_json(run);
+    json["input"] = {{"dir", run.input_directory},           {"format", run.input_format},
+                     {"facts", ordered_json(run.facts)},     {"notes", run.input_notes},
+                     {"files", run.n_input_files},           {"bytes", run.input_bytes},
+                     {"metadata_reads", run.metadata_reads}, {"sha256", json_list(run.input_sums)},
+                     {"stamps", stamps_json(output.made_of)}};
+    json["output"] = output_json(output.made_of);
+    json["provenance"] = json_of(run.provenance);
+    json["mixed"] = json_list(run.mixed);
+    json["recipe"] = {{"name", known(run.recipe)},
+                      {"verified", std::string(models::name_of(run.verification.level))},
+                      {"by", run.verification.by}};
+    json["plan"] = {{"hash", known(output.plan_hash)},
+                    {"strategy", known(run.strategy)},
+                    {"why", run.why},
+                    {"rounds", run.rounds},
+                    {"metadata_bytes", output.metadata_bytes}};
+    json["quotas"] = quotas_json(output.quotas);
+    json["phases"] = phases_json(run.phases);
+    json["resume"] = output.resumed
+                         ? ordered_json({{"blocks_reused", output.resumed->blocks_reused},
+                                         {"bytes_reused", output.resumed->bytes_reused},
+                                         {"bytes_read_back_earlier", output.resumed->bytes_seen},
+                                         {"bytes_redone", output.resumed->bytes_redone}})
                          : ordered_json();
-    json["crc"] = report.crc ? crc_json(*report.crc) : ordered_json();
-    json["roof"] = report.roof ? ordered_json({{"copy_gbs", report.roof->copy_gbs},
-                                               {"merge_gbs", report.roof->merge_gbs},
-                                               {"percent", report.roof->percent}})
+    json["crc"] = run.crc ? crc_json(*run.crc) : ordered_json();
+    json["roof"] = output.roof ? ordered_json({{"copy_gbs", output.roof->copy_gbs},
+                                               {"merge_gbs", output.roof->merge_gbs},
+                                               {"percent", output.roof->percent}})
                                : ordered_json();
-    json["ranks"] = ranks_json(report);
-    json["ledger"] = json_of(report.ledger);
-    json["files"] = json_list(report.files);
-    json["side_files"] = report.side_files;
-    json["tensors"] = json_list(report.tensors);
-    json["sanity"] = json_of(report.sanity);
-    json["base"] = report.base ? json_of(*report.base) : ordered_json();
-    json["warnings"] = json_list(report.warnings);
-    json["root"] = known(report.root);
+    json["ranks"] = ranks_json(run, output);
+    json["ledger"] = json_of(output.ledger);
+    json["files"] = json_list(output.files);
+    json["side_files"] = output.side_files;
+    json["tensors"] = json_list(output.tensors);
+    json["sanity"] = json_of(output.sanity);
+    json["base"] = output.base ? json_of(*output.base) : ordered_json();
+    json["warnings"] = json_list(all_warnings(run, output));
+    json["root"] = known(output.root);
     return json_text(json);
 }
 
-void write_report(const Report& report, const fs::path& path, bool sync) {
-    write_json(to_json(report), path, sync);
+void write_report(const RunReport& run, const OutputReport& output, const fs::path& path,
+                  bool sync) {
+    write_json(to_json(run, output), path, sync);
 }
 
 void write_json(const std::string& text, const fs::path& path, bool sync) {

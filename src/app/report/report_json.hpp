@@ -41,14 +41,15 @@ nlohmann::json parse_with_nonfinite(const std::string& text);
 /// replaced, never an error.
 std::string json_text(const nlohmann::ordered_json& json);
 
-/// The report as JSON text.
-std::string to_json(const Report& report);
+/// The report of a run and one of its outputs as JSON text.
+std::string to_json(const RunReport& run, const OutputReport& output);
 
 /// Writes JSON text under a temporary name, synced if asked, and renames it; a link is followed,
 /// what is not a regular file is left alone. Local. Error(io), Error(space).
 void write_json(const std::string& text, const fs::path& path, bool sync);
 
 /// Writes the report in the same way. Local; one rank calls it. Error(io), Error(space).
-void write_report(const Report& report, const fs::path& path, bool sync);
+void write_report(const RunReport& run, const OutputReport& output, const fs::path& path,
+                  bool sync);
 
 }  // namespace shardweld::app

@@ -28,7 +28,7 @@ std::string text_of(const Phase& phase) {
 }
 
 /// A run that failed leaves the report of one that succeeded: it holds the only checksums.
-fs::path place_of(const Report& report, const fs::path& wanted) {
+fs::path place_of(const RunReport& report, const fs::path& wanted) {
     if (report.code == ErrorCode::ok) {
         return wanted;
     }
@@ -50,37 +50,39 @@ void require_same_output(const fs::path& report, const std::optional<fs::path>& 
     }
 }
 
-void finish_report(const Session& session) {
-    Report& report = session.report;
-    const Options& options = session.options;
+/// Writes the report of one output. The code of what went wrong, where that is the run's only
+/// failure.
+ErrorCode finish_report(const Session& session) {
+    const auto& wanted = session.output.report;
+    RunReport& run = session.run;
     const mpi::Comm& comm = session.comm;
     Log& log = session.log;
-    if (!options.report || comm.rank() != 0 || report.is_left_alone) {
-        return;
+    if (!wanted || comm.rank() != 0 || run.is_left_alone) {
+        return ErrorCode::ok;
     }
-    report.phases = session.watch.phases();
+    run.phases = session.watch.phases();
     const auto failure = mpi::error_of([&] {
-        const fs::path place = place_of(report, *options.report);
-        write_report(report, place, options.sync);
-        if (place != *options.report) {
-            log.info("the report of this run is " + place.string() + "; " +
-                     options.report->string() + " is that of an earlier run, which succeeded");
+        const fs::path place = place_of(run, *wanted);
+        write_report(run, session.report, place, session.options.sync);
+        if (place != *wanted) {
+            log.info("the report of this run is " + place.string() + "; " + wanted->string() +
+                     " is that of an earlier run, which succeeded");
         }
     });
     if (!failure) {
-        return;
+        return ErrorCode::ok;
     }
     Error unwritten(failure->code(), std::string("the report is not written: ") + failure->what(),
                     failure->hint());
     if (comm.size() > 1) {
         unwritten.add_context("rank 0 (" + comm.host() + ")");
     }
-    if (report.code == ErrorCode::ok) {
+    if (run.code == ErrorCode::ok) {
         log.error(unwritten);
-        report.code = failure->code();
-    } else {
-        log.warning(unwritten.full_text());
+        return failure->code();
     }
+    log.warning(unwritten.full_text());
+    return ErrorCode::ok;
 }
 
 /// Why nothing can be written there, "" when it can.
@@ -102,20 +104,25 @@ std::string why_not_writable(const fs::path& directory) {
 
 int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::string& command,
                  const ReportedRun& body, const OnReport& on_report) {
-    Run run(comm, options, log);
+    const Run run(comm, options, log);
     const Outputs& outputs = run.outputs();
     const Session& session = outputs.front();
-    Report& report = session.report;
+    RunReport& report = session.run;
     report.command = command;
     report.mpi = comm.library();
     report.n_ranks = comm.size();
     report.hosts = mpi::gather(comm, std::string(comm.host()));
     report.circumstances = circumstances_of(options.arguments);
     session.watch.tell([&log](const Phase& phase) { log.note(text_of(phase)); });
+    // The others tell of a first report that is not written.
     const auto finish_all = [&] {
-        finish_report(session);
-        run.share_report();
-        std::for_each(outputs.begin() + 1, outputs.end(), finish_report);
+        ErrorCode unwritten = ErrorCode::ok;
+        for (const Session& one : outputs) {
+            const ErrorCode code = finish_report(one);
+            unwritten = unwritten == ErrorCode::ok ? code : unwritten;
+            report.code = &one == &session && code != ErrorCode::ok ? code : report.code;
+        }
+        report.code = report.code == ErrorCode::ok ? unwritten : report.code;
     };
     try {
         report.code = body(outputs);
@@ -130,11 +137,8 @@ int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::s
         report.rank_phases = mpi::gather(comm, session.watch.phases());
     }
     finish_all();
-    for (const Session& one : outputs) {
-        if (on_report) {
-            on_report(one.report, one.options);
-        }
-        report.code = report.code == ErrorCode::ok ? one.report.code : report.code;
+    if (on_report) {
+        std::ranges::for_each(outputs, on_report);
     }
     return static_cast<int>(comm.all_max(static_cast<Index>(report.code)));
 }
@@ -163,10 +167,11 @@ void require_report_place(const fs::path& report, const std::optional<fs::path>&
     }
 }
 
-void check_report(mpi::Comm& comm, const Options& options, const std::optional<fs::path>& target) {
+void check_report(mpi::Comm& comm, const std::optional<fs::path>& report,
+                  const std::optional<fs::path>& target) {
     mpi::collectively(comm, [&] {
-        if (options.report && comm.rank() == 0) {
-            require_report_place(*options.report, target);
+        if (report && comm.rank() == 0) {
+            require_report_place(*report, target);
         }
     });
 }

@@ -16,8 +16,9 @@ namespace shardweld::app {
 /// What a reported run does; returns its exit code.
 using ReportedRun = std::function<ErrorCode(Outputs)>;
 
-/// Is shown the report of each output at the end of a run that succeeded, the first one's first.
-using OnReport = std::function<void(const Report&, const Options&)>;
+/// Is shown each output, with its report, at the end of a run that succeeded, the first one's
+/// first.
+using OnReport = std::function<void(const Session&)>;
 
 /// Collective. Runs, writes the report where --report asks for one, and returns the exit code; an
 /// Error of `body` is reported and goes on. The report of a run that failed stands beside that of
@@ -30,7 +31,9 @@ int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::s
 /// Error(target) where it is the report of another model than `target`, which is there.
 void require_report_place(const fs::path& report, const std::optional<fs::path>& target);
 
-/// Collective. The same of --report, where there is one, on the first rank, which writes it.
-void check_report(mpi::Comm& comm, const Options& options, const std::optional<fs::path>& target);
+/// Collective. The first rank, which writes the reports, requires the place of `report`, if there
+/// is one. Errors as require_report_place.
+void check_report(mpi::Comm& comm, const std::optional<fs::path>& report,
+                  const std::optional<fs::path>& target);
 
 }  // namespace shardweld::app

@@ -20,48 +20,47 @@
 
 namespace shardweld::app {
 
-/// References into a Run; copies share them.
+/// A run as one of its outputs sees it. References into a Run; copies share them.
 struct Session {
     mpi::Comm& comm;
     const Options& options;
     Log& log;
-    Report& report;
+    RunReport& run;
     Stopwatch& watch;
     Progress& progress;
     std::shared_ptr<io::Throttle> throttle;  ///< this rank's share of --bw_limit; null: none
+    const OutputRequest& output;
+    OutputReport& report;
+    std::vector<plan::Warning>& warnings;  ///< the run's; of another output than the first its own
 
     /// This run, by these ranks alone.
     [[nodiscard]] Session with(mpi::Comm& ranks) const {
-        return {ranks, options, log, report, watch, progress, throttle};
+        return {ranks, options, log, run, watch, progress, throttle, output, report, warnings};
     }
 };
 
-/// A session for each output of a merge, the first one's first. They differ in what is asked for
-/// and in their reports; what concerns all outputs is told to the first.
+/// A session for each output of a merge, the first one's first: what concerns all outputs is done
+/// with that. They differ in their last three members.
 using Outputs = std::vector<Session>;
 
 /// A run, and what its sessions refer to.
 class Run {
   public:
-    /// Messages go to `log`; `shown` has the progress.
-    Run(mpi::Comm& comm, const Options& options, Log& log, Log& shown);
-    Run(mpi::Comm& comm, const Options& options, Log& log) : Run(comm, options, log, log) {}
+    /// Messages go to `log`; `shown` has the progress. At least one output.
+    Run(mpi::Comm& comm, const Options& options, std::vector<OutputRequest> outputs, Log& log,
+        Log& shown);
+    Run(mpi::Comm& comm, const Options& options, Log& log)
+        : Run(comm, options, output_requests(options), log, log) {}
     Run(const Run&) = delete;
     Run& operator=(const Run&) = delete;
 
-    /// At least one.
     [[nodiscard]] const Outputs& outputs() const { return outputs_; }
     [[nodiscard]] Session session() const { return outputs_.front(); }
 
-    /// Puts what all outputs have in common from the first report into the others.
-    void share_report();
-
   private:
-    struct Told {
-        Options options;
-        Report report;
-    };
-    std::deque<Told> told_;
+    std::vector<OutputRequest> requests_;
+    RunReport report_;
+    std::deque<OutputReport> reports_;
     Stopwatch watch_;
     Progress progress_;
     Outputs outputs_;

@@ -27,7 +27,7 @@ struct Totals {
     std::string dtypes;  ///< "bfloat16", the most bytes first
 };
 
-Totals totals_of(const Report& report, const std::vector<Phase>& phases) {
+Totals totals_of(const OutputReport& report, const std::vector<Phase>& phases) {
     Totals totals;
     std::map<DType, Bytes> by_dtype;
     for (const TensorEntry& tensor : report.tensors) {
@@ -101,7 +101,7 @@ std::string load_command(const Finished& finished) {
            finished.target.string() + "\")'";
 }
 
-std::vector<std::string> next_commands(const Report& report, const Finished& finished) {
+std::vector<std::string> next_commands(const OutputReport& report, const Finished& finished) {
     std::vector<std::string> commands;
     if (!finished.is_safetensors) {
         return commands;
@@ -117,7 +117,7 @@ std::vector<std::string> next_commands(const Report& report, const Finished& fin
     return commands;
 }
 
-std::string hosts_text(const Report& report) {
+std::string hosts_text(const RunReport& report) {
     const std::set<std::string> hosts(report.hosts.begin(), report.hosts.end());
     return counted(static_cast<std::size_t>(report.n_ranks), "rank") +
            (hosts.size() > 1 ? " on " + counted(hosts.size(), "host") : "");
@@ -125,8 +125,8 @@ std::string hosts_text(const Report& report) {
 
 }  // namespace
 
-std::string summary_text(const Report& report, const std::vector<Phase>& phases,
-                         const Finished& finished) {
+std::string summary_text(const RunReport& run, const OutputReport& report,
+                         const std::vector<Phase>& phases, const Finished& finished) {
     const Totals totals = totals_of(report, phases);
     const std::string name = finished.model_class.empty() ? "" : finished.model_class + ", ";
     std::string text = "wrote " + finished.target.string() + ": " + name +
@@ -138,13 +138,13 @@ std::string summary_text(const Report& report, const std::vector<Phase>& phases,
         text += "; beside them " + listed(report.side_files) +
                 (publish::has_tokenizer(report.side_files) ? "" : " (no tokenizer)");
     }
-    text += "\n  time: " + seconds_text(totals.seconds) + " with " + hosts_text(report) + ", " +
+    text += "\n  time: " + seconds_text(totals.seconds) + " with " + hosts_text(run) + ", " +
             rate_text(totals.bytes, totals.seconds) + "; read " + human_bytes(totals.read) +
-            " from " + counted(report.n_input_files, "shard file") + ", sent " +
+            " from " + counted(run.n_input_files, "shard file") + ", sent " +
             human_bytes(totals.sent);
     text += finished.crc.empty() ? "" : "\n  checked: " + finished.crc;
-    text += "\n  warnings: " +
-            (report.warnings.empty() ? "none" : std::to_string(report.warnings.size()));
+    const std::size_t n_warnings = all_warnings(run, report).size();
+    text += "\n  warnings: " + (n_warnings == 0 ? "none" : std::to_string(n_warnings));
     const char* label = "\n  next: ";
     for (const std::string& command : next_commands(report, finished)) {
         text += label + command;
@@ -153,8 +153,8 @@ std::string summary_text(const Report& report, const std::vector<Phase>& phases,
     return text;
 }
 
-std::string summary_json(const Report& report, const std::vector<Phase>& phases,
-                         const Finished& finished) {
+std::string summary_json(const RunReport& run, const OutputReport& report,
+                         const std::vector<Phase>& phases, const Finished& finished) {
     const Totals totals = totals_of(report, phases);
     const nlohmann::ordered_json json = {
         {"event", "summary"},
@@ -167,7 +167,7 @@ std::string summary_json(const Report& report, const std::vector<Phase>& phases,
         {"seconds", totals.seconds},
         {"side_files", report.side_files},
         {"has_tokenizer", publish::has_tokenizer(report.side_files)},
-        {"warnings", report.warnings.size()},
+        {"warnings", all_warnings(run, report).size()},
         {"next", next_commands(report, finished)}};
     return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -21,11 +21,11 @@ struct Finished {
 };
 
 /// Several lines for people.
-std::string summary_text(const Report& report, const std::vector<Phase>& phases,
-                         const Finished& finished);
+std::string summary_text(const RunReport& run, const OutputReport& report,
+                         const std::vector<Phase>& phases, const Finished& finished);
 
 /// {"event": "summary", ...}, for programs.
-std::string summary_json(const Report& report, const std::vector<Phase>& phases,
-                         const Finished& finished);
+std::string summary_json(const RunReport& run, const OutputReport& report,
+                         const std::vector<Phase>& phases, const Finished& finished);
 
 }  // namespace shardweld::app

@@ -41,20 +41,20 @@ std::optional<DType> dtype_named(std::string_view word) {
 
 /// "DIR", "DIR:fp8-block", "DIR:bf16". Names of encodings may have colons, and so may directories
 /// behind which one stands.
-AlsoWritten also_in(const Given& given) {
+OutputRequest also_in(const Given& given) {
     const std::string_view text = given.text;
-    AlsoWritten also{text, {}, {}};
+    OutputRequest also{text, {}, {}};
     for (auto at = text.find(':'); at != std::string_view::npos; at = text.find(':', at + 1)) {
         const std::string_view form = text.substr(at + 1);
         also.quantise = encoding_from(form);
         also.dtype = dtype_named(form);
         if (also.quantise || also.dtype) {
-            also.target = text.substr(0, at);
+            also.directory = text.substr(0, at);
             break;
         }
     }
     const bool has_form = also.quantise || also.dtype;
-    if (also.target.empty() || (!has_form && text.find(':') != std::string_view::npos)) {
+    if (also.directory.empty() || (!has_form && text.find(':') != std::string_view::npos)) {
         refuse(given, "is not DIR or DIR:FORM",
                "give as FORM one of bf16, fp16, fp32, " + joined(encoding_names(), ", "));
     }

@@ -119,12 +119,13 @@ struct JobRequest {
     friend bool operator==(const JobRequest&, const JobRequest&) = default;
 };
 
-/// Another output of the same merge: --also.
-struct AlsoWritten {
-    fs::path target;
+/// What is asked for one output of a merge; everything else is asked for the whole run.
+struct OutputRequest {
+    fs::path directory;
     std::optional<Encoding> quantise;
-    std::optional<DType> dtype;  ///< not given: as --dtype says
-    friend bool operator==(const AlsoWritten&, const AlsoWritten&) = default;
+    std::optional<DType> dtype;
+    std::optional<fs::path> report = {};
+    friend bool operator==(const OutputRequest&, const OutputRequest&) = default;
 };
 
 struct Options {
@@ -152,7 +153,7 @@ struct Options {
     std::optional<DType> dtype;
     std::optional<Encoding> quantise;            ///< --quantize
     std::optional<std::string> quantise_ignore;  ///< names of weights that stay as they are
-    std::vector<AlsoWritten> also;               ///< made from the same read
+    std::vector<OutputRequest> also;             ///< made from the same read; see output_requests
     bool is_verl = false;                        ///< --verl: as verl's merger gives it
     Bytes max_shard_size = 5'000'000'000;
     bool overwrite = false;
@@ -259,10 +260,10 @@ inline bool has_gguf_beside(const Options& options) {
                                [](auto& also) { return becomes_gguf(also.quantise); });
 }
 
-/// The options of a merge that writes output `at` alone: 0 is the first one, 1 that of
-/// `options.also[0]`. Reports of others stand beside the first's, with "also-1" and so on before
-/// the ending.
-Options options_of_output(const Options& options, std::size_t at);
+/// The outputs of a merge: the first one, then those of `options.also`, whose dtype is that of the
+/// first where they name none, and whose reports stand beside the first's, with "also-1" and so on
+/// before the ending.
+std::vector<OutputRequest> output_requests(const Options& options);
 
 /// Collective. Error(launch) unless all ranks run the same program; `mine` names this rank's
 /// version.

@@ -58,11 +58,12 @@ void check_also(const Options& options) {
                "leave --quantize out and give --also " + options.target_dir.string() + ":" + form +
                    " beside another --target_dir");
     }
-    for (const AlsoWritten& also : options.also) {
+    for (const OutputRequest& also : options.also) {
         const auto form = form_of(also.quantise, also.dtype);
         if (std::ranges::count(forms, form) > 0) {
-            refuse("--also " + printable(also.target.string()) + " is the same as another output",
-                   "copy that one, or give another form: DIR:fp8-block, DIR:bf16");
+            refuse(
+                "--also " + printable(also.directory.string()) + " is the same as another output",
+                "copy that one, or give another form: DIR:fp8-block, DIR:bf16");
         }
         forms.push_back(form);
     }
@@ -210,25 +211,20 @@ std::vector<std::string> output_texts(const Arguments& arguments) {
 
 }  // namespace
 
-Options options_of_output(const Options& options, std::size_t at) {
-    Options other = options;
-    if (at == 0) {
-        return other;
+std::vector<OutputRequest> output_requests(const Options& options) {
+    const auto& report = options.report;
+    std::vector<OutputRequest> outputs{
+        {options.target_dir, options.quantise, options.dtype, report}};
+    for (const OutputRequest& also : options.also) {
+        const std::string number = std::to_string(outputs.size());
+        OutputRequest& output = outputs.emplace_back(also);
+        output.dtype = also.dtype ? also.dtype : options.dtype;
+        if (report) {
+            output.report = report->parent_path() / (report->stem().string() + ".also-" + number +
+                                                     report->extension().string());
+        }
     }
-    const AlsoWritten& also = options.also[at - 1];
-    other.also.clear();
-    other.target_dir = also.target;
-    other.quantise = also.quantise;
-    other.dtype = also.dtype ? also.dtype : options.dtype;
-    other.trace.clear();
-    other.upload_path.clear();
-    other.roof.reset();
-    if (options.report) {
-        const fs::path name = options.report->stem().string() + ".also-" + std::to_string(at) +
-                              options.report->extension().string();
-        other.report = options.report->parent_path() / name;
-    }
-    return other;
+    return outputs;
 }
 
 Options settled(Options options, const CommandRow& command, const Arguments& given) {

@@ -201,7 +201,7 @@ FoundCheckpoint find_shown(Session& session, const formats::InputRequest& reques
 
 void check_sums_shown(Session& session, FoundCheckpoint& found) {
     const auto sums = check_listed_sums(session, found);
-    session.report.input_sums.insert(session.report.input_sums.end(), sums.begin(), sums.end());
+    session.run.input_sums.insert(session.run.input_sums.end(), sums.begin(), sums.end());
 }
 
 Survey read_shown(Session& session, FoundCheckpoint found, const std::string& of) {
@@ -268,6 +268,12 @@ std::optional<execute::RecordCounts> check_what_was_read(Session& session, const
     return input.is_checked && input.sums
                ? std::optional(check_shown(session, input, execute::Completion::cheap, why_stop))
                : std::nullopt;
+}
+
+void report_what_was_read(Session& session, const Input& input, const mpi::WhyStop& why_stop) {
+    if (auto counts = check_what_was_read(session, input, why_stop)) {
+        session.run.crc = counts;
+    }
 }
 
 std::string text_of(const execute::RecordCounts& counts, CheckCrc when) {

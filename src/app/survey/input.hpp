@@ -67,6 +67,9 @@ execute::RecordCounts check_shown(Session& session, const Input& input,
 std::optional<execute::RecordCounts> check_what_was_read(Session& session, const Input& input,
                                                          const mpi::WhyStop& why_stop);
 
+/// Collective. check_what_was_read, whose counts stand in the report.
+void report_what_was_read(Session& session, const Input& input, const mpi::WhyStop& why_stop);
+
 /// What came of them, for people; "" where there is nothing to tell.
 std::string text_of(const execute::RecordCounts& counts, CheckCrc when);
 

@@ -38,6 +38,10 @@ plan::Plan small_plan(int n_ranks) {
 
 const std::vector<catalogue::File> kFiles = {{"f0", 100}, {"f1", 100}, {"f2", 100}};
 
+ordered_json json_of(const Report& report) {
+    return ordered_json::parse(to_json(report, report));
+}
+
 Report full_report() {
     Report report;
     report.command = "shardweld merge";
@@ -53,6 +57,7 @@ Report full_report() {
     catalogue.facts = {{"tp", 2}};
     catalogue.files = kFiles;
     describe_input(report, "/ckpt", catalogue);
+    describe_strategy(report, small_plan(1));
     describe_plan(report, small_plan(1), kFiles);
     report.provenance = {catalogue::Standing::proved, {"args in 3 files: rank"}};
     report.rounds = 3;
@@ -72,7 +77,7 @@ Report full_report() {
 }
 
 TEST(Report, has_the_fields_of_schema_one) {
-    const auto json = ordered_json::parse(to_json(full_report()));
+    const auto json = json_of(full_report());
     std::vector<std::string> keys;
     for (const auto& [key, value] : json.items()) {
         keys.push_back(key);
@@ -123,17 +128,17 @@ TEST(Report, has_the_fields_of_schema_one) {
 }
 
 TEST(Report, says_null_where_nothing_was_done) {
-    const auto json = ordered_json::parse(to_json(Report()));
+    const auto json = json_of(Report());
     EXPECT_TRUE(json["base"].is_null());
     EXPECT_TRUE(json["quotas"].is_null());
     Report unknown;
     unknown.quotas.emplace();
-    EXPECT_TRUE(ordered_json::parse(to_json(unknown))["quotas"].is_null());
+    EXPECT_TRUE(json_of(unknown)["quotas"].is_null());
     EXPECT_EQ(json["sanity"].dump(), R"({"checked":false,"tensors":[]})");
     Report infinite;
     infinite.base = BaseSummary();
     infinite.base->max_absolute = std::numeric_limits<double>::infinity();
-    EXPECT_EQ(ordered_json::parse(to_json(infinite))["base"]["max_abs"], "inf");
+    EXPECT_EQ(json_of(infinite)["base"]["max_abs"], "inf");
 }
 
 TEST(Report, says_where_each_tensor_lies_and_comes_from) {
@@ -141,7 +146,7 @@ TEST(Report, says_where_each_tensor_lies_and_comes_from) {
     execute::Result result;
     result.tensor_digests = {"d0", "d1"};
     report.tensors = tensor_entries(small_plan(1), kFiles, result);
-    const auto json = ordered_json::parse(to_json(report));
+    const auto json = json_of(report);
     // f32 before bf16 inside a file.
     EXPECT_EQ(json["tensors"].dump(),
               R"([{"name":"a.weight","dtype":"bfloat16","shape":[2,4],"file":"model.safetensors",)"
@@ -153,7 +158,7 @@ TEST(Report, says_where_each_tensor_lies_and_comes_from) {
 TEST(Report, of_a_run_that_failed_early_has_nulls_and_empty_lists) {
     Report report;
     report.code = ErrorCode::not_found;
-    const auto json = ordered_json::parse(to_json(report));
+    const auto json = json_of(report);
     EXPECT_TRUE(json["plan"]["hash"].is_null());
     EXPECT_TRUE(json["root"].is_null());
     EXPECT_EQ(json["tensors"].dump(), "[]");
@@ -165,8 +170,8 @@ TEST(Report, keeps_times_out_of_everything_but_phases) {
     slow.phases[0].wall_s = 9;
     slow.ranks[0].wall_s = 9;
     slow.ranks[0].read_s = 9;
-    auto a = ordered_json::parse(to_json(full_report()));
-    auto b = ordered_json::parse(to_json(slow));
+    auto a = json_of(full_report());
+    auto b = json_of(slow);
     EXPECT_NE(a, b);
     a.erase("phases");
     b.erase("phases");
@@ -175,10 +180,10 @@ TEST(Report, keeps_times_out_of_everything_but_phases) {
 
 TEST(WriteReport, replaces_an_older_report_and_leaves_no_other_file) {
     const test::TemporaryDirectory place;
-    const fs::path path = place.put("report.json", to_json(Report{}));
+    const fs::path path = place.put("report.json", to_json(RunReport(), OutputReport()));
     Report report = full_report();
     report.failure = Error(ErrorCode::mismatch, "bad \xff text");
-    write_report(report, path, true);
+    write_report(report, report, path, true);
     EXPECT_EQ(ordered_json::parse(test::content_of(path))["exit"]["message"],
               "bad \xef\xbf\xbd text");
     EXPECT_EQ(std::distance(fs::directory_iterator(place.path()), fs::directory_iterator()), 1);
@@ -188,18 +193,20 @@ TEST(WriteReport, leaves_what_is_no_report) {
     const test::TemporaryDirectory place;
     for (const std::string text : {"PK", "{", R"({"model_type": "llama"})"}) {
         const fs::path path = place.put("other.json", text);
-        EXPECT_NE(
-            test::error_text([&] { write_report(Report{}, path, true); }).find("left as it is"),
-            std::string::npos)
+        EXPECT_NE(test::error_text([&] {
+                      write_report(RunReport(), OutputReport(), path, true);
+                  }).find("left as it is"),
+                  std::string::npos)
             << text;
         EXPECT_EQ(test::content_of(path), text);
     }
 }
 
 TEST(WriteReport, says_when_it_cannot) {
-    EXPECT_EQ(
-        test::error_text([] { write_report(Report{}, "/no/such/r.json", true); }).substr(0, 33),
-        "io: cannot create /no/such/r.json");
+    EXPECT_EQ(test::error_text([] {
+                  write_report(RunReport(), OutputReport(), "/no/such/r.json", true);
+              }).substr(0, 33),
+              "io: cannot create /no/such/r.json");
 }
 
 }  // namespace

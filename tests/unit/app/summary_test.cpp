@@ -25,16 +25,19 @@ std::vector<Phase> phases() {
     return {{"execute", 1.5, 1, 4'000'000, 4'000'000, 0}, {"publish", 0.5, 0, 0, 0, 0}};
 }
 
+std::string text_of(const Report& report, const Finished& finished) {
+    return summary_text(report, report, phases(), finished);
+}
+
 TEST(Summary, tells_the_model_its_files_the_time_and_what_comes_next) {
-    EXPECT_EQ(
-        summary_text(small_report(), phases(), {"out", "r.json", "LlamaForCausalLM", "", true}),
-        "wrote out: LlamaForCausalLM, 2 million parameters, bfloat16\n"
-        "  files: 4.00 MB, 1 tensor in 1 file; beside them config.json, tokenizer.json\n"
-        "  time: 2.0 s with 1 rank, 2.00 MB/s; read 4.00 MB from 1 shard file, sent 0 B\n"
-        "  warnings: none\n"
-        "  next: shardweld verify out --report r.json\n"
-        "        python3 -c 'from transformers import AutoModelForCausalLM as M; "
-        "M.from_pretrained(\"out\")'");
+    EXPECT_EQ(text_of(small_report(), {"out", "r.json", "LlamaForCausalLM", "", true}),
+              "wrote out: LlamaForCausalLM, 2 million parameters, bfloat16\n"
+              "  files: 4.00 MB, 1 tensor in 1 file; beside them config.json, tokenizer.json\n"
+              "  time: 2.0 s with 1 rank, 2.00 MB/s; read 4.00 MB from 1 shard file, sent 0 B\n"
+              "  warnings: none\n"
+              "  next: shardweld verify out --report r.json\n"
+              "        python3 -c 'from transformers import AutoModelForCausalLM as M; "
+              "M.from_pretrained(\"out\")'");
 }
 
 TEST(Summary, says_that_there_is_no_tokenizer_and_counts) {
@@ -43,7 +46,7 @@ TEST(Summary, says_that_there_is_no_tokenizer_and_counts) {
     report.n_ranks = 4;
     report.hosts = {"a", "a", "b", "b"};
     report.warnings = {{"x", "", "odd"}, {"y", "", "odder"}};
-    const std::string text = summary_text(report, phases(), {"o'ut", "", "", "", true});
+    const std::string text = text_of(report, {"o'ut", "", "", "", true});
     EXPECT_NE(text.find("beside them config.json (no tokenizer)"), std::string::npos) << text;
     EXPECT_NE(text.find("with 4 ranks on 2 hosts"), std::string::npos) << text;
     EXPECT_NE(text.find("warnings: 2"), std::string::npos) << text;
@@ -52,8 +55,8 @@ TEST(Summary, says_that_there_is_no_tokenizer_and_counts) {
 }
 
 TEST(Summary, is_an_object_for_programs) {
-    const auto json = nlohmann::json::parse(
-        summary_json(small_report(), phases(), {"out", "", "LlamaForCausalLM", "", true}));
+    const auto json = nlohmann::json::parse(summary_json(
+        small_report(), small_report(), phases(), {"out", "", "LlamaForCausalLM", "", true}));
     EXPECT_EQ(json["event"], "summary");
     EXPECT_EQ(json["parameters"], 2'000'000);
     EXPECT_EQ(json["has_tokenizer"], true);

@@ -1,0 +1,257 @@
+#include "sources.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "adapters/separate.hpp"
+#include "app/family/framework_adapter.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "formats/recognise.hpp"
+#include "mpi/share.hpp"
+#include "shardweld/error.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+/// Where a model directory is looked for, as `request` has its checkpoint read.
+formats::InputRequest base_request(const PlanRequest& request) {
+    formats::InputRequest base;
+    base.directory = *request.base;
+    base.backend = "hf";
+    base.wants_model = true;
+    base.check_crc = request.checkpoint.check_crc;
+    return base;
+}
+
+/// The base of --delta comes first, then the others in their order.
+std::vector<OtherCheckpoint> find_others(Session& session, formats::InputRequest request) {
+    const Averaging& averaging = session.options.averaging;
+    std::vector<fs::path> directories = averaging.others;
+    if (averaging.base) {
+        directories.insert(directories.begin(), *averaging.base);
+    }
+    std::vector<OtherCheckpoint> found;
+    for (const fs::path& directory : directories) {
+        request.directory = directory;
+        found.push_back({directory, find_shown(session, request, " of " + directory.string())});
+    }
+    return found;
+}
+
+/// Before the metadata of module trees are read nobody knows whether they are an adapter's alone,
+/// which needs no model's files.
+ModelFiles early_files(Session& session, const FoundCheckpoint& found, const PlanRequest& request) {
+    const formats::Format& format = formats::format_of(found.location);
+    return mpi::share(session.comm, found.home, [&] {
+        const bool is_needed = needs_recipe(format);
+        ModelFiles files = read_model_files(
+            session.options, {found.location, {}, is_needed, request.checkpoint.directory});
+        check_model_files(files, is_needed);
+        if (is_needed && request.sink == Destination::model) {
+            require_readable(files);
+        }
+        return files;
+    });
+}
+
+MixedInput described(const Survey& survey) {
+    MixedInput input;
+    RunReport report;
+    describe_input(report, survey.location.directory, survey.catalogue);
+    input.directory = report.input_directory;
+    input.format = report.input_format;
+    input.facts = report.facts;
+    input.n_files = report.n_input_files;
+    input.bytes = report.input_bytes;
+    input.provenance = survey.provenance;
+    return input;
+}
+
+void tell_survey(Session& session, const std::string& name, const Survey& survey) {
+    const catalogue::Catalogue& catalogue = survey.catalogue;
+    for (const std::string& note : catalogue.notes) {
+        session.log.info(note);
+    }
+    session.log.info("provenance of " + name + " " +
+                     catalogue::name_of(survey.provenance.standing));
+    session.log.debug("provenance of " + name + " " + catalogue::text_of(survey.provenance));
+    for (const auto& [code, text] : catalogue.warnings) {
+        warn(session, plan::Warning{code, "", name + ": " + text});
+    }
+}
+
+/// Their files are put behind those of `first`.
+std::vector<SurveyedCheckpoint> survey_others(Session& session, std::vector<OtherCheckpoint> others,
+                                              Survey& first) {
+    if (others.empty()) {
+        return {};
+    }
+    session.run.mixed = {described(first)};
+    std::vector<SurveyedCheckpoint> read;
+    for (OtherCheckpoint& other : others) {
+        const std::string name = other.directory.string();
+        Survey survey = read_shown(session, std::move(other.found), " of " + name);
+        tell_survey(session, name, survey);
+        session.run.mixed.push_back(described(survey));
+        put_files_behind(first, survey);
+        read.push_back({std::move(other.directory), std::move(survey)});
+    }
+    return read;
+}
+
+/// Whether --base is the model of a checkpoint that holds an adapter alone; else a merge compares
+/// with it.
+bool is_base_of_adapter(const PlanRequest& request, const catalogue::Catalogue& checkpoint) {
+    if (!request.base) {
+        return false;
+    }
+    const bool is_adapter = adapters::holds_adapter_only(checkpoint);
+    if (!is_adapter && request.sink == Destination::comparison) {
+        throw Error(ErrorCode::usage,
+                    "test takes --base only for checkpoints that hold nothing but a LoRA adapter: "
+                    "this one has its own base",
+                    "compare with another model by --test_hf_dir");
+    }
+    return is_adapter;
+}
+
+/// Puts the base's tensors and files into a checkpoint's survey; the files keep their visibility.
+void add_base(Survey& survey, Survey base_survey) {
+    catalogue::Catalogue& checkpoint = survey.catalogue;
+    catalogue::Catalogue& base = base_survey.catalogue;
+    if (base.dialect != checkpoint.dialect && !holds_framework_adapter(checkpoint)) {
+        throw Error(ErrorCode::unsupported, "--base is a " + base.format + " model",
+                    "give the HuggingFace model that the adapter was trained on");
+    }
+    put_files_behind(survey, base_survey);
+    std::move(base.tensors.begin(), base.tensors.end(), std::back_inserter(checkpoint.tensors));
+    std::move(base.shards.begin(), base.shards.end(), std::back_inserter(checkpoint.shards));
+    std::move(base.notes.begin(), base.notes.end(), std::back_inserter(checkpoint.notes));
+    std::move(base.ignored.begin(), base.ignored.end(), std::back_inserter(checkpoint.ignored));
+    std::stable_sort(checkpoint.tensors.begin(), checkpoint.tensors.end(),
+                     [](const auto& a, const auto& b) { return a.name < b.name; });
+}
+
+SurveyedSources read_metadata(Session& session, const PlanRequest& request, Sources& sources) {
+    const MemoryMeter meter;
+    SurveyedSources read{read_shown(session, std::move(sources.checkpoint))};
+    read.holds_adapter_only = adapters::holds_adapter_only(read.survey.catalogue);
+    if (is_base_of_adapter(request, read.survey.catalogue)) {
+        Survey base = read_shown(session, std::move(sources.base).value(), " of the base");
+        read.base = base.location;
+        mpi::collectively(session.comm, [&] { add_base(read.survey, std::move(base)); });
+    }
+    read.others = survey_others(session, std::move(sources.others), read.survey);
+    std::vector<const Survey*> behind;
+    for (const SurveyedCheckpoint& other : read.others) {
+        behind.push_back(&other.survey);
+    }
+    read.input =
+        input_of(read.survey, meter, session.options.check_crc == CheckCrc::during, behind);
+    return read;
+}
+
+/// What speaks for it fills lines: the report and `inspect` have it. What is not known at all is a
+/// warning.
+void tell_provenance(Log& log, const catalogue::Provenance& provenance) {
+    if (provenance.standing == catalogue::Standing::proved) {
+        log.info("provenance proved: every file says which rank and which save it belongs to");
+    } else if (provenance.standing == catalogue::Standing::consistent) {
+        log.info(
+            "provenance consistent: what files say of their rank and save agrees, but not every "
+            "file says both");
+    }
+    log.debug("provenance " + catalogue::text_of(provenance));
+}
+
+void report_survey(Session& session, const SurveyedSources& read) {
+    const catalogue::Catalogue& catalogue = read.survey.catalogue;
+    for (const std::string& note : catalogue.notes) {
+        session.log.info(note);
+    }
+    session.log.info(
+        "read the metadata of " + std::to_string(catalogue.files.size()) + " shard files: " +
+        std::to_string(catalogue.tensors.size() + catalogue.shards.size()) + " stored tensors");
+    tell_provenance(session.log, read.survey.provenance);
+    for (const auto& [code, text] : catalogue.warnings) {
+        warn(session, plan::Warning{code, "", text});
+    }
+    describe_input(session.run, read.input.directory, catalogue);
+    session.run.provenance = read.survey.provenance;
+    session.run.metadata_reads = read.input.n_reads;
+    session.watch.lap("survey");
+}
+
+/// Without the tokenizer's directory where the run says that no model could use what is there.
+formats::Location with_own_tokenizer(const Survey& survey) {
+    formats::Location location = survey.location;
+    if (survey.catalogue.facts.contains(formats::kForeignTokenizer)) {
+        location.tokenizer_directory.reset();
+    }
+    return location;
+}
+
+/// The files, now that it is known which are needed.
+ModelFiles settled_files(Session& session, const SurveyedSources& read,
+                         std::optional<ModelFiles> early, const PlanRequest& request) {
+    const Lora lora = model_choice(session.options, session.output, request.sink).lora;
+    const bool is_needed = !is_adapter_alone(lora, read.survey.catalogue);
+    const formats::Location location = with_own_tokenizer(read.survey);
+    const bool is_known = early && location.tokenizer_directory.has_value() ==
+                                       read.survey.location.tokenizer_directory.has_value();
+    const auto settle = [&] {
+        ModelFiles files = is_known
+                               ? std::move(*early)
+                               : read_model_files(session.options, {location, read.base, is_needed,
+                                                                    request.checkpoint.directory});
+        if (is_needed) {
+            require_config(files, session.options, read.survey.location);
+        }
+        if (is_needed && request.sink == Destination::model) {
+            require_readable(files);
+        }
+        return files;
+    };
+    return mpi::share(session.comm, read.input.home, settle);
+}
+
+}  // namespace
+
+PlanRequest merge_request(const Options& options, std::optional<PlannedRanks> ranks) {
+    return {input_request(options), options.base, Destination::model, options.base.has_value(),
+            std::move(ranks)};
+}
+
+Sources find_sources(Session& session, const PlanRequest& request) {
+    Sources sources{
+        find_shown(session, request.checkpoint), find_others(session, request.checkpoint), {}, {}};
+    if (request.base) {
+        sources.base = find_shown(session, base_request(request), " of the base");
+    } else {
+        sources.files = early_files(session, sources.checkpoint, request);
+    }
+    return sources;
+}
+
+void check_sums(Session& session, Sources& sources) {
+    check_sums_shown(session, sources.checkpoint);
+    if (sources.base) {
+        check_sums_shown(session, *sources.base);
+    }
+    for (OtherCheckpoint& other : sources.others) {
+        check_sums_shown(session, other.found);
+    }
+}
+
+SurveyedSources survey_sources(Session& session, const PlanRequest& request, Sources sources) {
+    SurveyedSources read = read_metadata(session, request, sources);
+    report_survey(session, read);
+    read.files = settled_files(session, read, std::move(sources.files), request);
+    return read;
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,79 @@
+// The first two steps of the main path, find and survey: the checkpoint, those that are mixed into
+// it, the base of an adapter, and the small files of the model.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "app/family/model.hpp"
+#include "app/report/session.hpp"
+#include "app/runtime/memory.hpp"
+#include "app/settings/options.hpp"
+#include "app/survey/input.hpp"
+#include "app/survey/survey.hpp"
+
+namespace shardweld::app {
+
+/// Ranks that are planned for and are not here.
+struct PlannedRanks {
+    int n_ranks = 1;
+    Resources resources;
+};
+
+/// What is read, and in what merge, test and plan differ until the first tensor byte moves.
+struct PlanRequest {
+    formats::InputRequest checkpoint = {};
+    std::optional<fs::path> base = {};  ///< --base
+    Destination sink = Destination::model;
+    bool halves_memory = false;              ///< the other half reads a model to compare with
+    std::optional<PlannedRanks> ranks = {};  ///< move the tensors; nullopt: the session's do
+};
+
+/// How a merge is planned; `ranks` as in PlanRequest.
+PlanRequest merge_request(const Options& options, std::optional<PlannedRanks> ranks = {});
+
+/// A checkpoint beside the first one.
+struct OtherCheckpoint {
+    fs::path directory;  ///< as it was given
+    FoundCheckpoint found;
+};
+
+/// All that is known before the checkpoint's metadata are read.
+struct Sources {
+    FoundCheckpoint checkpoint;
+    std::vector<OtherCheckpoint> others;  ///< --average, --delta
+    std::optional<FoundCheckpoint> base;  ///< --base
+    /// The model's; nullopt: with --base the checkpoint's metadata tell whose they are.
+    std::optional<ModelFiles> files;
+};
+
+/// Collective. Finds the checkpoint and the files of its model, which are right as far as they show
+/// it themselves. Error as by find_checkpoint, read_model_files and check_model_files.
+Sources find_sources(Session& session, const PlanRequest& request);
+
+/// Collective. Holds the sums that a save lists of its files against them.
+void check_sums(Session& session, Sources& sources);
+
+/// A checkpoint beside the first one whose metadata are read.
+struct SurveyedCheckpoint {
+    fs::path directory;
+    Survey survey;
+};
+
+/// A checkpoint's metadata, which move into a binding, and all that stays.
+struct SurveyedSources {
+    Survey survey;
+    std::optional<formats::Location> base = {};  ///< --base, of an adapter
+    bool holds_adapter_only = false;
+    std::vector<SurveyedCheckpoint> others = {};  ///< that are mixed into it
+    Input input = {};
+    ModelFiles files = {};
+};
+
+/// Collective. Reads the metadata, and what of the model's files they ask for. The report and the
+/// log say what was found. Errors as by survey, read_model_files and require_config; Error(usage)
+/// where a checkpoint with a base of its own is compared, Error(unsupported) where the base has
+/// other names.
+SurveyedSources survey_sources(Session& session, const PlanRequest& request, Sources sources);
+
+}  // namespace shardweld::app
