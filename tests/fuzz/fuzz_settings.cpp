@@ -3,7 +3,7 @@
 #include <array>
 
 #include "adapters/settings.hpp"
-#include "app/report/reported_output.hpp"
+#include "app/report/report_json.hpp"
 #include "app/report/roof.hpp"
 #include "core/weight_map.hpp"
 #include "models/config.hpp"

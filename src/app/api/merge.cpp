@@ -2,7 +2,7 @@
 
 #include "app/merge/main_path.hpp"
 #include "app/report/report_json.hpp"
-#include "app/report/reported.hpp"
+#include "app/report/session.hpp"
 
 #include "requested.hpp"
 
@@ -37,18 +37,15 @@ MergeReport merge(const Comm& comm, const MergeRequest& request, Events& events)
         app::agreed_options(ranks, [&] { return app::options_of(request); });
     app::Log log(events, ranks.rank() == 0);
     MergeReport merged;
-    const auto body = [](app::Outputs outputs) {
-        app::merge_model(std::move(outputs));
-        return ErrorCode::ok;
-    };
     const auto keep = [&](const app::Session& session) {
         if (ranks.rank() == 0) {
             merged.outputs.push_back(written_output(session));
         }
     };
     try {
-        app::run_or_abort(
-            ranks, [&] { (void)app::run_reported(ranks, options, log, "merge", body, keep); });
+        app::run_or_abort(ranks, [&] {
+            (void)app::run_reported(ranks, options, log, "merge", app::merge_model, keep);
+        });
     } catch (const Error& error) {
         if (error.code() != ErrorCode::stopped) {
             throw;

@@ -32,8 +32,6 @@ int clean(const Options& options, std::ostream& out);
 // Collective; errors are the same on all ranks. The first rank prints to
 // `out`, or to standard output.
 
-int merge(mpi::Comm& comm, const Options& options, Log& log);
-
 /// Assembles what a merge would write, writes nothing, and compares it with options.reference.
 /// Error(differs) when the models differ.
 int test(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);

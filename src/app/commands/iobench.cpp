@@ -8,10 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "app/merge/target.hpp"
+#include "app/merge/preflight.hpp"
 #include "app/messages/table.hpp"
 #include "app/report/report_json.hpp"
-#include "app/report/reported.hpp"
 #include "app/report/roof.hpp"
 #include "app/report/session.hpp"
 #include "app/runtime/scratch.hpp"

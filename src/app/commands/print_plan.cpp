@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "app/merge/preflight.hpp"
-#include "app/merge/target.hpp"
 #include "app/messages/table.hpp"
 #include "app/report/report_json.hpp"
 #include "app/runtime/memory.hpp"
@@ -268,8 +267,8 @@ PlannedMerge planned_merge(Planned planned, Figures figures) {
     Output& output = planned.first();
     const Session& session = output.session;
     PlannedMerge merge;
-    merge.input = session.run.input_directory;
-    merge.format = session.run.input_format;
+    merge.input = session.run.input.directory;
+    merge.format = session.run.input.format;
     merge.recipe = output.model.prepared.recipe->name;
     merge.memory = planned.forecast(session.comm);
     merge.files = std::move(planned.input.files);

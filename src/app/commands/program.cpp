@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "app/cli/parse_options.hpp"
+#include "app/merge/main_path.hpp"
 #include "app/messages/log.hpp"
-#include "app/report/report.hpp"
+#include "app/report/session.hpp"
 #include "app/runtime/stop.hpp"
 #include "app/runtime/version.hpp"
-#include "app/runtime/watchdog.hpp"
 #include "app/settings/options.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
@@ -157,7 +157,7 @@ int run_parallel(mpi::Comm& comm, const Options& options, Log& log) {
         case Command::inspect:
             return printed(inspect(comm, options, std::cout, log), log);
         default:
-            return merge(comm, options, log);
+            return run_reported(comm, options, log, "merge", merge_model);
     }
 }
 

@@ -15,7 +15,6 @@
 #include "app/merge/preflight.hpp"
 #include "app/messages/table.hpp"
 #include "app/report/report_json.hpp"
-#include "app/report/reported.hpp"
 #include "app/report/session.hpp"
 #include "app/runtime/scratch.hpp"
 #include "catalogue/catalogue.hpp"

@@ -17,9 +17,9 @@
 #include "plan/plan.hpp"
 #include "shardweld/error.hpp"
 
+#include "model_files.hpp"
 #include "promises.hpp"
 #include "quantised.hpp"
-#include "reference.hpp"
 #include "vocabulary.hpp"
 
 namespace shardweld::app {

@@ -17,8 +17,7 @@
 #include "publish/config_edits.hpp"
 #include "shardweld/error.hpp"
 
-#include "family_names.hpp"
-#include "reference.hpp"
+#include "model_files.hpp"
 #include "stored_evidence.hpp"
 #include "vocabulary.hpp"
 

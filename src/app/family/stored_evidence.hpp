@@ -1,12 +1,15 @@
-// What the stored tensors tell of a model themselves: how the names of the base begin, which head
-// there is, and whether the files of all ranks are there.
+// What the stored tensors tell of a model themselves: how the names of the base begin, what modules
+// around the model and other classes of the family put in front of them, which head there is, and
+// whether the files of all ranks are there.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "models/config.hpp"
 #include "models/recipe.hpp"
+#include "models/symbols.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;
@@ -49,5 +52,21 @@ ScoreHead find_score_head(const catalogue::Catalogue& catalogue, const models::D
 /// is missing. A tensor proves it that is cut among all ranks found, could not be among more, and
 /// is known to be whole: its last part is shorter than the others, or it has the vocabulary's rows.
 void require_all_ranks(const models::Config& config, const catalogue::Catalogue& catalogue);
+
+/// Renames where it is certain what is meant: all names begin with something ("policy.net.") behind
+/// which they are the family's; or those of the language model lack the name that the parts of a
+/// larger model give it ("model.layers." for "model.language_model.layers."), and other parts are
+/// there. Notes on what was renamed.
+std::vector<std::string> take_family_names(const models::Recipe& recipe,
+                                           catalogue::Catalogue& catalogue);
+
+/// Whether the checkpoint holds the language model of a larger family alone, under names of its
+/// own, where the family's say of which part they are.
+bool is_text_part(const models::Recipe& recipe, const catalogue::Catalogue& catalogue);
+
+/// Error(mismatch) naming both, where the embedding is stored under another name than the family's:
+/// its prefix differs.
+void require_family_names(const models::Recipe& recipe, const models::Symbols& symbols,
+                          const models::Config& config, const catalogue::Catalogue& catalogue);
 
 }  // namespace shardweld::app

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "app/compare/model_directory.hpp"
-#include "app/report/reported_output.hpp"
+#include "app/report/report_json.hpp"
 #include "core/text.hpp"
 #include "io/digest.hpp"
 #include "io/input_file.hpp"
@@ -122,7 +122,7 @@ Told told_by_report(const Session& session, const Sources& sources) {
     Told told;
     const auto failure = mpi::error_of([&] { told.report = read_reported_output(report); });
     const MadeOf made = told.report.made_of.value_or(MadeOf());
-    const std::string& from = told.report.input_directory;
+    const std::string& from = told.report.input.directory;
     const fs::path input = io::resolved(sources.checkpoint.location.directory);
     if (failure) {
         told.why_not = failure->what();

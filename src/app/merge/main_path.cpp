@@ -6,7 +6,6 @@
 
 #include "app/runtime/memory.hpp"
 #include "app/runtime/stop.hpp"
-#include "app/runtime/watchdog.hpp"
 #include "shardweld/error.hpp"
 
 #include "bound_model.hpp"
@@ -136,7 +135,7 @@ Planned plan_outputs(const Outputs& outputs, const PlanRequest& request, Sources
     return planned;
 }
 
-void merge_model(Outputs outputs) {
+ErrorCode merge_model(Outputs outputs) {
     const Session session = outputs.front();
     const Options& options = session.options;
     const Stopping stopping(session.comm, options.stop_before, options.stop_at, options.stop,
@@ -161,6 +160,7 @@ void merge_model(Outputs outputs) {
         upload_directory(session.comm, options, options.target_dir, access, session.log);
         session.watch.lap("upload");
     }
+    return ErrorCode::ok;
 }
 
 }  // namespace shardweld::app

@@ -22,9 +22,9 @@ Planned plan_outputs(
     const Outputs& outputs, const PlanRequest& request, Sources sources,
     const BetweenSteps& between_steps = [](mpi::Comm&) {});
 
-/// Collective. Writes the outputs and their reports; uploads the first where its options ask for
-/// it. Errors of every step, the same on all ranks; Error(stopped) keeps what is done for the
-/// next run with the same options.
-void merge_model(Outputs outputs);
+/// Collective. Writes the outputs; uploads the first where that is asked for. Errors of every step,
+/// the same on all ranks; Error(stopped) keeps what is done for the next run with the same options.
+/// A ReportedRun.
+ErrorCode merge_model(Outputs outputs);
 
 }  // namespace shardweld::app

@@ -4,16 +4,20 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "app/messages/log.hpp"
-#include "app/report/reported.hpp"
+#include "app/report/session.hpp"
 #include "app/runtime/memory.hpp"
+#include "app/runtime/stop.hpp"
 #include "core/text.hpp"
+#include "execute/journal.hpp"
 #include "io/paths.hpp"
 #include "mpi/share.hpp"
+#include "plan/plan.hpp"
 
 #include "resumption.hpp"
-#include "target.hpp"
 #include "uploading.hpp"
 
 namespace shardweld::app {
@@ -46,6 +50,95 @@ void add_files(const FoundCheckpoint& found, std::vector<fs::path>& paths) {
             paths.push_back(found.location.directory / file);
         }
     }
+}
+
+// The lock, the partial directory, the journal's directory, its header, and what the journal tells
+// while the model appears.
+constexpr Index kFilesAround = 5;
+
+FilesBeside sum_of(const std::vector<publish::Asset>& assets) {
+    FilesBeside beside;
+    std::set<fs::path> directories;
+    for (const publish::Asset& asset : assets) {
+        beside.bytes += asset.size();
+        directories.insert(fs::path(asset.name).parent_path());
+    }
+    directories.erase(fs::path());
+    beside.n_files = static_cast<Index>(assets.size() + directories.size());
+    return beside;
+}
+
+/// Collective. What rank `home` finds of its `assets`, on all ranks.
+FilesBeside gather_side_files(mpi::Comm& comm, int home,
+                              const std::function<std::vector<publish::Asset>()>& assets) {
+    return mpi::share(comm, home, [&] { return sum_of(assets()); });
+}
+
+/// What a merge puts on the file system, at most at one time.
+struct Needs {
+    Bytes bytes = 0;
+    Index n_files = 0;
+    bool is_least = false;  ///< it may be more
+};
+
+/// The output, the files beside it, the factors of a fold (0: none), and the journal, which has a
+/// file for each rank.
+Needs needs_of(const plan::Plan& plan, const FilesBeside& beside, Bytes factor_bytes) {
+    const auto n_files = static_cast<Index>(plan.placement.files.size());
+    return {
+        plan.placement.total_bytes() + beside.bytes + factor_bytes + execute::journal_bytes(plan),
+        n_files + beside.n_files + (factor_bytes > 0 ? 1 : 0) + plan.n_ranks() + kFilesAround};
+}
+
+/// The least that a merge of a checkpoint will put there, by the sizes of its files: 0 where these
+/// do not tell.
+Needs least_needs(const Session& session, const FoundCheckpoint& found, const FilesBeside& beside) {
+    const Options& options = session.options;
+    // What is selected, cast or left out makes the output smaller by no one knows how much.
+    const bool is_whole = !options.selection.include && !options.selection.exclude &&
+                          !session.output.dtype && !session.output.quantise &&
+                          options.lora != Lora::drop;
+    Bytes weights = 0;
+    if (is_whole && formats::format_of(found.location).holds_weights_only()) {
+        for (const auto& group : found.sizes) {
+            for (const Index size : group) {
+                weights = std::max(weights, static_cast<Bytes>(std::max<Index>(size, 0)));
+            }
+        }
+    }
+    // Ranks hold replicas of each other at times, and a tied head is written once.
+    return {weights / 2 + beside.bytes, beside.n_files + kFilesAround, true};
+}
+
+/// Collective. What is left where the target will be made: on rank 0, nothing on the others.
+publish::Room room_of_target(const Session& session) {
+    return mpi::collectively_get(session.comm, [&] {
+        return session.comm.rank() == 0
+                   ? publish::room_at(publish::holder_of(session.output.directory), search_path())
+                   : publish::Room();
+    });
+}
+
+/// Whose quotas are known ("user 1000"); empty where they are unknown.
+std::vector<std::string> quotas_of(const publish::Room& room) {
+    std::vector<std::string> quotas;
+    for (const publish::Quota& quota : room.quotas) {
+        quotas.push_back(quota.whose);
+    }
+    return quotas;
+}
+
+/// Collective; rank 0's words count. Error(space) listing all that is short.
+void require_room(const Session& session, const publish::Room& room, const Needs& needs) {
+    mpi::collectively(session.comm, [&] {
+        if (session.comm.rank() == 0) {
+            // What a dead run left will be used again or removed.
+            const Bytes reclaimed = publish::bytes_left_behind(target_request(session));
+            publish::require_room(room, session.output.directory,
+                                  needs.bytes - std::min(needs.bytes, reclaimed), needs.n_files,
+                                  needs.is_least);
+        }
+    });
 }
 
 /// The sizes of files tell the least that is needed.
@@ -249,6 +342,24 @@ void check_planned(Preflight& preflight, Preparation& ready) {
     check_target_place(preflight, ready);
     preflight.check([&] { check_memory(comm, [&] { return ready.planned.forecast(comm); }); });
     preflight.check([&] { require_memory(comm, ready.planned.first().plan); });
+}
+
+publish::TargetRequest target_request(const Session& session) {
+    const Options& options = session.options;
+    publish::TargetRequest request{session.output.directory, {options.local_dir}, options.overwrite,
+                                   !options.restart,         job_name(),          job_restarts()};
+    const Averaging& averaging = options.averaging;
+    request.inputs.insert(request.inputs.end(), averaging.others.begin(), averaging.others.end());
+    for (const auto& input : {options.hf_config, options.base, averaging.base}) {
+        if (input) {
+            request.inputs.push_back(*input);
+        }
+    }
+    return request;
+}
+
+std::string quotas_text(const std::vector<std::string>& quotas) {
+    return quotas.empty() ? "unknown on this file system" : "checked: " + listed(quotas);
 }
 
 }  // namespace shardweld::app

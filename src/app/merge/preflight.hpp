@@ -1,23 +1,60 @@
 // What stands in the way of a merge, collected before the first byte is written, so that one run
-// tells it all. `merge` and `plan` make the same checks.
+// tells it all: the target, the room that it has, memory. `merge` and `plan` make the same checks.
 #pragma once
 
 #include <functional>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "app/report/roof.hpp"
+#include "app/report/session.hpp"
 #include "app/runtime/memory.hpp"
 #include "app/settings/options.hpp"
+#include "app/survey/survey.hpp"
+#include "core/system.hpp"
 #include "mpi/comm.hpp"
+#include "publish/assets.hpp"
+#include "publish/room.hpp"
+#include "publish/target.hpp"
 #include "shardweld/error.hpp"
 #include "upload/upload.hpp"
 
 #include "planned.hpp"
-#include "target.hpp"
+
+namespace shardweld::plan {
+struct Plan;
+}  // namespace shardweld::plan
 
 namespace shardweld::app {
+
+/// PATH; "" when it is not set or not listened to.
+inline std::string search_path() {
+    return variable("PATH").value_or("");
+}
+
+/// The directory of the session's output, and every directory that is read.
+publish::TargetRequest target_request(const Session& session);
+
+/// Local, one rank, before files are made in `directory`, for every command that writes: sets the
+/// striping of --stripe. Error(unsupported) when it was asked for and cannot be done.
+inline void stripe(const fs::path& directory, const Options& options) {
+    if (options.striping) {
+        publish::set_striping(directory, *options.striping, search_path());
+    }
+}
+
+/// The files that are put beside the weights, as the rank sees them that will do so.
+struct FilesBeside {
+    Bytes bytes = 0;
+    Index n_files = 0;  ///< with the directories they need
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.bytes, self.n_files); };
+};
+
+/// Whose quotas are known, for people; empty where they are unknown.
+std::string quotas_text(const std::vector<std::string>& quotas);
 
 /// Errors that all ranks have agreed on, one for each check that failed.
 class Preflight {

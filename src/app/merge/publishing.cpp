@@ -16,7 +16,6 @@
 #include "moving.hpp"
 #include "preflight.hpp"
 #include "resumption.hpp"
-#include "target.hpp"
 
 namespace shardweld::app {
 

@@ -58,17 +58,8 @@ ModelFiles early_files(Session& session, const FoundCheckpoint& found, const Pla
     });
 }
 
-MixedInput described(const Survey& survey) {
-    MixedInput input;
-    RunReport report;
-    describe_input(report, survey.location.directory, survey.catalogue);
-    input.directory = report.input_directory;
-    input.format = report.input_format;
-    input.facts = report.facts;
-    input.n_files = report.n_input_files;
-    input.bytes = report.input_bytes;
-    input.provenance = survey.provenance;
-    return input;
+InputReport report_of(const Survey& survey) {
+    return input_report(survey.location.directory, survey.catalogue, survey.provenance);
 }
 
 void tell_survey(Session& session, const std::string& name, const Survey& survey) {
@@ -90,13 +81,13 @@ std::vector<SurveyedCheckpoint> survey_others(Session& session, std::vector<Othe
     if (others.empty()) {
         return {};
     }
-    session.run.mixed = {described(first)};
+    session.run.mixed = {{report_of(first)}};
     std::vector<SurveyedCheckpoint> read;
     for (OtherCheckpoint& other : others) {
         const std::string name = other.directory.string();
         Survey survey = read_shown(session, std::move(other.found), " of " + name);
         tell_survey(session, name, survey);
-        session.run.mixed.push_back(described(survey));
+        session.run.mixed.push_back({report_of(survey)});
         put_files_behind(first, survey);
         read.push_back({std::move(other.directory), std::move(survey)});
     }
@@ -180,8 +171,7 @@ void report_survey(Session& session, const SurveyedSources& read) {
     for (const auto& [code, text] : catalogue.warnings) {
         warn(session, plan::Warning{code, "", text});
     }
-    describe_input(session.run, read.input.directory, catalogue);
-    session.run.provenance = read.survey.provenance;
+    session.run.input = report_of(read.survey);
     session.run.metadata_reads = read.input.n_reads;
     session.watch.lap("survey");
 }

@@ -29,16 +29,16 @@ std::vector<FileEntry> shared_list(mpi::Comm& comm, const OpenFile& open, int ho
 }
 
 /// By file, the rank that hashes it: the largest first, each to the rank with the least to do.
-std::vector<std::size_t> shares(const std::vector<FileEntry>& files, std::size_t n_ranks) {
+std::vector<int> shares(const std::vector<FileEntry>& files, std::size_t n_ranks) {
     std::vector<std::size_t> order(files.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return files[a].bytes > files[b].bytes; });
     std::vector<Bytes> load(n_ranks, 0);
-    std::vector<std::size_t> rank_of(files.size());
+    std::vector<int> rank_of(files.size());
     for (const std::size_t file : order) {
         const auto least = std::min_element(load.begin(), load.end());
-        rank_of[file] = static_cast<std::size_t>(least - load.begin());
+        rank_of[file] = static_cast<int>(least - load.begin());
         *least += files[file].bytes + 1;
     }
     return rank_of;
@@ -46,19 +46,16 @@ std::vector<std::size_t> shares(const std::vector<FileEntry>& files, std::size_t
 
 }  // namespace
 
-std::vector<FileEntry> hash_files(mpi::Comm& comm, const OpenFile& open, int home,
-                                  const std::function<std::vector<std::string>()>& names,
-                                  io::Throttle* throttle, const mpi::WhyStop& why_stop,
-                                  const mpi::OnShare& on_hashed) {
-    std::vector<FileEntry> files = shared_list(comm, open, home, names);
-    const auto rank_of = shares(files, static_cast<std::size_t>(comm.size()));
+void hash_files(mpi::Comm& comm, std::vector<FileEntry>& files, const std::vector<int>& readers,
+                const OpenFile& open, io::Throttle* throttle, const mpi::WhyStop& why_stop,
+                const mpi::OnShare& on_hashed) {
     std::map<std::size_t, std::string> mine;
     Bytes done = 0;
     Bytes own = 0;
     Bytes total = 0;
     for (std::size_t i = 0; i < files.size(); ++i) {
         total += files[i].bytes;
-        own += rank_of[i] == static_cast<std::size_t>(comm.rank()) ? files[i].bytes : 0;
+        own += readers[i] == comm.rank() ? files[i].bytes : 0;
     }
     mpi::run_freely(comm, why_stop, [&](const mpi::OnStep& step) {
         const auto before_part = [&](Bytes bytes) {
@@ -73,7 +70,7 @@ std::vector<FileEntry> hash_files(mpi::Comm& comm, const OpenFile& open, int hom
             }
         };
         for (std::size_t i = 0; i < files.size(); ++i) {
-            if (rank_of[i] != static_cast<std::size_t>(comm.rank())) {
+            if (readers[i] != comm.rank()) {
                 continue;
             }
             if (const auto file = open(files[i].name)) {
@@ -86,6 +83,15 @@ std::vector<FileEntry> hash_files(mpi::Comm& comm, const OpenFile& open, int hom
             files[file].sha256 = std::move(sum);
         }
     }
+}
+
+std::vector<FileEntry> hash_files(mpi::Comm& comm, const OpenFile& open, int home,
+                                  const std::function<std::vector<std::string>()>& names,
+                                  io::Throttle* throttle, const mpi::WhyStop& why_stop,
+                                  const mpi::OnShare& on_hashed) {
+    std::vector<FileEntry> files = shared_list(comm, open, home, names);
+    const auto readers = shares(files, static_cast<std::size_t>(comm.size()));
+    hash_files(comm, files, readers, open, throttle, why_stop, on_hashed);
     return files;
 }
 

@@ -1,4 +1,4 @@
-// SHA-256 of the files of a written model, shared out among the ranks.
+// SHA-256 of files, shared out among the ranks.
 #pragma once
 
 #include <functional>
@@ -27,9 +27,15 @@ struct FileEntry {
 /// Opens a file of a model; nullopt where it may be absent, and is.
 using OpenFile = std::function<std::optional<io::InputFile>(const std::string& name)>;
 
-/// Collective. The files that rank `home` names, of a model that all ranks see, sorted by name;
-/// each is read by one rank, the largest first, no faster than its `throttle` (may be null) lets
-/// it. One that is not there has no checksum. Equal on every rank. Error(io), Error(stopped).
+/// Collective. Files that all ranks list alike, each read by the rank that `readers` says, no
+/// faster than its `throttle` (may be null) lets it. One that is not there has no checksum.
+/// Error(io), Error(stopped).
+void hash_files(mpi::Comm& comm, std::vector<FileEntry>& files, const std::vector<int>& readers,
+                const OpenFile& open, io::Throttle* throttle, const mpi::WhyStop& why_stop,
+                const mpi::OnShare& on_hashed = {});
+
+/// Collective. Hashes the files that rank `home` names of a model that all ranks see, the largest
+/// shared out first; sorted by name.
 std::vector<FileEntry> hash_files(mpi::Comm& comm, const OpenFile& open, int home,
                                   const std::function<std::vector<std::string>()>& names,
                                   io::Throttle* throttle, const mpi::WhyStop& why_stop,

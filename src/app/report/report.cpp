@@ -9,7 +9,7 @@
 
 #include <unistd.h>
 
-#include "app/messages/terminal.hpp"
+#include "app/messages/log.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/path.hpp"
 #include "core/text.hpp"
@@ -208,17 +208,15 @@ std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
     return entries;
 }
 
-void describe_input(RunReport& report, const fs::path& directory,
-                    const catalogue::Catalogue& catalogue) {
-    report.input_directory = directory.string();
-    report.input_format = catalogue.format;
-    report.facts = catalogue.facts;
-    report.input_notes = catalogue.notes;
-    report.n_input_files = catalogue.files.size();
-    report.input_bytes = 0;
+InputReport input_report(const fs::path& directory, const catalogue::Catalogue& catalogue,
+                         const catalogue::Provenance& provenance) {
+    Bytes bytes = 0;
     for (const catalogue::File& file : catalogue.files) {
-        report.input_bytes += file.size;
+        bytes += file.size;
     }
+    return {directory.string(), catalogue.format,       catalogue.facts,
+            catalogue.notes,    catalogue.files.size(), bytes,
+            provenance};
 }
 
 void describe_strategy(RunReport& report, const plan::Plan& plan) {

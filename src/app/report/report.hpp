@@ -121,17 +121,25 @@ struct TensorEntry {
     std::optional<numeric::Quality> quality = {};
 };
 
-/// One of several checkpoints that became one model.
-struct MixedInput {
+/// A checkpoint that was read.
+struct InputReport {
     std::string directory;
     std::string format;
     std::map<std::string, Index> facts;
+    std::vector<std::string> notes;  ///< what was found, and what of it was taken
     std::size_t n_files = 0;
     Bytes bytes = 0;
     catalogue::Provenance provenance;
+};
+InputReport input_report(const fs::path& directory, const catalogue::Catalogue& catalogue,
+                         const catalogue::Provenance& provenance);
+
+/// One of several checkpoints that became one model.
+struct MixedInput {
+    InputReport input;
     bool is_base = false;  ///< of --delta: the others' differences from it are added
     float weight = 1;
-    plan::Ledger ledger;
+    plan::Ledger ledger = {};
 };
 
 /// What was taken over of an earlier run.
@@ -160,15 +168,9 @@ struct RunReport {
     std::vector<std::string> hosts;
     int n_ranks = 1;
     Circumstances circumstances;
-    std::string input_directory;
-    std::string input_format;
-    std::map<std::string, Index> facts;
-    std::vector<std::string> input_notes;  ///< what was found, and what of it was taken
-    std::vector<FileEntry> input_sums;     ///< of files that were found as the save lists them
-    std::size_t n_input_files = 0;
-    Bytes input_bytes = 0;
-    Index metadata_reads = 0;  ///< calls that read the checkpoint's metadata, of all ranks
-    catalogue::Provenance provenance;
+    InputReport input;
+    std::vector<FileEntry> input_sums;  ///< of files that were found as the save lists them
+    Index metadata_reads = 0;           ///< calls that read the checkpoint's metadata, of all ranks
     std::vector<MixedInput> mixed;  ///< in the order in which they are added; empty: there was one
     std::string recipe;             ///< "" before it is known
     models::Verification verification;  ///< of the recipe in the checkpoint's format

@@ -1,4 +1,5 @@
-// A report as JSON, and the parts of it that other JSON texts of the program show alike.
+// A report as JSON, written and, as far as it tells of its output, read back; and the parts of it
+// that other JSON texts of the program show alike.
 #pragma once
 
 #include <optional>
@@ -6,6 +7,8 @@
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
+
+#include "core/path.hpp"
 
 #include "report.hpp"
 
@@ -19,7 +22,7 @@ nlohmann::ordered_json json_of(const numeric::Quality& quality, const std::strin
 nlohmann::ordered_json json_of(const catalogue::Ignored& ignored);
 nlohmann::ordered_json json_of(const catalogue::Provenance& provenance);
 nlohmann::ordered_json json_of(const plan::Ledger& ledger);
-nlohmann::ordered_json json_of(const MixedInput& input);
+nlohmann::ordered_json json_of(const MixedInput& mixed);
 nlohmann::ordered_json json_of(const plan::Warning& warning);
 nlohmann::ordered_json json_of(const FileEntry& file);
 nlohmann::ordered_json json_of(const OddTensor& tensor);
@@ -51,5 +54,16 @@ void write_json(const std::string& text, const fs::path& path, bool sync);
 /// Writes the report in the same way. Local; one rank calls it. Error(io), Error(space).
 void write_report(const RunReport& run, const OutputReport& output, const fs::path& path,
                   bool sync);
+
+/// What of a report tells of its output: tensors, files, root, and, unless a version before 0.2 has
+/// written it, where the output lies and what it was made of. Error(not_found) when there is no
+/// such file, Error(corrupt) when it is no report, Error(unsupported) for another schema,
+/// Error(usage) when the run it describes failed or computed no checksums.
+Report read_reported_output(const fs::path& path);
+
+/// Lines naming each tensor that differs, is missing or is too much, in the order of the report.
+/// Empty when `found` is the output that `reported` describes. Pure.
+std::vector<std::string> output_differences(const OutputReport& reported,
+                                            const OutputReport& found);
 
 }  // namespace shardweld::app

@@ -16,7 +16,7 @@
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
 
-#include "grid_text.hpp"
+#include "checkpoint_text.hpp"
 #include "report_json.hpp"
 
 namespace shardweld::app {

@@ -1,8 +1,106 @@
 #include "session.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+
+#include <unistd.h>
+
 #include "app/runtime/memory.hpp"
+#include "core/system.hpp"
+#include "io/paths.hpp"
+#include "mpi/share.hpp"
+#include "publish/report_file.hpp"
+#include "shardweld/error.hpp"
+
+#include "report_json.hpp"
 
 namespace shardweld::app {
+
+namespace {
+
+std::string text_of(const Phase& phase) {
+    std::array<char, 80> times{};
+    (void)std::snprintf(times.data(), times.size(), ": %.3f s, %.3f s of processor time",
+                        phase.wall_s, phase.cpu_s);
+    return "phase " + phase.name + times.data();
+}
+
+/// A run that failed leaves the report of one that succeeded: it holds the only checksums.
+fs::path place_of(const RunReport& report, const fs::path& wanted) {
+    if (report.code == ErrorCode::ok) {
+        return wanted;
+    }
+    std::optional<publish::ReportFacts> old;
+    const bool is_unreadable = mpi::error_of([&] { old = publish::report_at(wanted); }).has_value();
+    return is_unreadable || (old && old->is_success) ? publish::failed_beside(wanted) : wanted;
+}
+
+/// A report that is the only one of another model which is there stays.
+void require_same_output(const fs::path& report, const std::optional<fs::path>& target) {
+    const auto old = publish::report_at(report);
+    const bool is_needed = old && old->is_success && !old->output.empty() &&
+                           io::kind_at(old->output) == io::FileKind::directory;
+    if (is_needed && (!target || io::resolved(*target) != old->output)) {
+        throw Error(ErrorCode::target,
+                    report.string() + " is the report of " + old->output.string() +
+                        ", which cannot be verified without it",
+                    "choose another place for --report");
+    }
+}
+
+/// Writes the report of one output. The code of what went wrong, where that is the run's only
+/// failure.
+ErrorCode finish_report(const Session& session) {
+    const auto& wanted = session.output.report;
+    RunReport& run = session.run;
+    const mpi::Comm& comm = session.comm;
+    Log& log = session.log;
+    if (!wanted || comm.rank() != 0 || run.is_left_alone) {
+        return ErrorCode::ok;
+    }
+    run.phases = session.watch.phases();
+    const auto failure = mpi::error_of([&] {
+        const fs::path place = place_of(run, *wanted);
+        write_report(run, session.report, place, session.options.sync);
+        if (place != *wanted) {
+            log.info("the report of this run is " + place.string() + "; " + wanted->string() +
+                     " is that of an earlier run, which succeeded");
+        }
+    });
+    if (!failure) {
+        return ErrorCode::ok;
+    }
+    Error unwritten(failure->code(), std::string("the report is not written: ") + failure->what(),
+                    failure->hint());
+    if (comm.size() > 1) {
+        unwritten.add_context("rank 0 (" + comm.host() + ")");
+    }
+    if (run.code == ErrorCode::ok) {
+        log.error(unwritten);
+        return failure->code();
+    }
+    log.warning(unwritten.full_text());
+    return ErrorCode::ok;
+}
+
+/// Why nothing can be written there, "" when it can.
+std::string why_not_writable(const fs::path& directory) {
+    switch (io::kind_at(directory)) {
+        case io::FileKind::none:
+            return "there is no directory " + directory.string();
+        case io::FileKind::directory:
+            break;
+        default:
+            return directory.string() + " is not a directory";
+    }
+    return ::eaccess(directory.c_str(), W_OK | X_OK) == 0
+               ? ""
+               : "no right to write in " + directory.string() + ": " + text_of_errno(errno);
+}
+
+}  // namespace
 
 Run::Run(mpi::Comm& comm, const Options& options, std::vector<OutputRequest> outputs, Log& log,
          Log& shown)
@@ -47,6 +145,80 @@ void print(mpi::Comm& comm, std::ostream& out, const std::function<std::string()
             if (!out) {
                 throw Error(ErrorCode::io, "cannot write the result to standard output");
             }
+        }
+    });
+}
+
+int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::string& command,
+                 const ReportedRun& body, const OnReport& on_report) {
+    const Run run(comm, options, log);
+    const Outputs& outputs = run.outputs();
+    const Session& session = outputs.front();
+    RunReport& report = session.run;
+    report.command = command;
+    report.mpi = comm.library();
+    report.n_ranks = comm.size();
+    report.hosts = mpi::gather(comm, std::string(comm.host()));
+    report.circumstances = circumstances_of(options.arguments);
+    session.watch.tell([&log](const Phase& phase) { log.note(text_of(phase)); });
+    // The others tell of a first report that is not written.
+    const auto finish_all = [&] {
+        ErrorCode unwritten = ErrorCode::ok;
+        for (const Session& one : outputs) {
+            const ErrorCode code = finish_report(one);
+            unwritten = unwritten == ErrorCode::ok ? code : unwritten;
+            report.code = &one == &session && code != ErrorCode::ok ? code : report.code;
+        }
+        report.code = report.code == ErrorCode::ok ? unwritten : report.code;
+    };
+    try {
+        report.code = body(outputs);
+    } catch (const Error& error) {
+        session.progress.end();
+        report.code = error.code();
+        report.failure = error;
+        finish_all();
+        throw;
+    }
+    if (options.report) {
+        report.rank_phases = mpi::gather(comm, session.watch.phases());
+    }
+    finish_all();
+    if (on_report) {
+        std::ranges::for_each(outputs, on_report);
+    }
+    return static_cast<int>(comm.all_max(static_cast<Index>(report.code)));
+}
+
+void require_report_place(const fs::path& report, const std::optional<fs::path>& target) {
+    const auto refuse = [&](const std::string& why) {
+        throw Error(ErrorCode::io,
+                    "the report " + report.string() + " could not be written: " + why,
+                    "choose another place for --report");
+    };
+    if (const std::string why = publish::why_not_replaced(report); !why.empty()) {
+        refuse(why);
+    }
+    require_same_output(report, target);
+    const fs::path directory = io::resolved(report).parent_path();
+    if (target) {
+        const fs::path model = io::resolved(*target);
+        const bool is_made =
+            io::kind_at(directory) == io::FileKind::none && io::is_within(model, directory);
+        if (is_made || io::is_within(directory, model)) {
+            return;
+        }
+    }
+    if (const std::string why = why_not_writable(directory); !why.empty()) {
+        refuse(why);
+    }
+}
+
+void check_report(mpi::Comm& comm, const std::optional<fs::path>& report,
+                  const std::optional<fs::path>& target) {
+    mpi::collectively(comm, [&] {
+        if (report && comm.rank() == 0) {
+            require_report_place(*report, target);
         }
     });
 }

@@ -1,11 +1,13 @@
 // What every step of a run is given beside its values: the ranks, what was asked for, and where to
-// tell what is found.
+// tell what is found; and the report at its end, whether it succeeds or fails.
 #pragma once
 
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <ostream>
+#include <string>
 #include <vector>
 
 #include "app/messages/log.hpp"
@@ -75,5 +77,28 @@ std::vector<Error> strict_problems(const Session& session);
 
 /// Collective. Puts the first rank's text out; Error(io) when nobody takes it.
 void print(mpi::Comm& comm, std::ostream& out, const std::function<std::string()>& text);
+
+/// What a reported run does; returns its exit code.
+using ReportedRun = std::function<ErrorCode(Outputs)>;
+
+/// Is shown each output, with its report, at the end of a run that succeeded, the first one's
+/// first.
+using OnReport = std::function<void(const Session&)>;
+
+/// Collective. Runs, writes the report where --report asks for one, and returns the exit code; an
+/// Error of `body` is reported and goes on. The report of a run that failed stands beside that of
+/// one that succeeded (publish::failed_beside).
+int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::string& command,
+                 const ReportedRun& body, const OnReport& on_report = {});
+
+/// Local. `report` is an older report or nothing yet, its directory is there and may be written;
+/// what lies in `target`, or in a directory that is made for it, will be there. Error(io);
+/// Error(target) where it is the report of another model than `target`, which is there.
+void require_report_place(const fs::path& report, const std::optional<fs::path>& target);
+
+/// Collective. The first rank, which writes the reports, requires the place of `report`, if there
+/// is one. Errors as require_report_place.
+void check_report(mpi::Comm& comm, const std::optional<fs::path>& report,
+                  const std::optional<fs::path>& target);
 
 }  // namespace shardweld::app

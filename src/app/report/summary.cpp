@@ -140,7 +140,7 @@ std::string summary_text(const RunReport& run, const OutputReport& report,
     }
     text += "\n  time: " + seconds_text(totals.seconds) + " with " + hosts_text(run) + ", " +
             rate_text(totals.bytes, totals.seconds) + "; read " + human_bytes(totals.read) +
-            " from " + counted(run.n_input_files, "shard file") + ", sent " +
+            " from " + counted(run.input.n_files, "shard file") + ", sent " +
             human_bytes(totals.sent);
     text += finished.crc.empty() ? "" : "\n  checked: " + finished.crc;
     const std::size_t n_warnings = all_warnings(run, report).size();

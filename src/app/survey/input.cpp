@@ -12,7 +12,6 @@
 #include "core/text.hpp"
 #include "formats/containers/zip.hpp"
 #include "formats/listed_sums.hpp"
-#include "io/digest.hpp"
 #include "io/input_file.hpp"
 #include "io/whole_file.hpp"
 #include "mpi/share.hpp"
@@ -48,46 +47,26 @@ std::vector<std::string> listed_names(const Sums& sums, const Location& location
     return names;
 }
 
-/// Hashes this rank's files: entries of `mine` tell which.
-void hash(Session& session, const fs::path& directory, std::vector<FileEntry>& mine) {
-    Bytes own = 0;
-    for (const FileEntry& file : mine) {
-        own += file.bytes;
-    }
-    const Bytes total = static_cast<Bytes>(session.comm.all_sum(static_cast<Index>(own)));
-    const auto tell = shown(session.progress, "checking SHA-256");
-    Bytes done = 0;
-    mpi::run_freely(session.comm, {}, [&](const mpi::OnStep& step) {
-        for (FileEntry& file : mine) {
-            file.sha256 = io::sha256_of(directory / file.name, [&](Bytes bytes) {
-                step();
-                tell(static_cast<Index>(done), static_cast<Index>(own), static_cast<Index>(total));
-                done += bytes;
-                if (session.throttle != nullptr) {
-                    session.throttle->take(bytes);
-                }
-            });
-        }
-    });
-    session.progress.end();
-}
-
+/// Each file is read by one rank that sees it.
 std::vector<FileEntry> hashed_together(Session& session, FoundCheckpoint& found,
                                        const std::vector<std::string>& names,
                                        const SizesByGroup& sizes) {
-    const std::vector<int> readers = ranks_for_all(sizes, found.visibility.hosts());
-    std::vector<FileEntry> mine;
+    std::vector<FileEntry> files;
     for (std::size_t file = 0; file < names.size(); ++file) {
-        if (readers[file] == session.comm.rank()) {
-            const auto group = found.visibility.hosts()
-                                   .group_of_rank[static_cast<std::size_t>(session.comm.rank())];
-            mine.push_back({names[file], static_cast<Bytes>(sizes[group][file]), {}});
+        Index size = 0;
+        for (const std::vector<Index>& group : sizes) {
+            size = std::max(size, group[file]);
         }
+        files.push_back({names[file], static_cast<Bytes>(size), {}});
     }
-    hash(session, found.location.directory, mine);
-    std::vector<FileEntry> all = mpi::gather_all(session.comm, std::move(mine));
-    std::ranges::sort(all, {}, &FileEntry::name);
-    return all;
+    const auto open = [&](const std::string& name) {
+        return std::optional(io::InputFile::open(found.location.directory / name));
+    };
+    hash_files(session.comm, files, ranks_for_all(sizes, found.visibility.hosts()), open,
+               session.throttle.get(), {}, shown(session.progress, "checking SHA-256"));
+    session.progress.end();
+    std::ranges::sort(files, {}, &FileEntry::name);
+    return files;
 }
 
 void require_sums(const std::vector<FileEntry>& files, const Sums& sums,

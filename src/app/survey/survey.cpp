@@ -1,23 +1,31 @@
 #include "survey.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
+#include <future>
 #include <iterator>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <set>
+#include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "catalogue/catalogue.hpp"
 #include "core/fingerprint.hpp"
 #include "core/text.hpp"
+#include "formats/containers/pickle.hpp"
 #include "formats/recognise.hpp"
+#include "io/beneath.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
+#include "mpi/comm.hpp"
 #include "mpi/free_run.hpp"
 #include "mpi/share.hpp"
-
-#include "in_turns.hpp"
-#include "own_files.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::app {
 
@@ -347,6 +355,59 @@ plan::Visibility seen_by_both(const plan::Visibility& a, const plan::Visibility&
     return both;
 }
 
+/// What counts as the checkpoint: the directory that was given, or, when the files lie beside that,
+/// the one that holds both.
+fs::path root_of(const fs::path& given, const fs::path& hf_directory) {
+    const bool is_below = io::is_within(hf_directory, io::without_dots(given));
+    return is_below ? given : hf_directory.parent_path();
+}
+
+/// Opens the file so, and no other one that is put in its place or on the way to it meanwhile.
+/// Local. Errors also as io::open_within.
+io::InputFile open_own(const fs::path& file, const fs::path& root) {
+    require_own(file, root);
+    return io::open_within(file, root);
+}
+
+class Turns {
+  public:
+    Turns(std::size_t n, const std::function<void(std::size_t, Turn)>& work) : n_(n), work_(work) {}
+
+    /// Any thread: until nothing is left or something has failed.
+    void take(Turn turn) {
+        const formats::PickleMemory memory;
+        for (std::size_t at = next_++; at < n_ && !has_failed_; at = next_++) {
+            if (auto failure = mpi::error_of([&] { work_(at, turn); })) {
+                note(at, std::move(*failure));
+            }
+        }
+    }
+
+    /// Once no thread takes turns any more.
+    void rethrow() {
+        if (failure_) {
+            throw Error(std::move(failure_->second));
+        }
+    }
+
+  private:
+    /// All before the first that fails were begun, and so are done, in every run.
+    void note(std::size_t at, Error failure) {
+        const std::lock_guard lock(mutex_);
+        has_failed_ = true;
+        if (!failure_ || at < failure_->first) {
+            failure_.emplace(at, std::move(failure));
+        }
+    }
+
+    std::size_t n_;
+    const std::function<void(std::size_t, Turn)>& work_;
+    std::atomic<std::size_t> next_{0};
+    std::atomic<bool> has_failed_{false};
+    std::mutex mutex_;
+    std::optional<std::pair<std::size_t, Error>> failure_;
+};
+
 }  // namespace
 
 std::vector<InputDigest> digests_of(const catalogue::Catalogue& catalogue) {
@@ -422,6 +483,75 @@ void put_files_behind(Survey& first, Survey& more) {
     first.digests.insert(first.digests.end(), more.digests.begin(), more.digests.end());
     first.stamps.insert(first.stamps.end(), more.stamps.begin(), more.stamps.end());
     first.n_reads += more.n_reads;
+}
+
+void require_own(const fs::path& file, const fs::path& root) {
+    if (const auto end = io::leads_out_of(file, root)) {
+        throw Error(ErrorCode::corrupt,
+                    printable(file.string(), 1000) +
+                        " leads through a link out of the checkpoint, to " +
+                        printable(end->string(), 1000),
+                    "put the file itself there, or name the model's directory with --hf_config");
+    }
+}
+
+publish::Opener own_opener(const fs::path& hf_directory, const fs::path& given) {
+    return [root = root_of(given, hf_directory)](const fs::path& file) {
+        return open_own(file, root);
+    };
+}
+
+void note_links(const fs::path& given, formats::Location& location) {
+    std::vector<fs::path> links = {location.directory};
+    // The listing tells links without a call for each file.
+    std::error_code failed;
+    for (fs::directory_iterator entry(location.directory, failed);
+         !failed && entry != fs::directory_iterator(); entry.increment(failed)) {
+        std::error_code unknown;
+        if (entry->is_symlink(unknown)) {
+            links.push_back(entry->path());
+        }
+    }
+    std::sort(links.begin() + 1, links.end());
+    std::size_t n_links = 0;
+    std::string first;
+    for (const fs::path& link : links) {
+        const auto end = io::leads_out_of(link, given);
+        if (end && n_links++ == 0) {
+            first = printable(link.filename().string()) + " to " + printable(end->string(), 1000);
+        }
+    }
+    if (n_links > 0) {
+        location.warnings[kLinksOutside] =
+            std::to_string(n_links) + (n_links == 1 ? " link leads" : " links lead") +
+            " out of the checkpoint, " + first + ": what they lead to is read as part of it";
+    }
+}
+
+std::size_t reading_threads(Index ranks_on_node, std::size_t n_files) {
+    constexpr Index kOfNode = 32;
+    constexpr Index kOfRank = 32;
+    constexpr std::size_t kFilesOfThread = 8;
+    const Index most = std::clamp(kOfNode / std::max(ranks_on_node, Index{1}), Index{1}, kOfRank);
+    return std::min(static_cast<std::size_t>(most), 1 + n_files / kFilesOfThread);
+}
+
+void in_turns(std::size_t n, std::size_t n_threads,
+              const std::function<void(std::size_t, Turn)>& work) {
+    Turns turns(n, work);
+    std::vector<std::future<void>> others;
+    try {
+        while (others.size() + 1 < std::min(n, n_threads)) {
+            others.push_back(std::async(std::launch::async, [&] { turns.take(Turn::other); }));
+        }
+    } catch (const std::system_error&) {
+        // No memory for one more stack: those that run take all.
+    }
+    turns.take(Turn::own);
+    for (std::future<void>& other : others) {
+        other.get();
+    }
+    turns.rethrow();
 }
 
 }  // namespace shardweld::app

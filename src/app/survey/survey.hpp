@@ -1,7 +1,9 @@
 // Reads a checkpoint's metadata with many ranks: each file is parsed once, by one rank that sees
-// it, then shared. Surveys of several checkpoints are joined.
+// it, then shared; files that take milliseconds each are read by threads in turns. Surveys of several
+// checkpoints are joined. Whether the files that become part of a model are the checkpoint's own.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -9,17 +11,24 @@
 
 #include "catalogue/catalogue.hpp"
 #include "catalogue/provenance.hpp"
+#include "core/index.hpp"
+#include "core/path.hpp"
 #include "formats/format.hpp"
 #include "io/stamp.hpp"
 #include "mpi/comm.hpp"
 #include "mpi/free_run.hpp"
 #include "plan/visibility.hpp"
+#include "publish/assets.hpp"
 
 #include "file_visibility.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;
 }  // namespace shardweld::catalogue
+
+namespace shardweld::io {
+class InputFile;
+}  // namespace shardweld::io
 
 namespace shardweld::app {
 
@@ -72,5 +81,34 @@ Survey survey(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& on_sca
 /// Puts the files of `more`, and who sees them as what, behind those of `first`, under absolute
 /// names. Both catalogues have the list of all, and the pieces of `more` name their files there.
 void put_files_behind(Survey& first, Survey& more);
+
+/// Error(corrupt) when the file, by links, is none below `root`. Local.
+void require_own(const fs::path& file, const fs::path& root);
+
+/// For files of `hf_directory`, which came with the checkpoint in `given`: config.json, the
+/// tokenizer and others that are copied may not be links that lead out of it, for who made the
+/// checkpoint would choose a file of this machine that becomes part of the model. Whoever names a
+/// directory with --hf_config trusts its links.
+publish::Opener own_opener(const fs::path& hf_directory, const fs::path& given);
+
+/// The code of note_links' warning.
+inline constexpr const char* kLinksOutside = "links_outside";
+
+/// Adds this warning when shards, or directories that hold them, are links that lead
+/// out of the checkpoint in `given`. Local.
+void note_links(const fs::path& given, formats::Location& location);
+
+/// How many threads read so many files on each of so many ranks of a node. They mostly wait for a
+/// file system far away, so cores do not limit them, but what its servers bear.
+std::size_t reading_threads(Index ranks_on_node, std::size_t n_files);
+
+/// Which thread has the turn: only the caller's may tell others of it.
+enum class Turn { own, other };
+
+/// Calls `work` for each of 0 to n - 1 once, and begins them in this order. Up to `n_threads` take
+/// turns, the caller's among them, where there is memory for them. Throws what the first that fails
+/// throws; later ones may be left out then.
+void in_turns(std::size_t n, std::size_t n_threads,
+              const std::function<void(std::size_t at, Turn turn)>& work);
 
 }  // namespace shardweld::app

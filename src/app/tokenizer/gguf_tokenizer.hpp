@@ -1,8 +1,10 @@
 // What a GGUF file says of the tokenizer beside config.json, as llama.cpp's convert_hf_to_gguf
-// writes it.
+// writes it; and the pieces of SentencePiece's file.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -25,5 +27,14 @@ struct GgufTokenizer {
 /// meanwhile; Error(corrupt) for a config.json that is no object.
 GgufTokenizer gguf_tokenizer(const std::vector<publish::Asset>& assets,
                              const std::string& config_text);
+
+struct Piece {
+    std::string text;
+    float score = 0;
+    int type = 1;  ///< as GGUF's: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
+};
+
+/// By number. nullopt when the text is no such file or has no pieces.
+std::optional<std::vector<Piece>> parse_pieces(std::string_view text);
 
 }  // namespace shardweld::app

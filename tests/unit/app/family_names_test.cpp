@@ -1,7 +1,6 @@
-#include "app/family/family_names.hpp"
-
 #include <gtest/gtest.h>
 
+#include "app/family/stored_evidence.hpp"
 #include "catalogue/catalogue.hpp"
 
 namespace shardweld::app {

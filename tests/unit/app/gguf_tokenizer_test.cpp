@@ -8,8 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include "app/tokenizer/sentencepiece.hpp"
-
 namespace shardweld::app {
 namespace {
 

@@ -1,5 +1,3 @@
-#include "app/survey/in_turns.hpp"
-
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -7,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "app/survey/survey.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::app {

@@ -1,8 +1,7 @@
 // A model is written as the reference is spelled.
-#include "app/family/reference.hpp"
-
 #include <gtest/gtest.h>
 
+#include "app/family/model_files.hpp"
 #include "catalogue/catalogue.hpp"
 
 namespace shardweld::app {

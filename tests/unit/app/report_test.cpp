@@ -56,10 +56,10 @@ Report full_report() {
     catalogue.format = "megatron legacy";
     catalogue.facts = {{"tp", 2}};
     catalogue.files = kFiles;
-    describe_input(report, "/ckpt", catalogue);
+    report.input =
+        input_report("/ckpt", catalogue, {catalogue::Standing::proved, {"args in 3 files: rank"}});
     describe_strategy(report, small_plan(1));
     describe_plan(report, small_plan(1), kFiles);
-    report.provenance = {catalogue::Standing::proved, {"args in 3 files: rank"}};
     report.rounds = 3;
     report.phases = {{"execute", 1.5, 0.5, 10, 20, 30}};
     report.ranks.resize(1);

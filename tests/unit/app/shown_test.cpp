@@ -6,11 +6,9 @@
 
 #include "app/commands/commands.hpp"
 #include "app/messages/table.hpp"
-#include "app/report/grid_text.hpp"
-#include "app/report/model_parts.hpp"
+#include "app/report/checkpoint_text.hpp"
 #include "app/report/run_page.hpp"
 #include "app/report/run_record.hpp"
-#include "app/report/tensor_tree.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
 

@@ -13,7 +13,7 @@ Report small_report() {
     Report report;
     report.n_ranks = 1;
     report.hosts = {"a"};
-    report.n_input_files = 1;
+    report.input.n_files = 1;
     report.tensors.push_back(
         {"w", DType::bf16, {1000, 2000}, "model.safetensors", 0, 4'000'000, "", {}});
     report.files.push_back({"model.safetensors", 4'000'100, {}});

@@ -1,6 +1,8 @@
-#include "tensor_tree.hpp"
+#include "checkpoint_text.hpp"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -223,6 +225,139 @@ void add_branch(const NameBranch& branch, const std::string& indent, std::string
     }
 }
 
+using formats::RankGrid;
+using Dims = std::vector<catalogue::MeshDim>;
+
+// Wider grids are shown rank by rank, in rows of so many.
+constexpr std::size_t kWidest = 64;
+
+char sign_of(const RankGrid& grid, std::size_t place, const std::vector<bool>& is_copy) {
+    switch (grid.places[place]) {
+        case RankGrid::Place::file: {
+            const std::size_t file = grid.files[place];
+            return file < is_copy.size() && is_copy[file] ? '=' : '#';
+        }
+        case RankGrid::Place::missing:
+            return 'X';
+        case RankGrid::Place::twice:
+            return '2';
+        default:
+            return '.';
+    }
+}
+
+std::string name_of(const catalogue::MeshDim& dim) {
+    return dim.name.empty() ? "dim" : printable(dim.name, 20);
+}
+
+/// "pp 2 x ep 4 x tp 8"
+std::string heading(const Dims& dims) {
+    return joined(dims, " x ", [](const catalogue::MeshDim& dim) {
+        return name_of(dim) + " " + std::to_string(dim.extent);
+    });
+}
+
+std::string meanings(const std::string& picture) {
+    static const std::map<char, std::string> kMeanings = {{'#', "its file"},
+                                                          {'=', "copies only"},
+                                                          {'X', "missing"},
+                                                          {'2', "two files"},
+                                                          {'.', "no file"}};
+    std::string text;
+    for (const char sign : {'#', '=', 'X', '2', '.'}) {
+        if (picture.find(sign) != std::string::npos) {
+            text += (text.empty() ? "" : ", ") + std::string(1, sign) + " " + kMeanings.at(sign);
+        }
+    }
+    return text;
+}
+
+std::size_t extent(const Dims& dims, std::size_t from_last) {
+    return from_last < dims.size()
+               ? static_cast<std::size_t>(dims[dims.size() - 1 - from_last].extent)
+               : 1;
+}
+
+/// Rows of `width` ranks, with a blank behind every `group`; `label` names the row that begins with
+/// a rank.
+template <typename Label>
+std::string picture(const std::string& signs, std::size_t width, std::size_t group,
+                    const Label& label) {
+    std::size_t longest = 0;
+    for (std::size_t begin = 0; begin < signs.size(); begin += width) {
+        longest = std::max(longest, label(begin).size());
+    }
+    std::string text;
+    for (std::size_t begin = 0; begin < signs.size(); begin += width) {
+        const std::string name = label(begin);
+        text += "  " + name + std::string(longest - name.size(), ' ');
+        for (std::size_t i = begin; i < std::min(begin + width, signs.size()); ++i) {
+            text += ((i - begin) % group == 0 ? " " : "") + std::string(1, signs[i]);
+        }
+        text += "\n";
+    }
+    return text;
+}
+
+struct PartWord {
+    std::string_view text;
+    std::string_view part;
+};
+
+// The first that is in a name decides: "shared_expert_gate" is no expert's and
+// "linear_qkv.layer_norm_weight" no projection.
+constexpr std::array<PartWord, 34> kWords = {{{"lora_", "adapter"},
+                                              {"visual", "vision"},
+                                              {"vision", "vision"},
+                                              {"image", "vision"},
+                                              {"multi_modal", "vision"},
+                                              {"audio", "audio"},
+                                              {"norm", "norms"},
+                                              {"ln_", "norms"},
+                                              {"shared_expert", "shared experts"},
+                                              {"router", "router"},
+                                              {"expert_bias", "router"},
+                                              {"e_score", "router"},
+                                              {"mlp.gate.", "router"},
+                                              {"moe.gate.", "router"},
+                                              {"experts", "experts"},
+                                              {"block_sparse_moe.gate", "router"},
+                                              {"embed", "embedding"},
+                                              {"wte.", "embedding"},
+                                              {"wpe.", "embedding"},
+                                              {"lm_head", "head"},
+                                              {"output_layer", "head"},
+                                              {"score.", "head"},
+                                              {"classifier", "head"},
+                                              {"attn", "attention"},
+                                              {"attention", "attention"},
+                                              {"conv1d", "attention"},
+                                              {"mlp", "mlp"},
+                                              {"feed_forward", "mlp"},
+                                              {"ffn", "mlp"},
+                                              {"dense_h_to_4h", "mlp"},
+                                              {"dense_4h_to_h", "mlp"},
+                                              {"linear_fc", "mlp"},
+                                              {"gate_proj", "mlp"},
+                                              {"up_proj", "mlp"}}};
+
+void add_to(std::vector<PartRow>& rows, std::string_view name, const PartRow& more) {
+    auto row = std::find_if(rows.begin(), rows.end(),
+                            [&](const PartRow& known) { return known.name == name; });
+    if (row == rows.end()) {
+        row = rows.insert(rows.end(), {std::string(name), 0, 0, 0});
+    }
+    row->n_tensors += more.n_tensors;
+    row->elements += more.elements;
+    row->bytes += more.bytes;
+}
+
+std::vector<PartRow> sorted(std::vector<PartRow> rows) {
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const PartRow& a, const PartRow& b) { return a.bytes > b.bytes; });
+    return rows;
+}
+
 }  // namespace
 
 std::vector<StoredRow> stored_rows(const catalogue::Catalogue& catalogue) {
@@ -309,6 +444,81 @@ std::string tensor_tree(const std::vector<StoredRow>& rows) {
     }
     return table({Align::left, Align::right, Align::left, Align::left, Align::right, Align::right},
                  cells);
+}
+
+std::vector<bool> copies_only(const catalogue::Catalogue& catalogue) {
+    std::vector<bool> is_copy(catalogue.files.size(), false);
+    std::vector<bool> has_own(catalogue.files.size(), false);
+    const auto look = [&](const catalogue::Piece& piece) {
+        (piece.replica == 0 ? has_own : is_copy)[piece.file] = true;
+    };
+    for (const catalogue::Tensor& tensor : catalogue.tensors) {
+        std::for_each(tensor.pieces.begin(), tensor.pieces.end(), look);
+    }
+    for (const catalogue::Shard& shard : catalogue.shards) {
+        look(shard.piece);
+    }
+    for (std::size_t file = 0; file < is_copy.size(); ++file) {
+        is_copy[file] = is_copy[file] && !has_own[file];
+    }
+    return is_copy;
+}
+
+std::string grid_text(const RankGrid& grid, const std::vector<bool>& is_copy) {
+    if (grid.places.size() < 2) {
+        return "";
+    }
+    Dims dims;
+    std::copy_if(grid.axes.begin(), grid.axes.end(), std::back_inserter(dims),
+                 [](const catalogue::MeshDim& dim) { return dim.extent > 1; });
+    std::string signs;
+    for (std::size_t place = 0; place < grid.places.size(); ++place) {
+        signs += sign_of(grid, place, is_copy);
+    }
+    const std::string head = "ranks: " + heading(dims) + " (" + meanings(signs) + ")\n";
+    const std::size_t width = extent(dims, 0) * extent(dims, 1);
+    if (dims.size() < 2 || width > kWidest) {
+        constexpr std::size_t kGroup = 8;
+        return head + picture(signs, std::min(kWidest, signs.size()), kGroup,
+                              [](std::size_t rank) { return std::to_string(rank); });
+    }
+    const bool is_flat = dims.size() == 2;
+    const std::size_t row = is_flat ? extent(dims, 0) : width;
+    return head + picture(signs, row, extent(dims, 0), [&](std::size_t begin) {
+               return name_of(dims.front()) +
+                      std::to_string(begin / (signs.size() / extent(dims, dims.size() - 1)));
+           });
+}
+
+std::string_view part_of(std::string_view tensor) {
+    for (const PartWord& word : kWords) {
+        if (tensor.find(word.text) != std::string_view::npos) {
+            return word.part;
+        }
+    }
+    return "other";
+}
+
+void ModelParts::add(std::string_view tensor, std::size_t n_tensors, DType dtype, Bytes bytes) {
+    const PartRow more{"", n_tensors, static_cast<Index>(bytes / size_of(dtype)), bytes};
+    add_to(parts_, part_of(tensor), more);
+    add_to(dtypes_, torch_name(dtype), more);
+}
+
+std::vector<PartRow> ModelParts::parts() const {
+    return sorted(parts_);
+}
+
+std::vector<PartRow> ModelParts::dtypes() const {
+    return sorted(dtypes_);
+}
+
+PartRow ModelParts::all() const {
+    std::vector<PartRow> sum{{"", 0, 0, 0}};
+    for (const PartRow& row : dtypes_) {
+        add_to(sum, "", row);
+    }
+    return sum.front();
 }
 
 }  // namespace shardweld::app
