@@ -12,6 +12,7 @@
 #include "app/messages/log.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/path.hpp"
+#include "core/system.hpp"
 #include "core/text.hpp"
 #include "plan/plan.hpp"
 #include "plan/schedule/footprint.hpp"
@@ -233,6 +234,21 @@ void describe_plan(OutputReport& report, const plan::Plan& plan,
     for (const outputs::PlacedFile& file : plan.placement.files) {
         report.files.push_back({file.name, file.size, {}});
     }
+}
+
+Stopwatch::Stopwatch() : wall_(wall_seconds()), cpu_(cpu_seconds()) {}
+
+Phase& Stopwatch::lap(const std::string& name) {
+    const double wall = wall_seconds();
+    const double cpu = cpu_seconds();
+    (void)peak_bytes();
+    phases_.push_back({name, wall - wall_, cpu - cpu_, 0, 0, 0});
+    wall_ = wall;
+    cpu_ = cpu;
+    if (on_lap_) {
+        on_lap_(phases_.back());
+    }
+    return phases_.back();
 }
 
 }  // namespace shardweld::app

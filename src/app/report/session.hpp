@@ -12,7 +12,7 @@
 
 #include "app/messages/log.hpp"
 #include "app/messages/progress.hpp"
-#include "app/runtime/stopwatch.hpp"
+#include "app/report/report.hpp"
 #include "app/settings/options.hpp"
 #include "io/throttle.hpp"
 #include "mpi/comm.hpp"

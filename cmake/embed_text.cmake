@@ -1,0 +1,30 @@
+# Compiles a text into the program: std::string_view NAME() in shardweld::app.
+function(shardweld_embed_text target name text)
+  set(out ${CMAKE_BINARY_DIR}/generated/${name}.cpp)
+  file(CONFIGURE OUTPUT ${out} @ONLY CONTENT [[
+#include <string_view>
+
+namespace shardweld::app {
+
+std::string_view @name@();
+std::string_view @name@() {
+    return R"embedded(@text@)embedded";
+}
+
+}  // namespace shardweld::app
+]])
+  target_sources(${target} PRIVATE ${out})
+endfunction()
+
+# The style of the page that `report --html` writes, and the end of slurm/resume.sbatch, which job scripts of `plan --sbatch` share.
+function(shardweld_embed_texts target)
+  set(style ${PROJECT_SOURCE_DIR}/src/app/report/run_page.css)
+  set(script ${PROJECT_SOURCE_DIR}/slurm/resume.sbatch)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${style} ${script})
+  file(READ ${style} text)
+  shardweld_embed_text(${target} run_page_style "${text}")
+  file(READ ${script} text)
+  string(FIND "${text}" "# From here on" at)
+  string(SUBSTRING "${text}" ${at} -1 text)
+  shardweld_embed_text(${target} end_of_job_script "${text}")
+endfunction()
