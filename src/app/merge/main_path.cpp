@@ -11,7 +11,7 @@
 #include "bound_model.hpp"
 #include "completed.hpp"
 #include "moving.hpp"
-#include "node_planning.hpp"
+#include "planned.hpp"
 #include "preflight.hpp"
 #include "publishing.hpp"
 #include "sources.hpp"

@@ -17,7 +17,7 @@ using BetweenSteps = std::function<void(mpi::Comm&)>;
 
 /// Collective. From what find_sources has found to the plans: everything before the first tensor
 /// byte is written. The reports and the log say what was found. Of ranks that see the same files
-/// only one plans, where that can be handed to the others (node_planning.hpp).
+/// only one plans, where that can be handed to the others (planned_once_a_node).
 Planned plan_outputs(
     const Outputs& outputs, const PlanRequest& request, Sources sources,
     const BetweenSteps& between_steps = [](mpi::Comm&) {});

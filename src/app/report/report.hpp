@@ -250,10 +250,8 @@ std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
                                         const std::vector<catalogue::File>& files,
                                         const execute::Result& result);
 
-/// Put into a report what a catalogue says, how the plan of the first output goes about it, and
-/// what the plan of an output makes.
-void describe_input(RunReport& report, const fs::path& directory,
-                    const catalogue::Catalogue& catalogue);
+/// Put into a report how the plan of the first output goes about it, and what the plan of an output
+/// makes.
 void describe_strategy(RunReport& report, const plan::Plan& plan);
 void describe_plan(OutputReport& report, const plan::Plan& plan,
                    const std::vector<catalogue::File>& files);

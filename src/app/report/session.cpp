@@ -100,6 +100,30 @@ std::string why_not_writable(const fs::path& directory) {
                : "no right to write in " + directory.string() + ": " + text_of_errno(errno);
 }
 
+void require_report_place(const fs::path& report, const std::optional<fs::path>& target) {
+    const auto refuse = [&](const std::string& why) {
+        throw Error(ErrorCode::io,
+                    "the report " + report.string() + " could not be written: " + why,
+                    "choose another place for --report");
+    };
+    if (const std::string why = publish::why_not_replaced(report); !why.empty()) {
+        refuse(why);
+    }
+    require_same_output(report, target);
+    const fs::path directory = io::resolved(report).parent_path();
+    if (target) {
+        const fs::path model = io::resolved(*target);
+        const bool is_made =
+            io::kind_at(directory) == io::FileKind::none && io::is_within(model, directory);
+        if (is_made || io::is_within(directory, model)) {
+            return;
+        }
+    }
+    if (const std::string why = why_not_writable(directory); !why.empty()) {
+        refuse(why);
+    }
+}
+
 }  // namespace
 
 Run::Run(mpi::Comm& comm, const Options& options, std::vector<OutputRequest> outputs, Log& log,
@@ -188,30 +212,6 @@ int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::s
         std::ranges::for_each(outputs, on_report);
     }
     return static_cast<int>(comm.all_max(static_cast<Index>(report.code)));
-}
-
-void require_report_place(const fs::path& report, const std::optional<fs::path>& target) {
-    const auto refuse = [&](const std::string& why) {
-        throw Error(ErrorCode::io,
-                    "the report " + report.string() + " could not be written: " + why,
-                    "choose another place for --report");
-    };
-    if (const std::string why = publish::why_not_replaced(report); !why.empty()) {
-        refuse(why);
-    }
-    require_same_output(report, target);
-    const fs::path directory = io::resolved(report).parent_path();
-    if (target) {
-        const fs::path model = io::resolved(*target);
-        const bool is_made =
-            io::kind_at(directory) == io::FileKind::none && io::is_within(model, directory);
-        if (is_made || io::is_within(directory, model)) {
-            return;
-        }
-    }
-    if (const std::string why = why_not_writable(directory); !why.empty()) {
-        refuse(why);
-    }
 }
 
 void check_report(mpi::Comm& comm, const std::optional<fs::path>& report,

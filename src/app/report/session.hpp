@@ -91,13 +91,10 @@ using OnReport = std::function<void(const Session&)>;
 int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::string& command,
                  const ReportedRun& body, const OnReport& on_report = {});
 
-/// Local. `report` is an older report or nothing yet, its directory is there and may be written;
-/// what lies in `target`, or in a directory that is made for it, will be there. Error(io);
-/// Error(target) where it is the report of another model than `target`, which is there.
-void require_report_place(const fs::path& report, const std::optional<fs::path>& target);
-
-/// Collective. The first rank, which writes the reports, requires the place of `report`, if there
-/// is one. Errors as require_report_place.
+/// Collective. On the first rank, which writes it: `report`, if there is one, is an older report or
+/// nothing yet, its directory is there and may be written; what lies in `target`, or in a directory
+/// that is made for it, will be there. Error(io); Error(target) where it is the report of another
+/// model than `target`, which is there.
 void check_report(mpi::Comm& comm, const std::optional<fs::path>& report,
                   const std::optional<fs::path>& target);
 

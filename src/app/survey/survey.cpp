@@ -64,6 +64,38 @@ struct FileSays {
     }
 };
 
+/// The code of note_links' warning.
+constexpr const char* kLinksOutside = "links_outside";
+
+/// Adds this warning when shards, or directories that hold them, are links that lead out of the
+/// checkpoint in `given`. Local.
+void note_links(const fs::path& given, formats::Location& location) {
+    std::vector<fs::path> links = {location.directory};
+    // The listing tells links without a call for each file.
+    std::error_code failed;
+    for (fs::directory_iterator entry(location.directory, failed);
+         !failed && entry != fs::directory_iterator(); entry.increment(failed)) {
+        std::error_code unknown;
+        if (entry->is_symlink(unknown)) {
+            links.push_back(entry->path());
+        }
+    }
+    std::sort(links.begin() + 1, links.end());
+    std::size_t n_links = 0;
+    std::string first;
+    for (const fs::path& link : links) {
+        const auto end = io::leads_out_of(link, given);
+        if (end && n_links++ == 0) {
+            first = printable(link.filename().string()) + " to " + printable(end->string(), 1000);
+        }
+    }
+    if (n_links > 0) {
+        location.warnings[kLinksOutside] =
+            std::to_string(n_links) + (n_links == 1 ? " link leads" : " links lead") +
+            " out of the checkpoint, " + first + ": what they lead to is read as part of it";
+    }
+}
+
 using catalogue::Catalogue;
 using formats::Location;
 
@@ -499,33 +531,6 @@ publish::Opener own_opener(const fs::path& hf_directory, const fs::path& given) 
     return [root = root_of(given, hf_directory)](const fs::path& file) {
         return open_own(file, root);
     };
-}
-
-void note_links(const fs::path& given, formats::Location& location) {
-    std::vector<fs::path> links = {location.directory};
-    // The listing tells links without a call for each file.
-    std::error_code failed;
-    for (fs::directory_iterator entry(location.directory, failed);
-         !failed && entry != fs::directory_iterator(); entry.increment(failed)) {
-        std::error_code unknown;
-        if (entry->is_symlink(unknown)) {
-            links.push_back(entry->path());
-        }
-    }
-    std::sort(links.begin() + 1, links.end());
-    std::size_t n_links = 0;
-    std::string first;
-    for (const fs::path& link : links) {
-        const auto end = io::leads_out_of(link, given);
-        if (end && n_links++ == 0) {
-            first = printable(link.filename().string()) + " to " + printable(end->string(), 1000);
-        }
-    }
-    if (n_links > 0) {
-        location.warnings[kLinksOutside] =
-            std::to_string(n_links) + (n_links == 1 ? " link leads" : " links lead") +
-            " out of the checkpoint, " + first + ": what they lead to is read as part of it";
-    }
 }
 
 std::size_t reading_threads(Index ranks_on_node, std::size_t n_files) {

@@ -1,6 +1,7 @@
 // Reads a checkpoint's metadata with many ranks: each file is parsed once, by one rank that sees
-// it, then shared; files that take milliseconds each are read by threads in turns. Surveys of several
-// checkpoints are joined. Whether the files that become part of a model are the checkpoint's own.
+// it, then shared; files that take milliseconds each are read by threads in turns. Surveys of
+// several checkpoints are joined. Whether the files that become part of a model are the
+// checkpoint's own.
 #pragma once
 
 #include <cstddef>
@@ -90,13 +91,6 @@ void require_own(const fs::path& file, const fs::path& root);
 /// checkpoint would choose a file of this machine that becomes part of the model. Whoever names a
 /// directory with --hf_config trusts its links.
 publish::Opener own_opener(const fs::path& hf_directory, const fs::path& given);
-
-/// The code of note_links' warning.
-inline constexpr const char* kLinksOutside = "links_outside";
-
-/// Adds this warning when shards, or directories that hold them, are links that lead
-/// out of the checkpoint in `given`. Local.
-void note_links(const fs::path& given, formats::Location& location);
 
 /// How many threads read so many files on each of so many ranks of a node. They mostly wait for a
 /// file system far away, so cores do not limit them, but what its servers bear.

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "app/merge/base_comparison.hpp"
+#include "app/merge/publishing.hpp"
 #include "app/report/report.hpp"
 
 namespace shardweld::app {
