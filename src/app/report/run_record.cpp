@@ -27,7 +27,7 @@ using Json = nlohmann::json;
 using State = Check::State;
 
 constexpr std::size_t kLongestText = 4000;
-constexpr std::size_t kMostShown = 200;
+constexpr std::size_t kMostListed = 200;
 
 // The JSON is of unknown origin: what is not there, or is something else, counts as not said.
 
@@ -91,7 +91,7 @@ std::string line_of(const Json& value) {
         return shown_text(value);
     }
     std::string text;
-    std::size_t left = kMostShown;
+    std::size_t left = kMostListed;
     for (const auto& [name, inner] : value.items()) {
         if (left-- == 0) {
             return text + ", ...";

@@ -75,7 +75,7 @@ std::optional<std::string> pre_tokenizer_of(const SplitSteps& splits) {
 }
 
 constexpr Bytes kLargestFile = Bytes{256} << 20U;
-constexpr Index kMostRows = 1 << 21;  // ten times what vocabularies have
+constexpr Index kMostVocabulary = 1 << 21;  // ten times what vocabularies have
 constexpr const char* kSpacePiece = "\u2581";
 constexpr float kUnused = -10000;
 constexpr float kAdded = -1000;
@@ -177,7 +177,7 @@ class Keys {
     /// Rows of the embedding without a token.
     void fill(Index n_tokens) {
         const Index n =
-            std::clamp<Index>(config_.integer("vocab_size").value_or(n_tokens), 0, kMostRows);
+            std::clamp<Index>(config_.integer("vocab_size").value_or(n_tokens), 0, kMostVocabulary);
         for (Index id = 0; id < n; ++id) {
             tokens_.push_back({"[PAD" + std::to_string(id) + "]"});
         }
