@@ -25,21 +25,9 @@ using Fate = Abandoned::Fate;
 constexpr int kCleanSchema = 1;
 
 std::string fate_name(Fate fate) {
-    switch (fate) {
-        case Fate::removed:
-            return "removed";
-        case Fate::listed:
-            return "would go";
-        case Fate::live:
-            return "live";
-        case Fate::young:
-            return "young";
-        case Fate::kept:
-            return "kept";
-        case Fate::failed:
-            return "failed";
-    }
-    return "";
+    constexpr std::array kNames{"removed", "would go", "live", "young", "kept", "failed"};
+    static_assert(kNames.size() == static_cast<std::size_t>(Fate::failed) + 1);
+    return kNames[static_cast<std::size_t>(fate)];
 }
 
 std::string age_text(double seconds) {

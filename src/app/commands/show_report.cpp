@@ -1,5 +1,6 @@
 // `shardweld report`: what a run's report says, for a terminal or as a page.
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "app/messages/table.hpp"
@@ -119,23 +120,11 @@ std::string ranks_text(const RunRecord& record) {
                                             cells);
 }
 
-const char* word_of(Check::State state) {
-    switch (state) {
-        case Check::State::good:
-            return "good";
-        case Check::State::doubtful:
-            return "in part";
-        case Check::State::bad:
-            return "bad";
-        default:
-            return "unknown";
-    }
-}
-
 /// "  good     NAME: what was found".
 std::string check_text(const Check& check) {
     constexpr std::size_t kWords = 11;
-    std::string word = std::string("  ") + word_of(check.state);
+    constexpr std::array kStates{"good", "in part", "bad", "unknown"};
+    std::string word = std::string("  ") + kStates[static_cast<std::size_t>(check.state)];
     word.resize(kWords, ' ');
     return word +
            wrapped(check.name + ": " + printable(check.text, kLongestLine), kWords, kPageWidth);

@@ -316,23 +316,10 @@ ordered_json parsed_or_null(const std::string& text) {
 }  // namespace
 
 std::string_view name_of(Verdict verdict) {
-    switch (verdict) {
-        case Verdict::same_bits:
-            return "same_bits";
-        case Verdict::close:
-            return "close";
-        case Verdict::missing:
-            return "missing";
-        case Verdict::extra:
-            return "extra";
-        case Verdict::shape:
-            return "shape";
-        case Verdict::dtype:
-            return "dtype";
-        case Verdict::values:
-            return "values";
-    }
-    return "";
+    constexpr std::array kNames{"same_bits", "close", "missing", "extra",
+                                "shape",     "dtype", "values"};
+    static_assert(kNames.size() == static_cast<std::size_t>(Verdict::values) + 1);
+    return kNames[static_cast<std::size_t>(verdict)];
 }
 
 bool is_difference(Verdict verdict) {

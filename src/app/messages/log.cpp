@@ -56,17 +56,9 @@ const char* colour_of(LogLevel level) {
 }
 
 const char* level_name(LogLevel level) {
-    switch (level) {
-        case LogLevel::error:
-            return "error";
-        case LogLevel::warning:
-            return "warning";
-        case LogLevel::info:
-            return "info";
-        case LogLevel::debug:
-            return "debug";
-    }
-    return "";
+    constexpr std::array kNames{"error", "warning", "info", "debug"};
+    static_assert(kNames.size() == static_cast<std::size_t>(LogLevel::debug) + 1);
+    return kNames[static_cast<std::size_t>(level)];
 }
 
 std::string dumped(const ordered_json& json) {

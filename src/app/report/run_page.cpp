@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "app/messages/table.hpp"
@@ -70,16 +71,9 @@ struct FlowRow {
 };
 
 const char* style_of(LedgerRow::Fate fate) {
-    switch (fate) {
-        case LedgerRow::Fate::written:
-            return "written";
-        case LedgerRow::Fate::replica:
-            return "replica";
-        case LedgerRow::Fate::padding:
-            return "padding";
-        default:
-            return "ignored";
-    }
+    constexpr std::array kStyles{"written", "replica", "padding", "ignored"};
+    static_assert(kStyles.size() == static_cast<std::size_t>(LedgerRow::Fate::ignored) + 1);
+    return kStyles[static_cast<std::size_t>(fate)];
 }
 
 /// Those that have bytes, the largest first; the smallest together.
@@ -339,16 +333,10 @@ std::string ranks_table(const RunRecord& record) {
 }
 
 std::string sign(Check::State state) {
-    switch (state) {
-        case Check::State::good:
-            return element("span", "class=\"sign good\"", "&#10003;");
-        case Check::State::doubtful:
-            return element("span", "class=\"sign doubt\"", "~");
-        case Check::State::bad:
-            return element("span", "class=\"sign bad\"", "&#10007;");
-        default:
-            return element("span", "class=\"sign unknown\"", "?");
-    }
+    constexpr std::array<std::pair<const char*, const char*>, 4> kSigns{
+        {{"good", "&#10003;"}, {"doubt", "~"}, {"bad", "&#10007;"}, {"unknown", "?"}}};
+    const auto& [style, text] = kSigns[static_cast<std::size_t>(state)];
+    return element("span", "class=\"sign " + std::string(style) + "\"", text);
 }
 
 std::string checks_list(const RunRecord& record) {
