@@ -1,8 +1,13 @@
 #include "shardweld/merge.hpp"
 
+#include <memory>
+#include <utility>
+
 #include "app/merge/main_path.hpp"
 #include "app/report/report_json.hpp"
 #include "app/report/session.hpp"
+#include "mpi/comm.hpp"
+#include "shardweld/comm.hpp"
 
 #include "requested.hpp"
 
@@ -30,6 +35,25 @@ WrittenOutput written_output(const app::Session& session) {
 }
 
 }  // namespace
+
+Comm::Comm(std::unique_ptr<mpi::Comm> ranks) : ranks_(std::move(ranks)) {}
+Comm::~Comm() = default;
+Comm::Comm(Comm&& other) noexcept = default;
+Comm& Comm::operator=(Comm&& other) noexcept = default;
+
+int Comm::rank() const {
+    return ranks_->rank();
+}
+
+int Comm::size() const {
+    return ranks_->size();
+}
+
+Comm serial() {
+    return Comm(mpi::serial_comm());
+}
+
+MpiSession::MpiSession(int /*argc*/, char** /*argv*/) : world_(mpi::world_comm()) {}
 
 MergeReport merge(const Comm& comm, const MergeRequest& request, Events& events) {
     mpi::Comm& ranks = comm.inner();

@@ -290,17 +290,16 @@ void compare_configs(Session& session, const std::string& name, const ModelFiles
 }
 
 /// Its own config.json where it has one; what lies beside it is not written.
-ModelFiles files_of(Session& session, const SurveyedCheckpoint& other, const BoundModel& lead) {
-    ModelFiles files = mpi::share(session.comm, other.survey.home, [&] {
-        return read_model_files(session.options,
-                                {other.survey.location, {}, false, other.directory});
+ModelFiles files_of(Session& session, const Survey& other, const BoundModel& lead) {
+    ModelFiles files = mpi::share(session.comm, other.home, [&] {
+        return read_model_files(session.options, {other.location, {}, false, other.given});
     });
     if (files.config_path.empty()) {
         files.config_path = lead.files.config_path;
         files.config_text = lead.files.config_text;
         files.tokens = lead.files.tokens;
     } else {
-        compare_configs(session, other.directory.string(), files, lead);
+        compare_configs(session, other.given.string(), files, lead);
     }
     files.has_tokenizer = true;
     files.lost_assets.clear();
@@ -309,14 +308,14 @@ ModelFiles files_of(Session& session, const SurveyedCheckpoint& other, const Bou
 }
 
 /// Binds a checkpoint as it would be alone.
-BoundModel bind_other(Session& session, const Input& input, SurveyedCheckpoint other,
-                      const BoundModel& lead, const plan::PlanChoice& choice) {
+BoundModel bind_other(Session& session, const Input& input, Survey other, const BoundModel& lead,
+                      const plan::PlanChoice& choice) {
     try {
         ModelFiles files = files_of(session, other, lead);
         return bind_checkpoint(session, input, std::move(files), lead.prepared.choice,
-                               std::move(other.survey.catalogue), choice);
+                               std::move(other.catalogue), choice);
     } catch (Error& error) {
-        error.add_context("checkpoint " + other.directory.string());
+        error.add_context("checkpoint " + other.given.string());
         throw;
     }
 }
@@ -389,11 +388,11 @@ void report_shares(RunReport& report, const std::vector<plan::Share>& shares, st
 
 /// The lead's model, whose tensors are mixed of its own and the others'; the report has each
 /// checkpoint's part.
-BoundModel mix_in(Session& session, const Input& input, BoundModel lead,
-                  std::vector<SurveyedCheckpoint> others, const plan::PlanChoice& choice) {
+BoundModel mix_in(Session& session, const Input& input, BoundModel lead, std::vector<Survey> others,
+                  const plan::PlanChoice& choice) {
     std::vector<plan::Share> bindings;
-    for (SurveyedCheckpoint& other : others) {
-        const std::string name = other.directory.string();
+    for (Survey& other : others) {
+        const std::string name = other.given.string();
         BoundModel bound = bind_other(session, input, std::move(other), lead, choice);
         for (std::string& line : bound.trace) {
             lead.trace.push_back(name + ": " + line);

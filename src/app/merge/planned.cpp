@@ -246,8 +246,8 @@ void NodePlanning::leave_to_planners(Sources& sources) const {
     if (sources.base) {
         sources.base->leave_to(*planners_);
     }
-    for (OtherCheckpoint& other : sources.others) {
-        other.found.leave_to(*planners_);
+    for (FoundCheckpoint& other : sources.others) {
+        other.leave_to(*planners_);
     }
 }
 
@@ -417,7 +417,7 @@ bool plans_once_a_node(const Outputs& outputs, const PlanRequest& request, const
     const HostGroups& hosts = sources.checkpoint.visibility.hosts();
     const bool see_alike = (!sources.base || sees_as(*sources.base, hosts)) &&
                            std::ranges::all_of(sources.others, [&](const auto& other) {
-                               return sees_as(other.found, hosts);
+                               return sees_as(other, hosts);
                            });
     const bool is_default = plan_choice(options, {}).output_format == &outputs::default_format() &&
                             !becomes_gguf(outputs.front().output.quantise);

@@ -223,8 +223,8 @@ void check_inputs_apart(const Session& session, const Sources& sources) {
         if (sources.base) {
             add_files(*sources.base, inputs);
         }
-        for (const OtherCheckpoint& other : sources.others) {
-            add_files(other.found, inputs);
+        for (const FoundCheckpoint& other : sources.others) {
+            add_files(other, inputs);
         }
         publish::require_apart(session.output.directory, inputs);
     });

@@ -28,16 +28,16 @@ formats::InputRequest base_request(const PlanRequest& request) {
 }
 
 /// The base of --delta comes first, then the others in their order.
-std::vector<OtherCheckpoint> find_others(Session& session, formats::InputRequest request) {
+std::vector<FoundCheckpoint> find_others(Session& session, formats::InputRequest request) {
     const Averaging& averaging = session.options.averaging;
     std::vector<fs::path> directories = averaging.others;
     if (averaging.base) {
         directories.insert(directories.begin(), *averaging.base);
     }
-    std::vector<OtherCheckpoint> found;
+    std::vector<FoundCheckpoint> found;
     for (const fs::path& directory : directories) {
         request.directory = directory;
-        found.push_back({directory, find_shown(session, request, " of " + directory.string())});
+        found.push_back(find_shown(session, request, " of " + directory.string()));
     }
     return found;
 }
@@ -76,20 +76,20 @@ void tell_survey(Session& session, const std::string& name, const Survey& survey
 }
 
 /// Their files are put behind those of `first`.
-std::vector<SurveyedCheckpoint> survey_others(Session& session, std::vector<OtherCheckpoint> others,
-                                              Survey& first) {
+std::vector<Survey> survey_others(Session& session, std::vector<FoundCheckpoint> others,
+                                  Survey& first) {
     if (others.empty()) {
         return {};
     }
     session.run.mixed = {{report_of(first)}};
-    std::vector<SurveyedCheckpoint> read;
-    for (OtherCheckpoint& other : others) {
-        const std::string name = other.directory.string();
-        Survey survey = read_shown(session, std::move(other.found), " of " + name);
+    std::vector<Survey> read;
+    for (FoundCheckpoint& other : others) {
+        const std::string name = other.given.string();
+        Survey survey = read_shown(session, std::move(other), " of " + name);
         tell_survey(session, name, survey);
         session.run.mixed.push_back({report_of(survey)});
         put_files_behind(first, survey);
-        read.push_back({std::move(other.directory), std::move(survey)});
+        read.push_back(std::move(survey));
     }
     return read;
 }
@@ -138,8 +138,8 @@ SurveyedSources read_metadata(Session& session, const PlanRequest& request, Sour
     }
     read.others = survey_others(session, std::move(sources.others), read.survey);
     std::vector<const Survey*> behind;
-    for (const SurveyedCheckpoint& other : read.others) {
-        behind.push_back(&other.survey);
+    for (const Survey& other : read.others) {
+        behind.push_back(&other);
     }
     read.input =
         input_of(read.survey, meter, session.options.check_crc == CheckCrc::during, behind);
@@ -232,8 +232,8 @@ void check_sums(Session& session, Sources& sources) {
     if (sources.base) {
         check_sums_shown(session, *sources.base);
     }
-    for (OtherCheckpoint& other : sources.others) {
-        check_sums_shown(session, other.found);
+    for (FoundCheckpoint& other : sources.others) {
+        check_sums_shown(session, other);
     }
 }
 

@@ -32,16 +32,10 @@ struct PlanRequest {
 /// How a merge is planned; `ranks` as in PlanRequest.
 PlanRequest merge_request(const Options& options, std::optional<PlannedRanks> ranks = {});
 
-/// A checkpoint beside the first one.
-struct OtherCheckpoint {
-    fs::path directory;  ///< as it was given
-    FoundCheckpoint found;
-};
-
 /// All that is known before the checkpoint's metadata are read.
 struct Sources {
     FoundCheckpoint checkpoint;
-    std::vector<OtherCheckpoint> others;  ///< --average, --delta
+    std::vector<FoundCheckpoint> others;  ///< --average, --delta
     std::optional<FoundCheckpoint> base;  ///< --base
     /// The model's; nullopt: with --base the checkpoint's metadata tell whose they are.
     std::optional<ModelFiles> files;
@@ -54,18 +48,12 @@ Sources find_sources(Session& session, const PlanRequest& request);
 /// Collective. Holds the sums that a save lists of its files against them.
 void check_sums(Session& session, Sources& sources);
 
-/// A checkpoint beside the first one whose metadata are read.
-struct SurveyedCheckpoint {
-    fs::path directory;
-    Survey survey;
-};
-
 /// A checkpoint's metadata, which move into a binding, and all that stays.
 struct SurveyedSources {
     Survey survey;
     std::optional<formats::Location> base = {};  ///< --base, of an adapter
     bool holds_adapter_only = false;
-    std::vector<SurveyedCheckpoint> others = {};  ///< that are mixed into it
+    std::vector<Survey> others = {};  ///< that are mixed into it
     Input input = {};
     ModelFiles files = {};
 };

@@ -483,7 +483,8 @@ FoundCheckpoint find_checkpoint(mpi::Comm& comm, const formats::InputRequest& as
     auto sizes = visibility.sizes_of(files);
     telling_of_older_save(comm, request, location.directory,
                           [&] { check_seen(sizes, files, location.directory); });
-    return {std::move(location), home, std::move(visibility), std::move(files), std::move(sizes)};
+    return {asked.directory,       std::move(location), home,
+            std::move(visibility), std::move(files),    std::move(sizes)};
 }
 
 Survey survey(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& on_scan) {
@@ -491,8 +492,10 @@ Survey survey(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& on_sca
     request.directory = found.location.directory;
     request.backend = formats::format_of(found.location).backend();
     Survey survey;
+    const fs::path given = found.given;
     telling_of_older_save(comm, request, request.directory,
                           [&] { survey = survey_files(comm, std::move(found), on_scan); });
+    survey.given = given;
     return survey;
 }
 

@@ -47,6 +47,7 @@ struct InputDigest {
 std::vector<InputDigest> digests_of(const catalogue::Catalogue& catalogue);
 
 struct Survey {
+    fs::path given;                  ///< as InputRequest::directory
     formats::Location location;      ///< with this rank's own directories
     catalogue::Catalogue catalogue;  ///< the same on all ranks; its statements are judged already
     catalogue::Provenance provenance;
@@ -60,6 +61,7 @@ struct Survey {
 
 /// A checkpoint as names and sizes tell it, before any shard file is opened.
 struct FoundCheckpoint {
+    fs::path given;              ///< as InputRequest::directory
     formats::Location location;  ///< with this rank's own directories
     int home = 0;                ///< as Survey::home
     FileVisibility visibility;
