@@ -190,13 +190,10 @@ Survey read_shown(Session& session, FoundCheckpoint found, const std::string& of
     return read;
 }
 
-Survey survey_shown(Session& session, FoundCheckpoint found, const std::string& of) {
+Survey survey_shown(Session& session, const formats::InputRequest& request, const std::string& of) {
+    FoundCheckpoint found = find_shown(session, request, of);
     check_sums_shown(session, found);
     return read_shown(session, std::move(found), of);
-}
-
-Survey survey_shown(Session& session, const formats::InputRequest& request, const std::string& of) {
-    return survey_shown(session, find_shown(session, request, of), of);
 }
 
 Input input_of(Survey& survey, const MemoryMeter& meter, bool is_checked,

@@ -33,16 +33,14 @@ struct Input {
     MemoryMeter meter;
 };
 
-/// Collective. A survey and its two steps, whose progress is shown; `of` says of what, if not of
-/// the checkpoint.
-FoundCheckpoint find_shown(Session& session, const formats::InputRequest& request,
-                           const std::string& of = "");
-Survey survey_shown(Session& session, FoundCheckpoint found, const std::string& of = "");
-/// The two parts of this: sums that the save lists of its files, and the metadata.
-void check_sums_shown(Session& session, FoundCheckpoint& found);
-Survey read_shown(Session& session, FoundCheckpoint found, const std::string& of = "");
+/// Collective. A survey, whose progress is shown; `of` says of what, if not of the checkpoint.
 Survey survey_shown(Session& session, const formats::InputRequest& request,
                     const std::string& of = "");
+/// Its steps: what is there, the sums that the save lists of its files, and the metadata.
+FoundCheckpoint find_shown(Session& session, const formats::InputRequest& request,
+                           const std::string& of = "");
+void check_sums_shown(Session& session, FoundCheckpoint& found);
+Survey read_shown(Session& session, FoundCheckpoint found, const std::string& of = "");
 
 /// Local. Takes out of a survey all but its location, catalogue and provenance; `meter` was made
 /// before it. `behind`: those whose files are put behind its own, in order.
