@@ -22,7 +22,7 @@ int recipes(const Options& options, std::ostream& out);
 int show_report(const Options& options, std::ostream& out);
 
 /// Tells whether the model directory options.local_dir would load in options.loader. Error(strict)
-/// where it would not; errors of read_served_model.
+/// where it would not; Error(io) for a directory and files of it that cannot be read.
 int check(const Options& options, std::ostream& out);
 
 /// Removes what merges below options.local_dir left and no run holds, and prints what it found.
