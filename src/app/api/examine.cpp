@@ -46,61 +46,44 @@ Examination run(const Comm& comm, Events& events, const std::function<Options()>
     });
 }
 
+/// A command on a directory; `own`: what the request says beside it.
+Examination examine(const Comm& comm, const ExamineRequest& request, Events& events,
+                    Command command, app::OptionTexts own, const Run& body) {
+    own.emplace("local_dir", request.directory.string());
+    return run(
+        comm, events, [&] { return app::options_of(command, own, request.options); }, body);
+}
+
 }  // namespace
 
 Examination inspect_checkpoint(const Comm& comm, const ExamineRequest& request, Events& events) {
-    return run(
-        comm, events,
-        [&] {
-            return app::options_of(Command::inspect, {{"local_dir", request.directory.string()}},
-                                   request.options);
-        },
-        app::inspect);
+    return examine(comm, request, events, Command::inspect, {}, app::inspect);
 }
 
 Examination plan_merge(const Comm& comm, const MergeRequest& request, int n_ranks, Events& events) {
+    const app::OptionTexts own{{"ranks", std::to_string(n_ranks)}};
     return run(
-        comm, events,
-        [&] {
-            return app::options_of(request, Command::plan, {{"ranks", std::to_string(n_ranks)}});
-        },
+        comm, events, [&] { return app::options_of(request, Command::plan, own); },
         app::print_plan);
 }
 
 Examination test_merge(const Comm& comm, const MergeRequest& request,
                        const std::filesystem::path& reference, Events& events) {
+    const app::OptionTexts own{{"test_hf_dir", reference.string()}};
     return run(
-        comm, events,
-        [&] {
-            return app::options_of(request, Command::test, {{"test_hf_dir", reference.string()}});
-        },
-        app::test);
+        comm, events, [&] { return app::options_of(request, Command::test, own); }, app::test);
 }
 
 Examination diff_models(const Comm& comm, const ExamineRequest& request,
                         const std::filesystem::path& reference, Events& events) {
-    return run(
-        comm, events,
-        [&] {
-            return app::options_of(
-                Command::diff,
-                {{"local_dir", request.directory.string()}, {"test_hf_dir", reference.string()}},
-                request.options);
-        },
-        app::diff);
+    return examine(comm, request, events, Command::diff, {{"test_hf_dir", reference.string()}},
+                   app::diff);
 }
 
 Examination verify_model(const Comm& comm, const ExamineRequest& request,
                          const std::filesystem::path& report, Events& events) {
-    return run(
-        comm, events,
-        [&] {
-            return app::options_of(
-                Command::verify,
-                {{"local_dir", request.directory.string()}, {"report", report.string()}},
-                request.options);
-        },
-        app::verify);
+    return examine(comm, request, events, Command::verify, {{"report", report.string()}},
+                   app::verify);
 }
 
 Examination check_model(const ExamineRequest& request) {
