@@ -1,4 +1,4 @@
-#include "check.hpp"
+// Checks of files against each other, made once when they are loaded.
 
 #include <algorithm>
 #include <map>
@@ -8,7 +8,9 @@
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
-#include "evaluator.hpp"
+#include "declaration.hpp"
+#include "expr.hpp"
+#include "symbols.hpp"
 
 namespace shardweld::models {
 
@@ -49,14 +51,12 @@ std::string segment_text(const SegmentName& name) {
 class Meeting {
   public:
     Meeting(const Recipe& recipe, const Dialect& dialect)
-        : recipe_(recipe), dialect_(dialect), folder_(scope_of(recipe, dialect)) {}
+        : recipe_(recipe), dialect_(dialect), symbols_(nothing_known(recipe, dialect)) {}
 
     void check() {
-        for (const auto* list : {&recipe_.lets, &recipe_.indices, &recipe_.flags}) {
-            for (const auto& [name, definition] : *list) {
-                for (const ExprPtr& alternative : definition.alternatives) {
-                    check_names(alternative, {}, definition.origin);
-                }
+        for (const auto& [name, definition] : recipe_.symbols) {
+            for (const ExprPtr& alternative : definition.alternatives) {
+                check_names(alternative, {}, definition.origin);
             }
         }
         for (const Line& line : dialect_.store) {
@@ -90,20 +90,20 @@ class Meeting {
     }
 
   private:
-    static Scope scope_of(const Recipe& recipe, const Dialect& dialect) {
-        Scope scope;
-        scope.recipe = &recipe;
-        scope.dialect = &dialect;
-        scope.captures = names_bound_by_captures(recipe, dialect);
-        scope.unknown.insert(dialect.facts.begin(), dialect.facts.end());
-        scope.unknown.insert(recipe.givens.begin(), recipe.givens.end());
+    /// All facts, givens and fields are unknown, but not undefined.
+    static Scope nothing_known(const Recipe& recipe, const Dialect& dialect) {
+        Scope scope(recipe, dialect);
+        for (const auto* names : {&dialect.facts, &recipe.givens}) {
+            for (const std::string& name : *names) {
+                scope.known.emplace(name, std::nullopt);
+            }
+        }
         return scope;
     }
 
     void check_name(const std::string& name, const std::vector<std::string>& captures,
                     const std::string& origin) const {
-        if (!folder_.defines(name) &&
-            std::find(captures.begin(), captures.end(), name) == captures.end()) {
+        if (!symbols_.defines(name) && std::ranges::count(captures, name) == 0) {
             throw Error(ErrorCode::usage, origin + ": recipe " + recipe_.name + " with dialect " +
                                               dialect_.name + " does not define '" + name + "'");
         }
@@ -121,7 +121,7 @@ class Meeting {
     void check_line(const Line& line) const {
         check_names(line.condition, line.name.captures, line.origin);
         for (std::size_t i = 0; i < line.name.captures.size(); ++i) {
-            if (!recipe_.indices.contains(line.name.captures[i])) {
+            if (!symbols_.is_index(line.name.captures[i])) {
                 throw Error(ErrorCode::usage, line.origin + ": recipe " + recipe_.name +
                                                   " has no 'index " + line.name.captures[i] +
                                                   "', which the name counts by");
@@ -152,9 +152,8 @@ class Meeting {
     }
 
     /// Whether some config can switch the line on.
-    bool can_hold(const Line& line) {
-        return line.condition == nullptr ||
-               constant_of(*folder_.expression(line.condition)).value_or(1) != 0;
+    [[nodiscard]] bool can_hold(const Line& line) const {
+        return line.condition == nullptr || symbols_.constant_of(line.condition).value_or(1) != 0;
     }
 
     /// Remembers the axes of a line's segments, or compares them with those of an earlier line.
@@ -174,7 +173,7 @@ class Meeting {
 
     const Recipe& recipe_;
     const Dialect& dialect_;
-    Folder folder_;
+    Symbols symbols_;
     std::map<SegmentName, std::pair<Axes, std::string>> seen_;
 };
 

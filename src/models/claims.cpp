@@ -8,7 +8,8 @@
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
-#include "evaluator.hpp"
+#include "expr.hpp"
+#include "symbols.hpp"
 
 namespace shardweld::models {
 
@@ -20,37 +21,27 @@ struct StatedValue {
     std::string text;
 };
 
-std::string without_marks(const std::string& text) {
-    std::string out;
-    for (const char c : text) {
-        if (c != '@') {
-            out += c;
-        }
-    }
-    return out;
-}
-
 /// nullopt also for what cannot be worked out, e.g. a quotient that is not whole.
-std::optional<Index> try_integer(Folder& folder, const ExprPtr& expr) {
+std::optional<Index> try_integer(const Symbols& symbols, const ExprPtr& expr) {
     try {
-        std::string why;
-        return evaluate(*folder.expression(expr), {}, &why);
-    } catch (const EvaluationFailure&) {
+        return symbols.try_expr(expr);
+    } catch (const Error&) {
         return std::nullopt;
     }
 }
 
-std::optional<StatedValue> stated_by(const Config& config, Folder& folder, const ExprPtr& rule) {
+std::optional<StatedValue> stated_by(const Config& config, const Symbols& symbols,
+                                     const ExprPtr& rule) {
     for (const ExprPtr& alternative : rule->args) {
         // A field alone may be a fraction or a text; anything computed is an integer.
         FieldValue value;
         if (alternative->op == Op::field) {
             value = config.field(alternative->name);
-        } else if (const auto integer = try_integer(folder, alternative)) {
+        } else if (const auto integer = try_integer(symbols, alternative)) {
             value = *integer;
         }
         if (!std::holds_alternative<std::monostate>(value)) {
-            return StatedValue{value, without_marks(alternative->text)};
+            return StatedValue{value, replaced(alternative->text, "@", "")};
         }
     }
     return std::nullopt;
@@ -130,20 +121,6 @@ std::string named_claims(const ExprPtr& condition,
     return text;
 }
 
-/// What cannot be decided is an error: nothing may pass because a rule could not be looked at.
-bool holds(Folder& folder, const RefuseRule& rule) {
-    std::string why;
-    try {
-        if (const auto value = evaluate(*folder.expression(rule.condition), {}, &why)) {
-            return *value != 0;
-        }
-    } catch (const EvaluationFailure& failure) {
-        throw Error(failure.code, failure.what);
-    }
-    throw Error(ErrorCode::mismatch, "'" + rule.condition->text + "' cannot be decided: " + why)
-        .set_detail(rule.origin);
-}
-
 }  // namespace
 
 ClaimCheck check_claims(const Dialect& dialect, const Config& config,
@@ -151,10 +128,10 @@ ClaimCheck check_claims(const Dialect& dialect, const Config& config,
                         const std::set<std::string>& settled) {
     Scope scope;
     scope.config = config;
-    Folder fields(scope);
+    const Symbols fields(scope);
     scope.claims = &claims;
     scope.absent_is_zero = true;
-    Folder conditions(scope);
+    const Symbols conditions(scope);
     ClaimCheck found;
     for (const ClaimRule& rule : dialect.claims) {
         const auto claim = claims.find(rule.name);
@@ -185,15 +162,13 @@ ClaimCheck check_claims(const Dialect& dialect, const Config& config,
 
 void require_fit(const Recipe& recipe, const Dialect& dialect, const Config& config,
                  const std::map<std::string, std::string>& claims) {
-    Scope scope;
-    scope.recipe = &recipe;
-    scope.dialect = &dialect;
+    Scope scope(recipe, dialect);
     scope.config = config;
     scope.claims = &claims;
-    Folder folder(scope);
+    const Symbols symbols(std::move(scope));
     std::string text;
     for (const RefuseRule& rule : dialect.refusals) {
-        if (holds(folder, rule)) {
+        if (symbols.holds(rule.condition)) {
             text += "\n  its args say " + named_claims(rule.condition, claims) + ": " + rule.reason;
         }
     }

@@ -263,6 +263,23 @@ std::optional<std::vector<FieldValue>> Config::list(std::string_view path) const
     return values;
 }
 
+std::optional<std::vector<FieldValue>> Config::numbers(std::string_view path) const {
+    auto values = list(path);
+    if (const auto written = values ? text(path) : std::nullopt) {
+        values->clear();
+        for (const std::string_view part : split(*written, ',')) {
+            if (const auto number = parse_index(trim(part))) {
+                values->emplace_back(*number);
+            }
+        }
+    }
+    if (values) {
+        std::erase_if(*values, [](const auto& one) { return !std::holds_alternative<Index>(one); });
+        std::ranges::sort(*values);
+    }
+    return values;
+}
+
 std::optional<Index> Config::count(std::string_view path) const {
     const ordered_json* const found = look_up(state_->root, path);
     if (found != nullptr && found->is_string()) {

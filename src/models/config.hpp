@@ -44,6 +44,8 @@ class Config {
     [[nodiscard]] std::optional<Index> count(std::string_view path) const;
     /// All elements of a list field; nullopt when absent or no list.
     [[nodiscard]] std::optional<std::vector<FieldValue>> list(std::string_view path) const;
+    /// The integers among them, or in a text "3,4,5", sorted; nullopt when absent or neither.
+    [[nodiscard]] std::optional<std::vector<FieldValue>> numbers(std::string_view path) const;
     /// Names of the fields of an object, in its order; empty when absent or no object.
     [[nodiscard]] std::vector<std::string> keys(std::string_view path) const;
     /// `architectures` (empty when missing).

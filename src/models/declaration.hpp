@@ -1,23 +1,23 @@
-// One recipe or dialect file, statement by statement, before `extends` and `at` are worked out.
+// From a file's text to a recipe or dialect: parsed statement by statement, with everything that it
+// extends and takes with it put in, and checked.
 #pragma once
 
 #include <map>
-#include <optional>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "recipe.hpp"
+#include "scanner.hpp"
 
 namespace shardweld::models {
 
-/// A line of a block, or a change to inherited lines of a name.
+/// A line of a block, or a change to inherited lines of its name.
 struct Edit {
     enum class Kind { set, guard, remove };
     Kind kind = Kind::set;
-    std::string name;   ///< pattern text, no alternatives
-    Line line;          ///< for set; name and logical are as in the block
-    ExprPtr condition;  ///< for guard
-    std::string origin;
+    Line line;  ///< names as in the block; of a guard with its condition, of a removal the name
 };
 
 /// `at PREFIX = LOGICAL_PREFIX BLOCK`: where a block's lines are.
@@ -31,6 +31,14 @@ struct At {
     std::string origin;
 };
 
+/// Lines below `block` or `module`, or those of `hub` and `store`.
+struct Block {
+    std::vector<Line> lines;  ///< final, once `inherit` has put in what is inherited
+    std::vector<Edit> edits;  ///< as parsed; `inherit` uses them up
+};
+using Blocks = std::map<std::string, Block>;
+
+/// One file, before `at` is worked out.
 struct Declaration {
     bool is_dialect = false;
     std::string name;
@@ -38,39 +46,28 @@ struct Declaration {
     std::string extends;
     std::vector<std::string>
         parts;  ///< `with`: files whose statements come behind those of `extends`
-    std::vector<std::string> uses;
-    std::vector<std::string> families;
-    std::vector<std::string> verified;
-    ExprPtr match;
-    std::map<std::string, std::vector<Edit>> blocks;
-    std::map<std::string, std::vector<Edit>> modules;
-    std::vector<Edit> lines;  ///< `hub` or `store`
+    Blocks blocks;
+    Blocks modules;
+    Block top;  ///< `hub` or `store`
     std::vector<At> ats;
-    std::vector<AliasRule> aliases;
-    std::vector<SameRule> same;
-    std::vector<IgnoreRule> ignore;
-    std::vector<ConfigEdit> config;
-    std::vector<ClaimRule> claims;
-    std::vector<RefuseRule> refusals;
-    std::map<std::string, Definition> lets;
-    std::map<std::string, Definition> indices;
-    std::map<std::string, Definition> flags;
-    std::map<std::string, Definition> defaults;
-    std::vector<std::string> facts;
-    std::vector<std::string> givens;
-    std::map<std::string, std::vector<std::string>> fuse;
-    std::vector<RenameRule> renames;
     std::vector<RenameRule> places;
-    std::vector<RenameRule> eithers;
-    std::vector<std::string> passes;
-    std::vector<NeedsRule> needs;
-    std::vector<std::vector<std::string>> linear;
-    bool has_own_names = false;
-    std::optional<LoraNames> lora;
-    std::optional<WrittenAs> written;
-    std::vector<KeyRule> keys;
-    std::string rope_factors;
+    Recipe recipe;    ///< everything else of a recipe
+    Dialect dialect;  ///< everything else of a dialect
 };
+
+/// A file as far as it is parsed.
+struct Parsed {
+    Declaration out;
+    std::vector<Edit>* open = nullptr;  ///< of the block that indented lines belong to
+};
+
+/// Takes in one statement. Error(usage) naming file, line and column.
+void parse_statement(Scanner& in, Parsed& file);
+
+/// Appends the edits that one line of a block, or the rest of a `hub` or `store` statement, means:
+/// one for each of its alternatives (in a recipe the first: only one name is written). Joins are
+/// for dialects only.
+void parse_line(Scanner& in, bool is_dialect, std::vector<Edit>& out);
 
 /// Parses one file. Error(usage) naming file, line and column; limits: 1 MB, 10 000 lines, 4096
 /// characters a line.
@@ -79,5 +76,50 @@ Declaration parse_source(const RecipeFile& source);
 /// What a file without fault says of its place among the others: name, match, extends and with.
 /// Nothing else of it is looked at, which takes a hundredth of the time.
 Declaration parse_head(const RecipeFile& source);
+
+/// `child` on top of `base`, the lines of its blocks settled. Error(usage) for a guard or `without`
+/// that meets no inherited line.
+Declaration inherit(Declaration base, Declaration child);
+
+/// All lines with their full names: `at` blocks and stacked forms expanded. Error(usage) for an
+/// unknown block or a form that cannot be stacked.
+std::vector<Line> expand(const Declaration& whole, const Blocks& blocks);
+
+/// What is kept of a file: all of them parsed would be megabytes, of which a run needs a few.
+struct FoundDeclaration {
+    bool is_dialect = false;
+    std::string origin;  ///< "llama.recipe:1"
+    ExprPtr match;
+    std::shared_ptr<const RecipeFile> source;  ///< the built-in ones themselves
+    bool is_extra = false;
+    std::vector<std::string> bases = {};  ///< what it extends and takes with it
+
+    /// The whole file, parsed.
+    [[nodiscard]] Declaration declaration() const { return parse_source(*source); }
+};
+
+/// Adds a file, of a built-in one its head alone; an extra one is parsed whole and replaces a
+/// built-in one of its name. Error(usage) for a second one of the same kind.
+void declare(Declarations& entries, const RecipeFile& source, bool is_extra);
+
+/// nullptr if there is none of that kind.
+const FoundDeclaration* find_in(const Declarations& entries, std::string_view name,
+                                bool is_dialect);
+
+/// Whether a file of the user has a say in the declaration: its own, or one that it rests on.
+bool rests_on_extra(const Declarations& entries, std::string_view name);
+
+/// Error(usage) naming the file and line: a name that is not declared, a cycle, `extends` more than
+/// 8 deep, or lines that do not fit what they change.
+Recipe recipe_of(const Declarations& entries, const FoundDeclaration& entry);
+Dialect dialect_of(const Declarations& entries, const FoundDeclaration& entry);
+
+/// No axis of a line may be a capture of its name. Error(usage) naming the line.
+void check_lines(const std::vector<Line>& lines);
+
+/// A recipe and a dialect it meets: all lines of one (logical tensor, segment) that can hold
+/// together use the same axes (captures are axes, `fuse` applied); every segment of a hub line is
+/// stored by some line; every name the recipe uses is defined. Error(usage) naming both lines.
+void check_meeting(const Recipe& recipe, const Dialect& dialect);
 
 }  // namespace shardweld::models

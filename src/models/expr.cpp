@@ -1,11 +1,253 @@
 #include "expr.hpp"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <utility>
 
 #include "shardweld/error.hpp"
 
 namespace shardweld::models {
+
+namespace {
+
+using Kind = Token::Kind;
+
+constexpr std::array<std::pair<std::string_view, Op>, 6> kComparisons = {{
+    {"=", Op::equal},
+    {"!=", Op::not_equal},
+    {"<", Op::less},
+    {"<=", Op::less_equal},
+    {">", Op::greater},
+    {">=", Op::greater_equal},
+}};
+
+bool is_keyword(const std::string& name) {
+    constexpr std::array<std::string_view, 15> kKeywords = {
+        "and", "or",       "not",      "else", "has", "count", "known", "floor",
+        "if",  "optional", "together", "keep", "add", "drop",  "repeat"};
+    return std::find(kKeywords.begin(), kKeywords.end(), name) != kKeywords.end();
+}
+
+ExprPtr leaf(Op op, std::string name, Index number = 0) {
+    Expr expr;
+    expr.op = op;
+    expr.name = std::move(name);
+    expr.number = number;
+    return std::make_shared<const Expr>(std::move(expr));
+}
+
+class ExprParser {
+  public:
+    explicit ExprParser(Scanner& in) : in_(in) {}
+
+    ExprPtr either() {
+        return grouped(Kind::name, {{"or", Op::either}}, [&] {
+            return grouped(Kind::name, {{"and", Op::both}}, [&] { return negation(); });
+        });
+    }
+
+    ExprPtr sum() {
+        return grouped(Kind::mark, {{"+", Op::add}, {"-", Op::subtract}}, [&] {
+            return grouped(Kind::mark,
+                           {{"*", Op::multiply}, {"/", Op::divide}, {"%", Op::remainder}},
+                           [&] { return atom(); });
+        });
+    }
+
+  private:
+    /// Counts one level of nesting for as long as it lives.
+    class Deeper {
+      public:
+        explicit Deeper(ExprParser& parser) : parser_(parser) {
+            if (++parser_.depth_ > kDeepestExpr) {
+                parser_.in_.fail(parser_.in_.peek().column,
+                                 "nested deeper than " + std::to_string(kDeepestExpr) + " levels");
+            }
+        }
+        ~Deeper() { --parser_.depth_; }
+        Deeper(const Deeper&) = delete;
+        Deeper(Deeper&&) = delete;
+        Deeper& operator=(const Deeper&) = delete;
+        Deeper& operator=(Deeper&&) = delete;
+
+      private:
+        ExprParser& parser_;
+    };
+
+    ExprPtr make(Op op, std::vector<ExprPtr> args) {
+        ExprPtr made = make_expr(op, std::move(args));
+        if (made->depth > kDeepestExpr) {
+            in_.fail(in_.peek().column, "an expression of more than 64 terms in a row");
+        }
+        return made;
+    }
+
+    /// Operands with operators of one level between them, from the left.
+    template <typename Operand>
+    ExprPtr grouped(Kind kind, std::initializer_list<std::pair<std::string_view, Op>> operators,
+                    const Operand& operand) {
+        ExprPtr left = operand();
+        for (;;) {
+            const Token next = in_.peek();
+            const auto found = std::ranges::find_if(
+                operators, [&](const auto& one) { return next.is(kind, one.first); });
+            if (found == operators.end()) {
+                return left;
+            }
+            in_.take();
+            left = make(found->second, {left, operand()});
+        }
+    }
+
+    ExprPtr negation() {
+        if (!in_.accept_name("not")) {
+            return relation();
+        }
+        const Deeper deeper(*this);
+        return make(Op::not_true, {negation()});
+    }
+
+    ExprPtr relation() {
+        ExprPtr left = sum();
+        if (in_.accept_name("has")) {
+            if (left->op != Op::field) {
+                in_.fail(in_.peek().column, "only a list '@field' can be on the left of 'has'");
+            }
+            return make(Op::has, {left, sum()});
+        }
+        const Token mark = in_.peek();
+        for (const auto& [text, op] : kComparisons) {
+            if (mark.is(Kind::mark, text)) {
+                in_.take();
+                // Two returns: GCC 12 destroys a list inside ?: that an exception left unfinished.
+                if (in_.peek().kind == Kind::text) {
+                    return text_relation(std::move(left), op, mark);
+                }
+                return make(op, {left, sum()});
+            }
+        }
+        return left;
+    }
+
+    ExprPtr text_relation(ExprPtr left, Op op, const Token& mark) {
+        const bool can_be_text =
+            left->op == Op::field || left->op == Op::element || left->op == Op::claim;
+        if (!can_be_text || (op != Op::equal && op != Op::not_equal)) {
+            in_.fail(mark.column,
+                     "only '@field' and '$name' can be compared with a text, by '=' or '!='");
+        }
+        Expr expr;
+        expr.op = op == Op::equal ? Op::is_text : Op::is_not_text;
+        expr.args = {std::move(left)};
+        do {
+            if (in_.peek().kind != Kind::text) {
+                in_.fail_expected("a text in quotes");
+            }
+            expr.texts.push_back(in_.take().text);
+        } while (in_.accept_mark("|"));
+        return std::make_shared<const Expr>(std::move(expr));
+    }
+
+    ExprPtr atom() {
+        const Token token = in_.peek();
+        if (token.is(Kind::mark, "(")) {
+            const Deeper deeper(*this);
+            in_.take();
+            ExprPtr inner = either();
+            in_.expect_mark(")");
+            return inner;
+        }
+        if (token.is(Kind::mark, "-")) {
+            const Deeper deeper(*this);
+            in_.take();
+            return make(Op::negate, {atom()});
+        }
+        switch (token.kind) {
+            case Kind::number:
+                in_.take();
+                return leaf(Op::number, "", token.number);
+            case Kind::field:
+                in_.take();
+                return field(token.text);
+            case Kind::claim:
+                in_.take();
+                return leaf(Op::claim, token.text);
+            case Kind::name:
+                return named();
+            case Kind::end:
+            case Kind::text:
+            case Kind::mark:
+                break;
+        }
+        in_.fail_expected("a number, a name, '@field' or '('");
+    }
+
+    ExprPtr field(const std::string& path) {
+        if (!in_.accept_mark("[")) {
+            return leaf(Op::field, path);
+        }
+        const Deeper deeper(*this);
+        Expr expr;
+        expr.op = Op::element;
+        expr.name = path;
+        expr.args = {sum()};
+        in_.expect_mark("]");
+        return std::make_shared<const Expr>(std::move(expr));
+    }
+
+    ExprPtr named() {
+        if (in_.accept_name("count")) {
+            in_.expect_mark("(");
+            const std::string path = path_of(Kind::field);
+            in_.expect_mark(")");
+            return leaf(Op::count, path);
+        }
+        if (in_.accept_name("floor")) {
+            return floor();
+        }
+        if (in_.accept_name("known")) {
+            return in_.peek().kind == Kind::claim ? leaf(Op::known_claim, path_of(Kind::claim))
+                                                  : leaf(Op::known_field, path_of(Kind::field));
+        }
+        if (is_keyword(in_.peek().text)) {
+            in_.fail_expected("a number, a name, '@field' or '('");
+        }
+        return leaf(Op::name, in_.take().text);
+    }
+
+    ExprPtr floor() {
+        const Deeper deeper(*this);
+        in_.expect_mark("(");
+        std::vector<ExprPtr> args{field(path_of(Kind::field))};
+        std::vector<Op> steps;
+        while (!in_.accept_mark(")")) {
+            if (args.size() == kDeepestExpr) {
+                in_.fail(in_.peek().column, "an expression of more than 64 terms in a row");
+            }
+            steps.push_back(in_.accept_mark("*") ? Op::multiply : Op::divide);
+            if (steps.back() == Op::divide) {
+                in_.expect_mark("/");
+            }
+            args.push_back(atom());
+        }
+        Expr expr = *make_expr(Op::floor, std::move(args));
+        expr.steps = std::move(steps);
+        return std::make_shared<const Expr>(std::move(expr));
+    }
+
+    std::string path_of(Kind kind) {
+        if (in_.peek().kind != kind) {
+            in_.fail_expected("'@field'");
+        }
+        return in_.take().text;
+    }
+
+    Scanner& in_;
+    int depth_ = 0;
+};
+
+}  // namespace
 
 ExprPtr make_expr(Op op, std::vector<ExprPtr> args) {
     Expr expr;
@@ -42,6 +284,44 @@ void for_each_node(const ExprPtr& expr, const std::function<void(const Expr&)>& 
             for_each_node(arg, visit);
         }
     }
+}
+
+namespace {
+
+/// What `parse` makes of the text, with this text and its place.
+template <typename Parse>
+ExprPtr rooted(Scanner& in, const Parse& parse) {
+    const std::size_t begin = in.position();
+    const ExprPtr expr = parse();
+    return as_root(expr, in.between(begin, in.position()), in.origin());
+}
+
+}  // namespace
+
+ExprPtr parse_expr(Scanner& in) {
+    return rooted(in, [&] { return ExprParser(in).either(); });
+}
+
+std::vector<ExprPtr> parse_alternatives(Scanner& in) {
+    std::vector<ExprPtr> alternatives{parse_expr(in)};
+    while (in.accept_name("else")) {
+        alternatives.push_back(parse_expr(in));
+    }
+    return alternatives;
+}
+
+ExprPtr parse_sum(Scanner& in) {
+    return rooted(in, [&] { return ExprParser(in).sum(); });
+}
+
+ExprPtr parse_sum_else(Scanner& in) {
+    return rooted(in, [&] {
+        std::vector<ExprPtr> alternatives;
+        do {
+            alternatives.push_back(parse_sum(in));
+        } while (in.accept_name("else"));
+        return make_expr(Op::otherwise, std::move(alternatives));
+    });
 }
 
 }  // namespace shardweld::models

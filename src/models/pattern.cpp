@@ -207,10 +207,14 @@ Captures captures_for_condition(const Pattern& pattern, const Captures& captures
     return seen;
 }
 
-std::vector<std::string> expand_alternatives(std::string_view text) {
+std::vector<std::string> expand_alternatives(std::string_view text, const std::string& origin) {
     std::vector<std::string> out;
-    expand_into(std::string(text), out);
+    at_origin(origin, [&] { expand_into(std::string(text), out); });
     return out;
+}
+
+Pattern parse_pattern(std::string_view text, const std::string& origin) {
+    return at_origin(origin, [&] { return Pattern::parse(text); });
 }
 
 std::string digits_hidden(const Pattern& pattern) {

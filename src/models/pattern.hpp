@@ -25,8 +25,12 @@ Captures captures_for_condition(const Pattern& pattern, const Captures& captures
                                 const SymbolValue& value_of);
 
 /// "{a|b}.c" as {"a.c", "b.c"}, in the order written; braces without '|' are captures and stay.
-/// Error(usage) for unbalanced braces or more than 64 results.
-std::vector<std::string> expand_alternatives(std::string_view text);
+/// Error(usage) for unbalanced braces or more than 64 results, beginning with where the text stands
+/// ("llama.recipe:24") if that is given.
+std::vector<std::string> expand_alternatives(std::string_view text, const std::string& origin = "");
+
+/// Pattern::parse of a name in a file, whose place its errors begin with.
+Pattern parse_pattern(std::string_view text, const std::string& origin);
 
 using shardweld::digits_hidden;
 /// What digits_hidden gives for every name that the pattern matches.

@@ -142,10 +142,11 @@ struct RefuseRule {
     std::string origin;
 };
 
-/// Symbols a file defines: `let`, `index`, `flag`; in order, later ones override.
+/// A symbol that a file defines: `let`, `index`, `flag`, in a dialect `default`.
 struct Definition {
     std::vector<ExprPtr> alternatives;  ///< tried in order (`else`)
     std::string origin;
+    bool is_index = false;  ///< the range of a capture
 };
 
 /// `lora DOWN UP parts DOWN UP`: what the names of LoRA's factors have instead of a weight's
@@ -201,6 +202,14 @@ struct Dialect {
     std::optional<WrittenAs> written;  ///< its `ignore` then names logical tensors
     std::vector<KeyRule> keys;
     std::string rope_factors;  ///< the tensor of Llama 3's rotary factors, "" if there is none
+
+    /// What a dialect that extends another one takes over (inherit); its keys it takes over by
+    /// name, and `families` are each file's own.
+    static constexpr auto inherited = [](auto& self) {
+        return std::tie(self.aliases, self.ignore, self.claims, self.refusals, self.defaults,
+                        self.facts, self.fuse, self.has_own_names, self.lora, self.written,
+                        self.rope_factors);
+    };
 };
 
 /// A family's hub names; `extends` resolved.
@@ -224,13 +233,18 @@ struct Recipe {
     /// written with fewer bits; those of one list are read as one tensor by servers.
     std::vector<std::vector<std::string>> linear;
     std::vector<ConfigEdit> config;
-    std::map<std::string, Definition> lets;
-    std::map<std::string, Definition> indices;
-    std::map<std::string, Definition> flags;
+    std::map<std::string, Definition> symbols;
     std::vector<std::string> givens;
-    std::string verified;  ///< fixtures that verify it ("verified by A, B"); "" = unverified
-    bool is_form = false;  ///< its hub lines are a written dialect's, see written_form
+    std::vector<std::string> verified;  ///< what a recipe given at run time was compared with
+    bool is_form = false;               ///< its hub lines are a written dialect's, see written_form
     std::vector<IgnoreRule> left_out = {};  ///< logical tensors that such a form does not have
+
+    /// What a recipe that extends another one takes over (inherit), with the dialects that it does
+    /// not drop; `match` and `verified` are each file's own.
+    static constexpr auto inherited = [](auto& self) {
+        return std::tie(self.same, self.ignore, self.renames, self.eithers, self.passes, self.needs,
+                        self.linear, self.config, self.symbols, self.givens);
+    };
 };
 
 /// The dialect with the recipe's module and hub lines as its stored names, for checkpoints that

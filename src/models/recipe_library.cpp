@@ -1,9 +1,15 @@
+// All recipes and dialects, and which recipe a config.json is of.
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
-#include "check.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
+
+#include "declaration.hpp"
+#include "expr.hpp"
 #include "recipe.hpp"
-#include "resolve.hpp"
+#include "symbols.hpp"
 #include "verification.hpp"
 #include "written_form.hpp"
 
@@ -162,6 +168,123 @@ bool RecipeLibrary::can_meet(const Recipe& recipe, const Dialect& dialect) const
         }
     }
     return false;
+}
+
+namespace {
+
+constexpr const char* kModelType = "model_type";
+
+/// Letters and digits alone, in small letters.
+std::string squeezed(std::string_view name) {
+    std::string text;
+    for (const char c : name) {
+        if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+            text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        }
+    }
+    return text;
+}
+
+/// "Qwen3Moe" of "Qwen3MoeForCausalLM", the same for other classes of a family.
+std::string_view family_of_class(std::string_view name) {
+    std::size_t end = name.size();
+    for (const std::string_view what : {"For", "LMHead", "Model"}) {
+        end = std::min(end, name.find(what));
+    }
+    return name.substr(0, end);
+}
+
+/// The class that config.json names and the model_type of the recipe that is for it; as
+/// transformers spells both: Qwen3MoeForCausalLM is qwen3_moe's.
+struct KnownClass {
+    std::string name;
+    std::string model_type;
+};
+
+/// The model_type, of those that recipes are for, that is spelled like this family.
+std::optional<std::string> type_of(const RecipeLibrary& library, const std::string& family) {
+    std::optional<std::string> found;
+    for (const FamilyMatch& one : library.matches()) {
+        for_each_node(one.match, [&](const Expr& node) {
+            if (found || node.op != Op::is_text || node.args[0]->name != kModelType) {
+                return;
+            }
+            const auto type = std::ranges::find(node.texts, family, squeezed);
+            found = type == node.texts.end() ? found : *type;
+        });
+    }
+    return found;
+}
+
+std::optional<KnownClass> known_class(const RecipeLibrary& library, const Config& config) {
+    // minimax_m3_vl_text is MiniMaxM3VLForCausalLM's own type, not a slip; nor is a type whose
+    // recipe leaves out such models.
+    const std::string own = squeezed(config.text(kModelType).value_or(""));
+    for (const std::string& name : config.architectures()) {
+        const std::string family = squeezed(family_of_class(name));
+        const auto type = family.empty() || own == family || own == family + "text"
+                              ? std::nullopt
+                              : type_of(library, family);
+        if (type) {
+            return KnownClass{name, *type};
+        }
+    }
+    return std::nullopt;
+}
+
+[[noreturn]] void refuse_family(const RecipeLibrary& library, const Config& config,
+                                const std::string& families) {
+    const auto type = config.text(kModelType);
+    const std::string what =
+        config.origin() + (type
+                               ? ": model_type is \"" + printable(*type) + "\", which has no recipe"
+                               : ": there is no model_type, which chooses the recipe");
+    if (const auto known = known_class(library, config)) {
+        throw Error(ErrorCode::mismatch,
+                    what + ", but architectures names " + printable(known->name),
+                    "write the model_type of the model that was trained, as \"" +
+                        known->model_type + "\", or give a recipe with --recipe");
+    }
+    if (!type) {
+        throw Error(
+            ErrorCode::mismatch, what,
+            "is it another file? Put the config.json of the model that was trained there, give a "
+            "recipe with --recipe, or keep the tensors as they are stored with --names module");
+    }
+    throw Error(ErrorCode::unsupported, what,
+                "give a recipe with --recipe; there are recipes for " + families);
+}
+
+}  // namespace
+
+const Recipe& recipe_for(const RecipeLibrary& library, const Config& config) {
+    Scope scope;
+    scope.config = config;
+    const Symbols symbols(std::move(scope));
+    const Recipe* best = nullptr;
+    std::string families;
+    for (const FamilyMatch& one : library.matches()) {
+        families += (families.empty() ? "" : ", ") + one.name;
+        if (symbols.try_expr(one.match).value_or(0) == 0) {
+            continue;
+        }
+        const Recipe* const recipe = library.find_recipe(one.name);
+        // A recipe given at run time is there to be used; else the most derived one knows best.
+        const auto rank = [](const Recipe& r) { return std::pair(r.is_extra, r.depth); };
+        if (best != nullptr && rank(*best) == rank(*recipe)) {
+            throw Error(
+                ErrorCode::usage,
+                "both " + best->origin + " and " + recipe->origin + " match " + config.origin(),
+                "let one extend the other or change its 'match'");
+        }
+        if (best == nullptr || rank(*best) < rank(*recipe)) {
+            best = recipe;
+        }
+    }
+    if (best == nullptr) {
+        refuse_family(library, config, families);
+    }
+    return *best;
 }
 
 }  // namespace shardweld::models

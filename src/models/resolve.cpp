@@ -1,190 +1,234 @@
-#include "resolve.hpp"
-
+// What a file extends and takes with it, put under its own statements.
 #include <algorithm>
-#include <array>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
-#include "check.hpp"
+#include "declaration.hpp"
 #include "expr.hpp"
+#include "pattern.hpp"
 
 namespace shardweld::models {
 
 namespace {
 
+constexpr std::size_t kMostLines = 100'000;
+constexpr std::size_t kDeepestExtends = 8;
+
+[[noreturn]] void refuse(const std::string& origin, const std::string& what) {
+    throw Error(ErrorCode::usage, origin + ": " + what);
+}
+
 std::size_t erase_named(std::vector<Line>& lines, const std::string& name) {
     return std::erase_if(lines, [&](const Line& line) { return line.name.text == name; });
 }
 
-void guard(std::vector<Line>& lines, const Edit& edit) {
+void guard(std::vector<Line>& lines, const Line& edit) {
     bool is_met = false;
     for (Line& line : lines) {
-        if (line.name.text == edit.name) {
+        if (line.name.text == edit.name.text) {
             line.condition = conjunction_of(line.condition, edit.condition);
             is_met = true;
         }
     }
     if (!is_met) {
-        throw Error(ErrorCode::usage,
-                    edit.origin + ": no inherited line '" + edit.name + "' to guard");
+        refuse(edit.origin, "no inherited line '" + edit.name.text + "' to guard");
     }
 }
 
-/// Applies a file's edits to the lines it inherits; its own lines follow the inherited ones.
-std::vector<Line> edited(std::vector<Line> inherited, std::vector<Edit> edits) {
+/// A file's edits applied to the lines it inherits; its own lines follow the inherited ones.
+Block settled(Block inherited, std::vector<Edit> edits) {
     std::vector<Line> own;
     for (Edit& edit : edits) {
-        switch (edit.kind) {
-            case Edit::Kind::set:
-                erase_named(inherited, edit.name);
-                own.push_back(std::move(edit.line));
-                break;
-            case Edit::Kind::guard:
-                guard(inherited, edit);
-                break;
-            case Edit::Kind::remove:
-                if (erase_named(inherited, edit.name) == 0) {
-                    throw Error(ErrorCode::usage, edit.origin + ": no inherited line '" +
-                                                      edit.name + "' to leave out");
-                }
-                break;
+        const std::string& name = edit.line.name.text;
+        if (edit.kind == Edit::Kind::guard) {
+            guard(inherited.lines, edit.line);
+        } else if (erase_named(inherited.lines, name) == 0 && edit.kind == Edit::Kind::remove) {
+            refuse(edit.line.origin, "no inherited line '" + name + "' to leave out");
+        }
+        if (edit.kind == Edit::Kind::set) {
+            own.push_back(std::move(edit.line));
         }
     }
-    std::move(own.begin(), own.end(), std::back_inserter(inherited));
+    std::ranges::move(own, std::back_inserter(inherited.lines));
     return inherited;
 }
 
-std::map<std::string, std::vector<Line>> edited_blocks(
-    std::map<std::string, std::vector<Line>> inherited,
-    std::map<std::string, std::vector<Edit>> edits) {
-    for (auto& [name, list] : edits) {
-        inherited[name] = edited(std::move(inherited[name]), std::move(list));
+Blocks settled(Blocks inherited, Blocks own) {
+    for (auto& [name, block] : own) {
+        inherited[name] = settled(std::move(inherited[name]), std::move(block.edits));
     }
     return inherited;
 }
 
+// What becomes of a member that the file and the one it extends both have: lists follow the
+// inherited ones, symbols and other single things stand in their place.
 template <typename T>
-void put_before(std::vector<T>& list, const std::vector<T>& inherited) {
-    list.insert(list.begin(), inherited.begin(), inherited.end());
+void put_under(std::vector<T>& own, const std::vector<T>& inherited) {
+    own.insert(own.begin(), inherited.begin(), inherited.end());
+}
+template <typename T>
+void put_under(std::map<std::string, T>& own, const std::map<std::string, T>& inherited) {
+    own.insert(inherited.begin(), inherited.end());
+}
+template <typename T>
+void put_under(std::optional<T>& own, const std::optional<T>& inherited) {
+    own = own ? own : inherited;
+}
+void put_under(std::string& own, const std::string& inherited) {
+    own = own.empty() ? inherited : own;
+}
+void put_under(bool& own, bool inherited) {
+    own = own || inherited;
 }
 
-/// A symbol of the child hides inherited ones of its name, whatever statement defined them.
-void inherit_symbols(Declaration& child, const Declaration& base) {
-    using List = std::map<std::string, Definition> Declaration::*;
-    constexpr std::array<List, 4> kLists = {&Declaration::lets, &Declaration::indices,
-                                            &Declaration::flags, &Declaration::defaults};
-    std::set<std::string> own;
-    for (const List list : kLists) {
-        for (const auto& [name, definition] : child.*list) {
-            own.insert(name);
-        }
-    }
-    for (const List list : kLists) {
-        for (const auto& [name, definition] : base.*list) {
-            if (!own.contains(name)) {
-                (child.*list).emplace(name, definition);
-            }
-        }
-    }
-    for (const auto& [axis, parts] : base.fuse) {
-        child.fuse.try_emplace(axis, parts);
-    }
+/// Every member that the type names as inherited.
+template <typename Whole>
+void put_members_under(Whole& own, const Whole& inherited) {
+    std::apply(
+        [&](auto&... mine) {
+            std::apply([&](const auto&... theirs) { (put_under(mine, theirs), ...); },
+                       Whole::inherited(inherited));
+        },
+        Whole::inherited(own));
 }
 
 /// `uses none` drops what the base uses.
 void inherit_uses(std::vector<std::string>& own, const std::vector<std::string>& inherited) {
     if (std::erase(own, "none") == 0) {
-        put_before(own, inherited);
+        put_under(own, inherited);
     }
 }
 
-void inherit_ats(Declaration& child, const Declaration& base) {
-    std::vector<At> inherited;
-    for (const At& at : base.ats) {
-        if (std::none_of(child.ats.begin(), child.ats.end(),
-                         [&](const At& own) { return own.prefix == at.prefix; })) {
-            inherited.push_back(at);
-        }
-    }
-    put_before(child.ats, inherited);
+void inherit_ats(std::vector<At>& own, std::vector<At> inherited) {
+    std::erase_if(inherited, [&](const At& at) {
+        return std::ranges::count(own, at.prefix, &At::prefix) > 0;
+    });
+    put_under(own, inherited);
 }
 
 /// Keys of the child stand in the place of the inherited ones of their name.
 void inherit_keys(std::vector<KeyRule>& own, const std::vector<KeyRule>& inherited) {
-    const std::vector<KeyRule> of_child = own;
     std::vector<KeyRule> all;
+    std::set<std::string> placed;
     for (const KeyRule& key : inherited) {
-        const bool is_replaced = std::ranges::count(of_child, key.name, &KeyRule::name) > 0;
-        const bool is_first = std::ranges::count(all, key.name, &KeyRule::name) == 0;
-        if (!is_replaced) {
+        if (std::ranges::count(own, key.name, &KeyRule::name) == 0) {
             all.push_back(key);
-        } else if (is_first) {
-            std::ranges::copy_if(of_child, std::back_inserter(all),
+        } else if (placed.insert(key.name).second) {
+            std::ranges::copy_if(own, std::back_inserter(all),
                                  [&](const KeyRule& child) { return child.name == key.name; });
         }
     }
-    std::erase_if(own, [&](const KeyRule& key) {
-        return std::ranges::count(all, key.name, &KeyRule::name) > 0;
-    });
-    std::ranges::copy(own, std::back_inserter(all));
+    std::ranges::copy_if(own, std::back_inserter(all),
+                         [&](const KeyRule& key) { return !placed.contains(key.name); });
     own = std::move(all);
 }
 
 }  // namespace
 
-FullDeclaration inherit(FullDeclaration base, Declaration child) {
-    FullDeclaration whole;
-    whole.depth = base.depth + 1;
-    whole.blocks = edited_blocks(std::move(base.blocks), std::exchange(child.blocks, {}));
-    whole.modules = edited_blocks(std::move(base.modules), std::exchange(child.modules, {}));
-    whole.lines = edited(std::move(base.lines), std::exchange(child.lines, {}));
-    inherit_symbols(child, base.declaration);
-    inherit_ats(child, base.declaration);
-    put_before(child.aliases, base.declaration.aliases);
-    inherit_uses(child.uses, base.declaration.uses);
-    put_before(child.same, base.declaration.same);
-    put_before(child.ignore, base.declaration.ignore);
-    put_before(child.renames, base.declaration.renames);
-    put_before(child.places, base.declaration.places);
-    put_before(child.eithers, base.declaration.eithers);
-    put_before(child.passes, base.declaration.passes);
-    put_before(child.needs, base.declaration.needs);
-    put_before(child.linear, base.declaration.linear);
-    child.has_own_names = child.has_own_names || base.declaration.has_own_names;
-    child.lora = child.lora ? child.lora : base.declaration.lora;
-    child.written = child.written ? child.written : base.declaration.written;
-    child.rope_factors =
-        child.rope_factors.empty() ? base.declaration.rope_factors : child.rope_factors;
-    inherit_keys(child.keys, base.declaration.keys);
-    put_before(child.config, base.declaration.config);
-    put_before(child.claims, base.declaration.claims);
-    put_before(child.refusals, base.declaration.refusals);
-    put_before(child.facts, base.declaration.facts);
-    put_before(child.givens, base.declaration.givens);
-    whole.declaration = std::move(child);
-    return whole;
+Declaration inherit(Declaration base, Declaration child) {
+    child.blocks = settled(std::move(base.blocks), std::move(child.blocks));
+    child.modules = settled(std::move(base.modules), std::move(child.modules));
+    child.top = settled(std::move(base.top), std::move(child.top.edits));
+    inherit_ats(child.ats, std::move(base.ats));
+    put_under(child.places, base.places);
+    put_members_under(child.recipe, base.recipe);
+    inherit_uses(child.recipe.dialects, base.recipe.dialects);
+    child.recipe.depth = base.recipe.depth + 1;
+    put_members_under(child.dialect, base.dialect);
+    inherit_keys(child.dialect.keys, base.dialect.keys);
+    return child;
 }
 
 namespace {
 
-constexpr std::size_t kDeepestExtends = 8;
+Line placed(const Line& line, const At& at) {
+    Line full = line;
+    full.name = parse_pattern(at.prefix + line.name.text, line.origin);
+    full.logical = at.logical + line.logical;
+    full.optional = line.optional || at.optional;
+    full.together = line.together || (at.together && !line.optional);
+    return full;
+}
+
+/// The form of a line whose capture is a leading axis instead.
+Line stacked(const Line& line, At at) {
+    const std::string part = "{" + at.stacked + "}.";
+    const std::size_t where = at.prefix.find(part);
+    if (where == std::string::npos) {
+        refuse(at.origin, "the name '" + at.prefix + "' has no '" + part + "' to leave out");
+    }
+    for_each_node(line.condition, [&](const Expr& node) {
+        if (node.op == Op::name && node.name == at.stacked) {
+            refuse(line.origin, "the condition uses " + at.stacked +
+                                    ", which has no single value in the stacked form");
+        }
+    });
+    at.prefix.erase(where, part.size());
+    Line full = placed(line, at);
+    full.layout =
+        at_origin(line.origin, [&] { return layout::with_leading_axis(line.layout, at.stacked); });
+    if (full.join && !full.join->flat) {
+        for (JoinStep& step : full.join->steps) {
+            step.dim += step.stack ? 0 : 1;
+        }
+    }
+    return full;
+}
+
+/// Lines are large: a vector that grows would take thrice their memory.
+std::size_t n_expanded(const std::vector<At>& ats, const Blocks& blocks) {
+    std::size_t n = 0;
+    for (const At& at : ats) {
+        const auto block = blocks.find(at.block);
+        n += block == blocks.end() ? 0 : block->second.lines.size() * (at.stacked.empty() ? 1 : 2);
+    }
+    return std::min(n, kMostLines);
+}
+
+}  // namespace
+
+std::vector<Line> expand(const Declaration& whole, const Blocks& blocks) {
+    std::vector<Line> lines;
+    lines.reserve(n_expanded(whole.ats, blocks));
+    for (const At& at : whole.ats) {
+        const auto block = blocks.find(at.block);
+        if (block == blocks.end()) {
+            if (!whole.blocks.contains(at.block)) {
+                refuse(at.origin, "there is no block '" + at.block + "'");
+            }
+            continue;
+        }
+        for (const Line& line : block->second.lines) {
+            lines.push_back(placed(line, at));
+            if (!at.stacked.empty()) {
+                lines.push_back(stacked(line, at));
+            }
+        }
+        if (lines.size() > kMostLines) {
+            refuse(at.origin, "more than 100000 lines in all");
+        }
+    }
+    return lines;
+}
+
+namespace {
 
 /// The base, and behind its statements those of the files that the declaration takes `with` it.
-FullDeclaration with_parts(const Declarations& entries, const Declaration& declaration,
-                           FullDeclaration base) {
+Declaration with_parts(const Declarations& entries, const Declaration& declaration,
+                       Declaration base) {
     for (const std::string& name : declaration.parts) {
-        const auto part = entries.find(name);
-        if (part == entries.end() || part->second.is_dialect) {
-            throw Error(ErrorCode::usage,
-                        declaration.origin + ": there is no recipe '" + name + "' to take with it");
+        const FoundDeclaration* const part = find_in(entries, name, false);
+        if (part == nullptr) {
+            refuse(declaration.origin, "there is no recipe '" + name + "' to take with it");
         }
-        Declaration taken = part->second.declaration();
+        Declaration taken = part->declaration();
         if (!taken.extends.empty() || !taken.parts.empty()) {
-            throw Error(ErrorCode::usage, declaration.origin + ": the recipe '" + name +
-                                              "' is no part: it extends another one");
+            refuse(declaration.origin,
+                   "the recipe '" + name + "' is no part: it extends another one");
         }
         base = inherit(std::move(base), std::move(taken));
     }
@@ -192,107 +236,52 @@ FullDeclaration with_parts(const Declarations& entries, const Declaration& decla
 }
 
 /// The declaration with everything it extends.
-FullDeclaration resolve(const Declarations& entries, const FoundDeclaration& entry,
-                        std::vector<std::string> above = {}) {
+Declaration resolve(const Declarations& entries, const FoundDeclaration& entry,
+                    std::vector<std::string> above = {}) {
     Declaration declaration = entry.declaration();
-    if (std::find(above.begin(), above.end(), declaration.name) != above.end()) {
-        throw Error(ErrorCode::usage,
-                    declaration.origin + ": '" + declaration.name + "' extends itself");
+    if (std::ranges::count(above, declaration.name) > 0) {
+        refuse(declaration.origin, "'" + declaration.name + "' extends itself");
     }
     if (above.size() > kDeepestExtends) {
-        throw Error(ErrorCode::usage, entries.find(above.front())->second.origin +
-                                          ": more than 8 'extends' in a row");
+        refuse(entries.find(above.front())->second.origin, "more than 8 'extends' in a row");
     }
-    if (declaration.extends.empty()) {
-        FullDeclaration whole = with_parts(entries, declaration, {});
-        whole = inherit(std::move(whole), std::move(declaration));
-        whole.depth = 0;
-        return whole;
+    Declaration base;
+    const bool is_root = declaration.extends.empty();
+    if (!is_root) {
+        const auto* const found = find_in(entries, declaration.extends, declaration.is_dialect);
+        if (found == nullptr) {
+            refuse(declaration.origin, std::string("there is no ") +
+                                           (declaration.is_dialect ? "dialect" : "recipe") + " '" +
+                                           declaration.extends + "' to extend");
+        }
+        above.push_back(declaration.name);
+        base = resolve(entries, *found, std::move(above));
     }
-    const auto base = entries.find(declaration.extends);
-    if (base == entries.end() || base->second.is_dialect != declaration.is_dialect) {
-        throw Error(ErrorCode::usage, declaration.origin + ": there is no " +
-                                          (declaration.is_dialect ? "dialect" : "recipe") + " '" +
-                                          declaration.extends + "' to extend");
-    }
-    above.push_back(declaration.name);
-    FullDeclaration whole =
-        with_parts(entries, declaration, resolve(entries, base->second, std::move(above)));
-    return inherit(std::move(whole), std::move(declaration));
+    base = with_parts(entries, declaration, std::move(base));
+    Declaration whole = inherit(std::move(base), std::move(declaration));
+    whole.recipe.depth = is_root ? 0 : whole.recipe.depth;
+    return whole;
 }
 
-/// Those of its blocks besides; its own are used up.
-std::vector<Line> all_lines(FullDeclaration& whole) {
-    std::vector<Line> lines = std::move(whole.lines);
-    std::vector<Line> placed = expand(whole, whole.blocks);
-    lines.reserve(lines.size() + placed.size());
-    std::move(placed.begin(), placed.end(), std::back_inserter(lines));
-    check_lines(lines);
+/// Those of `hub` or `store`, which are used up, and those of its blocks.
+std::vector<Line> all_lines(Declaration& whole) {
+    std::vector<Line> lines = std::move(whole.top.lines);
+    std::vector<Line> expanded = expand(whole, whole.blocks);
+    lines.reserve(lines.size() + expanded.size());
+    std::ranges::move(expanded, std::back_inserter(lines));
     return lines;
 }
 
-/// The name under which a family keeps an inherited one: the longest `place` rule's.
-Pattern placed(const Pattern& name, const std::vector<RenameRule>& places) {
-    const RenameRule* best = longest_match(places, name.text);
-    return best == nullptr ? name : Pattern::parse(best->to + name.text.substr(best->from.size()));
-}
-
+/// The lines with the names under which a family keeps inherited ones: the longest `place` rule's.
 std::vector<Line> placed(std::vector<Line> lines, const std::vector<RenameRule>& places) {
+    check_lines(lines);
     for (Line& line : lines) {
-        line.name = at_origin(line.origin, [&] { return placed(line.name, places); });
+        const std::string& name = line.name.text;
+        if (const RenameRule* const best = longest_match(places, name)) {
+            line.name = parse_pattern(best->to + name.substr(best->from.size()), line.origin);
+        }
     }
     return lines;
-}
-
-Dialect dialect_of(FullDeclaration whole) {
-    Dialect dialect;
-    dialect.store = all_lines(whole);
-    Declaration& declaration = whole.declaration;
-    dialect.name = declaration.name;
-    dialect.origin = declaration.origin;
-    dialect.extends = declaration.extends;
-    dialect.aliases = std::move(declaration.aliases);
-    dialect.ignore = std::move(declaration.ignore);
-    dialect.claims = std::move(declaration.claims);
-    dialect.refusals = std::move(declaration.refusals);
-    dialect.defaults = std::move(declaration.defaults);
-    dialect.facts = std::move(declaration.facts);
-    dialect.fuse = std::move(declaration.fuse);
-    dialect.families = std::move(declaration.families);
-    dialect.has_own_names = declaration.has_own_names;
-    dialect.lora = std::move(declaration.lora);
-    dialect.written = std::move(declaration.written);
-    dialect.keys = std::move(declaration.keys);
-    dialect.rope_factors = std::move(declaration.rope_factors);
-    return dialect;
-}
-
-Recipe recipe_of(FullDeclaration whole) {
-    Recipe recipe;
-    recipe.hub = placed(all_lines(whole), whole.declaration.places);
-    recipe.module = placed(expand(whole, whole.modules), whole.declaration.places);
-    check_lines(recipe.module);
-    Declaration& declaration = whole.declaration;
-    recipe.name = declaration.name;
-    recipe.origin = declaration.origin;
-    recipe.extends = declaration.extends;
-    recipe.depth = whole.depth;
-    recipe.dialects = std::move(declaration.uses);
-    recipe.match = declaration.match;
-    recipe.same = std::move(declaration.same);
-    recipe.ignore = std::move(declaration.ignore);
-    recipe.renames = std::move(declaration.renames);
-    recipe.eithers = std::move(declaration.eithers);
-    recipe.passes = std::move(declaration.passes);
-    recipe.needs = std::move(declaration.needs);
-    recipe.linear = std::move(declaration.linear);
-    recipe.config = std::move(declaration.config);
-    recipe.lets = std::move(declaration.lets);
-    recipe.indices = std::move(declaration.indices);
-    recipe.flags = std::move(declaration.flags);
-    recipe.givens = std::move(declaration.givens);
-    recipe.verified = joined(declaration.verified, ", ");
-    return recipe;
 }
 
 }  // namespace
@@ -302,9 +291,9 @@ void declare(Declarations& entries, const RecipeFile& source, bool is_extra) {
     const Declaration declaration = is_extra ? parse_source(source) : parse_head(source);
     const auto found = entries.find(declaration.name);
     if (found != entries.end() && found->second.is_extra == is_extra) {
-        throw Error(ErrorCode::usage, declaration.origin + ": '" + declaration.name +
-                                          "' is declared a second time; the first is " +
-                                          found->second.origin);
+        refuse(declaration.origin, "'" + declaration.name +
+                                       "' is declared a second time; the first is " +
+                                       found->second.origin);
     }
     std::vector<std::string> bases = declaration.parts;
     bases.push_back(declaration.extends);
@@ -312,7 +301,7 @@ void declare(Declarations& entries, const RecipeFile& source, bool is_extra) {
                          : std::shared_ptr<const RecipeFile>(std::shared_ptr<void>(), &source);
     entries.insert_or_assign(
         declaration.name,
-        FoundDeclaration{declaration.is_dialect, declaration.origin, declaration.match,
+        FoundDeclaration{declaration.is_dialect, declaration.origin, declaration.recipe.match,
                          std::move(kept), is_extra, std::move(bases)});
 }
 
@@ -341,19 +330,31 @@ const FoundDeclaration* find_in(const Declarations& entries, std::string_view na
 }
 
 Recipe recipe_of(const Declarations& entries, const FoundDeclaration& entry) {
-    Recipe recipe = recipe_of(resolve(entries, entry));
+    Declaration whole = resolve(entries, entry);
+    Recipe recipe = std::move(whole.recipe);
+    recipe.name = whole.name;
+    recipe.origin = whole.origin;
+    recipe.extends = whole.extends;
+    recipe.hub = placed(all_lines(whole), whole.places);
+    recipe.module = placed(expand(whole, whole.modules), whole.places);
     recipe.is_extra = entry.is_extra;
     for (const std::string& used : recipe.dialects) {
         if (find_in(entries, used, true) == nullptr) {
-            throw Error(ErrorCode::usage,
-                        recipe.origin + ": there is no dialect '" + used + "' to use");
+            refuse(recipe.origin, "there is no dialect '" + used + "' to use");
         }
     }
     return recipe;
 }
 
 Dialect dialect_of(const Declarations& entries, const FoundDeclaration& entry) {
-    return dialect_of(resolve(entries, entry));
+    Declaration whole = resolve(entries, entry);
+    Dialect dialect = std::move(whole.dialect);
+    dialect.name = whole.name;
+    dialect.origin = whole.origin;
+    dialect.extends = whole.extends;
+    dialect.store = all_lines(whole);
+    check_lines(dialect.store);
+    return dialect;
 }
 
 }  // namespace shardweld::models

@@ -149,20 +149,20 @@ Token Scanner::take() {
     return scan();
 }
 
-bool Scanner::accept_mark(std::string_view mark) {
-    const bool is_it = peek().is(Token::Kind::mark, mark);
+bool Scanner::accept(Token::Kind kind, std::string_view text) {
+    const bool is_it = peek().is(kind, text);
     if (is_it) {
         scan();
     }
     return is_it;
 }
 
+bool Scanner::accept_mark(std::string_view mark) {
+    return accept(Token::Kind::mark, mark);
+}
+
 bool Scanner::accept_name(std::string_view name) {
-    const bool is_it = peek().is(Token::Kind::name, name);
-    if (is_it) {
-        scan();
-    }
-    return is_it;
+    return accept(Token::Kind::name, name);
 }
 
 void Scanner::expect_mark(std::string_view mark) {
@@ -171,11 +171,25 @@ void Scanner::expect_mark(std::string_view mark) {
     }
 }
 
-std::string Scanner::name(std::string_view what) {
-    if (peek().kind != Token::Kind::name) {
+void Scanner::expect_name(std::string_view name) {
+    if (!accept_name(name)) {
+        fail_expected("'" + std::string(name) + "'");
+    }
+}
+
+std::string Scanner::take(Token::Kind kind, std::string_view what) {
+    if (peek().kind != kind) {
         fail_expected(what);
     }
     return scan().text;
+}
+
+std::string Scanner::name(std::string_view what) {
+    return take(Token::Kind::name, what);
+}
+
+std::string Scanner::quoted(std::string_view what) {
+    return take(Token::Kind::text, what);
 }
 
 Index Scanner::number(std::string_view what) {
@@ -199,12 +213,12 @@ std::string Scanner::word(std::string_view what) {
     return std::string(text_.substr(begin, at_ - begin));
 }
 
-std::string Scanner::until(const std::vector<std::string_view>& stops) {
+std::string Scanner::until(std::span<const std::string_view> stops) {
     skip_blanks();
     const std::size_t begin = at_;
     while (at_ < text_.size() && text_[at_] != '<') {
         const std::size_t end = end_of_name(text_, at_);
-        if (std::find(stops.begin(), stops.end(), text_.substr(at_, end - at_)) != stops.end()) {
+        if (std::ranges::count(stops, text_.substr(at_, end - at_)) > 0) {
             break;
         }
         at_ = std::max(end, at_ + 1);

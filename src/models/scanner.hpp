@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "core/index.hpp"
 #include "shardweld/error.hpp"
@@ -38,15 +40,28 @@ class Scanner {
     bool accept_mark(std::string_view mark);
     bool accept_name(std::string_view name);
     void expect_mark(std::string_view mark);
+    void expect_name(std::string_view name);
+    /// The value of the name that comes next; Error(usage) "expected WHAT, found ..." for others.
+    template <typename T>
+    T one_of(std::initializer_list<std::pair<std::string_view, T>> names, std::string_view what) {
+        for (const auto& [name, value] : names) {
+            if (accept_name(name)) {
+                return value;
+            }
+        }
+        fail_expected(what);
+    }
     /// A name; Error(usage) "expected WHAT, found ..." otherwise.
     std::string name(std::string_view what);
     Index number(std::string_view what);
 
     /// The next run of non-blanks, taken; Error(usage) "expected WHAT, found the end".
     std::string word(std::string_view what);
+    /// A text in quotes, without them; Error(usage) "expected WHAT, found ..." otherwise.
+    std::string quoted(std::string_view what);
     /// Raw text up to the first '<', or up to the first of `stops` that stands as a word of its
     /// own; taken, blanks around it removed.
-    std::string until(const std::vector<std::string_view>& stops);
+    std::string until(std::span<const std::string_view> stops);
     /// The text taken between two positions, blanks around it removed.
     [[nodiscard]] std::string between(std::size_t from, std::size_t to) const;
     [[nodiscard]] std::size_t position();
@@ -63,6 +78,8 @@ class Scanner {
 
   private:
     void skip_blanks();
+    bool accept(Token::Kind kind, std::string_view text);
+    std::string take(Token::Kind kind, std::string_view what);
     Token scan();
     void scan_path(Token& token);
 
@@ -77,7 +94,8 @@ auto at_origin(const std::string& origin, const Parse& parse) {
     try {
         return parse();
     } catch (const Error& error) {
-        throw Error(error.code(), origin + ": " + error.what(), error.hint());
+        throw Error(error.code(), (origin.empty() ? "" : origin + ": ") + error.what(),
+                    error.hint());
     }
 }
 

@@ -1,167 +1,487 @@
 #include "symbols.hpp"
 
 #include <algorithm>
-#include <cctype>
+#include <array>
+#include <limits>
+#include <unordered_map>
 #include <utility>
 
 #include "core/text.hpp"
+#include "shardweld/error.hpp"
 
-#include "evaluator.hpp"
+#include "expr.hpp"
 
 namespace shardweld::models {
 
-struct Symbols::State {
-    // Copies: the folder's scope points at them, and a Symbols outlives what it was made from.
-    Recipe recipe;
-    Dialect dialect;
-    std::optional<Folder> folder;
-};
-
 namespace {
 
-constexpr const char* kModelType = "model_type";
+constexpr std::size_t kDeepestDefinitions = 32;
 
-Error as_error(const EvaluationFailure& failure) {
-    return {failure.code, failure.what};
-}
-
-std::optional<Index> value_of(const NodePtr& node, const Captures& captures, std::string* why) {
-    try {
-        return evaluate(*node, captures, why);
-    } catch (const EvaluationFailure& failure) {
-        throw as_error(failure);
-    }
-}
-
-/// Letters and digits alone, in small letters.
-std::string squeezed(std::string_view name) {
-    std::string text;
-    for (const char c : name) {
-        if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-            text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-        }
-    }
-    return text;
-}
-
-/// "Qwen3Moe" of "Qwen3MoeForCausalLM", the same for other classes of a family.
-std::string_view family_of_class(std::string_view name) {
-    std::size_t end = name.size();
-    for (const std::string_view what : {"For", "LMHead", "Model"}) {
-        end = std::min(end, name.find(what));
-    }
-    return name.substr(0, end);
-}
-
-/// The class that config.json names and the model_type of the recipe that is for it; as
-/// transformers spells both: Qwen3MoeForCausalLM is qwen3_moe's.
-struct KnownClass {
-    std::string name;
-    std::string model_type;
+/// Why an expression never has a value (not exact, too large, a text where a number is needed),
+/// before it is said in which symbol or condition.
+class Fault : public Error {
+  public:
+    explicit Fault(std::string what) : Error(ErrorCode::mismatch, std::move(what)) {}
 };
 
-/// The model_type, of those that recipes are for, that is spelled like this family.
-std::optional<std::string> type_of(const RecipeLibrary& library, const std::string& family) {
-    std::optional<std::string> found;
-    for (const FamilyMatch& one : library.matches()) {
-        for_each_node(one.match, [&](const Expr& node) {
-            if (found || node.op != Op::is_text || node.args[0]->name != kModelType) {
-                return;
-            }
-            const auto type = std::ranges::find(node.texts, family, squeezed);
-            found = type == node.texts.end() ? found : *type;
-        });
-    }
-    return found;
+Fault too_large(Index a, const char* mark, Index b) {
+    return Fault(std::to_string(a) + " " + mark + " " + std::to_string(b) + " is too large");
 }
 
-std::optional<KnownClass> known_class(const RecipeLibrary& library, const Config& config) {
-    // minimax_m3_vl_text is MiniMaxM3VLForCausalLM's own type, not a slip; nor is a type whose
-    // recipe leaves out such models.
-    const std::string own = squeezed(config.text(kModelType).value_or(""));
-    for (const std::string& name : config.architectures()) {
-        const std::string family = squeezed(family_of_class(name));
-        const auto type = family.empty() || own == family || own == family + "text"
-                              ? std::nullopt
-                              : type_of(library, family);
-        if (type) {
-            return KnownClass{name, *type};
-        }
+Index divided(Index a, Index b) {
+    const std::string text = std::to_string(a) + " / " + std::to_string(b);
+    if (b == 0) {
+        throw Fault(text);
     }
-    return std::nullopt;
+    if (a == std::numeric_limits<Index>::min() && b == -1) {
+        throw too_large(a, "/", b);
+    }
+    if (a % b != 0) {
+        throw Fault(text + " is not a whole number");
+    }
+    return a / b;
 }
 
-[[noreturn]] void refuse_family(const RecipeLibrary& library, const Config& config,
-                                const std::string& families) {
-    const auto type = config.text(kModelType);
-    const std::string what =
-        config.origin() + (type
-                               ? ": model_type is \"" + printable(*type) + "\", which has no recipe"
-                               : ": there is no model_type, which chooses the recipe");
-    if (const auto known = known_class(library, config)) {
-        throw Error(ErrorCode::mismatch,
-                    what + ", but architectures names " + printable(known->name),
-                    "write the model_type of the model that was trained, as \"" +
-                        known->model_type + "\", or give a recipe with --recipe");
+Index remainder_of(Index a, Index b) {
+    if (b <= 0) {
+        throw Fault(std::to_string(a) + " % " + std::to_string(b));
     }
-    if (!type) {
-        throw Error(
-            ErrorCode::mismatch, what,
-            "is it another file? Put the config.json of the model that was trained there, give a "
-            "recipe with --recipe, or keep the tensors as they are stored with --names module");
-    }
-    throw Error(ErrorCode::unsupported, what,
-                "give a recipe with --recipe; there are recipes for " + families);
+    return (a % b + b) % b;
 }
 
-/// What an expression rests on, through all definitions.
-struct Grounds {
-    std::set<std::string> fields = {};
-    std::set<std::string> names = {};
-    bool is_given = false;  ///< by the command line, in part
-};
-
-void find_grounds(const Folder& folder, const Recipe& recipe, const ExprPtr& expr, Grounds& found) {
-    for_each_node(expr, [&](const Expr& node) {
-        switch (node.op) {
-            case Op::field:
-            case Op::element:
-            case Op::count:
-            case Op::known_field:
-            case Op::has:
-                found.fields.insert(node.name);
-                return;
-            case Op::name:
-                break;
-            default:
-                return;
-        }
-        found.is_given = found.is_given || std::ranges::count(recipe.givens, node.name) > 0;
-        const Definition* const definition = folder.definition_of(node.name);
-        if (definition != nullptr && found.names.insert(node.name).second) {
-            for (const ExprPtr& alternative : definition->alternatives) {
-                find_grounds(folder, recipe, alternative, found);
-            }
-        }
-    });
+/// One operation on numbers, of which the first has only one.
+Index operated(Op op, Index a, Index b) {
+    Index result = 0;
+    const auto exact = [&](bool overflows, const char* mark) {
+        return overflows ? throw too_large(a, mark, b) : result;
+    };
+    switch (op) {
+        case Op::negate:
+            return operated(Op::subtract, 0, a);
+        case Op::add:
+            return exact(__builtin_add_overflow(a, b, &result), "+");
+        case Op::subtract:
+            return exact(__builtin_sub_overflow(a, b, &result), "-");
+        case Op::multiply:
+            return exact(__builtin_mul_overflow(a, b, &result), "*");
+        case Op::divide:
+            return divided(a, b);
+        case Op::remainder:
+            return remainder_of(a, b);
+        case Op::equal:
+            return Index{a == b};
+        case Op::not_equal:
+            return Index{a != b};
+        case Op::less:
+            return Index{a < b};
+        case Op::less_equal:
+            return Index{a <= b};
+        case Op::greater:
+            return Index{a > b};
+        case Op::greater_equal:
+            return Index{a >= b};
+        default:
+            throw Error(ErrorCode::internal, "an unknown operation");
+    }
 }
 
-Scope scope_of(const Recipe& recipe, const Dialect& dialect) {
-    Scope scope;
-    scope.recipe = &recipe;
-    scope.dialect = &dialect;
-    scope.captures = names_bound_by_captures(recipe, dialect);
-    return scope;
+bool is_null(const FieldValue& value) {
+    return std::holds_alternative<std::monostate>(value);
+}
+
+/// The number, which a text or a fraction is not; `what` names the field.
+Index integer_of(const FieldValue& value, const std::string& what) {
+    if (const auto* real = std::get_if<double>(&value)) {
+        throw Fault(what + " is " + std::to_string(*real) + ", expected a whole number of 64 bits");
+    }
+    if (const auto* text = std::get_if<std::string>(&value)) {
+        throw Fault(what + " is the text \"" + *text + "\", expected a number");
+    }
+    return std::get<Index>(value);
+}
+
+/// "p = n / g".
+std::string definition_text(const std::string& name, const Definition& definition) {
+    return name + " = " + joined(definition.alternatives, " else ", [](const ExprPtr& alternative) {
+               return alternative->text;
+           });
 }
 
 }  // namespace
 
+Scope::Scope(const Recipe& family, const Dialect& dialect)
+    : recipe(family.name), definitions(family.symbols), givens(family.givens) {
+    definitions.insert(dialect.defaults.begin(), dialect.defaults.end());
+    for (const auto& [name, definition] : family.symbols) {
+        if (definition.is_index) {
+            captures.insert(name);
+        }
+    }
+    for (const AliasRule& rule : dialect.aliases) {
+        captures.insert(rule.from.captures.begin(), rule.from.captures.end());
+    }
+    for (const auto* lines : {&dialect.store, &family.hub, &family.module}) {
+        for (const Line& line : *lines) {
+            captures.insert(line.name.captures.begin(), line.name.captures.end());
+        }
+    }
+}
+
+/// Walks expressions. It keeps the outcome of each symbol and each whole expression that reads no
+/// capture, and everything that it has looked up in config.json: planning asks for the same few
+/// conditions of every stored tensor.
+class Symbols::Evaluator {
+  public:
+    /// A number, or why there is none (a field is absent, nothing defines a name).
+    struct Outcome {
+        std::optional<Index> value;
+        std::string why = {};
+    };
+
+    explicit Evaluator(Scope scope) : scope_(std::move(scope)) {}
+
+    [[nodiscard]] const Scope& scope() const { return scope_; }
+
+    [[nodiscard]] const Definition* definition_of(const std::string& name) const {
+        const auto found = scope_.definitions.find(name);
+        return found == scope_.definitions.end() ? nullptr : &found->second;
+    }
+
+    Outcome value(const std::string& name, const Captures& captures) {
+        begin();
+        return symbol(name, captures);
+    }
+
+    Outcome value(const ExprPtr& expr, const Captures& captures) {
+        begin();
+        Root& root = roots_[expr.get()];
+        root.expr = root.expr == nullptr ? expr : root.expr;
+        return once(root.memo, [&] {
+            return placed([&] { return evaluate(*expr, captures); },
+                          [&] { return "'" + expr->text + "' (" + expr->origin + ")"; });
+        });
+    }
+
+    /// Whether the value that was asked for last depends on captures.
+    [[nodiscard]] bool varies() const { return varies_; }
+
+  private:
+    using Memo = std::optional<Outcome>;
+    struct Symbol {
+        bool is_capture = false;
+        Memo memo;
+    };
+    /// A field, an element (which may be null) or a claim; or why there is none.
+    struct Subject {
+        const FieldValue* value = nullptr;
+        std::string why = {};
+    };
+
+    /// Nothing is under way any more, also where an error ended the last call.
+    void begin() {
+        under_way_.clear();
+        varies_ = false;
+    }
+
+    /// The outcome of `work`, kept unless it reads a capture.
+    template <typename Work>
+    Outcome once(Memo& memo, const Work& work) {
+        if (memo) {
+            return *memo;
+        }
+        const bool outer = std::exchange(varies_, false);
+        Outcome outcome = work();
+        if (!varies_) {
+            memo = outcome;
+        }
+        varies_ = varies_ || outer;
+        return outcome;
+    }
+
+    /// The outcome of `work`, whose faults get in front in what they are.
+    template <typename Work, typename Label>
+    static Outcome placed(const Work& work, const Label& label) {
+        try {
+            return work();
+        } catch (const Fault& fault) {
+            throw Error(fault.code(), label() + ": " + fault.what());
+        }
+    }
+
+    Outcome symbol(const std::string& name, const Captures& captures) {
+        const auto [found, is_new] = symbols_.try_emplace(name);
+        Symbol& known = found->second;
+        known.is_capture = is_new ? scope_.captures.contains(name) : known.is_capture;
+        const auto bound = known.is_capture ? captures.find(name) : captures.end();
+        varies_ = varies_ || known.is_capture;
+        return bound != captures.end() ? Outcome{bound->second}
+                                       : once(known.memo, [&] { return defined(name, captures); });
+    }
+
+    Outcome defined(const std::string& name, const Captures& captures) {
+        if (const auto known = scope_.known.find(name); known != scope_.known.end()) {
+            return {known->second, known->second ? "" : name + " is not known yet"};
+        }
+        const Definition* const definition = definition_of(name);
+        if (definition == nullptr) {
+            return {{},
+                    scope_.recipe.empty() ? "nothing defines '" + name + "'"
+                                          : "a " + scope_.recipe + " model has no '" + name + "'"};
+        }
+        const bool is_circle = std::ranges::count(under_way_, name) > 0;
+        if (is_circle || under_way_.size() == kDeepestDefinitions) {
+            throw Error(ErrorCode::usage,
+                        definition->origin + ": " + definition_text(name, *definition) +
+                            (is_circle ? " is defined by itself"
+                                       : " is based on more than 32 other definitions"));
+        }
+        under_way_.push_back(name);
+        Outcome outcome = placed([&] { return first_of(definition->alternatives, captures); },
+                                 [&] { return definition_text(name, *definition); });
+        under_way_.pop_back();
+        return outcome;
+    }
+
+    Outcome first_of(const std::vector<ExprPtr>& alternatives, const Captures& captures) {
+        std::string all;
+        for (const ExprPtr& alternative : alternatives) {
+            Outcome outcome = evaluate(*alternative, captures);
+            if (outcome.value) {
+                return outcome;
+            }
+            all += (all.empty() || outcome.why.empty() ? "" : "; ") + outcome.why;
+        }
+        return {{}, all};
+    }
+
+    Outcome evaluate(const Expr& expr, const Captures& captures) {
+        switch (expr.op) {
+            case Op::number:
+                return {expr.number};
+            case Op::name:
+                return symbol(expr.name, captures);
+            case Op::field:
+            case Op::element:
+            case Op::claim:
+                return integer(expr, captures);
+            case Op::count: {
+                const auto count = scope_.config ? scope_.config->count(expr.name) : std::nullopt;
+                return count ? Outcome{count} : absent("list " + expr.name);
+            }
+            case Op::known_field:
+                return known_field(expr.name);
+            case Op::known_claim:
+                return {Index{scope_.claims != nullptr && scope_.claims->contains(expr.name)}};
+            case Op::is_text:
+            case Op::is_not_text:
+                return text_relation(expr, captures);
+            case Op::has:
+                return has(expr, captures);
+            case Op::floor:
+                return whole_part(expr, captures);
+            case Op::not_true:
+            case Op::both:
+            case Op::either:
+                return logic(expr, captures);
+            case Op::otherwise:
+                return first_of(expr.args, captures);
+            default:
+                return operation(expr, captures);
+        }
+    }
+
+    Outcome operation(const Expr& expr, const Captures& captures) {
+        Outcome a = evaluate(*expr.args[0], captures);
+        if (!a.value) {
+            return a;
+        }
+        Outcome b = expr.args.size() == 1 ? Outcome{0} : evaluate(*expr.args[1], captures);
+        return b.value ? Outcome{operated(expr.op, *a.value, *b.value)} : b;
+    }
+
+    Outcome logic(const Expr& expr, const Captures& captures) {
+        Outcome left = evaluate(*expr.args[0], captures);
+        if (!left.value) {
+            return left;
+        }
+        const bool is_true = *left.value != 0;
+        if (expr.op == Op::not_true) {
+            return {Index{!is_true}};
+        }
+        if (is_true == (expr.op == Op::either)) {
+            return {Index{is_true}};
+        }
+        Outcome right = evaluate(*expr.args[1], captures);
+        return right.value ? Outcome{Index{*right.value != 0}} : right;
+    }
+
+    [[nodiscard]] std::string config_name() const {
+        return scope_.config ? scope_.config->origin() : "config.json";
+    }
+
+    /// "config.json's hidden_size", for messages.
+    [[nodiscard]] std::string name_of(const Expr& subject) const {
+        return (subject.op == Op::claim ? "the checkpoint's " : config_name() + "'s ") +
+               subject.name;
+    }
+
+    [[nodiscard]] Outcome absent(const std::string& what) const {
+        return scope_.absent_is_zero ? Outcome{0} : Outcome{{}, config_name() + " has no " + what};
+    }
+
+    [[nodiscard]] bool counts_as_zero(const Expr& subject) const {
+        return subject.op == Op::claim ? scope_.claims != nullptr : scope_.absent_is_zero;
+    }
+
+    [[nodiscard]] Outcome known_field(const std::string& path) const {
+        if (!scope_.config) {
+            return {{}, "config.json is not known yet"};
+        }
+        return {Index{scope_.config->count(path) || !is_null(scope_.config->field(path))}};
+    }
+
+    /// What config.json or the checkpoint states; null if nothing.
+    const FieldValue& stated(const Expr& expr) {
+        const auto [known, is_new] = values_.try_emplace(&expr);
+        if (is_new && expr.op == Op::field && scope_.config) {
+            known->second = scope_.config->field(expr.name);
+        } else if (is_new && expr.op == Op::claim && scope_.claims != nullptr &&
+                   scope_.claims->contains(expr.name)) {
+            known->second = claim_value(scope_.claims->at(expr.name));
+        }
+        return known->second;
+    }
+
+    /// The list that an element or `has` looks into; nullopt where there is none.
+    const std::optional<std::vector<FieldValue>>& list_of(const Expr& expr) {
+        const auto [known, is_new] = lists_.try_emplace(&expr);
+        if (is_new && scope_.config) {
+            known->second = expr.op == Op::has ? scope_.config->numbers(expr.args[0]->name)
+                                               : scope_.config->list(expr.name);
+        }
+        return known->second;
+    }
+
+    Subject subject(const Expr& expr, const Captures& captures) {
+        if (expr.op == Op::element) {
+            return element(expr, captures);
+        }
+        const FieldValue& value = stated(expr);
+        if (!is_null(value)) {
+            return {&value};
+        }
+        return {nullptr, expr.op == Op::claim ? "the checkpoint states no " + expr.name
+                                              : config_name() + " has no " + expr.name};
+    }
+
+    Subject element(const Expr& expr, const Captures& captures) {
+        const auto& list = list_of(expr);
+        if (!list) {
+            return {nullptr, config_name() + " has no list " + expr.name};
+        }
+        const Outcome at = evaluate(*expr.args[0], captures);
+        if (!at.value) {
+            return {nullptr, at.why};
+        }
+        if (*at.value < 0 || *at.value >= static_cast<Index>(list->size())) {
+            return {nullptr, name_of(expr) + " has no element " + std::to_string(*at.value)};
+        }
+        return {&(*list)[static_cast<std::size_t>(*at.value)]};
+    }
+
+    /// The subject, neither null nor absent where it could count as 0.
+    Subject number(const Expr& expr, const Captures& captures) {
+        static const FieldValue zero = Index{0};
+        Subject found = subject(expr, captures);
+        if (found.value == nullptr && counts_as_zero(expr)) {
+            return {&zero};
+        }
+        if (found.value != nullptr && is_null(*found.value)) {
+            return {nullptr, name_of(expr) + " has an element that is null"};
+        }
+        return found;
+    }
+
+    Outcome integer(const Expr& expr, const Captures& captures) {
+        Subject found = number(expr, captures);
+        if (found.value == nullptr) {
+            return {{}, std::move(found.why)};
+        }
+        if (const auto* const whole = std::get_if<Index>(found.value)) {
+            return {*whole};
+        }
+        const char* const of = expr.op == Op::element ? "an element of " : "";
+        return {integer_of(*found.value, of + name_of(expr))};
+    }
+
+    Outcome text_relation(const Expr& expr, const Captures& captures) {
+        Subject found = subject(*expr.args[0], captures);
+        if (found.value == nullptr && !counts_as_zero(*expr.args[0])) {
+            return {{}, std::move(found.why)};
+        }
+        const auto* const text =
+            found.value != nullptr ? std::get_if<std::string>(found.value) : nullptr;
+        const bool is_one = text != nullptr && std::ranges::count(expr.texts, *text) > 0;
+        return {Index{is_one == (expr.op == Op::is_text)}};
+    }
+
+    Outcome has(const Expr& expr, const Captures& captures) {
+        const auto& list = list_of(expr);
+        if (!list) {
+            return absent("list " + expr.args[0]->name);
+        }
+        Outcome wanted = evaluate(*expr.args[1], captures);
+        return wanted.value
+                   ? Outcome{Index{std::ranges::binary_search(*list, FieldValue(*wanted.value))}}
+                   : wanted;
+    }
+
+    /// In doubles and from left to right, as the frameworks' Python computes such sizes.
+    Outcome whole_part(const Expr& expr, const Captures& captures) {
+        const Expr& field = *expr.args[0];
+        Subject found = number(field, captures);
+        if (found.value == nullptr) {
+            return {{}, std::move(found.why)};
+        }
+        const auto* const fraction = std::get_if<double>(found.value);
+        double real = fraction != nullptr
+                          ? *fraction
+                          : static_cast<double>(integer_of(*found.value, name_of(field)));
+        for (std::size_t i = 0; i < expr.steps.size(); ++i) {
+            Outcome factor = evaluate(*expr.args[i + 1], captures);
+            if (!factor.value) {
+                return factor;
+            }
+            const auto number = static_cast<double>(*factor.value);
+            real = expr.steps[i] == Op::multiply ? real * number : real / number;
+        }
+        constexpr double kLimit = 9223372036854775808.0;
+        if (!(real >= 0 && real < kLimit)) {
+            throw Fault(name_of(field) + " makes " + std::to_string(real) + ", expected a size");
+        }
+        return {static_cast<Index>(real)};
+    }
+
+    struct Root {
+        ExprPtr expr;  ///< kept alive: its address, and those of its parts, are keys
+        Memo memo;
+    };
+
+    Scope scope_;
+    std::unordered_map<std::string, Symbol> symbols_;
+    std::unordered_map<const Expr*, Root> roots_;
+    std::unordered_map<const Expr*, FieldValue> values_;
+    std::unordered_map<const Expr*, std::optional<std::vector<FieldValue>>> lists_;
+    std::vector<std::string> under_way_;
+    bool varies_ = false;  ///< a capture was read
+};
+
+Symbols::Symbols(Scope scope) : evaluator_(std::make_shared<Evaluator>(std::move(scope))) {}
+
 Symbols::Symbols(const Recipe& recipe, const Dialect& dialect, const Config& config,
-                 std::map<std::string, Index> facts, std::map<std::string, Index> given)
-    : state_(std::make_shared<State>()) {
-    state_->recipe = recipe;
-    state_->dialect = dialect;
-    Scope scope = scope_of(state_->recipe, state_->dialect);
+                 const std::map<std::string, Index>& facts,
+                 const std::map<std::string, Index>& given) {
+    Scope scope(recipe, dialect);
     scope.config = config;
     for (const std::string& fact : dialect.facts) {
         if (const auto found = facts.find(fact); found != facts.end()) {
@@ -169,90 +489,100 @@ Symbols::Symbols(const Recipe& recipe, const Dialect& dialect, const Config& con
         }
     }
     for (const std::string& name : recipe.givens) {
-        const auto found = given.find(name);
-        scope.known[name] = found == given.end() ? 0 : found->second;
+        scope.known[name] = given.contains(name) ? given.at(name) : 0;
     }
-    state_->folder.emplace(std::move(scope));
+    evaluator_ = std::make_shared<Evaluator>(std::move(scope));
 }
 
 Index Symbols::value(const std::string& name, const Captures& captures) const {
-    const Definition* const definition = state_->folder->definition_of(name);
+    const Definition* const definition = evaluator_->definition_of(name);
     try {
-        std::string why;
-        if (const auto found = value_of(state_->folder->symbol(name), captures, &why)) {
-            return *found;
+        const auto outcome = evaluator_->value(name, captures);
+        if (outcome.value) {
+            return *outcome.value;
         }
         throw Error(ErrorCode::mismatch,
                     (definition == nullptr ? name : definition_text(name, *definition)) +
-                        " has no value: " + why);
+                        " has no value: " + outcome.why);
     } catch (Error& error) {
         error.set_detail(definition == nullptr ? "" : definition->origin);
         throw;
     }
 }
+
 std::optional<Index> Symbols::try_value(const std::string& name, const Captures& captures) const {
-    std::string why;
-    return value_of(state_->folder->symbol(name), captures, &why);
+    return evaluator_->value(name, captures).value;
 }
 
 bool Symbols::holds(const ExprPtr& condition, const Captures& captures) const {
     if (condition == nullptr) {
         return true;
     }
-    std::string why;
-    const auto found = value_of(state_->folder->expression(condition), captures, &why);
-    if (!found) {
-        throw Error(ErrorCode::mismatch, "'" + condition->text + "' cannot be decided: " + why)
+    const auto outcome = evaluator_->value(condition, captures);
+    if (!outcome.value) {
+        throw Error(ErrorCode::mismatch,
+                    "'" + condition->text + "' cannot be decided: " + outcome.why)
             .set_detail(condition->origin);
     }
-    return *found != 0;
+    return *outcome.value != 0;
 }
 
 std::optional<Index> Symbols::try_expr(const ExprPtr& expr, const Captures& captures) const {
-    std::string why;
-    return value_of(state_->folder->expression(expr), captures, &why);
+    return evaluator_->value(expr, captures).value;
 }
 
+std::optional<Index> Symbols::constant_of(const ExprPtr& expr) const {
+    try {
+        const auto outcome = evaluator_->value(expr, {});
+        return evaluator_->varies() ? std::nullopt : outcome.value;
+    } catch (const Error&) {
+        return std::nullopt;
+    }
+}
+
+namespace {
+
+/// What an expression rests on, through all definitions.
+struct Grounds {
+    std::set<std::string> fields = {};
+    std::set<std::string> names = {};
+};
+
+void find_grounds(const Scope& scope, const ExprPtr& expr, Grounds& found) {
+    constexpr std::array kOfFields = {Op::field, Op::element, Op::count, Op::known_field};
+    for_each_node(expr, [&](const Expr& node) {
+        if (std::ranges::count(kOfFields, node.op) > 0) {
+            found.fields.insert(node.name);
+        }
+        if (node.op != Op::name || !found.names.insert(node.name).second) {
+            return;
+        }
+        if (const auto at = scope.definitions.find(node.name); at != scope.definitions.end()) {
+            for (const ExprPtr& alternative : at->second.alternatives) {
+                find_grounds(scope, alternative, found);
+            }
+        }
+    });
+}
+
+}  // namespace
+
 std::set<std::string> Symbols::deciding_fields(const ExprPtr& condition) const {
+    const Scope& scope = evaluator_->scope();
     Grounds found;
-    find_grounds(*state_->folder, state_->recipe, condition, found);
-    return found.is_given ? std::set<std::string>() : found.fields;
+    find_grounds(scope, condition, found);
+    const bool is_given = std::ranges::any_of(
+        scope.givens, [&](const std::string& name) { return found.names.contains(name); });
+    return is_given ? std::set<std::string>() : found.fields;
+}
+
+bool Symbols::defines(const std::string& name) const {
+    return evaluator_->scope().known.contains(name) || evaluator_->definition_of(name) != nullptr;
 }
 
 bool Symbols::is_index(const std::string& name) const {
-    return state_->recipe.indices.contains(name);
-}
-
-const Recipe& recipe_for(const RecipeLibrary& library, const Config& config) {
-    Scope scope;
-    scope.config = config;
-    Folder folder(scope);
-    const Recipe* best = nullptr;
-    std::string families;
-    for (const FamilyMatch& one : library.matches()) {
-        families += (families.empty() ? "" : ", ") + one.name;
-        std::string why;
-        const auto matches = value_of(folder.expression(one.match), {}, &why);
-        if (matches.value_or(0) == 0) {
-            continue;
-        }
-        const Recipe* const recipe = library.find_recipe(one.name);
-        // A recipe given at run time is there to be used; else the most derived one knows best.
-        const auto rank = [](const Recipe& r) { return std::pair(r.is_extra, r.depth); };
-        if (best != nullptr && rank(*best) == rank(*recipe)) {
-            throw Error(
-                ErrorCode::usage,
-                "both " + best->origin + " and " + recipe->origin + " match " + config.origin(),
-                "let one extend the other or change its 'match'");
-        }
-        if (best == nullptr || rank(*best) < rank(*recipe)) {
-            best = recipe;
-        }
-    }
-    if (best == nullptr) {
-        refuse_family(library, config, families);
-    }
-    return *best;
+    const Definition* const definition = evaluator_->definition_of(name);
+    return definition != nullptr && definition->is_index;
 }
 
 }  // namespace shardweld::models

@@ -40,14 +40,6 @@ const ByRecipe& built_in() {
     return all;
 }
 
-std::vector<std::string> names_in(const std::string& list) {
-    std::vector<std::string> names;
-    for (const std::string_view name : split(list, ',')) {
-        names.emplace_back(trim(name));
-    }
-    return names;
-}
-
 }  // namespace
 
 std::string_view name_of(Verified level) {
@@ -58,7 +50,7 @@ std::vector<Verification> verifications_of(const Recipe& recipe) {
     if (recipe.is_extra) {
         return recipe.verified.empty()
                    ? std::vector<Verification>()
-                   : std::vector<Verification>{{"", Verified::files, names_in(recipe.verified)}};
+                   : std::vector<Verification>{{"", Verified::files, recipe.verified}};
     }
     const auto found = built_in().find(recipe.name);
     return found == built_in().end() ? std::vector<Verification>() : found->second;

@@ -8,12 +8,10 @@
 #include <vector>
 
 #include "layout/expression.hpp"
-#include "models/check.hpp"
 #include "models/config.hpp"
 #include "models/declaration.hpp"
 #include "models/pattern.hpp"
 #include "models/recipe.hpp"
-#include "models/resolve.hpp"
 #include "models/symbols.hpp"
 #include "models/verification.hpp"
 #include "models/written_form.hpp"
@@ -153,8 +151,8 @@ void check_together(models::Declarations entries, const std::vector<models::Reci
 
 void check(const std::string& text) {
     const std::vector<models::RecipeFile> files = files_of(text);
-    const models::FullDeclaration whole = models::inherit({}, models::parse_source(files[0]));
-    models::check_lines(whole.lines);
+    const models::Declaration whole = models::inherit({}, models::parse_source(files[0]));
+    models::check_lines(whole.top.lines);
     models::check_lines(models::expand(whole, whole.blocks));
     models::check_lines(models::expand(whole, whole.modules));
     check_together({}, files);

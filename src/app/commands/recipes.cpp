@@ -111,7 +111,7 @@ std::string cell(const models::RecipeLibrary& library, const models::Recipe& rec
 
 /// What only other recipes use (`with`): no config.json is its own.
 bool is_part(const models::Recipe& recipe) {
-    return recipe.match == nullptr && !(recipe.hub.empty() && recipe.lets.empty());
+    return recipe.match == nullptr && !(recipe.hub.empty() && recipe.symbols.empty());
 }
 
 /// Families by formats.

@@ -53,15 +53,15 @@ TEST(RecipeLibrary, child_lines_replace_all_of_the_name) {
             "m.{l}.norm.weight = layer.{l}.norm : j"}));
     EXPECT_EQ(library.find_recipe("child")->depth, 1);
     EXPECT_EQ(library.find_recipe("child")->match, nullptr);
-    EXPECT_EQ(library.find_recipe("child")->verified, "");
+    EXPECT_EQ(library.find_recipe("child")->verified, std::vector<std::string>());
 }
 
 TEST(RecipeLibrary, what_verifies_is_not_inherited) {
     const std::string stated = "verified by a, b-c\n";
     const RecipeLibrary library = RecipeLibrary::load(
         {toy_dialect(), toy_recipe(stated), {"child.recipe", "recipe child\nextends toy_model\n"}});
-    EXPECT_EQ(library.find_recipe("toy_model")->verified, "a, b-c");
-    EXPECT_EQ(library.find_recipe("child")->verified, "");
+    EXPECT_EQ(library.find_recipe("toy_model")->verified, (std::vector<std::string>{"a", "b-c"}));
+    EXPECT_EQ(library.find_recipe("child")->verified, std::vector<std::string>());
 }
 
 // Laws of `with`: a part's statements stand between those of the base, which it changes, and the
@@ -75,8 +75,8 @@ TEST(RecipeLibrary, parts_come_between_the_base_and_the_file) {
                            "  norm.weight = norm j\n"};
     const RecipeLibrary library = RecipeLibrary::load({toy_dialect(), toy_recipe(), part, child});
     const Recipe& recipe = *library.find_recipe("child");
-    EXPECT_EQ(recipe.lets.at("k").origin, "child.recipe:4");
-    EXPECT_EQ(recipe.lets.at("j").origin, "part.recipe:3");
+    EXPECT_EQ(recipe.symbols.at("k").origin, "child.recipe:4");
+    EXPECT_EQ(recipe.symbols.at("j").origin, "part.recipe:3");
     const auto origins = [&](const std::string& name) {
         std::vector<std::string> found;
         for (const Line& line : recipe.hub) {
@@ -136,8 +136,7 @@ TEST(RecipeLibrary, optional_block_makes_its_lines_optional) {
 TEST(RecipeLibrary, symbols_of_a_child_hide_inherited_ones) {
     const RecipeLibrary library = with_child("index vocab = 9\n");
     const Recipe& child = *library.find_recipe("child");
-    EXPECT_FALSE(child.lets.contains("vocab"));
-    EXPECT_TRUE(child.indices.contains("vocab"));
+    EXPECT_TRUE(child.symbols.at("vocab").is_index);
 }
 
 TEST(RecipeLibrary, extends_is_bounded) {

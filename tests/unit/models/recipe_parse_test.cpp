@@ -221,7 +221,7 @@ TEST(RecipeText, other_statements_are_read) {
     EXPECT_EQ(recipe.config[0].logical_glob, "mtp.*");
     EXPECT_EQ(recipe.config[1].value, "\"text\"");
     EXPECT_FALSE(recipe.config[1].if_present);
-    EXPECT_EQ(recipe.verified, "one, two");
+    EXPECT_EQ(recipe.verified, (std::vector<std::string>{"one", "two"}));
     EXPECT_EQ(recipe.givens, (std::vector<std::string>{"value"}));
 }
 
