@@ -15,13 +15,15 @@ namespace shardweld::models {
 
 namespace {
 
-/// The first alternative that config.json has a value for, and how it is written.
+/// The first alternative that config.json has a value for, and how it is
+/// written.
 struct StatedValue {
     FieldValue value;
     std::string text;
 };
 
-/// nullopt also for what cannot be worked out, e.g. a quotient that is not whole.
+/// nullopt also for what cannot be worked out, e.g. a quotient that is not
+/// whole.
 std::optional<Index> try_integer(const Symbols& symbols, const ExprPtr& expr) {
     try {
         return symbols.try_expr(expr);
@@ -33,7 +35,8 @@ std::optional<Index> try_integer(const Symbols& symbols, const ExprPtr& expr) {
 std::optional<StatedValue> stated_by(const Config& config, const Symbols& symbols,
                                      const ExprPtr& rule) {
     for (const ExprPtr& alternative : rule->args) {
-        // A field alone may be a fraction or a text; anything computed is an integer.
+        // A field alone may be a fraction or a text; anything computed is an
+        // integer.
         FieldValue value;
         if (alternative->op == Op::field) {
             value = config.field(alternative->name);
@@ -43,16 +46,6 @@ std::optional<StatedValue> stated_by(const Config& config, const Symbols& symbol
         if (!std::holds_alternative<std::monostate>(value)) {
             return StatedValue{value, replaced(alternative->text, "@", "")};
         }
-    }
-    return std::nullopt;
-}
-
-std::optional<double> real_of(const FieldValue& value) {
-    if (const auto* integer = std::get_if<Index>(&value)) {
-        return static_cast<double>(*integer);
-    }
-    if (const auto* real = std::get_if<double>(&value)) {
-        return *real;
     }
     return std::nullopt;
 }
@@ -77,8 +70,9 @@ std::vector<FieldValue> claim_values(std::string_view text) {
     return values;
 }
 
-/// A text where a number is expected says nothing that could be compared; nor does a list that has
-/// not the one value, for what each of its values is about is not told.
+/// A text where a number is expected says nothing that could be compared; nor
+/// does a list that has not the one value, for what each of its values is about
+/// is not told.
 bool is_comparable(const FieldValue& stated, const std::vector<FieldValue>& claimed) {
     return claimed.size() == 1 &&
            (real_of(stated).has_value() == real_of(claimed.front()).has_value());
@@ -173,10 +167,10 @@ void require_fit(const Recipe& recipe, const Dialect& dialect, const Config& con
         }
     }
     if (!text.empty()) {
-        throw Error(
-            ErrorCode::unsupported,
-            "the recipe " + recipe.name + " does not fit this checkpoint:" + text,
-            "give a recipe for such checkpoints with --recipe (docs/using/recipes.md, Refusals)");
+        throw Error(ErrorCode::unsupported,
+                    "the recipe " + recipe.name + " does not fit this checkpoint:" + text,
+                    "give a recipe for such checkpoints with --recipe "
+                    "(docs/using/recipes.md, Refusals)");
     }
 }
 

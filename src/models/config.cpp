@@ -17,33 +17,49 @@
 
 namespace shardweld::models {
 
-FieldValue claim_value(const std::string& text) {
-    if (text == "true" || text == "false") {
-        return Index{text == "true" ? 1 : 0};
-    }
-    Index whole = 0;
-    double real = 0;
-    const char* const begin = text.data();
-    const char* const end = begin + text.size();
-    if (const auto [rest, status] = std::from_chars(begin, end, whole);
-        status == std::errc() && rest == end) {
-        return whole;
-    }
-    if (const auto [rest, status] = std::from_chars(begin, end, real);
-        status == std::errc() && rest == end) {
-        return integral(real);
-    }
-    return text;
-}
+namespace {
 
+/// A real number that is whole as an integer (10000.0 is 10000), others
+/// unchanged.
 FieldValue integral(double value) {
-    // Exactly the doubles below 2^63 in size fit; beyond 2^53 they are whole anyway.
+    // Exactly the doubles below 2^63 in size fit; beyond 2^53 they are whole
+    // anyway.
     constexpr double kLimit = 9223372036854775808.0;
     if (value >= -kLimit && value < kLimit &&
         static_cast<double>(static_cast<Index>(value)) == value) {
         return static_cast<Index>(value);
     }
     return value;
+}
+
+/// The whole text as a number.
+template <typename T>
+std::optional<T> number_in(const std::string& text) {
+    T value = 0;
+    const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool is_whole = status == std::errc() && rest == text.data() + text.size();
+    return is_whole ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+FieldValue claim_value(const std::string& text) {
+    if (text == "true" || text == "false") {
+        return Index{text == "true"};
+    }
+    if (const auto whole = number_in<Index>(text)) {
+        return *whole;
+    }
+    const auto real = number_in<double>(text);
+    return real ? integral(*real) : FieldValue(text);
+}
+
+std::optional<double> real_of(const FieldValue& value) {
+    if (const auto* const whole = std::get_if<Index>(&value)) {
+        return static_cast<double>(*whole);
+    }
+    const auto* const real = std::get_if<double>(&value);
+    return real == nullptr ? std::nullopt : std::optional(*real);
 }
 
 namespace {
@@ -78,8 +94,9 @@ std::string fault_text(const std::string& text, const JsonFault& fault) {
     return "is not valid JSON: " + fault.what;
 }
 
-/// Error(corrupt), beginning with `origin`, for what is not a JSON object, is larger than 64 MB,
-/// nested deeper than 64 levels or has so many fields that reading them would take long.
+/// Error(corrupt), beginning with `origin`, for what is not a JSON object, is
+/// larger than 64 MB, nested deeper than 64 levels or has so many fields that
+/// reading them would take long.
 nlohmann::ordered_json parse_config_text(const std::string& text, const std::string& origin) {
     if (text.size() > kMostConfigBytes) {
         throw Error(ErrorCode::corrupt, origin + " is larger than 64 MB");
@@ -94,8 +111,6 @@ nlohmann::ordered_json parse_config_text(const std::string& text, const std::str
     }
     return root;
 }
-
-using nlohmann::ordered_json;
 
 constexpr std::string_view kEach = ".*.";      // in a path: of each member of a list
 constexpr std::size_t kMostMembers = 100'000;  // that numbers as names may promise
@@ -116,37 +131,39 @@ const ordered_json* below(const ordered_json& from, std::string_view path) {
     return at->is_null() ? nullptr : at;
 }
 
-/// A field and the object below which its path begins.
-struct Place {
-    const ordered_json* base = nullptr;
-    const ordered_json* found = nullptr;
-};
-
-Place place_in(const ordered_json& root, std::string_view path) {
-    if (const ordered_json* const found = below(root, path)) {
-        return {&root, found};
-    }
-    for (const std::string_view name : kInnerConfigs) {
-        const ordered_json* const inner = below(root, name);
-        const ordered_json* const found = inner == nullptr ? nullptr : below(*inner, path);
-        if (found != nullptr) {
-            return {inner, found};
+/// The field's path from the root on, which may lead through the language
+/// model's part; nullopt when it is absent or null.
+std::optional<std::string> full_path(const ordered_json& root, std::string_view path) {
+    std::string full(path);
+    for (auto inner = kInnerConfigs.begin(); below(root, full) == nullptr; ++inner) {
+        if (inner == kInnerConfigs.end()) {
+            return std::nullopt;
         }
+        full = std::string(*inner) + "." + std::string(path);
     }
-    return {};
+    return full;
 }
 
 const ordered_json* look_up(const ordered_json& root, std::string_view path) {
-    return place_in(root, path).found;
+    const auto full = full_path(root, path);
+    return full ? below(root, *full) : nullptr;
 }
 
-/// A copy of the field's owner to change: the root, or what the field was found in.
-ordered_json* base_to_change(ordered_json& root, std::string_view path) {
-    return const_cast<ordered_json*>(  // NOLINT(cppcoreguidelines-pro-type-const-cast): is root's
-        place_in(root, path).base);
+/// The member at a dotted path, made with the objects around it where it is not
+/// there.
+ordered_json& member_at(ordered_json& root, std::string_view path) {
+    ordered_json* at = &root;
+    for (const std::string_view part : split(path, '.')) {
+        if (!at->is_object()) {
+            *at = ordered_json::object();
+        }
+        at = &(*at)[std::string(part)];
+    }
+    return *at;
 }
 
-/// The members of a list, or of an object whose names are numbers ("3"), by these; null for gaps.
+/// The members of a list, or of an object whose names are numbers ("3"), by
+/// these; null for gaps.
 std::vector<const ordered_json*> members_of(const ordered_json& list) {
     std::vector<const ordered_json*> members;
     for (const auto& [name, value] : list.items()) {  // a list's names are its positions
@@ -180,15 +197,6 @@ FieldValue value_of(const ordered_json& json) {
     auto text = json.get<std::string>();
     const double value = nonfinite_value(text);
     return value != 0 ? FieldValue(value) : FieldValue(std::move(text));
-}
-
-bool holds_any(const std::string& name, std::initializer_list<std::string_view> parts) {
-    for (const std::string_view part : parts) {
-        if (name.find(part) != std::string::npos) {
-            return true;
-        }
-    }
-    return false;
 }
 
 }  // namespace
@@ -227,13 +235,6 @@ std::optional<std::string> Config::text(std::string_view path) const {
     const FieldValue value = field(path);
     const auto* text = std::get_if<std::string>(&value);
     return text == nullptr ? std::nullopt : std::optional(*text);
-}
-
-FieldValue Config::element(std::string_view path, Index at) const {
-    const ordered_json* const found = look_up(state_->root, path);
-    const bool is_there =
-        found != nullptr && found->is_array() && at >= 0 && at < static_cast<Index>(found->size());
-    return is_there ? value_of((*found)[static_cast<std::size_t>(at)]) : FieldValue();
 }
 
 std::optional<std::vector<FieldValue>> Config::list(std::string_view path) const {
@@ -310,21 +311,23 @@ std::vector<std::string> Config::architectures() const {
     return names;
 }
 
-// The classes verl's merger knows: verl/model_merger/base_model_merger.py, by the first name.
+// The classes verl's merger knows: verl/model_merger/base_model_merger.py, by
+// the first name.
 ModelClass Config::model_class() const {
     const auto names = architectures();
     if (names.empty()) {
         return ModelClass::other;
     }
-    if (holds_any(names.front(), {"ForTokenClassification", "ForSequenceClassification"})) {
-        return ModelClass::token_classification;
-    }
-    if (holds_any(names.front(), {"ForCausalLM"})) {
-        return ModelClass::causal_lm;
-    }
-    return holds_any(names.front(), {"ForConditionalGeneration", "Vision2Seq"})
-               ? ModelClass::vision_to_text
-               : ModelClass::other;
+    constexpr std::array<std::pair<const char*, ModelClass>, 5> kClasses = {
+        {{"ForTokenClassification", ModelClass::token_classification},
+         {"ForSequenceClassification", ModelClass::token_classification},
+         {"ForCausalLM", ModelClass::causal_lm},
+         {"ForConditionalGeneration", ModelClass::vision_to_text},
+         {"Vision2Seq", ModelClass::vision_to_text}}};
+    const auto found = std::ranges::find_if(kClasses, [&](const auto& one) {
+        return names.front().find(one.first) != std::string::npos;
+    });
+    return found == kClasses.end() ? ModelClass::other : found->second;
 }
 
 void Config::set(std::string_view path, const std::string& json_value) {
@@ -337,33 +340,21 @@ void Config::set(std::string_view path, const std::string& json_value) {
         return;
     }
     auto state = std::make_shared<State>(*state_);
-    ordered_json* at = found != nullptr ? base_to_change(state->root, path) : &state->root;
-    for (const std::string_view part : split(path, '.')) {
-        if (!at->is_object()) {
-            *at = ordered_json::object();
-        }
-        at = &(*at)[std::string(part)];
-    }
-    *at = value;
+    member_at(state->root, full_path(state->root, path).value_or(std::string(path))) = value;
     state->changed = true;
     state_ = std::move(state);
 }
 
 void Config::remove(std::string_view path) {
-    const ordered_json* const found = look_up(state_->root, path);
-    if (found == nullptr) {
+    const auto full = full_path(state_->root, path);
+    if (!full) {
         return;
     }
     auto state = std::make_shared<State>(*state_);
-    ordered_json* at = base_to_change(state->root, path);
-    const std::size_t dot = path.rfind('.');
-    const std::string key(dot == std::string_view::npos ? path : path.substr(dot + 1));
-    if (dot != std::string_view::npos) {
-        for (const std::string_view part : split(path.substr(0, dot), '.')) {
-            at = &(*at)[std::string(part)];
-        }
-    }
-    at->erase(key);
+    const std::size_t dot = full->rfind('.');
+    const bool is_top = dot == std::string::npos;
+    (is_top ? state->root : member_at(state->root, full->substr(0, dot)))
+        .erase(is_top ? *full : full->substr(dot + 1));
     state->changed = true;
     state_ = std::move(state);
 }

@@ -18,8 +18,8 @@ using FieldValue = std::variant<std::monostate, Index, double, std::string>;
 /// "true"/"false" as 1/0, numbers as numbers, anything else as text.
 FieldValue claim_value(const std::string& text);
 
-/// A real number that is whole as an integer (10000.0 is 10000), others unchanged.
-FieldValue integral(double value);
+/// The value as a real number; nullopt when it is none.
+std::optional<double> real_of(const FieldValue& value);
 
 inline constexpr Bytes kMaxConfig = 16 * kMiB;  ///< of a config.json
 
@@ -38,8 +38,6 @@ class Config {
     [[nodiscard]] FieldValue field(std::string_view path) const;
     [[nodiscard]] std::optional<Index> integer(std::string_view path) const;
     [[nodiscard]] std::optional<std::string> text(std::string_view path) const;
-    /// Element of a list field; monostate when absent or out of range.
-    [[nodiscard]] FieldValue element(std::string_view path, Index at) const;
     /// Number of entries of a list or object field; nullopt when absent.
     [[nodiscard]] std::optional<Index> count(std::string_view path) const;
     /// All elements of a list field; nullopt when absent or no list.

@@ -164,6 +164,7 @@ struct KeyRule {
     /// A text in quotes, or an expression; of a real or a text a field as config.json has it.
     struct Value {
         std::optional<std::string> literal;
+        std::optional<double> number;  ///< of a real the literal's
         ExprPtr expr;
         double factor = 1;  ///< of a real: `times "0.1"`
     };

@@ -52,29 +52,24 @@ void RecipeLibrary::check_meetings() const {
 }
 
 void RecipeLibrary::check_stored(bool all) const {
-    std::vector<const Dialect*> changed;
-    std::vector<const Dialect*> built_in;
-    for (const Dialect* const dialect : dialects()) {
-        (all || rests_on_extra(*declared_, dialect->name) ? changed : built_in).push_back(dialect);
-    }
-    const auto check = [this](const Recipe& recipe, const std::vector<const Dialect*>& dialects,
-                              bool own) {
-        for (const Dialect* const dialect : dialects) {
-            if (dialect->has_own_names == own && can_meet(recipe, *dialect)) {
-                check_meeting(recipe, own_names(recipe, *dialect));
-            }
-        }
+    const auto is_changed = [&](const auto& name) {
+        return all || rests_on_extra(*declared_, name);
     };
+    std::vector<const Dialect*> ordered = dialects();
+    const auto unchanged = std::ranges::stable_partition(
+        ordered, [&](const Dialect* dialect) { return is_changed(dialect->name); });
     // Frameworks' dialects first: what they find is about fewer lines.
     for (const bool own : {false, true}) {
         for (const auto& [name, entry] : *declared_) {
-            const bool is_changed = rests_on_extra(*declared_, name);
-            if (entry.is_dialect || (changed.empty() && !is_changed)) {
+            const auto end = is_changed(name) ? ordered.end() : unchanged.begin();
+            if (entry.is_dialect || end == ordered.begin()) {
                 continue;
             }
-            check(*find_recipe(name), changed, own);
-            if (is_changed) {
-                check(*find_recipe(name), built_in, own);
+            const Recipe& recipe = *find_recipe(name);
+            for (const Dialect* const dialect : std::ranges::subrange(ordered.begin(), end)) {
+                if (dialect->has_own_names == own && can_meet(recipe, *dialect)) {
+                    check_meeting(recipe, own_names(recipe, *dialect));
+                }
             }
         }
     }
@@ -157,17 +152,11 @@ bool RecipeLibrary::can_meet(const Recipe& recipe, const Dialect& dialect) const
     if (dialect.has_own_names || dialect.written) {
         return dialect.has_own_names;
     }
-    const auto& families = dialect.families;
-    if (std::find(families.begin(), families.end(), recipe.name) != families.end()) {
-        return true;
+    bool is_met = std::ranges::count(dialect.families, recipe.name) > 0;
+    for (const Dialect* at = &dialect; at != nullptr && !is_met; at = find_dialect(at->extends)) {
+        is_met = std::ranges::count(recipe.dialects, at->name) > 0;
     }
-    const auto& used = recipe.dialects;
-    for (const Dialect* at = &dialect; at != nullptr; at = find_dialect(at->extends)) {
-        if (std::find(used.begin(), used.end(), at->name) != used.end()) {
-            return true;
-        }
-    }
-    return false;
+    return is_met;
 }
 
 namespace {
@@ -194,14 +183,15 @@ std::string_view family_of_class(std::string_view name) {
     return name.substr(0, end);
 }
 
-/// The class that config.json names and the model_type of the recipe that is for it; as
-/// transformers spells both: Qwen3MoeForCausalLM is qwen3_moe's.
+/// The class that config.json names and the model_type of the recipe that is
+/// for it; as transformers spells both: Qwen3MoeForCausalLM is qwen3_moe's.
 struct KnownClass {
     std::string name;
     std::string model_type;
 };
 
-/// The model_type, of those that recipes are for, that is spelled like this family.
+/// The model_type, of those that recipes are for, that is spelled like this
+/// family.
 std::optional<std::string> type_of(const RecipeLibrary& library, const std::string& family) {
     std::optional<std::string> found;
     for (const FamilyMatch& one : library.matches()) {
@@ -217,8 +207,8 @@ std::optional<std::string> type_of(const RecipeLibrary& library, const std::stri
 }
 
 std::optional<KnownClass> known_class(const RecipeLibrary& library, const Config& config) {
-    // minimax_m3_vl_text is MiniMaxM3VLForCausalLM's own type, not a slip; nor is a type whose
-    // recipe leaves out such models.
+    // minimax_m3_vl_text is MiniMaxM3VLForCausalLM's own type, not a slip; nor is
+    // a type whose recipe leaves out such models.
     const std::string own = squeezed(config.text(kModelType).value_or(""));
     for (const std::string& name : config.architectures()) {
         const std::string family = squeezed(family_of_class(name));
@@ -246,10 +236,11 @@ std::optional<KnownClass> known_class(const RecipeLibrary& library, const Config
                         known->model_type + "\", or give a recipe with --recipe");
     }
     if (!type) {
-        throw Error(
-            ErrorCode::mismatch, what,
-            "is it another file? Put the config.json of the model that was trained there, give a "
-            "recipe with --recipe, or keep the tensors as they are stored with --names module");
+        throw Error(ErrorCode::mismatch, what,
+                    "is it another file? Put the config.json of the model that was "
+                    "trained there, give a "
+                    "recipe with --recipe, or keep the tensors as they are stored "
+                    "with --names module");
     }
     throw Error(ErrorCode::unsupported, what,
                 "give a recipe with --recipe; there are recipes for " + families);
@@ -269,7 +260,8 @@ const Recipe& recipe_for(const RecipeLibrary& library, const Config& config) {
             continue;
         }
         const Recipe* const recipe = library.find_recipe(one.name);
-        // A recipe given at run time is there to be used; else the most derived one knows best.
+        // A recipe given at run time is there to be used; else the most derived one
+        // knows best.
         const auto rank = [](const Recipe& r) { return std::pair(r.is_extra, r.depth); };
         if (best != nullptr && rank(*best) == rank(*recipe)) {
             throw Error(

@@ -245,7 +245,7 @@ double real_in(Scanner& in, const std::string& text) {
 
 KeyRule::Value key_value(Scanner& in, KeyType type) {
     KeyRule::Value value;
-    if (in.next_is('"')) {
+    if (in.next_is('"') && (type == KeyType::f32 || type == KeyType::text)) {
         value.literal = in.take().text;
     } else {
         value.expr = parse_sum(in);
@@ -254,7 +254,7 @@ KeyRule::Value key_value(Scanner& in, KeyType type) {
         value.factor = real_in(in, in.take().text);
     }
     if (type == KeyType::f32 && value.literal) {
-        (void)real_in(in, *value.literal);
+        value.number = real_in(in, *value.literal);
     }
     return value;
 }

@@ -1,7 +1,6 @@
 #include "written_form.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -18,92 +17,60 @@ namespace {
 
 using Type = MetadataField::Type;
 
-std::optional<double> number_in(const FieldValue& value) {
-    if (const auto* const whole = std::get_if<Index>(&value)) {
-        return static_cast<double>(*whole);
-    }
-    const auto* const real = std::get_if<double>(&value);
-    return real == nullptr ? std::nullopt : std::optional(*real);
-}
-
 /// The first of several places in which config.json may have a number.
 std::optional<double> number_of(const Config& config, std::initializer_list<const char*> paths) {
     for (const char* const path : paths) {
-        if (const auto found = number_in(config.field(path))) {
+        if (const auto found = real_of(config.field(path))) {
             return found;
         }
     }
     return std::nullopt;
 }
 
-/// Works out the keys of one model.
-class KeyValues {
-  public:
-    KeyValues(const Symbols& symbols, const Config& config) : symbols_(symbols), config_(config) {}
-
-    [[nodiscard]] bool applies(const KeyRule& rule) const { return symbols_.holds(rule.condition); }
-
-    /// Whether there is a value; it is put into the field.
-    [[nodiscard]] bool find(const KeyRule& rule, MetadataField& field) const {
-        return std::ranges::any_of(rule.values, [&](const KeyRule::Value& value) {
-            return rule.type == Type::text  ? put_text(value, field)
-                   : rule.type == Type::f32 ? put_real(value, field)
-                                            : put_integer(rule, value, field);
-        });
+std::optional<double> real(const KeyRule::Value& value, const Symbols& symbols,
+                           const Config& config) {
+    if (value.number) {
+        return value.number;
     }
+    if (value.expr->op == Op::field) {
+        return real_of(config.field(value.expr->name));
+    }
+    const auto whole = symbols.try_expr(value.expr);
+    return whole ? std::optional(static_cast<double>(*whole)) : std::nullopt;
+}
 
-  private:
-    [[nodiscard]] bool put_text(const KeyRule::Value& value, MetadataField& field) const {
-        const auto text = value.literal ? value.literal : config_.text(value.expr->name);
-        if (text) {
-            field.texts = {*text};
-        }
+std::optional<Index> integer(const KeyRule& rule, const KeyRule::Value& value,
+                             const Symbols& symbols) {
+    const auto number = symbols.try_expr(value.expr);
+    const Index most = rule.type == Type::boolean ? 1 : std::numeric_limits<std::uint32_t>::max();
+    if (number && (*number < 0 || *number > most)) {
+        throw Error(ErrorCode::mismatch,
+                    value.expr->text + " is " + std::to_string(*number) +
+                        " by config.json, which the key " + rule.name + " cannot hold",
+                    "correct config.json")
+            .set_detail(rule.origin);
+    }
+    return number;
+}
+
+/// Puts the value into the field, if there is one.
+bool put(const KeyRule& rule, const KeyRule::Value& value, const Symbols& symbols,
+         const Config& config, MetadataField& field) {
+    if (rule.type == Type::text) {
+        const auto text = value.literal ? value.literal : config.text(value.expr->name);
+        field.texts.assign(text.has_value() ? 1 : 0, text.value_or(""));
         return text.has_value();
     }
-
-    [[nodiscard]] std::optional<double> real(const KeyRule::Value& value) const {
-        if (value.literal) {
-            double number = 0;
-            std::from_chars(value.literal->data(), value.literal->data() + value.literal->size(),
-                            number);
-            return number;
-        }
-        if (value.expr->op == Op::field) {
-            return number_in(config_.field(value.expr->name));
-        }
-        const auto whole = symbols_.try_expr(value.expr);
-        return whole ? std::optional(static_cast<double>(*whole)) : std::nullopt;
-    }
-
-    [[nodiscard]] bool put_real(const KeyRule::Value& value, MetadataField& field) const {
-        const auto number = real(value);
-        if (number) {
-            field.reals = {static_cast<float>(*number * value.factor)};
-        }
+    if (rule.type == Type::f32) {
+        const auto number = real(value, symbols, config);
+        const double product = number.value_or(0) * value.factor;
+        field.reals.assign(number.has_value() ? 1 : 0, static_cast<float>(product));
         return number.has_value();
     }
-
-    [[nodiscard]] bool put_integer(const KeyRule& rule, const KeyRule::Value& value,
-                                   MetadataField& field) const {
-        const auto number = symbols_.try_expr(value.expr);
-        const Index most =
-            rule.type == Type::boolean ? 1 : std::numeric_limits<std::uint32_t>::max();
-        if (number && (*number < 0 || *number > most)) {
-            throw Error(ErrorCode::mismatch,
-                        value.expr->text + " is " + std::to_string(*number) +
-                            " by config.json, which the key " + rule.name + " cannot hold",
-                        "correct config.json")
-                .set_detail(rule.origin);
-        }
-        if (number) {
-            field.integers = {*number};
-        }
-        return number.has_value();
-    }
-
-    const Symbols& symbols_;
-    const Config& config_;
-};
+    const auto number = integer(rule, value, symbols);
+    field.integers.assign(number.has_value() ? 1 : 0, number.value_or(0));
+    return number.has_value();
+}
 
 std::string full_name(const std::string& name, const Dialect& form) {
     const bool is_common = name.starts_with("general.") || name.starts_with("tokenizer.");
@@ -158,15 +125,16 @@ WrittenForm written_form(const Recipe& recipe, const Dialect& stored, const Dial
 }
 
 Metadata metadata_of(const Dialect& form, const Symbols& symbols, const Config& config) {
-    const KeyValues values(symbols, config);
     Metadata metadata{MetadataField::text("general.architecture", form.written->architecture)};
     for (const KeyRule& rule : form.keys) {
         MetadataField field{full_name(rule.name, form), rule.type};
-        if (!values.applies(rule) ||
+        if (!symbols.holds(rule.condition) ||
             std::ranges::count(metadata, field.key, &MetadataField::key) > 0) {
             continue;
         }
-        if (values.find(rule, field)) {
+        if (std::ranges::any_of(rule.values, [&](const KeyRule::Value& value) {
+                return put(rule, value, symbols, config, field);
+            })) {
             metadata.push_back(std::move(field));
         } else if (!rule.optional) {
             const KeyRule::Value& last = rule.values.back();

@@ -8,9 +8,8 @@
 #include "app/messages/table.hpp"
 #include "core/text.hpp"
 #include "io/whole_file.hpp"
-#include "models/hub_tensors.hpp"
+#include "models/expr.hpp"
 #include "models/recipe.hpp"
-#include "models/symbols.hpp"
 #include "models/verification.hpp"
 #include "models/written_form.hpp"
 #include "shardweld/error.hpp"
@@ -30,21 +29,6 @@ models::RecipeLibrary load(const Options& options) {
                                          io::read_text(*options.recipe, models::kMaxRecipe)}});
 }
 
-/// The condition as it stands in the file, e.g. `@model_type = "qwen2" | "qwen"`.
-std::string match_text(const models::RecipeLibrary& library, const std::string& name) {
-    const models::RecipeFile* source = library.source_of(name);
-    if (source == nullptr) {
-        return "";
-    }
-    for (const std::string_view line : split(source->text, '\n')) {
-        const std::string_view words = trim(line);
-        if (words.starts_with("match ")) {
-            return std::string(trim(words.substr(0, words.find('#')).substr(6)));
-        }
-    }
-    return "";
-}
-
 /// Lines of at most `width` letters, broken at commas.
 std::vector<std::string> broken(const std::string& text, std::size_t width) {
     std::vector<std::string> lines{""};
@@ -58,10 +42,10 @@ std::vector<std::string> broken(const std::string& text, std::size_t width) {
 }
 
 /// The model types that a recipe is for, "llama, mistral"; any other condition as it stands.
-std::vector<std::string> types_of(const models::RecipeLibrary& library, const std::string& name) {
+std::vector<std::string> types_of(const models::Recipe& recipe) {
     constexpr std::string_view kTypes = "@model_type = ";
     constexpr std::size_t kTypesWidth = 36;
-    std::string text = match_text(library, name);
+    std::string text = recipe.match == nullptr ? "" : recipe.match->text;
     if (text.starts_with(kTypes)) {
         text.erase(std::min(text.find(" and "), text.size()));  // and what tells two of one type
         text = replaced(replaced(text.substr(kTypes.size()), " |", ","), "\"", "");
@@ -126,7 +110,7 @@ std::string listing(const models::RecipeLibrary& library) {
             parts += " " + recipe->name;
             continue;
         }
-        const std::vector<std::string> types = types_of(library, recipe->name);
+        const std::vector<std::string> types = types_of(*recipe);
         cells.push_back({recipe->name, types.front()});
         for (const Column& column : kColumns) {
             cells.back().push_back(cell(library, *recipe, column));
@@ -161,47 +145,6 @@ std::string comments_of(const models::Recipe& recipe) {
         }
     }
     return text;
-}
-
-/// Prints what the recipe of --recipe makes otherwise than the model has it. Error(differs).
-int check_recipe(const models::RecipeLibrary& library, const Options& options, std::ostream& out) {
-    const NamedShapes reference = read_reference(options);
-    const models::Config config = reference_config(options);
-    const models::Recipe& recipe = models::recipe_for(library, config);
-    const auto made = models::hub_tensors(recipe, tree_symbols(library, recipe, config));
-    std::vector<std::string> faults;
-    Shapes unplaced = reference.shapes;
-    for (const models::HubTensor& tensor : made) {
-        const auto at = reference.shapes.find(tensor.name);
-        unplaced.erase(tensor.name);
-        if (at == reference.shapes.end()) {
-            if (!tensor.line->optional && !tensor.line->together) {
-                faults.push_back("extra: " + tensor.name + " " + shape_text(tensor.shape) + "  (" +
-                                 tensor.line->origin + ")");
-            }
-        } else if (at->second != tensor.shape) {
-            faults.push_back("shape: " + tensor.name + " is " + shape_text(at->second) + ", not " +
-                             shape_text(tensor.shape) + "  (" + tensor.line->origin + ")");
-        }
-    }
-    std::erase_if(unplaced, [&](const auto& tensor) {
-        return std::ranges::any_of(recipe.passes, [&](const std::string& glob) {
-            return glob_matches(glob, tensor.first);
-        });
-    });
-    for (const auto& [name, shape] : unplaced) {
-        faults.push_back("missing: " + name + " " + shape_text(shape));
-    }
-    for (const std::string& fault : faults) {
-        out << fault << "\n";
-    }
-    if (!faults.empty()) {
-        throw Error(ErrorCode::differs, "the recipe " + recipe.name + " and the model differ in " +
-                                            std::to_string(faults.size()) + " tensors");
-    }
-    out << "the recipe " << recipe.name << " makes the names and shapes of all "
-        << reference.shapes.size() << " tensors\n";
-    return 0;
 }
 
 }  // namespace

@@ -17,7 +17,10 @@
 #include "app/survey/input.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
+#include "formats/format.hpp"
 #include "io/whole_file.hpp"
+#include "models/config.hpp"
+#include "models/hub_tensors.hpp"
 #include "models/symbols.hpp"
 #include "mpi/comm.hpp"
 #include "shardweld/error.hpp"
@@ -25,6 +28,20 @@
 namespace shardweld::app {
 
 namespace {
+
+using Shapes = std::map<std::string, std::vector<Index>>;
+
+/// What a checkpoint stores: names and shapes, and whose names they are.
+struct NamedShapes {
+    Shapes shapes;
+    std::string dialect;
+};
+
+/// The finished model of --ref.
+struct Reference {
+    models::Config config;
+    Shapes shapes;
+};
 
 /// The built-in family whose tensors are nearest to a finished model's.
 struct Nearest {
@@ -34,11 +51,14 @@ struct Nearest {
     Index score = 0;
 };
 
-/// What of the model the nearest family does not make, and the other way round.
+/// What a recipe makes otherwise than the model has it.
 struct Differences {
-    Shapes unplaced;                             ///< only the model has it, or otherwise
-    std::map<const models::Line*, bool> absent;  ///< lines: whether the model has nothing of them
-    std::vector<std::string> shapes;             ///< texts
+    struct Fault {
+        const models::HubTensor* tensor = nullptr;
+        const std::vector<Index>* found = nullptr;  ///< nullptr: the model does not have it
+    };
+    std::vector<Fault> faults;  ///< in the order of the recipe's lines
+    Shapes unplaced;            ///< only the model has them
 };
 
 /// Tensors whose names differ in numbers only.
@@ -53,6 +73,13 @@ struct Group {
 };
 
 using Groups = std::map<std::vector<std::string>, Group>;  ///< by the texts between numbers
+
+/// What a recipe's symbols are worth in a module tree.
+models::Symbols tree_symbols(const models::RecipeLibrary& library, const models::Recipe& recipe,
+                             const models::Config& config) {
+    const models::Dialect own = models::own_names(recipe, *library.find_dialect("hf_module"));
+    return {recipe, own, config, {}, {}};
+}
 
 /// What a recipe makes of a config.json; nullopt when the config lacks what it needs.
 std::optional<std::vector<models::HubTensor>> made_by(const models::RecipeLibrary& library,
@@ -153,7 +180,7 @@ class Suggestion {
     }
 
     void add(const Differences& found) {
-        for (const auto& [line, is_absent] : found.absent) {
+        for (const models::Line* line : absent_lines(found)) {
             const std::string& name = line->name.text;
             if (name.starts_with(prefix_)) {
                 block_.push_back("without " + name.substr(prefix_.size()));
@@ -172,7 +199,13 @@ class Suggestion {
                 passes_.insert(is_in_layer ? joined(texts, "*") : beginning(texts));
             }
         }
-        notes_.insert(notes_.end(), found.shapes.begin(), found.shapes.end());
+        for (const auto& [tensor, shape] : found.faults) {
+            if (shape != nullptr) {
+                notes_.push_back(tensor->name + " is " + shape_text(*shape) +
+                                 ", the recipe makes " + shape_text(tensor->shape) + " (" +
+                                 tensor->line->layout.text + ")");
+            }
+        }
     }
 
     /// Names of a module tree that the model does not have: `module` lines may be missing.
@@ -216,6 +249,24 @@ class Suggestion {
     }
 
   private:
+    /// Lines that must be there and of which the model has nothing, in their order.
+    [[nodiscard]] std::vector<const models::Line*> absent_lines(const Differences& found) const {
+        std::map<const models::Line*, Index> n_there;
+        for (const models::HubTensor& tensor : nearest_.made) {
+            ++n_there[tensor.line];
+        }
+        for (const auto& [tensor, shape] : found.faults) {
+            n_there[tensor->line] -= shape == nullptr ? 1 : 0;
+        }
+        std::vector<const models::Line*> lines;
+        for (const auto& [line, n] : n_there) {
+            if (n == 0 && !line->optional && !line->together) {
+                lines.push_back(line);
+            }
+        }
+        return lines;
+    }
+
     void add_line(const std::vector<std::string>& texts, const Group& group) {
         const auto& [shape, n] = group.usual();
         std::set<std::string> axes{"l"};
@@ -413,25 +464,16 @@ Differences differences_of(const std::vector<models::HubTensor>& made, const Sha
     found.unplaced = reference;
     for (const models::HubTensor& tensor : made) {
         const auto at = reference.find(tensor.name);
-        const bool is_there = at != reference.end();
-        const auto line = found.absent.try_emplace(tensor.line, true).first;
-        line->second = line->second && !is_there;
+        const std::vector<Index>* const shape = at == reference.end() ? nullptr : &at->second;
         found.unplaced.erase(tensor.name);
-        if (is_there && at->second != tensor.shape) {
-            found.shapes.push_back(tensor.name + " is " + shape_text(at->second) +
-                                   ", the recipe makes " + shape_text(tensor.shape) + " (" +
-                                   tensor.line->layout.text + ")");
+        if (shape == nullptr || *shape != tensor.shape) {
+            found.faults.push_back({&tensor, shape});
         }
     }
-    std::erase_if(found.absent, [](const auto& line) {
-        return !line.second || line.first->optional || line.first->together;
-    });
     return found;
 }
 
-}  // namespace
-
-NamedShapes read_reference(const Options& options) {
+Reference read_reference(const Options& options) {
     if (options.reference.empty()) {
         throw Error(ErrorCode::usage, "recipes " + options.topic + " needs --ref DIR",
                     "name the directory of a finished model of the family, with config.json");
@@ -440,30 +482,23 @@ NamedShapes read_reference(const Options& options) {
     request.directory = options.reference;
     request.backend = "hf";
     request.wants_model = true;
-    return read_shapes(options, request);
-}
-
-models::Config reference_config(const Options& options) {
+    Shapes shapes = read_shapes(options, request).shapes;
     const fs::path path = options.reference / "config.json";
-    return models::Config::parse(io::read_text(path, models::kMaxConfig), path.string());
+    return {models::Config::parse(io::read_text(path, models::kMaxConfig), path.string()),
+            std::move(shapes)};
 }
 
-models::Symbols tree_symbols(const models::RecipeLibrary& library, const models::Recipe& recipe,
-                             const models::Config& config) {
-    const models::Dialect own = models::own_names(recipe, *library.find_dialect("hf_module"));
-    return {recipe, own, config, {}, {}};
-}
+}  // namespace
 
 int suggest_recipe(const models::RecipeLibrary& library, const Options& options,
                    std::ostream& out) {
-    const NamedShapes reference = read_reference(options);
-    const models::Config config = reference_config(options);
+    const auto [config, reference] = read_reference(options);
     std::optional<NamedShapes> stored;
     if (!options.local_dir.empty()) {
         stored = read_shapes(options, input_request(options));
     }
-    const Nearest nearest = nearest_family(library, config, reference.shapes);
-    const auto n_all = static_cast<Index>(reference.shapes.size());
+    const Nearest nearest = nearest_family(library, config, reference);
+    const auto n_all = static_cast<Index>(reference.size());
     if (4 * nearest.n_equal < n_all) {
         throw Error(ErrorCode::unsupported,
                     "no family is near to " + printable(options.reference.string()) + ": " +
@@ -474,11 +509,44 @@ int suggest_recipe(const models::RecipeLibrary& library, const Options& options,
                     "begin with `shardweld recipes llama` and docs/using/recipes.md");
     }
     Suggestion suggestion(library, nearest, stored, config);
-    suggestion.add(differences_of(nearest.made, reference.shapes));
-    suggestion.add_stored(reference.shapes);
+    suggestion.add(differences_of(nearest.made, reference));
+    suggestion.add_stored(reference);
     out << "# " << nearest.n_equal << " of " << n_all << " tensors are as " << nearest.recipe->name
         << " makes them.\n";
     suggestion.print(config.text("model_type").value_or("my_family"), out);
+    return 0;
+}
+
+int check_recipe(const models::RecipeLibrary& library, const Options& options, std::ostream& out) {
+    const auto [config, reference] = read_reference(options);
+    const models::Recipe& recipe = models::recipe_for(library, config);
+    const auto made = models::hub_tensors(recipe, tree_symbols(library, recipe, config));
+    Differences found = differences_of(made, reference);
+    std::vector<std::string> faults;
+    for (const auto& [tensor, shape] : found.faults) {
+        const std::string expected = shape_text(tensor->shape) + "  (" + tensor->line->origin + ")";
+        if (shape != nullptr) {
+            faults.push_back("shape: " + tensor->name + " is " + shape_text(*shape) + ", not " +
+                             expected);
+        } else if (!tensor->line->optional && !tensor->line->together) {
+            faults.push_back("extra: " + tensor->name + " " + expected);
+        }
+    }
+    for (const auto& [name, shape] : found.unplaced) {
+        if (std::ranges::none_of(
+                recipe.passes, [&](const std::string& glob) { return glob_matches(glob, name); })) {
+            faults.push_back("missing: " + name + " " + shape_text(shape));
+        }
+    }
+    for (const std::string& fault : faults) {
+        out << fault << "\n";
+    }
+    if (!faults.empty()) {
+        throw Error(ErrorCode::differs, "the recipe " + recipe.name + " and the model differ in " +
+                                            std::to_string(faults.size()) + " tensors");
+    }
+    out << "the recipe " << recipe.name << " makes the names and shapes of all " << reference.size()
+        << " tensors\n";
     return 0;
 }
 

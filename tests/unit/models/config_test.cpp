@@ -25,9 +25,7 @@ TEST(Config, looks_fields_up_at_the_top_and_then_in_text_config) {
     EXPECT_EQ(config.count("b"), 1);
     EXPECT_EQ(config.count("architectures"), 1);
     EXPECT_EQ(config.count("a"), std::nullopt);
-    EXPECT_EQ(config.element("architectures", 0), FieldValue("LlamaForCausalLM"));
-    EXPECT_EQ(config.element("architectures", 1), FieldValue());
-    EXPECT_EQ(config.element("architectures", -1), FieldValue());
+    EXPECT_EQ(config.list("architectures"), std::vector<FieldValue>{"LlamaForCausalLM"});
 }
 
 TEST(Config, a_text_is_a_list_of_its_letters) {
@@ -36,6 +34,7 @@ TEST(Config, a_text_is_a_list_of_its_letters) {
     EXPECT_EQ(config.list("pattern"), (Values{"M", "-", "*"}));
     EXPECT_EQ(config.count("pattern"), 3);
     EXPECT_EQ(config.list("n"), std::nullopt);
+    EXPECT_EQ(config.numbers("n"), std::nullopt);
 }
 
 TEST(Config, a_field_of_each_member_of_a_list_or_of_numbered_fields) {
