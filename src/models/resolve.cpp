@@ -129,6 +129,17 @@ void inherit_keys(std::vector<KeyRule>& own, const std::vector<KeyRule>& inherit
 
 }  // namespace
 
+const RenameRule* longest_match(const std::vector<RenameRule>& rules, std::string_view name) {
+    const RenameRule* best = nullptr;
+    for (const RenameRule& rule : rules) {
+        if (name.starts_with(rule.from) &&
+            (best == nullptr || best->from.size() <= rule.from.size())) {
+            best = &rule;
+        }
+    }
+    return best;
+}
+
 Declaration inherit(Declaration base, Declaration child) {
     child.blocks = settled(std::move(base.blocks), std::move(child.blocks));
     child.modules = settled(std::move(base.modules), std::move(child.modules));
