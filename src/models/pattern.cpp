@@ -213,6 +213,17 @@ std::vector<std::string> expand_alternatives(std::string_view text, const std::s
     return out;
 }
 
+std::string without_capture(std::string name, const std::string& capture,
+                            const std::string& origin) {
+    const std::string part = "{" + capture + "}.";
+    const std::size_t where = name.find(part);
+    if (where == std::string::npos) {
+        throw Error(ErrorCode::usage,
+                    origin + ": the name '" + name + "' has no '" + part + "' to leave out");
+    }
+    return name.erase(where, part.size());
+}
+
 Pattern parse_pattern(std::string_view text, const std::string& origin) {
     return at_origin(origin, [&] { return Pattern::parse(text); });
 }

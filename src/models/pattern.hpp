@@ -29,6 +29,11 @@ Captures captures_for_condition(const Pattern& pattern, const Captures& captures
 /// ("llama.recipe:24") if that is given.
 std::vector<std::string> expand_alternatives(std::string_view text, const std::string& origin = "");
 
+/// A name without one of its captures and the dot behind it, "layers.{l}.a" as "layers.a". Error
+/// (usage), beginning with `origin`, where there is none.
+std::string without_capture(std::string name, const std::string& capture,
+                            const std::string& origin);
+
 /// Pattern::parse of a name in a file, whose place its errors begin with.
 Pattern parse_pattern(std::string_view text, const std::string& origin);
 

@@ -190,32 +190,28 @@ struct KnownClass {
     std::string model_type;
 };
 
-/// The model_type, of those that recipes are for, that is spelled like this
-/// family.
-std::optional<std::string> type_of(const RecipeLibrary& library, const std::string& family) {
-    std::optional<std::string> found;
+/// Every model_type that a recipe is for.
+std::vector<std::string> known_types(const RecipeLibrary& library) {
+    std::vector<std::string> types;
     for (const FamilyMatch& one : library.matches()) {
         for_each_node(one.match, [&](const Expr& node) {
-            if (found || node.op != Op::is_text || node.args[0]->name != kModelType) {
-                return;
+            if (node.op == Op::is_text && node.args[0]->name == kModelType) {
+                std::ranges::copy(node.texts, std::back_inserter(types));
             }
-            const auto type = std::ranges::find(node.texts, family, squeezed);
-            found = type == node.texts.end() ? found : *type;
         });
     }
-    return found;
+    return types;
 }
 
 std::optional<KnownClass> known_class(const RecipeLibrary& library, const Config& config) {
-    // minimax_m3_vl_text is MiniMaxM3VLForCausalLM's own type, not a slip; nor is
-    // a type whose recipe leaves out such models.
+    // minimax_m3_vl_text is MiniMaxM3VLForCausalLM's own type, not a slip; nor is a type whose
+    // recipe leaves out such models.
     const std::string own = squeezed(config.text(kModelType).value_or(""));
+    const std::vector<std::string> types = known_types(library);
     for (const std::string& name : config.architectures()) {
         const std::string family = squeezed(family_of_class(name));
-        const auto type = family.empty() || own == family || own == family + "text"
-                              ? std::nullopt
-                              : type_of(library, family);
-        if (type) {
+        const auto type = std::ranges::find(types, family, squeezed);
+        if (type != types.end() && own != family && own != family + "text") {
             return KnownClass{name, *type};
         }
     }

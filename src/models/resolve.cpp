@@ -167,18 +167,13 @@ Line placed(const Line& line, const At& at) {
 
 /// The form of a line whose capture is a leading axis instead.
 Line stacked(const Line& line, At at) {
-    const std::string part = "{" + at.stacked + "}.";
-    const std::size_t where = at.prefix.find(part);
-    if (where == std::string::npos) {
-        refuse(at.origin, "the name '" + at.prefix + "' has no '" + part + "' to leave out");
-    }
+    at.prefix = without_capture(at.prefix, at.stacked, at.origin);
     for_each_node(line.condition, [&](const Expr& node) {
         if (node.op == Op::name && node.name == at.stacked) {
             refuse(line.origin, "the condition uses " + at.stacked +
                                     ", which has no single value in the stacked form");
         }
     });
-    at.prefix.erase(where, part.size());
     Line full = placed(line, at);
     full.layout =
         at_origin(line.origin, [&] { return layout::with_leading_axis(line.layout, at.stacked); });

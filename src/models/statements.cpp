@@ -59,16 +59,6 @@ std::vector<std::string> parse_verified(Scanner& in) {
     return names;
 }
 
-/// The text of a prefix without its capture, "decoder.layers.{l}." -> "decoder.layers.".
-std::string without_capture(Scanner& in, const std::string& prefix, const std::string& capture) {
-    const std::string part = "{" + capture + "}.";
-    const std::size_t where = prefix.find(part);
-    if (where == std::string::npos) {
-        in.fail(1, "the name '" + prefix + "' has no '" + part + "' to leave out");
-    }
-    return prefix.substr(0, where) + prefix.substr(where + part.size());
-}
-
 AliasRule alias_of(Scanner& in, const std::string& from, const std::string& to,
                    const std::string& stacked) {
     AliasRule rule;
@@ -77,7 +67,8 @@ AliasRule alias_of(Scanner& in, const std::string& from, const std::string& to,
     rule.to = parse_pattern(to, in.origin());
     rule.stacked = stacked;
     if (!stacked.empty()) {
-        rule.stack = parse_pattern(without_capture(in, from, stacked), in.origin());
+        rule.stack =
+            parse_pattern(without_capture(from, stacked, in.origin() + ": column 1"), in.origin());
     }
     if (!std::ranges::is_permutation(rule.from.captures, rule.to.captures)) {
         in.fail(1, "both names of an alias need the same captures");
