@@ -3,7 +3,7 @@
 # checkpoint with four ranks and compares the result with the expected tensors.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-install_packages python3
+install_packages
 build_shardweld "$ROOT/build" OFF OFF
 
 CASE="$ROOT/tests/data/megatron/llama-tp4-legacy-bf16"

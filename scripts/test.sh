@@ -3,7 +3,7 @@
 # What was skipped, and why, stands at the end.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-install_packages libgtest-dev libtorch-dev hdf5-tools python3 util-linux iproute2 munge slurmctld slurmd slurm-client clang-format dpkg-dev file man-db tcl
+install_packages libgtest-dev libtorch-dev hdf5-tools util-linux iproute2 munge slurmctld slurmd slurm-client clang-format dpkg-dev file man-db tcl
 build_shardweld "$ROOT/build" ON ON
 "$ROOT/scripts/check_style.sh"
 # Tests start Python a thousand times, for its standard library only: Debian's own starts in a tenth of the time that a version manager's

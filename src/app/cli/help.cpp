@@ -2,11 +2,12 @@
 
 #include "app/messages/table.hpp"
 #include "app/settings/option_table.hpp"
+#include "app/settings/option_value.hpp"
+#include "core/shared_object.hpp"
 #include "core/text.hpp"
+#include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
 
-#include "completion.hpp"
-#include "manual.hpp"
 #include "nearest.hpp"
 #include "parse_options.hpp"
 
@@ -74,6 +75,7 @@ std::string overview() {
         "  help     print this text, or the help of a command: shardweld help merge\n\n"
         "shardweld COMMAND -h lists a command's usual options, --help all of them.\n"
         "shardweld help --completion=SHELL prints a completion script: bash, zsh or fish.\n"
+        "shardweld help --json prints commands, options and exit codes for programs.\n"
         "shardweld --version prints the version, with --verbose also compiler, MPI, HDF5 and the\n"
         "processor's instruction sets. Option names may be written with '-' or '_'.\n"
         "Results go to stdout, messages to stderr. Exit codes: 0 ok, 2 usage, 3 not found,\n"
@@ -97,20 +99,31 @@ const CommandRow& command_called(const std::string& topic) {
                 suggestion(topic, known));
 }
 
+/// The completion that the build made of `help --json`, from where it is installed.
+std::string completion_for(const std::string& shell) {
+    const Words<std::string> files = {{"bash", "bash-completion/completions/shardweld"},
+                                      {"zsh", "zsh/site-functions/_shardweld"},
+                                      {"fish", "fish/vendor_completions.d/shardweld.fish"}};
+    const std::string file = "../share/" + word_in({"completion", shell}, files);
+    const auto path = find_installed(file);
+    if (!path) {
+        throw Error(ErrorCode::not_found,
+                    installed_places(file).front().lexically_normal().string() +
+                        " is not there, which is installed with the program",
+                    "take the program with the share directory beside its bin");
+    }
+    return io::read_text(*path);
+}
+
 }  // namespace
 
 std::string help_text(const std::string& topic, bool is_short) {
-    constexpr std::string_view kPage = "--man=";
     constexpr std::string_view kCompletion = "--completion=";
     if (topic.empty() || topic == "help") {
         return overview();
     }
-    // What the build installs; not for people, and not in the help.
-    if (topic == "--man") {
-        return manual_page();
-    }
-    if (topic.starts_with(kPage)) {
-        return manual_page(command_called(topic.substr(kPage.size())));
+    if (topic == "--json") {
+        return help_json();
     }
     if (topic.starts_with(kCompletion)) {
         return completion_for(topic.substr(kCompletion.size()));

@@ -177,15 +177,9 @@ NameSet names_between(std::string_view text, std::string_view before, std::strin
     return names;
 }
 
-TEST(OptionTable, is_what_help_manual_and_completion_list) {
-    const std::string completion = help_text("--completion=bash");
+TEST(OptionTable, is_what_help_lists) {
     for (const CommandRow& command : command_rows()) {
-        const std::string name(command.name);
-        const std::string manual = help_text("--man=" + name);
-        const std::string help = help_text(name);
-        const std::size_t begin = completion.find("        " + name + ") words=\"");
-        ASSERT_NE(begin, std::string::npos) << name;
-        const std::string words = completion.substr(begin, completion.find('\n', begin) - begin);
+        const std::string help = help_text(std::string(command.name));
         NameSet listed;
         NameSet with_letter;
         for (const OptionRow& row : option_rows()) {
@@ -193,11 +187,8 @@ TEST(OptionTable, is_what_help_manual_and_completion_list) {
                 (row.letter == 0 ? listed : with_letter).emplace(row.name);
             }
         }
-        EXPECT_EQ(names_between(help, "\n      --", " \n"), listed) << name;
-        EXPECT_EQ(names_between(help, ", --", " \n"), with_letter) << name;
-        listed.merge(with_letter);
-        EXPECT_EQ(names_between(manual, "\\fB\\-\\-", "\\"), listed) << name;
-        EXPECT_EQ(names_between(words, "--", " \""), listed) << name;
+        EXPECT_EQ(names_between(help, "\n      --", " \n"), listed) << command.name;
+        EXPECT_EQ(names_between(help, ", --", " \n"), with_letter) << command.name;
     }
 }
 
@@ -220,26 +211,6 @@ TEST(OptionTable, says_of_an_option_what_is_meant_for_the_command) {
     }
 }
 
-TEST(OptionTable, completes_the_values_that_there_are) {
-    const std::string bash = help_text("--completion=bash");
-    const std::string zsh = help_text("--completion=zsh");
-    const std::string fish = help_text("--completion=fish");
-    for (const OptionRow& row : option_rows()) {
-        const std::string name(row.name);
-        const std::string words = joined(row.set.words(), " ");
-        const std::string tabbed = joined(row.set.words(), "\\t ");
-        const auto in = [](const std::string& text, const std::string& part) {
-            return text.find(part) != std::string::npos;
-        };
-        EXPECT_EQ(in(bash, "        __" + name + ") words=\"" + words + "\""), !words.empty())
-            << name;
-        if (!words.empty() && !row.group.empty()) {
-            EXPECT_TRUE(in(zsh, "(" + replaced(words, ":", "\\:") + ")'")) << name;
-            EXPECT_TRUE(in(fish, " -l " + name + " -x -a '" + tabbed + "\\t'")) << name;
-        }
-    }
-}
-
 TEST(OptionTable, has_at_most_ten_usual_options_of_each_command) {
     for (const CommandRow& command : command_rows()) {
         const auto usual = usual_options(command);
@@ -255,25 +226,14 @@ TEST(OptionTable, has_at_most_ten_usual_options_of_each_command) {
     }
 }
 
-TEST(Manual, has_every_section_on_every_page) {
-    for (const CommandRow& command : command_rows()) {
-        const std::string page = help_text("--man=" + std::string(command.name));
-        for (const char* section : {"EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES"}) {
-            const std::size_t at = page.find(".SH " + std::string(section) + "\n");
-            ASSERT_NE(at, std::string::npos) << command.name << ": " << section;
-            EXPECT_NE(page.compare(page.find('\n', at) + 1, 3, ".SH"), 0)
-                << command.name << ": nothing in " << section;
-        }
-    }
-}
-
-TEST(Manual, has_every_exit_code) {
-    const std::string page = help_text("--man");
+TEST(HelpJson, has_every_exit_code) {
+    const std::string told = help_json();
     for (int code = 0; code <= 255; ++code) {
         const std::string_view name = name_of(static_cast<ErrorCode>(code));
         const bool is_code = name != "internal" || code == static_cast<int>(ErrorCode::internal);
-        EXPECT_EQ(page.find("\\fB" + std::to_string(code) + "\\fP") != std::string::npos, is_code)
-            << code;
+        const bool is_told =
+            told.find("\"code\": " + std::to_string(code) + ",") != std::string::npos;
+        EXPECT_EQ(is_told, is_code) << code;
     }
 }
 

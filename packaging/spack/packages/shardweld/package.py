@@ -34,6 +34,7 @@ class Shardweld(CMakePackage):
     depends_on("openssl@3:")
     depends_on("re2+shared")
     depends_on("pkgconfig", type="build")
+    depends_on("python@3.8:", type="build")
     depends_on("hdf5+mpi@1.10:", when="+hdf5")
 
     conflicts("%gcc@:11", msg="C++20")
