@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/json.hpp"
 #include "core/text.hpp"
 #include "core/yaml.hpp"
 #include "shardweld/error.hpp"
@@ -16,7 +17,7 @@ namespace {
 
 /// A number where it is one; else text, which is refused where a number is needed.
 nlohmann::ordered_json value_of(const std::string& text) {
-    auto value = nlohmann::ordered_json::parse(text, nullptr, false);
+    auto value = parse_json<nlohmann::ordered_json>(text);
     return value.is_number() ? value : nlohmann::ordered_json(text);
 }
 

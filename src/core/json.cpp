@@ -2,7 +2,10 @@
 
 #include <array>
 #include <limits>
+#include <utility>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "index.hpp"
 
@@ -129,5 +132,46 @@ double nonfinite_value(std::string_view text) {
     }
     return 0;
 }
+
+template <typename Json>
+Json parse_json(std::string_view text, std::optional<JsonFault>* fault,
+                const typename Json::parser_callback_t& visit) {
+    constexpr bool kKeepsOrder = requires {
+        typename Json::object_t::Container;
+    };
+    std::optional<JsonFault> found = fault_of_size(text, kKeepsOrder);
+    if (!found) {
+        try {
+            return Json::parse(text, visit);
+        } catch (const typename Json::parse_error& error) {
+            found = {JsonFault::Kind::syntax, error.byte > 0 ? error.byte - 1 : 0, error.what()};
+        } catch (const typename Json::exception& error) {
+            found = {JsonFault::Kind::number, 0, error.what()};
+        }
+    }
+    if (fault != nullptr) {
+        *fault = std::move(found);
+    }
+    return Json(Json::value_t::discarded);
+}
+
+template <typename Json>
+Json parse_known_json(std::string_view text) {
+    return Json::parse(text, nullptr, false);
+}
+
+template <typename Json>
+bool hear_json(std::string_view text, typename Json::json_sax_t& listener) {
+    return !too_deep_at(text) && Json::sax_parse(text, &listener);
+}
+
+#define SHARDWELD_READERS_OF(Json)                                              \
+    template Json parse_json<Json>(std::string_view, std::optional<JsonFault>*, \
+                                   const Json::parser_callback_t&);             \
+    template Json parse_known_json<Json>(std::string_view);                     \
+    template bool hear_json<Json>(std::string_view, Json::json_sax_t&);
+SHARDWELD_READERS_OF(nlohmann::json)
+SHARDWELD_READERS_OF(nlohmann::ordered_json)
+#undef SHARDWELD_READERS_OF
 
 }  // namespace shardweld

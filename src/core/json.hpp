@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace shardweld {
 
@@ -37,37 +36,25 @@ struct JsonFault {
 /// What of a text is beyond the limits; `keeps_order`: of a parser that does.
 std::optional<JsonFault> fault_of_size(std::string_view text, bool keeps_order);
 
+// Compiled once, for nlohmann::json and ordered_json: each unit that has the parser made for itself
+// takes some seconds longer.
+
 /// The value, of type nlohmann::json or ordered_json; a discarded one (is_discarded()) when the
 /// text is not valid JSON or beyond the limits, with the reason in `fault` if it is given. `visit`
 /// may take values out while the text is read, so that large ones are never in memory as a tree.
 template <typename Json>
 Json parse_json(std::string_view text, std::optional<JsonFault>* fault = nullptr,
-                const typename Json::parser_callback_t& visit = nullptr) {
-    constexpr bool kKeepsOrder = requires {
-        typename Json::object_t::Container;
-    };
-    std::optional<JsonFault> found = fault_of_size(text, kKeepsOrder);
-    if (!found) {
-        try {
-            return Json::parse(text, visit);
-        } catch (const typename Json::parse_error& error) {
-            found = {JsonFault::Kind::syntax, error.byte > 0 ? error.byte - 1 : 0, error.what()};
-        } catch (const typename Json::exception& error) {
-            found = {JsonFault::Kind::number, 0, error.what()};
-        }
-    }
-    if (fault != nullptr) {
-        *fault = std::move(found);
-    }
-    return Json(Json::value_t::discarded);
-}
+                const typename Json::parser_callback_t& visit = nullptr);
 
-/// Tells `listener`, a json_sax, what is in the text; false when it is not valid JSON, nested too
-/// deeply (then the listener gets nothing) or not read to its end.
-template <typename Json, typename Listener>
-bool hear_json(std::string_view text, Listener& listener) {
-    return !too_deep_at(text) && Json::sax_parse(text, &listener);
-}
+/// The value of a text that is within the limits, because it was read before or written here; a
+/// discarded one when it is not valid JSON.
+template <typename Json>
+Json parse_known_json(std::string_view text);
+
+/// Tells `listener` what is in the text; false when it is not valid JSON, nested too deeply (then
+/// the listener gets nothing) or not read to its end.
+template <typename Json>
+bool hear_json(std::string_view text, typename Json::json_sax_t& listener);
 
 /// The text with each NaN, Infinity and -Infinity outside of strings replaced by a string of the
 /// same length, so that any parser takes it and positions stay. The text itself where there is

@@ -1,5 +1,8 @@
 #include "listed_sums.hpp"
 
+#include <nlohmann/json.hpp>
+
+#include "core/json.hpp"
 #include "core/text.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "io/paths.hpp"
@@ -56,7 +59,7 @@ std::map<std::string, std::string> listed_sums(const fs::path& directory) {
         return {};
     }
     try {
-        return sums_in(parse_json(io::read_text(path, kLargestIntegrityFile)));
+        return sums_in(parse_json<nlohmann::json>(io::read_text(path, kLargestIntegrityFile)));
     } catch (Error& error) {
         error.add_context("file " + path.string());
         throw;

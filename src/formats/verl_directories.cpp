@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/json.hpp"
 #include "core/text.hpp"
 #include "formats/hf/hf.hpp"
 #include "formats/shared/directory_listing.hpp"
@@ -80,7 +81,7 @@ std::string path_in(const nlohmann::json& contents, const char* entry, const cha
 }
 
 Contents contents_of(const fs::path& file) {
-    const auto root = parse_json(io::read_text(file, kLargestContents));
+    const auto root = parse_json<nlohmann::json>(io::read_text(file, kLargestContents));
     if (!root.is_object() || !root.contains("contents") || !root["contents"].is_object()) {
         throw Error(ErrorCode::corrupt, file.string() + " is not a JSON object with `contents`");
     }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/config_fields.hpp"
+#include "core/json.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
@@ -197,7 +198,7 @@ void apply(models::Config& config, const models::ConfigEdit& edit,
     }
     if (!edit.value) {
         config.remove(edit.field);
-    } else if (!says(stated, ordered_json::parse(*edit.value, nullptr, false))) {
+    } else if (!says(stated, parse_known_json<ordered_json>(*edit.value))) {
         config.set(edit.field, *edit.value);
     }
 }
@@ -243,7 +244,7 @@ std::string made_generation_config(const models::Config& config) {
     if (!generates) {
         return "";
     }
-    const auto all = ordered_json::parse(config.text_to_write(), nullptr, false);
+    const auto all = parse_known_json<ordered_json>(config.text_to_write());
     const auto stated = [&](const char* key) {
         return all.is_object() && all.contains(key) ? all[key] : ordered_json();
     };

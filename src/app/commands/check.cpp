@@ -198,7 +198,8 @@ std::string tokenizer_fault(const fs::path& directory, const loaders::Directory&
         if (!found.files.contains(name)) {
             continue;
         }
-        if (trim(text).substr(0, 1) != "{" || !nlohmann::json::accept(without_nonfinite(text))) {
+        if (trim(text).substr(0, 1) != "{" ||
+            parse_known_json<nlohmann::json>(without_nonfinite(text)).is_discarded()) {
             return std::string(name) + " is not a JSON object";
         }
     }

@@ -309,7 +309,7 @@ ordered_json tensor_json(const ComparedTensor& row) {
 }
 
 ordered_json parsed_or_null(const std::string& text) {
-    auto json = text.empty() ? ordered_json() : ordered_json::parse(text, nullptr, false);
+    auto json = text.empty() ? ordered_json() : parse_known_json<ordered_json>(text);
     return json.is_discarded() ? ordered_json(text) : json;  // NaN and infinities are no JSON
 }
 

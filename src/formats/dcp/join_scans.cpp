@@ -5,7 +5,10 @@
 #include <map>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "catalogue/catalogue.hpp"
+#include "core/json.hpp"
 #include "core/text.hpp"
 #include "formats/shared/dcp_pieces.hpp"
 #include "formats/shared/directory_listing.hpp"
@@ -169,7 +172,7 @@ std::vector<Index> offsets_of(const std::string& name, const Json& entry) {
 }  // namespace
 
 ShardOffsets parse_sharding_info(const std::string& json) {
-    const auto root = parse_json(json);
+    const auto root = parse_json<nlohmann::json>(json);
     if (!root.is_object()) {
         refuse("it is not a JSON object");
     }

@@ -35,7 +35,7 @@ constexpr Index kLargestWorld = 1 << 20;
 nlohmann::json parse(const fs::path& file) {
     const std::string text = io::read_text(file, kLargestConfig);
     std::optional<JsonFault> fault;
-    auto root = shardweld::parse_json<nlohmann::json>(text, &fault);
+    auto root = parse_json<nlohmann::json>(text, &fault);
     if (!fault) {
         return root;
     }

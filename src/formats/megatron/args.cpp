@@ -5,7 +5,10 @@
 #include <map>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "core/fingerprint.hpp"
+#include "core/json.hpp"
 #include "core/text.hpp"
 #include "core/yaml.hpp"
 #include "formats/shared/directory_listing.hpp"
@@ -167,7 +170,7 @@ Claims claims_of(const PickleValue& args, const ScalarReader& scalars) {
 }
 
 Claims claims_of_json(const std::string& text) {
-    const auto root = parse_json(text);
+    const auto root = parse_json<nlohmann::json>(text);
     if (!root.is_object()) {
         throw Error(ErrorCode::corrupt, "is not a JSON object");
     }

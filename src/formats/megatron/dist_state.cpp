@@ -6,7 +6,10 @@
 #include <optional>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "catalogue/catalogue.hpp"
+#include "core/json.hpp"
 #include "core/text.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/containers/zip.hpp"
@@ -126,7 +129,7 @@ std::string_view training_key(std::string_view key) {
 }  // namespace
 
 std::optional<std::string> sharded_backend(const fs::path& path) {
-    const auto root = parse_json(io::read_text(path, kLargestBackendFile));
+    const auto root = parse_json<nlohmann::json>(io::read_text(path, kLargestBackendFile));
     if (!root.is_object() || !root.contains("sharded_backend") ||
         !root["sharded_backend"].is_string()) {
         return std::nullopt;

@@ -7,7 +7,10 @@
 #include <system_error>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "catalogue/catalogue.hpp"
+#include "core/json.hpp"
 #include "core/text.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/hints.hpp"
@@ -210,7 +213,7 @@ void require_own(const fs::path& directory, const std::string& name, const Listi
 }  // namespace
 
 ZarrArray parse_zarray(const std::string& text) {
-    const json root = parse_json(text);
+    const json root = parse_json<nlohmann::json>(text);
     if (!root.is_object()) {
         throw Error(ErrorCode::corrupt, "is not a JSON object");
     }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <system_error>
 
+#include <nlohmann/json.hpp>
+
 #include "core/json.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
@@ -91,13 +93,9 @@ constexpr Bytes kLargestConfig = kMiB;
 
 }  // namespace
 
-nlohmann::json parse_json(std::string_view text, const nlohmann::json::parser_callback_t& visit) {
-    return shardweld::parse_json<nlohmann::json>(text, nullptr, visit);
-}
-
 bool is_run_config(const fs::path& file) {
     try {
-        const auto root = parse_json(io::read_text(file, kLargestConfig));
+        const auto root = parse_json<nlohmann::json>(io::read_text(file, kLargestConfig));
         return root.is_object() && root.contains("model") && root["model"].is_object() &&
                !root.contains("model_type") && !root.contains("architectures");
     } catch (const Error&) {

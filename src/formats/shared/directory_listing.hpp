@@ -1,12 +1,10 @@
-// What is read of a directory before any shard: its names, once, and its JSON files as values.
+// What is read of a directory before any shard: its names, once.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "core/path.hpp"
 
@@ -37,12 +35,6 @@ std::optional<std::string> first_with_suffix(const Listing& listing, std::string
 
 /// "a, b, c", at most twenty and how many more; every name printable.
 std::string name_list(const std::vector<std::string>& names);
-
-/// The value; a discarded one (is_discarded()) when the text is not valid JSON or nested deeper
-/// than any file of a checkpoint. `visit` may take values out while the text is read, so that large
-/// ones are never in memory as a tree.
-nlohmann::json parse_json(std::string_view text,
-                          const nlohmann::json::parser_callback_t& visit = nullptr);
 
 /// Whether a config.json describes a run, in which the model is one object, and no HuggingFace
 /// model: OLMo-core's (train/callbacks/config_saver.py). Local; false where it cannot be read.

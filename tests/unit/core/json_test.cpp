@@ -1,5 +1,7 @@
 #include "core/json.hpp"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -35,11 +37,53 @@ TEST(ParseJson, bounds_fields_only_where_their_order_is_kept) {
     EXPECT_EQ(parse_json<json>(text).size(), 32'001U);
 }
 
+/// Takes whatever is told.
+struct Acceptor : json::json_sax_t {
+    bool null() override { return true; }
+    bool boolean(bool /*value*/) override { return true; }
+    bool number_integer(number_integer_t /*value*/) override { return true; }
+    bool number_unsigned(number_unsigned_t /*value*/) override { return true; }
+    bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return true; }
+    bool string(string_t& /*value*/) override { return true; }
+    bool binary(binary_t& /*value*/) override { return true; }
+    bool start_object(std::size_t /*size*/) override { return true; }
+    bool key(string_t& /*name*/) override { return true; }
+    bool end_object() override { return true; }
+    bool start_array(std::size_t /*size*/) override { return true; }
+    bool end_array() override { return true; }
+    bool parse_error(std::size_t /*at*/, const std::string& /*token*/,
+                     const nlohmann::detail::exception& /*error*/) override {
+        return false;
+    }
+};
+
 TEST(HearJson, stops_at_texts_that_are_too_deep) {
-    nlohmann::detail::json_sax_acceptor<json> listener;
+    Acceptor listener;
     EXPECT_TRUE(hear_json<json>("[[]]", listener));
     EXPECT_FALSE(hear_json<json>("[[}", listener));
     EXPECT_FALSE(hear_json<json>(std::string(100, '[') + std::string(100, ']'), listener));
+}
+
+TEST(PythonJson, stands_in_for_numbers_that_json_has_not) {
+    const std::string text = R"({"a": NaN, "b": [Infinity, -Infinity, -1], "NaN": "Infinity\\"})";
+    const std::string out = without_nonfinite(text);
+    EXPECT_EQ(out.size(), text.size());
+    EXPECT_EQ(out.find("NaN"), text.rfind("NaN"));
+    EXPECT_EQ(with_nonfinite(out), text);
+}
+
+TEST(PythonJson, leaves_other_texts_alone) {
+    for (const std::string text : {R"({"a": "NaN \" NaN", "b": 1})", R"({"a": NaN, "b": "\u007f"})",
+                                   "{\"a\": NaN, \"\x7f\": 1}", "", "\"NaN"}) {
+        EXPECT_EQ(without_nonfinite(text), text);
+    }
+}
+
+TEST(PythonJson, tells_what_a_string_stands_for) {
+    EXPECT_TRUE(std::isnan(nonfinite_value(without_nonfinite("NaN").substr(1, 1))));
+    EXPECT_EQ(nonfinite_value(without_nonfinite("-Infinity").substr(1, 7)), -INFINITY);
+    EXPECT_EQ(nonfinite_value(without_nonfinite("Infinity").substr(1, 6)), INFINITY);
+    EXPECT_EQ(nonfinite_value("NaN"), 0);
 }
 
 }  // namespace
