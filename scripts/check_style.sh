@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# clang-format, the include graph and the includes of all sources, links and names in the documents; `--tidy BUILD_DIR` adds clang-tidy (needs a configured build).
+# clang-format, the include graph and the includes of all sources, links and names in the documents, names of tests; `--tidy BUILD_DIR` adds clang-tidy (needs a configured build).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -7,6 +7,7 @@ mapfile -t sources < <(find include src tests -name '*.[ch]pp' | sort)
 printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 100 clang-format --dry-run -Werror
 python3 -B scripts/check_includes.py
 python3 scripts/check_docs.py
+python3 scripts/check_tests.py
 if [[ "${1:-}" == "--tidy" ]]; then
     mapfile -t units < <(find src -name '*.cpp' -not -path 'src/torch/*' | sort)
     printf '%s\n' "${units[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy -p "$2" --quiet --warnings-as-errors='*' 2>/dev/null

@@ -12,7 +12,6 @@ fields() {
 
 # described FILE: so has the JSON in FILE. What `facts`, `claims`, `inert_globals` and `variables` hold is not the program's.
 described() {
-    checks=$((checks + 1))
     python3 - "$TESTS/../docs/using/report.md" "$1" <<'PYTHON' || fail "fields that docs/using/report.md does not have"
 import json, re, sys
 

@@ -9,7 +9,6 @@ export OMPI_MCA_odls_base_sigkill_timeout=0
 WORK="$(mktemp -d)"
 trap 'rm -rf "$WORK"' EXIT
 failures=0
-checks=0
 
 fail() {
     echo "FAILED: $*"
@@ -22,7 +21,6 @@ expect_unread() {
     shift
     { (sleep 0.5 && exec timeout 180 "$@"); echo $? >"$WORK/code"; } 2>&1 | true
     found="$(<"$WORK/code")"
-    checks=$((checks + 1))
     [[ "$found" == "$code" ]] || fail "exit code $found without a reader, expected $code: $*"
 }
 
@@ -44,7 +42,6 @@ expect_code() {
     shift
     drop_report "$@"
     timeout 180 "$@" >"$WORK/out" 2>"$WORK/err" || code=$?
-    checks=$((checks + 1))
     if [[ "$code" != "$expected" ]]; then
         fail "exit code $code, expected $expected: $*"
         sed 's/^/    /' "$WORK/err" | head -5
@@ -54,12 +51,15 @@ expect_code() {
 
 # expect_text TEXT: standard error of the last command holds TEXT.
 expect_text() {
-    checks=$((checks + 1))
     grep -qF -- "$1" "$WORK/err" || { fail "no '$1' in: $(head -c 600 "$WORK/err")"; return 1; }
 }
 
+# expect_out TEXT: standard output of the last command holds TEXT.
+expect_out() {
+    grep -qF -- "$1" "$WORK/out" || fail "no '$1' in standard output: $(head -c 1500 "$WORK/out")"
+}
+
 expect_absent() {
-    checks=$((checks + 1))
     [[ ! -e "$1" ]] || fail "$1 exists"
 }
 
@@ -79,10 +79,14 @@ with_tokenizer() {
     find "$@" -name config.json -execdir touch tokenizer.model \;
 }
 
+# same_tensors MODEL EXPECTED [NAME]: bit by bit.
+same_tensors() {
+    python3 "$TESTS/support/compare_safetensors.py" "$1" "$2" >/dev/null 2>"$WORK/compare" || fail "${3:-$1}: $(cat "$WORK/compare")"
+}
+
 # same_as_expected CASE-DIR OUT
 same_as_expected() {
-    checks=$((checks + 1))
-    python3 "$TESTS/support/compare_safetensors.py" "$2" "$1/expected" >/dev/null 2>"$WORK/compare" || fail "$(basename "$1"): $(cat "$WORK/compare")"
+    same_tensors "$2" "$1/expected" "$(basename "$1")"
 }
 
 # faults_at INPUT PLACE: from now on "${faulty[@]}" FAULTS COMMAND... is that command with faults (tests/faults/inject/fault.hpp) on files below
@@ -114,6 +118,5 @@ python_with() {
 }
 
 finish() {
-    echo "$checks checks, $failures failed"
-    ((failures == 0)) || exit 1
+    ((failures == 0)) || { echo "$failures checks failed"; exit 1; }
 }

@@ -7,15 +7,8 @@ torch="$TESTS/data/torch"
 full="$torch/fsdp2_lora_w2_fp32_qwen2"
 only="$torch/fsdp2_loraonly_w2_fp32_qwen2"
 
-# same GOT EXPECTED: models (or adapters) with the same bytes.
-same() {
-    checks=$((checks + 1))
-    python3 "$TESTS/support/compare_safetensors.py" "$1" "$2" >/dev/null 2>"$WORK/compare" || fail "$1: $(cat "$WORK/compare")"
-}
-
 # config_says FILE PYTHON-EXPRESSION over the file's object c
 config_says() {
-    checks=$((checks + 1))
     python3 -c 'import json, sys; c = json.load(open(sys.argv[1])); sys.exit(not eval(sys.argv[2]))' "$1" "$2" || fail "$1: not $2"
 }
 
@@ -42,7 +35,6 @@ many_ways() {
     for way in "0 direct" "${ways[@]}"; do
         rm -rf "$WORK/way"
         lora 0 "${way% *}" --local_dir "$1" --target_dir "$WORK/way" --strategy "${way#* }" "${@:2}" || continue
-        checks=$((checks + 1))
         first="${first:-$(sum_of "$WORK/way")}"
         [[ "$(sum_of "$WORK/way")" == "$first" ]] || fail "other bytes with $way: $*"
     done
@@ -50,8 +42,8 @@ many_ways() {
 
 # Split: the base as it was before the training, the adapter as peft saves it, and a plain word about it.
 many_ways "$full/source"
-same "$WORK/way" "$full/expected/base"
-same "$WORK/way/lora_adapter" "$full/expected/lora_adapter"
+same_tensors "$WORK/way" "$full/expected/base"
+same_tensors "$WORK/way/lora_adapter" "$full/expected/lora_adapter"
 expect_text "WITHOUT the LoRA adapter"
 expect_text "--lora fold"
 config_says "$WORK/way/lora_adapter/adapter_config.json" \
@@ -65,7 +57,6 @@ expect_absent "$WORK/strict"
 # A gathered adapter of another step is told, whether the shards' factors are written beside the model or folded.
 stale="$(copy_of "$full" stale)"
 lora 0 2 --local_dir "$stale" --target_dir "$WORK/stale_out"
-checks=$((checks + 1))
 ! grep -q "has other factors" "$WORK/err" || fail "a false alarm about lora_adapter/"
 python3 "$TESTS/support/edit_safetensors.py" "$stale/lora_adapter/adapter_model.safetensors" flip \
     base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight 5 1 || fail "cannot edit the adapter"
@@ -82,7 +73,7 @@ lora 3 0 --local_dir "$bare" --target_dir "$WORK/none"
 expect_text "has no adapter_config.json"
 rm -r "$bare/lora_adapter"
 lora 0 2 --local_dir "$bare" --target_dir "$WORK/bare_out"
-same "$WORK/bare_out/lora_adapter" "$full/expected/lora_adapter"
+same_tensors "$WORK/bare_out/lora_adapter" "$full/expected/lora_adapter"
 expect_text "that no bias was trained is PEFT's default, not said by any file"
 config_says "$WORK/bare_out/lora_adapter/adapter_config.json" \
     'c["task_type"] == "CAUSAL_LM" and c["r"] == 4 and c["lora_alpha"] == 10 and c["bias"] == "none" and not c["use_dora"]'
@@ -93,13 +84,13 @@ config_says "$WORK/bare_out/lora_adapter/adapter_config.json" \
 rm "$bare/lora_train_meta.json"
 cp "$full/source/lora_adapter/adapter_config.json" "$(dirname "$bare")/"
 lora 0 0 --local_dir "$bare" --target_dir "$WORK/beside_out"
-same "$WORK/beside_out/lora_adapter" "$full/expected/lora_adapter"
+same_tensors "$WORK/beside_out/lora_adapter" "$full/expected/lora_adapter"
 config_says "$WORK/beside_out/lora_adapter/adapter_config.json" 'c["lora_alpha"] == 10'
 rm "$(dirname "$bare")/adapter_config.json"
 
 # Folded: bit for bit what peft's merge gives in fp32, and nothing of the factors stays.
 many_ways "$full/source" --lora fold
-same "$WORK/way" "$full/expected/merged"
+same_tensors "$WORK/way" "$full/expected/merged"
 expect_absent "$WORK/way/lora_adapter"
 expect_absent "$WORK/way/.factors.safetensors"
 # test folds as merge does; its factors lie in a temporary directory meanwhile.
@@ -113,19 +104,18 @@ for launcher in "" "mpirun -n 3"; do
 done
 # Tiny buffers cut rows and factors into blocks.
 lora 0 3 --local_dir "$full/source" --target_dir "$WORK/tiny" --lora fold --memory_limit 1MiB --message_limit 64 --strategy collective
-same "$WORK/tiny" "$full/expected/merged"
+same_tensors "$WORK/tiny" "$full/expected/merged"
 # Rounded once: as the folded fp32 weights rounded.
 lora 0 2 --local_dir "$full/source" --target_dir "$WORK/fold_bf16" --lora fold --dtype bf16
 lora 0 1 --local_dir "$WORK/tiny" --backend hf --target_dir "$WORK/rounded" --dtype bf16
-same "$WORK/fold_bf16" "$WORK/rounded"
+same_tensors "$WORK/fold_bf16" "$WORK/rounded"
 config_says "$WORK/fold_bf16/config.json" 'c.get("dtype", c.get("torch_dtype")) == "bfloat16"'
 lora 0 1 --local_dir "$full/source" --target_dir "$WORK/split_bf16" --dtype bf16
-checks=$((checks + 1))
 head -c 3000 "$WORK/split_bf16/lora_adapter/adapter_model.safetensors" | grep -q '"dtype":"BF16"' || fail "--dtype does not reach the adapter"
 
 # Dropped: the base alone, said.
 lora 0 2 --local_dir "$full/source" --target_dir "$WORK/dropped" --lora drop
-same "$WORK/dropped" "$full/expected/base"
+same_tensors "$WORK/dropped" "$full/expected/base"
 expect_absent "$WORK/dropped/lora_adapter"
 expect_text "left out"
 
@@ -139,7 +129,7 @@ done
 rm "$bare/lora_train_meta.json"
 lora 6 0 --local_dir "$bare" --target_dir "$WORK/none" --lora fold
 lora 0 2 --local_dir "$bare" --target_dir "$WORK/given" --lora fold --lora_alpha 10
-same "$WORK/given" "$full/expected/merged"
+same_tensors "$WORK/given" "$full/expected/merged"
 lora 0 2 --local_dir "$full/source" --target_dir "$WORK/other" --lora_alpha 20
 expect_text "--lora_alpha 20 is used"
 config_says "$WORK/other/lora_adapter/adapter_config.json" 'c["lora_alpha"] == 20'
@@ -149,7 +139,7 @@ expect_text "lora_train_meta.json"
 
 # Only the adapter was saved: it is written alone; a model needs its base.
 many_ways "$only/source"
-same "$WORK/way/lora_adapter" "$only/expected/lora_adapter"
+same_tensors "$WORK/way/lora_adapter" "$only/expected/lora_adapter"
 expect_absent "$WORK/way/config.json"
 expect_absent "$WORK/way/model.safetensors"
 config_says "$WORK/way/lora_adapter/adapter_config.json" 'c["target_modules"] == ["down_proj", "gate_proj", "o_proj", "q_proj", "up_proj", "v_proj"]'
@@ -157,7 +147,7 @@ expect_text "--base"
 without="$(copy_of "$only" without)"
 rm -r "$without/huggingface"
 lora 0 2 --local_dir "$without" --target_dir "$WORK/without_config"
-same "$WORK/without_config/lora_adapter" "$only/expected/lora_adapter"
+same_tensors "$WORK/without_config/lora_adapter" "$only/expected/lora_adapter"
 expect_text "base_model_name_or_path stays unknown"
 lora 14 0 --local_dir "$without" --target_dir "$WORK/without_strict" --strict
 shallow="$(copy_of "$only" shallow)"
@@ -176,8 +166,8 @@ many_ways "$only/source" --base "$WORK/base_model" --lora fold
 cp -r "$WORK/way" "$WORK/folded_with_base"
 expect_code 13 "$SHARDWELD" diff "$WORK/way" "$WORK/base_model" --atol 1e-3 --rtol 1e-3
 lora 0 2 --local_dir "$only/source" --target_dir "$WORK/with_base" --base "$WORK/base_model" --strategy collective
-same "$WORK/with_base" "$full/expected/base"
-same "$WORK/with_base/lora_adapter" "$only/expected/lora_adapter"
+same_tensors "$WORK/with_base" "$full/expected/base"
+same_tensors "$WORK/with_base/lora_adapter" "$only/expected/lora_adapter"
 cp -r "$WORK/base_model" "$WORK/short_base"
 sed -i 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' "$WORK/short_base/config.json"
 lora 6 2 --local_dir "$only/source" --target_dir "$WORK/none" --base "$WORK/short_base" --lora fold
@@ -200,8 +190,8 @@ expect_absent "$WORK/none"
 # merge may differ in the last bits; everything else is exact.
 dora="$torch/lora_dora_embed_w2"
 many_ways "$dora/source"
-same "$WORK/way" "$dora/expected/base"
-same "$WORK/way/lora_adapter" "$dora/expected/lora_adapter"
+same_tensors "$WORK/way" "$dora/expected/base"
+same_tensors "$WORK/way/lora_adapter" "$dora/expected/lora_adapter"
 config_says "$WORK/way/lora_adapter/adapter_config.json" 'c["use_dora"] and c["modules_to_save"] == ["lm_head"]'
 cp -r "$WORK/way" "$WORK/dora_split"
 many_ways "$dora/source" --lora fold
@@ -219,7 +209,6 @@ json.dump(config, open(sys.argv[1], "w"))
 P
 }
 nothing_written() { # NAME
-    checks=$((checks + 1))
     [[ ! -e "$WORK/odd_out" ]] || fail "$1: something was written"
     rm -rf "$WORK/odd_out"
 }
@@ -258,13 +247,13 @@ for how in fold split; do
     nothing_written "a pair of factors is missing, $how"
 done
 lora 0 0 --local_dir "$odd" --target_dir "$WORK/odd_out" --lora drop
-same "$WORK/odd_out" "$full/expected/base"
+same_tensors "$WORK/odd_out" "$full/expected/base"
 
 # rsLoRA, rank and alpha patterns, trained biases and biases of lora_B; matrices so small that peft's BLAS sums them in another order.
 patterns="$torch/lora_patterns_bias_w1"
 lora 0 2 --local_dir "$patterns/source" --target_dir "$WORK/patterns"
-same "$WORK/patterns" "$patterns/expected/base"
-same "$WORK/patterns/lora_adapter" "$patterns/expected/lora_adapter"
+same_tensors "$WORK/patterns" "$patterns/expected/base"
+same_tensors "$WORK/patterns/lora_adapter" "$patterns/expected/lora_adapter"
 many_ways "$patterns/source" --lora fold
 expect_code 0 "$SHARDWELD" diff "$WORK/way" "$patterns/expected/merged" --atol 1e-6 --rtol 1e-6
 
@@ -273,7 +262,6 @@ python="${SHARDWELD_PYTHON:-python3}"
 export HF_HUB_OFFLINE=1
 if "$python" -c 'import torch, transformers, peft' 2>/dev/null; then
     lora 0 2 --local_dir "$full/source" --target_dir "$WORK/split"
-    checks=$((checks + 1))
     "$python" "$TESTS/support/compare_peft.py" "$WORK/split" "$WORK/tiny" exact >"$WORK/out" 2>"$WORK/err" || fail "peft: $(tail -1 "$WORK/err")"
     "$python" "$TESTS/support/compare_peft.py" "$WORK/with_base" "$WORK/folded_with_base" exact >"$WORK/out" 2>"$WORK/err" ||
         fail "peft, --base: $(tail -1 "$WORK/err")"

@@ -4,15 +4,8 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 data="$TESTS/data/megatron_lora"
 
-# same GOT EXPECTED: models (or adapters) with the same bytes.
-same() {
-    checks=$((checks + 1))
-    python3 "$TESTS/support/compare_safetensors.py" "$1" "$2" >/dev/null 2>"$WORK/compare" || fail "$1: $(cat "$WORK/compare")"
-}
-
 # near GOT EXPECTED: fp32 models that differ by 1e-6 of the largest element at most: sums of four products, in any order.
 near() {
-    checks=$((checks + 1))
     python3 - "$1/model.safetensors" "$2/model.safetensors" 2>"$WORK/compare" <<'P' || fail "$1: $(tail -1 "$WORK/compare")"
 import array, json, struct, sys
 
@@ -41,10 +34,9 @@ lora() {
 for name in llama-tp2-torchdist-fp32 canonical-llama-tp2-torchdist-fp32 qwen3-tp2-pp2-legacy-fp32; do
     config=(--hf_config "$data/$name/hf")
     lora 0 0 "$name" "${config[@]}"
-    same "$WORK/model" "$data/$name/expected/base"
-    same "$WORK/model/lora_adapter" "$data/$name/expected/lora_adapter"
+    same_tensors "$WORK/model" "$data/$name/expected/base"
+    same_tensors "$WORK/model/lora_adapter" "$data/$name/expected/lora_adapter"
     expect_text "WITHOUT the LoRA adapter"
-    checks=$((checks + 1))
     python3 - "$WORK/model/lora_adapter/adapter_config.json" "$data/$name/expected/lora_adapter/adapter_config.json" <<'P' || fail "$name: another adapter_config.json"
 import json, sys
 got, expected = (json.load(open(path)) for path in sys.argv[1:])
@@ -54,22 +46,21 @@ assert sorted(got["target_modules"]) == sorted(expected["target_modules"]), got[
 P
     sum="$(sum_of "$WORK/model")"
     lora 0 3 "$name" "${config[@]}" --strategy collective -q
-    checks=$((checks + 1))
     [[ "$(sum_of "$WORK/model")" == "$sum" ]] || fail "$name: other bytes with 3 ranks"
     lora 0 2 "$name" "${config[@]}" --lora fold -q
     near "$WORK/model" "$data/$name/expected/merged_fp32"
 done
 lora 0 0 "$name" "${config[@]}" --lora drop -q
-same "$WORK/model" "$data/$name/expected/base"
+same_tensors "$WORK/model" "$data/$name/expected/base"
 
 # Adapters alone: an adapter, or with the base that they were trained on a model.
 name=only-llama-tp2-torchdist-bf16
 lora 0 2 "$name" --hf_config "$data/$name/hf" -q
-same "$WORK/model/lora_adapter" "$data/$name/expected/lora_adapter"
+same_tensors "$WORK/model/lora_adapter" "$data/$name/expected/lora_adapter"
 expect_absent "$WORK/model/model.safetensors"
 lora 0 2 "$name" --base "$data/$name/hf" -q
-same "$WORK/model/model.safetensors" "$data/$name/hf/model.safetensors"
-same "$WORK/model/lora_adapter" "$data/$name/expected/lora_adapter"
+same_tensors "$WORK/model/model.safetensors" "$data/$name/hf/model.safetensors"
+same_tensors "$WORK/model/lora_adapter" "$data/$name/expected/lora_adapter"
 lora 0 3 "$name" --base "$data/$name/hf" --lora fold --dtype fp32 -q
 near "$WORK/model" "$data/$name/expected/merged_fp32"
 lora 2 0 "$name" --hf_config "$data/$name/hf" --lora fold -q
@@ -99,8 +90,8 @@ swift() { # CODE CASE OPTIONS
 for name in llama-tp2-torchdist-fp32 qwen3-tp2-pp2-legacy-fp32 only-llama-tp2-torchdist-bf16; do
     as_swift "$name"
     swift 0 "$name"
-    same "$WORK/model/lora_adapter" "$data/$name/expected/lora_adapter"
-    [[ "$name" == only-* ]] || same "$WORK/model" "$data/$name/expected/base"
+    same_tensors "$WORK/model/lora_adapter" "$data/$name/expected/lora_adapter"
+    [[ "$name" == only-* ]] || same_tensors "$WORK/model" "$data/$name/expected/base"
 done
 grep -qF "use_rslora" "$WORK/err" && fail "says that no file speaks of use_rslora"
 sed -i "s/\"lora_rank\": $rank/\"lora_rank\": 3/" "$WORK/swift/args.json"
@@ -112,7 +103,6 @@ name=llama-tp2-torchdist-fp32
 as_swift "$name"
 damage set_args "$WORK/swift/iter_0000010/common.pt" tensor_model_parallel_size 4
 swift 0 "$name" -q
-checks=$((checks + 1))
 python3 - "$TESTS/support" "$WORK/model/lora_adapter" "$data/$name/expected/lora_adapter" <<'P' || fail "rows of gate and up by ranks"
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -134,7 +124,7 @@ damage rename_text "$WORK/swift/iter_0000010/.metadata" linear_fc2.lora_A.defaul
 swift 5 "$name"
 expect_text "lora_magnitude_vector"
 swift 0 "$name" --lora drop
-same "$WORK/model" "$data/$name/expected/base"
+same_tensors "$WORK/model" "$data/$name/expected/base"
 expect_text "left out"
 expect_code 0 "$SHARDWELD" inspect "$WORK/swift"
 
@@ -187,9 +177,9 @@ edit_safetensors.write(pairs + "/adapter_model.safetensors", expected)
 json.dump({"peft_type": "LORA", "r": r, "lora_alpha": 4, "target_modules": "all-linear"}, open(pairs + "/adapter_config.json", "w"))
 P
 expect_code 0 mpirun -n 2 "$SHARDWELD" merge --local_dir "$WORK/experts" --hf_config "$moe/hf" --target_dir "$WORK/split" --lora_alpha 4 --no_fsync
-same "$WORK/split" "$moe/expected"
-same "$WORK/split/lora_adapter" "$WORK/pairs"
+same_tensors "$WORK/split" "$moe/expected"
+same_tensors "$WORK/split/lora_adapter" "$WORK/pairs"
 expect_code 0 "$SHARDWELD" merge --local_dir "$WORK/experts" --hf_config "$moe/hf" --target_dir "$WORK/folded" --lora_alpha 4 --lora fold --no_fsync
 expect_code 0 "$SHARDWELD" merge --local_dir "$WORK/split/lora_adapter" --base "$WORK/split" --target_dir "$WORK/folded_by_peft" --lora fold --no_fsync
-same "$WORK/folded" "$WORK/folded_by_peft"
+same_tensors "$WORK/folded" "$WORK/folded_by_peft"
 finish

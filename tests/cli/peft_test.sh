@@ -6,13 +6,11 @@ torch="$TESTS/data/torch"
 
 # same GOT EXPECTED: models (or adapters) with the same bytes.
 same() {
-    checks=$((checks + 1))
     python3 "$TESTS/support/compare_safetensors.py" "$1" "$2" >/dev/null 2>"$WORK/compare" || fail "$1: $(cat "$WORK/compare")"
 }
 
 # expect_no_text TEXT: the last command did not print it.
 expect_no_text() {
-    checks=$((checks + 1))
     ! grep -qF -- "$1" "$WORK/err" || fail "prints: $1"
 }
 
@@ -149,7 +147,6 @@ for case in qwen3moe-experts gptoss-experts; do
     same "$WORK/model/lora_adapter" "$data/adapter"
     expect_no_text "target_parameters"
     config_kept='import json, sys; a, b = (json.load(open(p)) for p in sys.argv[1:]); assert all(a[f] == b[f] for f in ("r", "target_modules", "target_parameters", "rank_pattern"))'
-    checks=$((checks + 1))
     python3 -c "$config_kept" "$WORK/model/lora_adapter/adapter_config.json" "$data/adapter/adapter_config.json" || fail "$case: another configuration"
 done
 rm -rf "$WORK/adapter"

@@ -49,7 +49,6 @@ start "$fsdp"
 mkdir "$target"
 touch "$target/old"
 planned 12 "exists and is not empty"
-checks=$((checks + 1))
 grep -q "written by a rank" "$WORK/out" || fail "plan prints no plan"
 # Whether quotas are known belongs to it; the report says the same.
 rm -r "$target"
@@ -57,14 +56,12 @@ planned 0
 told="$(sed -n 's/^quotas *//p' "$WORK/out")"
 merge_copy 2 --report "$WORK/report.json"
 expect_code 0 "${merging[@]}"
-checks=$((checks + 1))
 python3 - "$WORK/report.json" "$told" <<'P' || fail "plan says of quotas: $told"
 import json, sys
 quotas = json.load(open(sys.argv[1]))["quotas"]
 assert sys.argv[2] == ("checked: " + ", ".join(quotas) if quotas else "unknown on this file system"), quotas
 P
 expect_code 0 "$SHARDWELD" plan --local_dir "$source"
-checks=$((checks + 1))
 ! grep -q "^quotas" "$WORK/out" || fail "plan speaks of quotas without a target"
 more=(--overwrite)
 planned 0
@@ -73,7 +70,6 @@ more=()
 # What can be known without the shards' metadata is told before these are read: a damaged shard is no matter yet.
 unread() {
     refused "$@"
-    checks=$((checks + 1))
     ! grep -q "mp_rank_0[1-9]\|rank_1.pt" "$WORK/err" || fail "$1: the shards were read first: $(cat "$WORK/err")"
 }
 start "$legacy"
@@ -122,7 +118,6 @@ for file in "$source"/*rank_0.pt "$source/huggingface/config.json"; do
     before="$(sha256sum "$file")"
     refused "a report in the place of an input" 7 0 "the report $file could not be written: it exists and is not a report"
     planned 7 "$file could not be written"
-    checks=$((checks + 1))
     [[ "$(sha256sum "$file")" == "$before" ]] || fail "a report replaced $file"
 done
 : >"$WORK/empty.json"
@@ -236,7 +231,6 @@ S
 full() {
     local code=0
     timeout 180 unshare -m bash "$WORK/full.sh" "$place" "$1" "$2" "${merging[@]}" >"$WORK/out" 2>"$WORK/err" || code=$?
-    checks=$((checks + 2))
     [[ "$code" == "$3" ]] || fail "exit code $code, expected $3: $(head -c 600 "$WORK/err")"
     ((code == 0)) || ! grep -q "is left" "$WORK/out" || fail "something is left"
 }

@@ -18,7 +18,6 @@ refused() {
     expect_text "$text"
     expect_text "start from the beginning with --restart, which removes $partial"
     expect_absent "$WORK/merged"
-    checks=$((checks + 1))
     [[ "$(sum_of "$partial")" == "$before" ]] || fail "a refusal changed the partial directory"
 }
 
@@ -110,7 +109,6 @@ truncate -s -7 "$journal"
 merge_of big 3 --no_fsync
 resumed 20
 expect_text "that an earlier run had written are damaged and will be written again"
-checks=$((checks + 1))
 (($(reported resume bytes_redone) > 1000000 && $(reported resume bytes_redone) <= 2 << 20)) || fail "redone: $(reported resume bytes_redone)"
 
 # A file that is gone is made again.
@@ -119,7 +117,6 @@ rm "$partial/model.safetensors"
 echo stale >"$partial/tokenizer.json"
 merge_of big 2 --no_fsync --report "$WORK/report.json" --resume
 expect_code 0 "${command[@]}"
-checks=$((checks + 2))
 diff -r "$WORK/reference" "$WORK/merged" >/dev/null || fail "another output without the file"
 (($(reported resume bytes_reused) == 0)) || fail "reused what was gone"
 rm -rf "$WORK/merged"
@@ -129,7 +126,6 @@ stopped
 merge_of big 3 --no_fsync --report "$WORK/report.json"
 expect_code 0 "${command[@]}"
 expect_text "continuing an earlier merge: "
-checks=$((checks + 2))
 diff -r "$WORK/reference" "$WORK/merged" >/dev/null || fail "another output"
 (($(reported resume bytes_reused) > 0)) || fail "nothing was reused"
 rm -rf "$WORK/merged"
@@ -139,7 +135,6 @@ merge_of big 2 --no_fsync --dtype fp32
 expect_code 6 "${command[@]}"
 expect_text "it began without --dtype fp32"
 expect_text "start from the beginning with --restart, which removes $partial"
-checks=$((checks + 1))
 [[ "$(sum_of "$partial")" == "$before" ]] || fail "a refusal changed the partial directory"
 expect_absent "$WORK/merged"
 merge_of big 2 --no_fsync --dtype fp32 --restart

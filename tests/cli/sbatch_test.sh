@@ -9,13 +9,11 @@ printf '#!/bin/bash\necho "$@" >>"%s/requeued"\nkill -TERM "$PPID"\n' "$WORK" >"
 chmod +x "$WORK"/bin/*
 
 expect_line() {
-    checks=$((checks + 1))
     grep -qxF -- "$1" "$WORK/job" || fail "no line '$1' in: $(<"$WORK/job")"
 }
 
 plan_job() { # OPTIONS: the script in $WORK/job
     expect_code 0 "$SHARDWELD" plan --sbatch --hf_config "$fixture/hf" "$@" && cp "$WORK/out" "$WORK/job"
-    checks=$((checks + 1))
     bash -n "$WORK/job" || fail "no script: plan --sbatch $*"
 }
 
@@ -30,7 +28,6 @@ expect_line '#SBATCH --ntasks=12'
 plan_job --local_dir "$fixture/source" --nodes 3 --ranks 5 --rate 1
 expect_line '#SBATCH --nodes=3'
 expect_line '#SBATCH --ntasks=5'
-checks=$((checks + 1))
 [[ "$(grep -c -- '#SBATCH --time=[0-9][0-9][0-9]*:[0-5][05]:00$' "$WORK/job")" == 1 ]] || fail "time: $(grep time= "$WORK/job")"
 ! grep -q -- '--time=00' "$WORK/job" || fail "a slow rate makes no long job: $(grep time= "$WORK/job")"
 
@@ -39,7 +36,6 @@ name='it'\''s; touch pwned; $(touch pwned) `touch pwned` " \ # --'
 cp -r "$fixture/source" "$WORK/$name"
 cd "$WORK"
 plan_job --local_dir "$name" --target_dir "to $name" --dtype fp32 --strict --max-shard-size=100KB
-checks=$((checks + 3))
 env PATH="$WORK/bin:$PATH" bash "$WORK/job" || fail "the script ended with $?"
 printf '%q\n' --mpi=pmix -K -c 2 "$(realpath "$SHARDWELD")" merge --resume --local_dir "$WORK/$name" --hf_config "$fixture/hf" --target_dir "$WORK/to $name" \
     --dtype fp32 --max_shard_size 100KB --strict --report "$WORK/to $name.report.json" --if_complete verify >"$WORK/expected"
@@ -66,14 +62,12 @@ for script in "$WORK/job" "$TESTS/../slurm/resume.sbatch"; do
         code=0
         env PATH="$WORK/bin:$PATH" SRUN_CODE="$given" KEPT="$kept" RUNS="$runs" SLURM_JOB_ID=7 SLURM_CPUS_PER_TASK=2 \
             ${restarts:+SLURM_RESTART_COUNT=$restarts} bash "$script" "$fixture/source" "$WORK/made it" 2>"$WORK/err" || code=$?
-        checks=$((checks + 2))
         [[ "$code" == "$((requeues ? 143 : given))" ]] || fail "srun's code $given: $script ends with $code: $(<"$WORK/err")"
         [[ "$(cat "$WORK/requeued" 2>/dev/null | grep -cx 'requeue 7')" == "$requeues" ]] || fail "$(basename "$script"), $case: requeued wrongly"
         [[ "$given$requeues" != 110 || "${restarts:-0}" == 20 ]] || expect_text "kept nothing that the one before it had not"
     done
 done
 rm -rf "$WORK/.made it.shardweld-partial"
-checks=$((checks + 1))
 [[ "$(<"$WORK/fence")" == ring ]] || fail "SLURM_PMIX_FENCE=$(<"$WORK/fence")"
 
 # The other scripts that merge: a crash before anything was begun is tried again, thrice; every option is handed on, a report is not doubled.
@@ -88,11 +82,9 @@ for script in one_node many_nodes array; do
         code=0
         env PATH="$WORK/bin:$PATH" SRUN_CODE="$given" SLURM_JOB_ID=7 SLURM_RESTART_COUNT="$restarts" SLURM_CPUS_PER_TASK=2 SLURM_ARRAY_TASK_ID=1 \
             bash "$TESTS/../slurm/$script.sbatch" "$from" "$to" --dtype bf16 --report "$WORK/r.json" --include 'a b' || code=$?
-        checks=$((checks + 2))
         [[ "$code" == "$((requeues ? 143 : given))" ]] || fail "$script: srun's code $given became $code"
         [[ "$(cat "$WORK/requeued" 2>/dev/null | grep -cx 'requeue 7')" == "$requeues" ]] || fail "$script, $case: requeued wrongly"
     done
-    checks=$((checks + 1))
     [[ "$(paste -sd' ' "$WORK/words")" == "ring --mpi=pmix -K -c 2 shardweld merge --local_dir "*" --dtype bf16 --report $WORK/r.json --include a\\ b --if_complete verify" ]] ||
         fail "$script: $(paste -sd' ' "$WORK/words")"
 done
@@ -108,7 +100,6 @@ expect_code 2 "$SHARDWELD" test --of_merge "${of_merge[@]}" --no_such_option && 
 
 # The files that a merge reads, with their bytes.
 expect_code 0 "$SHARDWELD" plan --inputs --local_dir "$fixture/source" --hf_config "$fixture/hf"
-checks=$((checks + 1))
 (cd "$fixture/source" && find "$PWD" -name '*.pt' -printf '%s %p\n' | sort) | diff - <(sort "$WORK/out") >"$WORK/diff" || fail "inputs: $(<"$WORK/diff")"
 
 # What merge alone does is handed on too.
@@ -118,7 +109,6 @@ export HF_TOKEN=hf_none
 printf '#!/bin/bash\nprintf "%%q\\n" "$@" >"%s/words"\n' "$WORK" >"$WORK/bin/srun"
 plan_job --local_dir "$fixture/source" --target_dir "$WORK/made it" --overwrite --resume --check_crc --sha256 --report "$WORK/report.json" --stop_before 2m \
     --exclude=-x --hf_upload_path me/model --private --hf_cli "$WORK/bin/hf" --if_complete skip
-checks=$((checks + 1))
 env PATH="$WORK/bin:$PATH" bash "$WORK/job"
 printf '%q\n' --mpi=pmix -K -c 2 "$(realpath "$SHARDWELD")" merge --resume --local_dir "$fixture/source" --hf_config "$fixture/hf" --check_crc before \
     --target_dir "$WORK/made it" --overwrite --if_complete skip --report "$WORK/report.json" --sha256 --exclude=-x --hf_upload_path me/model --private \

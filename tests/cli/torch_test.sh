@@ -16,7 +16,6 @@ options_of() {
 # same_config CASE-DIR: config.json of $WORK/merged says what the saved model's says.
 same_config() {
     [[ -e "$1/expected/config.json" ]] || return 0
-    checks=$((checks + 1))
     python3 -c 'import json, sys
 got, expected, case = (json.load(open(path)) for path in sys.argv[1:])
 expected.update(case.get("config", {}))

@@ -3,11 +3,6 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 llama="$TESTS/data/megatron/llama-tp4-legacy-bf16"
 
-expect_out() {
-    checks=$((checks + 1))
-    grep -qF -- "$1" "$WORK/out" || fail "no '$1' in: $(head -c 1000 "$WORK/out")"
-}
-
 merge_case "$llama" "$WORK/single" 0 --report "$WORK/single.json"
 merge_case "$llama" "$WORK/sharded" 2 --report "$WORK/sharded.json" --max_shard_size 100KB
 good="$WORK/copy"
@@ -62,7 +57,6 @@ expect_code 0 "$SHARDWELD" verify "$good"
 for launcher in "" "mpirun -n 3"; do
     expect_code 13 $launcher "$SHARDWELD" verify "$good" --report "$WORK/sharded.json"
     expect_out "differs: $(cat "$WORK/name") has the checksum"
-    checks=$((checks + 1))
     [[ "$(grep -c '^differs' "$WORK/out")" == 1 ]] || fail "more than one tensor differs"
 done
 

@@ -19,7 +19,6 @@ P
 
 # with_head VERL OURS: verl makes a value head the first row of an lm_head that is zero otherwise, and leaves generation_config.json behind.
 with_head() {
-    checks=$((checks + 1))
     PYTHONPATH="$TESTS/support" python3 - "$@" <<'P' || fail "$2: the value head"
 import os, sys
 from edit_safetensors import read, write
@@ -38,12 +37,10 @@ same_as_verl() {
     local backend="$1" source="$2" name="$3"
     beside "$(find "$source" -type d -name huggingface)"
     mkdir "$WORK/$name-verl"
-    checks=$((checks + 1))
     "$python" "$TESTS/support/run_verl_merger.py" "$backend" "$source" "$WORK/$name-verl" "${@:4}" >"$WORK/out" 2>"$WORK/err" ||
         { fail "$name: verl's merger: $(tail -3 "$WORK/err")"; return; }
     expect_code 0 mpirun -n 2 "$SHARDWELD" merge --backend "$backend" --local_dir "$source" --target_dir "$WORK/$name-ours" --verl -q "${@:4}" || return
     [[ "$*" != *--is-value-model* ]] || with_head "$WORK/$name-verl" "$WORK/$name-ours"
-    checks=$((checks + 3))
     compare_models "$name" || fail "$name: $(cat "$WORK/compare")"
 }
 

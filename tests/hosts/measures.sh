@@ -33,17 +33,14 @@ merge_on() {
 expect_codes() { # CODE RANKS-BY-HOST: all ranks ended with it
     local codes
     codes="$(cat "$HOSTS"/ranks/*.code | sort | uniq -c | awk '{ print $1 "x" $2 }' | paste -sd' ')"
-    checks=$((checks + 1))
     [[ "$codes" == "$(awk -v RS=, -F: '{ n += $2 } END { print n }' <<<"$2")x$1" ]] || { fail "exit codes of ranks: $codes, expected $1"; return 1; }
 }
 
 expect_sum() { # SUM NAME: of $HOSTS/out
-    checks=$((checks + 1))
     [[ "$(sum_of "$HOSTS/out")" == "$1" ]] || fail "$2: not the files that one rank makes"
 }
 
 report_says() { # EXPRESSION NAME: Python over `report`, `sent` (by rank) and `read` (by rank)
-    checks=$((checks + 1))
     python3 - "$HOSTS/report.json" "$1" <<'P' || fail "$2: the report does not say: $1"
 import json, sys
 report = json.load(open(sys.argv[1]))
@@ -69,7 +66,6 @@ total() {
 expect_wire() { # PAYLOAD NAME
     local seen
     seen="$(total "${wire[@]}")"
-    checks=$((checks + 1))
     ((seen >= $1 && seen <= $1 + $1 / 20 + 3000000)) || fail "$2: $seen bytes crossed the network, expected about $1"
     echo "$2: $1 bytes to send, $seen crossed the network"
 }
@@ -79,7 +75,6 @@ expect_read_once() { # FILE-BYTES NAME
     local read
     read="$(total $(cat "$HOSTS"/ranks/*.read))"
     read=$((read - $(total "${wire[@]}")))
-    checks=$((checks + 1))
     ((read <= $1 + $1 / 20 + 3000000 && read >= $1 - $1 / 20)) || fail "$2: $read bytes were read from files of $1 bytes"
     echo "$2: $1 bytes in shard files, $read read"
 }
@@ -88,7 +83,6 @@ expect_read_once() { # FILE-BYTES NAME
 nothing_left() {
     local left
     left="$(find "$HOSTS" -maxdepth 1 -name '*out*'; all_hosts "find '$LOCAL' -maxdepth 1 -name '*out*'")"
-    checks=$((checks + 2))
     [[ -z "$left" ]] || fail "$1: left behind: $left"
     [[ "$(grep -c '^shardweld: error' "$WORK/err")" == 1 ]] || fail "$1: not one message: $(<"$WORK/err")"
 }

@@ -12,7 +12,6 @@ fi
 check() { # WHAT COMMAND...
     local what="$1"
     shift
-    checks=$((checks + 1))
     "$@" >/dev/null 2>&1 || fail "$what"
 }
 

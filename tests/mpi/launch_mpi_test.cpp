@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "../support/temporary_directory.hpp"
 #include "mpi/launch.hpp"
 #include "shardweld/error.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace shardweld::mpi {
 namespace {

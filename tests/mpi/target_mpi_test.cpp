@@ -1,8 +1,8 @@
 // Whether all ranks see one target directory.
 #include <gtest/gtest.h>
 
-#include "../support/temporary_directory.hpp"
 #include "publish/target.hpp"
+#include "support/temporary_directory.hpp"
 
 #include "world.hpp"
 

@@ -11,7 +11,6 @@ export PATH="$HOSTS/bin:$PATH" HF_TOKEN=hf_nobodys
 chain() { # NAME TRAINING-COMMAND: the chain's jobs in $jobs: training, merge, test, upload
     submit --hold --wrap "$2"
     mapfile -t jobs < <("$SCRIPTS/chain.sh" "$job" "$HOSTS/$1" "$HOSTS/$1-model" me/model "${options[@]}" 2>&1)
-    checks=$((checks + 1))
     [[ "${jobs[*]}" =~ ^merge\ [0-9]+\ test\ [0-9]+\ upload\ [0-9]+$ ]] || fail "the chain $1: ${jobs[*]}"
     jobs=("$job" "${jobs[@]##* }")
     scontrol release "$job"
@@ -34,6 +33,5 @@ for behind in "${failed[@]:1}" "${damaged[@]:2}"; do
 done
 expect_absent "$HOSTS/failed-model"
 expect_absent "$HOSTS/damaged-model"
-checks=$((checks + 2))
 [[ "$(field "${good[1]}" Comment) $(field "${good[2]}" Comment) $(field "${good[3]}" Partition)" == "chained chained transfer" ]] || fail "the chain's options of sbatch"
 [[ "$(<"$HOSTS/uploads")" == "upload me/model $HOSTS/trained-model"* && "$(wc -l <"$HOSTS/uploads")" == 1 ]] || fail "uploaded: $(cat "$HOSTS/uploads")"

@@ -8,7 +8,6 @@ cd "$HOSTS"
 
 # submit SBATCH-ARGUMENTS: the job's number in $job; its output goes to $HOSTS/NUMBER.log (arrays: NUMBER_TASK.log).
 submit() {
-    checks=$((checks + 1))
     job="$(sbatch --parsable --output="$HOSTS/%j.log" --open-mode=append "$@" 2>"$WORK/err")" || { job=none; fail "sbatch $*: $(<"$WORK/err")"; }
 }
 
@@ -30,7 +29,6 @@ expect_end() {
     eventually "${5:-60}" has_ended "$1"
     state="$(field "$1" JobState)"
     code="$(field "$1" ExitCode)"
-    checks=$((checks + 1))
     [[ "$state" == "$2" && "${code%:*}" == "$3" ]] || {
         fail "$4: job $1 is $state with code $code, expected $2 with $3"
         { tail -n 12 "$HOSTS/$1.log"; scontrol -o show job "$1"; scontrol -o show step "$1"; processes; } | sed 's/^/    /'
@@ -48,13 +46,11 @@ processes() {
 }
 
 expect_log() { # JOB TEXT NAME
-    checks=$((checks + 1))
     grep -qF -- "$2" "$HOSTS/$1.log" || fail "$3: no '$2' in: $(tail -c 600 "$HOSTS/$1.log")"
 }
 
 # expect_report FILE EXPRESSION NAME: Python over `report` and `hosts` (how many).
 expect_report() {
-    checks=$((checks + 1))
     python3 - "$1" "$2" <<'P' || fail "$3: the report does not say: $2"
 import json, sys
 report = json.load(open(sys.argv[1]))
@@ -65,7 +61,6 @@ P
 }
 
 expect_same() { # SUM DIR NAME
-    checks=$((checks + 1))
     [[ -d "$2" && "$(sum_of "$2")" == "$1" ]] || fail "$3: $2 does not hold the files that one rank makes"
 }
 

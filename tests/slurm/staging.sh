@@ -62,11 +62,9 @@ expect_end "${staged[requeued]}" COMPLETED 0 "staging, queued again" 90 && {
     expect_same "$big_sum" "$HOSTS/staged-requeued" "staging, queued again"
     expect_report "$HOSTS/staged-requeued.report.json" 'report["resume"]["bytes_reused"] > 0' "staging, queued again"
 }
-checks=$((checks + 1))
 eventually 20 nothing_staged || fail "staging leaves $(all_hosts "find '$LOCAL' -maxdepth 1 -name 'shardweld-*'") on local disks"
 
 # Where the disks are, the site has to say.
-checks=$((checks + 1))
 env -u STAGE_DIR SLURM_CPUS_PER_TASK=1 bash "$SCRIPTS/staging.sbatch" "$big/source" "$HOSTS/staged-nowhere" 2>"$WORK/err"
 [[ $? == 2 ]] && expect_text "STAGE_DIR="
 rm -rf "$HOSTS"/{,.}staged* "$HOSTS"/{linked,project}

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "app/cli/nearest.hpp"
 #include "app/cli/parse_options.hpp"
 #include "app/settings/option_table.hpp"
 #include "app/survey/input.hpp"
@@ -473,6 +474,71 @@ TEST(InputRequest, carries_what_formats_need) {
     EXPECT_EQ(request.iteration, 7);
     EXPECT_EQ(request.role, "actor");
     EXPECT_EQ(request.weights, formats::WeightsFrom::model);
+}
+
+plan::Binding binding_of(const std::vector<std::string>& names) {
+    plan::Binding binding;
+    for (const std::string& name : names) {
+        plan::Target& target = binding.targets.emplace_back();
+        target.name = name;
+        target.shape = {0};
+    }
+    return binding;
+}
+
+std::vector<std::string> names_kept(const Selection& selection) {
+    plan::Binding binding = binding_of({"model.a", "model.b", "head"});
+    select(binding, selection);
+    std::vector<std::string> names;
+    for (const plan::Target& target : binding.targets) {
+        names.push_back(target.name);
+    }
+    return names;
+}
+
+TEST(Select, searches_for_expressions_in_names) {
+    using TensorNames = std::vector<std::string>;
+    EXPECT_EQ(names_kept({"^model", std::nullopt}), (TensorNames{"model.a", "model.b"}));
+    EXPECT_EQ(names_kept({std::nullopt, "a$"}), (TensorNames{"model.b", "head"}));
+    EXPECT_EQ(names_kept({"model|head", "(a|b)$"}), (TensorNames{"head"}));
+}
+
+TEST(Select, ends_soon_whatever_is_asked_of_whatever_name) {
+    const std::string name(200'000, 'a');
+    plan::Binding binding = binding_of({name, name + "!"});
+    select(binding, {"(.+)+!", "(a|aa)*b"});
+    EXPECT_EQ(binding.targets.size(), 1U);
+}
+
+TEST(Suggestion, names_the_nearest_word_only_when_it_is_near) {
+    EXPECT_EQ(suggestion("merg", {"merge", "plan"}), "did you mean merge?");
+    EXPECT_EQ(suggestion("--target_dri", {"--local_dir", "--target_dir"}),
+              "did you mean --target_dir?");
+    EXPECT_EQ(suggestion("banana", {"merge", "plan"}), "");
+    EXPECT_EQ(suggestion("", {"merge"}), "");
+}
+
+TEST(StorageOptions, read_striping) {
+    const auto striped = [](const std::string& text) {
+        return *parsed({"merge", "--local_dir", "x", "--stripe", text}).striping;
+    };
+    EXPECT_EQ(striped("8"), (publish::Striping{8, 0}));
+    EXPECT_EQ(striped("all"), (publish::Striping{-1, 0}));
+    EXPECT_EQ(striped("-1,64KiB"), (publish::Striping{-1, 65536}));
+    EXPECT_EQ(striped("2000,4MiB"), (publish::Striping{2000, Bytes{4} << 20U}));
+    EXPECT_EQ(parsed({"merge", "--local_dir", "x"}).striping, std::nullopt);
+}
+
+TEST(StorageOptions, have_the_defaults_of_a_merge) {
+    const Options options = parsed({"iobench", "place"});
+    EXPECT_EQ(options.local_dir, "place");
+    EXPECT_EQ(options.bench_size, 4'000'000'000U);
+    EXPECT_EQ(options.max_shard_size, parsed({"merge", "--local_dir", "x"}).max_shard_size);
+    EXPECT_EQ(options.extent, Bytes{1} << 20U);
+    EXPECT_EQ(options.n_repeats, 3);
+    EXPECT_TRUE(options.sync);
+    EXPECT_FALSE(options.is_cold || options.is_kept || options.bench_source);
+    EXPECT_TRUE(parsed({"iobench", "place", "--no_fsync", "--cold", "--keep"}).is_cold);
 }
 
 }  // namespace

@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "../../support/memory_file.hpp"
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"
+#include "support/memory_file.hpp"
 
 namespace shardweld::formats {
 namespace {

@@ -1,0 +1,255 @@
+#!/usr/bin/env bash
+# CRC-32 of torch's records: one flipped bit of what is used ends a merge, whoever reads it, in whatever parts and for whatever.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/resume_lib.sh"
+data="$TESTS/data"
+report="$WORK/report.json"
+
+# is WHAT FOUND EXPECTED
+is() {
+    [[ "$2" == "$3" ]] || fail "$1: $2, expected $3"
+}
+
+# records DIR: "FILE OFFSET BYTES NAME" of each record with data below it, in archives that are files or lie in one.
+records() {
+    python3 - "$1" <<'P'
+import io, pathlib, struct, sys, zipfile
+for path in sorted(p for p in pathlib.Path(sys.argv[1]).rglob("*") if p.suffix in (".pt", ".bin", ".distcp")):
+    blob = path.read_bytes()
+    end = blob.find(b"PK\5\6")
+    while end >= 0:
+        size, offset = struct.unpack("<II", blob[end + 12:end + 20])
+        directory_end = end - 76 if blob[end - 20:end - 16] == b"PK\6\7" else end
+        begin = directory_end - size - offset
+        for entry in zipfile.ZipFile(io.BytesIO(blob[begin:end + 22])).infolist():
+            if "/data/" in entry.filename and entry.file_size:
+                at = begin + entry.header_offset
+                name, extra = struct.unpack("<HH", blob[at + 26:at + 30])
+                print(path, at + 30 + name + extra, entry.file_size, entry.filename)
+        end = blob.find(b"PK\5\6", end + 1)
+P
+}
+
+# Of each way of storing tensors some records, one bit each: by one rank, and by three with either strategy.
+ways=("" "mpirun -n 3" "mpirun -n 4")
+strategies=("--strategy direct" "--strategy direct" "--strategy collective")
+# all_found CASE N [options]: of N records of the case.
+all_found() {
+    local case="$1" n="$2" listed i file at size way=0 number=0 source
+    shift 2
+    rm -rf "$WORK/copy" "$WORK/good"
+    cp -r "$data/$case" "$WORK/copy"
+    source="$WORK/copy/source"
+    [[ -d "$source" ]] || source="$WORK/copy"
+    [[ ! -d "$WORK/copy/hf" ]] || set -- "$@" --hf_config "$WORK/copy/hf"
+    expect_code 0 mpirun -n 3 "$SHARDWELD" merge --local_dir "$source" --target_dir "$WORK/good" --report "$report" -q "$@" || return
+    is "$case: records that were read in part only" "$(reported crc unchecked_records)" 0
+    mapfile -t listed < <(records "$source")
+    ((${#listed[@]} > 1 && $(reported crc records) > 1)) || fail "$case: no records"
+    for ((i = 0; i < n; ++i)); do
+        read -r file at size _ <<<"${listed[i * (${#listed[@]} - 1) / (n - 1)]}"
+        at=$((at + (i * 7919 + size / 2) % size))
+        flip "$file" "$at"
+        rm -rf "$WORK/none"
+        code=0
+        timeout 180 ${ways[way]} "$SHARDWELD" merge --local_dir "$source" --target_dir "$WORK/none" ${strategies[way]} -q "$@" 2>"$WORK/err" || code=$?
+        if ((code == 0)); then
+            # A copy that its checksum says is equal is not read.
+            diff -r "$WORK/good" "$WORK/none" >/dev/null || fail "$case: another model from a flipped bit at $at of $file"
+        else
+            number=$((number + 1))
+            ((code == 4)) || fail "$case: code $code for a flipped bit at $at of $file"
+            expect_text "$(basename "$file"): "
+            expect_text "record "
+            expect_text ", tensor "
+            expect_text "has the CRC-32 "
+            expect_absent "$WORK/none"
+        fi
+        flip "$file" "$at"
+        way=$(((way + 1) % 3))
+    done
+    ((3 * number >= n)) || fail "$case: only $number of $n bits were found"
+}
+
+all_found megatron/llama-tp4-legacy-bf16 4
+all_found megatron/llama-mha-views-tp2-legacy-made 3
+all_found megatron/qwen2-tp2-pp2-torchdist-bf16 3
+all_found torch/fsdp1_w2_fp32_llama 3
+all_found torch/fsdp2_w12_bf16_qwen2 3
+all_found torch/dcp_w2_bf16_qwen2 3
+all_found torch/hsdp2_w4_bf16_llama 3
+all_found torch/fsdp2_lora_w2_fp32_qwen2 3 --lora fold
+all_found torch/lora_dora_embed_w2 3 --lora fold
+all_found hf/qwen2-tied-bin-zip-2-files 3 --backend hf
+[[ ! -e "$(dirname "$SHARDWELD")/shardweld_hdf5.so" ]] || all_found torch/fsdp1_w2_fp32_llama 3 --output_format hdf5
+
+# A record that is needed in part is read whole where that costs little: here q of q, k and v, with a bit of another part.
+llama="$data/megatron/llama-tp4-legacy-bf16"
+rm -rf "$WORK/copy" "$WORK/part"
+cp -r "$llama" "$WORK/copy"
+part=(--local_dir "$WORK/copy/source" --hf_config "$WORK/copy/hf" --include 'layers\.0\.self_attn\.q_proj' --report "$report" -q)
+expect_code 0 mpirun -n 2 "$SHARDWELD" merge "${part[@]}" --target_dir "$WORK/part"
+is "records of the part" "$(reported crc records) $(reported crc unchecked_records)" "4 0"
+(($(reported crc bytes_read) > 0)) || fail "nothing was read for the checksums alone"
+read -r place qkv <<<"$(python3 - "$WORK/part/model.safetensors" "$WORK/copy/source" <<'P'
+import json, pathlib, struct, sys
+blob = open(sys.argv[1], "rb").read()
+length = struct.unpack("<Q", blob[:8])[0]
+begin, end = next(t["data_offsets"] for name, t in json.loads(blob[8:8 + length]).items() if "q_proj" in name)
+first = blob[8 + length + begin:8 + length + begin + 64]
+path = next(p for p in sorted(pathlib.Path(sys.argv[2]).rglob("*.pt")) if first in p.read_bytes())
+print(path.read_bytes().index(first), path)
+P
+)"
+size="$(records "$WORK/copy/source" | awk -v at="$place" -v file="$qkv" '$1 == file && $2 <= at && at < $2 + $3 { print $2 + $3 - 1 }')"
+flip "$qkv" "$size"
+for launcher in "" "mpirun -n 3"; do
+    rm -rf "$WORK/none"
+    expect_code 4 $launcher "$SHARDWELD" merge "${part[@]}" --target_dir "$WORK/none" && expect_text "has the CRC-32"
+    expect_absent "$WORK/none"
+    expect_code 0 $launcher "$SHARDWELD" merge "${part[@]}" --target_dir "$WORK/none" --check_crc off
+    rm -rf "$WORK/none"
+done
+
+# What test, diff and --base compare, on either side.
+bin="$data/hf/qwen2-tied-bin-zip-2-files"
+rm -rf "$WORK/copy"
+cp -r "$bin" "$WORK/copy"
+expect_code 0 mpirun -n 2 "$SHARDWELD" diff "$bin" "$WORK/copy"
+read -r file at size _ <<<"$(records "$WORK/copy" | tail -1)"
+flip "$file" "$at"
+for pair in "$bin $WORK/copy" "$WORK/copy $bin"; do
+    for launcher in "" "mpirun -n 3"; do
+        expect_code 4 $launcher "$SHARDWELD" diff $pair && expect_text "$(basename "$file"): record "
+        expect_code 13 $launcher "$SHARDWELD" diff $pair --check_crc off
+    done
+done
+expect_code 4 mpirun -n 2 "$SHARDWELD" test --local_dir "$WORK/copy" --backend hf --test_hf_dir "$bin" && expect_text "has the CRC-32"
+for launcher in "" "mpirun -n 3"; do
+    rm -rf "$WORK/none"
+    expect_code 4 $launcher "$SHARDWELD" merge --local_dir "$bin" --backend hf --base "$WORK/copy" --target_dir "$WORK/none" -q && expect_text "$(basename "$file"): record "
+    expect_absent "$WORK/none"
+    expect_code 0 $launcher "$SHARDWELD" merge --local_dir "$bin" --backend hf --base "$WORK/copy" --target_dir "$WORK/none" --check_crc off
+    expect_text "1 of "
+done
+
+# Ways to say it.
+expect_code 2 "$SHARDWELD" merge --local_dir "$WORK/copy" --target_dir "$WORK/none" --check_crc=sometimes
+expect_text "--check_crc sometimes is none of its values"
+expect_text "before, during"
+
+# --check_crc before: all records in a pass of its own.
+# flipped CASE FILE RECORD: a copy of a checkpoint with one bit of a record changed, in $WORK/copy.
+flipped() {
+    rm -rf "$WORK/copy"
+    cp -r "$data/$1" "$WORK/copy"
+    read -r file at size _ <<<"$(records "$WORK/copy" | grep "/$2 .*/$3\$")"
+    flip "$file" $((at + size / 2))
+}
+for case in torch/fsdp1_w2_fp32_llama megatron/llama-tp4-legacy-bf16 megatron/qwen2-tp2-pp2-torchdist-bf16 torch/dcp_w2_bf16_qwen2; do
+    rm -rf "$WORK/checked"
+    merge_case "$data/$case" "$WORK/checked" 2 --check_crc --report "$report"
+    python3 -c 'import json, sys
+phase = next(p for p in json.load(open(sys.argv[1]))["phases"] if p["name"] == "check_crc")
+sys.exit(phase["bytes_read"] == 0)' "$report" || fail "$case: no checksum was looked at"
+done
+flipped torch/fsdp1_w2_fp32_llama model_world_size_2_rank_1.pt data/3
+for launcher in "" "mpirun -n 3"; do
+    rm -rf "$WORK/none"
+    expect_code 4 $launcher "$SHARDWELD" merge --local_dir "$WORK/copy/source" --target_dir "$WORK/none" --check_crc -q
+    expect_text "model_world_size_2_rank_1.pt: record "
+    expect_text "/data/3 ("
+    expect_text "has the CRC-32"
+    expect_absent "$WORK/none"
+    expect_code 0 $launcher "$SHARDWELD" merge --local_dir "$WORK/copy/source" --target_dir "$WORK/none" --check_crc off -q
+done
+# One byte of the embedding: only a checksum can tell.
+rm -rf "$WORK/copy"
+cp -r "$data/torch/fsdp1_w2_fp32_llama" "$WORK/copy"
+printf '\237' | dd of="$WORK/copy/source/model_world_size_2_rank_1.pt" bs=1 seek=12388 conv=notrunc status=none
+for launcher in "" "mpirun -n 2"; do
+    rm -rf "$WORK/none"
+    expect_code 4 $launcher "$SHARDWELD" merge --local_dir "$WORK/copy/source" --target_dir "$WORK/none" --check_crc -q
+    expect_text "model_world_size_2_rank_1.pt: record model_world_size_2_rank_1/data/0 (7680 bytes at 12288, tensor model.embed_tokens.weight) has the CRC-32 8dcfa62c, the file says 5d0fa3d1"
+    expect_absent "$WORK/none"
+done
+# changed CASE PYTHON: a copy of a checkpoint; PYTHON changes the bytes b of one of its torch files.
+changed() {
+    case="$1"
+    rm -rf "$WORK/copy"
+    cp -r "$data/$1" "$WORK/copy"
+    copied="$WORK/copy/source"
+    [[ -d "$copied" ]] || copied="$WORK/copy"
+    python3 - "$copied" "$2" <<'P' || fail "cannot change $1"
+import pathlib, re, sys
+for path in sorted((p for p in pathlib.Path(sys.argv[1]).rglob("*") if p.suffix in (".pt", ".bin", ".distcp")), reverse=True):
+    b = bytearray(path.read_bytes())
+    exec(sys.argv[2])
+    if b != path.read_bytes():
+        path.write_bytes(b)
+        sys.exit()
+sys.exit("nothing was changed")
+P
+}
+
+# crc_only CODE TEXT: $WORK/copy is merged with --check_crc off, and ends so with the others.
+crc_only() {
+    local config=() run code="$1"
+    [[ ! -d "$WORK/copy/hf" ]] || config=(--hf_config "$WORK/copy/hf")
+    [[ "$case" != hf/* ]] || config+=(--backend hf)
+    rm -rf "$WORK/none"
+    expect_code 0 "$SHARDWELD" merge --local_dir "$copied" --target_dir "$WORK/none" --check_crc off "${config[@]}" -q
+    for run in "$SHARDWELD" "mpirun -n 2 $SHARDWELD --check_crc" "$SHARDWELD --check_crc before" "mpirun -n 2 $SHARDWELD --check-crc=during"; do
+        rm -rf "$WORK/none"
+        expect_code "$code" ${run/"$SHARDWELD"/"$SHARDWELD" merge} --local_dir "$copied" --target_dir "$WORK/none" "${config[@]}" || continue
+        expect_text "$2"
+        ((code == 0)) || expect_absent "$WORK/none"
+    done
+}
+
+# What describes the tensors: two names change places; in every format, the name of a device, which nothing depends on.
+changed torch/fsdp1_w2_fp32_llama 'k, v = (b.index(b"layers.0.self_attn.%c_proj" % c) + 19 for c in b"kv"); b[k], b[v] = b[v], b[k]'
+crc_only 4 "record model_world_size_2_rank_1/data.pkl has the CRC-32 e148a11c, the file says bd013134"
+expect_text "model_world_size_2_rank_1.pt"
+for case in torch/fsdp2_w12_bf16_qwen2 megatron/llama-tp4-legacy-bf16 megatron/qwen2-tp2-pp2-torchdist-bf16 torch/dcp_w2_bf16_qwen2 hf/qwen2-tied-bin-zip-2-files; do
+    changed "$case" 'for m in re.finditer(rb"X.\0\0\0(cpu|cuda)", bytes(b), re.S): b[m.start(1)] = 120'
+    crc_only 4 "data.pkl has the CRC-32"
+done
+# A checksum that is not stated is not compared, and counted.
+changed torch/fsdp1_w2_fp32_llama 'i = b.rindex(b"PK\1\2", 0, b.rindex(b"_rank_1/data/3")); b[i + 16:i + 20] = bytes(4)'
+crc_only 0 "the CRC-32 of 41 records ("
+expect_text ") and of their metadata is right; 1 state none"
+changed torch/fsdp1_w2_fp32_llama 'i = b.rindex(b"PK\1\2", 0, b.rindex(b"_rank_1/byteorder")); b[i + 16] ^= 1'
+for when in off before during; do
+    rm -rf "$WORK/none"
+    # The serialization_id is made of checksums, too: without looking at any, two of them contradict each other.
+    code=4 text="byteorder has the CRC-32"
+    [[ "$when" != off ]] || code=6 text="its serialization_id ends in"
+    expect_code "$code" "$SHARDWELD" merge --local_dir "$copied" --target_dir "$WORK/none" --check_crc "$when" && expect_text "$text"
+    expect_absent "$WORK/none"
+done
+
+hf="$data/torch/dcp_hf_w2_bf16_qwen2"
+expect_code 0 "$SHARDWELD" merge --local_dir "$hf/source" --hf_config "$hf/hf" --target_dir "$WORK/shards" --check_crc
+expect_text "no file states a CRC-32"
+
+# A run that goes on knows what the one before has read, also of records that were read in part; what is still to be read is checked.
+make_big
+stopped
+merge_of big 3 --no_fsync
+resumed 10
+is "records of a resumed run" "$(reported crc records) $(reported crc unchecked_records)" "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["crc"]["records"], 0)' "$WORK/reference.json")"
+for strategy in direct collective; do
+    stopped --strategy "$strategy"
+    read -r file at size _ <<<"$(records "$WORK/big/source" | tail -1)"
+    touch -r "$file" "$WORK/time"
+    flip "$file" $((at + size - 1))
+    touch -r "$WORK/time" "$file"
+    merge_of big 2 --no_fsync --resume
+    expect_code 4 "${command[@]}" && expect_text "has the CRC-32"
+    expect_absent "$WORK/merged"
+    expect_absent "$WORK/.merged.shardweld-partial"
+    flip "$file" $((at + size - 1))
+    touch -r "$WORK/time" "$file"
+done
+finish

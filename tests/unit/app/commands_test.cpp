@@ -1,0 +1,436 @@
+#include "app/commands/commands.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "app/cli/parse_options.hpp"
+#include "app/commands/advice.hpp"
+#include "app/commands/print_plan.hpp"
+#include "app/family/model.hpp"
+#include "app/merge/tied.hpp"
+#include "app/survey/input.hpp"
+#include "core/codec.hpp"
+#include "core/text.hpp"
+#include "plan/plan.hpp"
+#include "support/error_text.hpp"
+#include "support/temporary_directory.hpp"
+
+namespace shardweld::app {
+namespace {
+
+using nlohmann::ordered_json;
+
+const fs::path kData = fs::path(SHARDWELD_TEST_DATA) / "megatron";
+
+Options options_for(const std::string& name) {
+    Options options;
+    options.local_dir = kData / name / "source";
+    options.hf_config = kData / name / "hf";
+    options.json = true;
+    return options;
+}
+
+int inspected(const Options& options, std::ostream& out) {
+    std::ostringstream messages;
+    Log log(messages, LogLevel::error, true);
+    return inspect(*mpi::serial_comm(), options, out, log);
+}
+
+ordered_json planned(const Options& options) {
+    std::ostringstream out;
+    std::ostringstream messages;
+    Log log(messages, LogLevel::info, true);
+    EXPECT_EQ(print_plan(*mpi::serial_comm(), options, out, log), 0);
+    // Most fixtures have no tokenizer, and nothing else is worth a word.
+    const std::string text = messages.str();
+    EXPECT_TRUE(text.empty() || text.find("warning: there is no tokenizer") != std::string::npos);
+    EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 1) << text;
+    return ordered_json::parse(out.str());
+}
+
+/// Name -> dtype, shape and data offsets as an independent look at the file's header gives them.
+ordered_json header_of(const fs::path& file) {
+    const std::string bytes = test::content_of(file);
+    std::uint64_t length = 0;
+    std::memcpy(&length, bytes.data(), sizeof length);
+    return ordered_json::parse(bytes.substr(8, length));
+}
+
+TEST(PrintPlan, names_every_tensor_of_the_expected_model_with_its_shape) {
+    for (const char* name : {"llama-tp4-legacy-bf16", "qwen3moe-tp2-ep2-torchdist-bf16"}) {
+        const ordered_json plan = planned(options_for(name));
+        const ordered_json expected = header_of(kData / name / "expected/model.safetensors");
+        std::size_t n_tensors = 0;
+        for (const auto& tensor : plan["tensors"]) {
+            const auto& wanted = expected[tensor["name"].get<std::string>()];
+            EXPECT_EQ(tensor["shape"], wanted["shape"]) << tensor["name"];
+            ++n_tensors;
+        }
+        EXPECT_EQ(n_tensors, expected.size() - (expected.contains("__metadata__") ? 1U : 0U));
+    }
+}
+
+TEST(PrintPlan, balances_any_number_of_ranks_and_counts_what_they_send) {
+    Options options = options_for("llama-tp4-legacy-bf16");
+    options.n_ranks = 7;
+    options.strategy = plan::Strategy::collective;
+    const ordered_json plan = planned(options);
+    EXPECT_EQ(plan["ranks"], 7);
+    EXPECT_EQ(plan["strategy"], "collective");
+    EXPECT_EQ(plan["why"], "asked for");
+    ASSERT_EQ(plan["written_by_rank"].size(), 7U);
+    Bytes written = 0;
+    for (const auto& bytes : plan["written_by_rank"]) {
+        written += bytes.get<Bytes>();
+    }
+    EXPECT_EQ(written, plan["tensor_bytes"].get<Bytes>());
+    // Sent is at most what is read; with seven ranks most of it changes hands.
+    const Bytes read =
+        plan["ledger"]["consumed"].get<Bytes>() + plan["ledger"]["replica"].get<Bytes>();
+    EXPECT_LE(plan["network_bytes"].get<Bytes>(), read);
+    EXPECT_GT(plan["network_bytes"].get<Bytes>(), read / 2);
+    options.strategy = plan::Strategy::direct;
+    EXPECT_EQ(planned(options)["network_bytes"], 0);
+    // The files do not depend on ranks or strategy.
+    EXPECT_EQ(planned(options)["hash"], plan["hash"]);
+}
+
+TEST(PrintPlan, tells_people_files_balance_memory_and_why) {
+    Options options = options_for("llama-tp4-legacy-bf16");
+    options.max_shard_size = 100'000;
+    options.memory_limit = Bytes{8} << 20U;
+    const PlannedMerge merge = plan_merge(*mpi::serial_comm(), options);
+    const std::string text = plan_text(merge);
+    EXPECT_LE(merge.plan.limits.total(), *options.memory_limit);
+    const std::string buffers =
+        "buffers of a rank      " + human_bytes(merge.plan.limits.total()) + "\n";
+    for (const char* part :
+         {"recipe                 llama\n", "output                 4 files, 39 tensors, ",
+          "strategy               direct: one rank\n", "busiest / mean 1.000\n",
+          "metadata of a rank     ", "writers of a file      at most 1, mean 1.000\n",
+          "model-00001-of-00004.safetensors", "model.safetensors.index.json", buffers.c_str(),
+          "  ignored rng_state"}) {
+        EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+    }
+}
+
+TEST(PlanMerge, asks_for_a_config_and_checks_it) {
+    Options options = options_for("llama-tp4-legacy-bf16");
+    options.hf_config.reset();
+    const std::string directory = (options.local_dir / "iter_0000010").string();
+    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
+              "usage: the checkpoint in " + directory +
+                  " has no HuggingFace config.json beside it; pass --hf_config DIR: the directory "
+                  "with the trained model's config.json");
+    options.hf_config = "/nowhere";
+    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
+              "usage: --hf_config: there is no file /nowhere/config.json; check the path");
+    options.hf_config = kData / "mixtral-ep2-pp2-legacy-bf16/hf";
+    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
+              "mismatch: " + (*options.hf_config / "config.json").string() +
+                  " does not describe this checkpoint:\n"
+                  "  config.json says intermediate_size 32, the checkpoint's args say "
+                  "ffn_hidden_size 96\n"
+                  "  config.json says rope_parameters.rope_theta 1000000, the checkpoint's args "
+                  "say rotary_base 10000; " +
+                  (*options.hf_config / "config.json").string() +
+                  " is another model's or was changed: give the trained model's with --hf_config "
+                  "DIR");
+}
+
+TEST(PlanMerge, takes_the_config_by_its_directory_or_its_file) {
+    Options options = options_for("llama-tp4-legacy-bf16");
+    const std::string hash = plan_merge(*mpi::serial_comm(), options).plan.hash();
+    *options.hf_config /= "config.json";
+    EXPECT_EQ(plan_merge(*mpi::serial_comm(), options).plan.hash(), hash);
+    // verl's layout brings its own.
+    Options own = options_for("verl-qwen3-tp2-pp2-torchdist-bf16");
+    own.hf_config.reset();
+    EXPECT_EQ(plan_merge(*mpi::serial_comm(), own).recipe, "qwen3");
+}
+
+std::vector<std::string> warnings_of(const Options& options) {
+    std::vector<std::string> codes;
+    for (const plan::Warning& warning : plan_merge(*mpi::serial_comm(), options).warnings) {
+        codes.push_back(warning.code);
+    }
+    return codes;
+}
+
+TEST(PlanMerge, warns_alike_whatever_the_format) {
+    using List = std::vector<std::string>;
+    for (const auto* const fixture : {"megatron/llama-tp4-legacy-bf16", "torch/dcp_w2_bf16_qwen2",
+                                      "torch/fsdp1_w2_fp32_llama"}) {
+        const fs::path data = fs::path(SHARDWELD_TEST_DATA) / fixture;
+        const test::TemporaryDirectory place;
+        const fs::path config = fs::exists(data / "hf") ? data / "hf" : data / "source/huggingface";
+        fs::copy(config / "config.json", place.path());
+        Options options;
+        options.local_dir = data / "source";
+        options.hf_config = place.path();
+        EXPECT_EQ(warnings_of(options), List{"tokenizer_missing"}) << fixture;
+        place.put("tokenizer.json", "{}");
+        EXPECT_EQ(warnings_of(options), List{}) << fixture;
+        const models::Config model =
+            models::Config::parse(test::content_of(place.path() / "config.json"), "");
+        options.recipe = place.put(
+            "mine.recipe", "recipe mine\nextends " + *model.text("model_type") +
+                               "\nmatch @model_type = \"" + *model.text("model_type") + "\"\n");
+        EXPECT_EQ(warnings_of(options), List{"recipe_unverified"}) << fixture;
+    }
+}
+
+TEST(PlanMerge, uses_a_recipe_file_and_warns_that_it_is_unverified) {
+    const test::TemporaryDirectory place;
+    Options options = options_for("llama-tp4-legacy-bf16");
+    place.put("tokenizer.model");
+    fs::copy(*options.hf_config / "config.json", place.path());
+    options.hf_config = place.path();
+    options.recipe =
+        place.put("mine.recipe", "recipe mine\nextends llama\nmatch @model_type = \"llama\"\n");
+    const PlannedMerge merge = plan_merge(*mpi::serial_comm(), options);
+    EXPECT_EQ(merge.recipe, "mine");
+    ASSERT_EQ(merge.warnings.size(), 1U);
+    EXPECT_EQ(merge.warnings[0].code, "recipe_unverified");
+    options.strict = true;
+    std::ostringstream out;
+    Log log(out, LogLevel::error, true);
+    EXPECT_EQ(
+        test::error_text([&] { print_plan(*mpi::serial_comm(), options, out, log); }),
+        "strict: 1 warning under --strict: the merge would fail; see to what is warned of, or "
+        "leave --strict out");
+    options.recipe = "/nowhere/x.recipe";
+    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
+              "usage: --recipe: there is no file /nowhere/x.recipe; check the path");
+}
+
+TEST(PlanWarnings, replicas_that_are_compared_in_part_are_told) {
+    plan::Plan plan;
+    plan.replica_bytes = 1000;
+    for (const Bytes compared : {Bytes{0}, Bytes{1000}}) {
+        plan.compared_bytes = compared;
+        EXPECT_TRUE(sampling_warnings(plan).empty()) << compared;
+    }
+    plan.compared_bytes = 999;
+    const auto warnings = sampling_warnings(plan);
+    ASSERT_EQ(warnings.size(), 1U);
+    EXPECT_EQ(warnings[0].code, "replicas_sampled");
+}
+
+TEST(PrepareModel, takes_the_head_of_a_value_model_from_flag_or_class) {
+    const auto prepared = [](const Options& options) {
+        const auto location = formats::locate(input_request(options));
+        catalogue::Catalogue catalogue = formats::read_catalogue(location);
+        return prepare_model(
+            read_model_files(options, {location}),
+            model_choice(options, output_requests(options).front(), Destination::model), catalogue);
+    };
+    EXPECT_TRUE(prepared(options_for("verl-value-llama-tp2-torchdist-bf16")).is_value);
+    Options options = options_for("llama-tp4-legacy-bf16");
+    EXPECT_FALSE(prepared(options).is_value);
+    EXPECT_FALSE(prepared(options).config.changed());
+    options.is_value_model = true;
+    options.tie_word_embedding = true;
+    EXPECT_TRUE(prepared(options).is_value);
+    EXPECT_EQ(prepared(options).config.integer("tie_word_embeddings"), 1);
+}
+
+TEST(ModelFiles, survive_the_way_to_other_ranks) {
+    ModelFiles files{"/hf", "/hf/config.json", "{}", {{"a.recipe", "recipe a"}, {"b", ""}}};
+    files.lost_assets = {"vocab.json (a dangling link)"};
+    ByteWriter out;
+    out.put(files);
+    const auto bytes = out.take();
+    ByteReader in(bytes);
+    const ModelFiles back = in.get<ModelFiles>();
+    EXPECT_TRUE(in.at_end());
+    EXPECT_EQ(back.hf_directory, "/hf");
+    EXPECT_EQ(back.config_path, "/hf/config.json");
+    EXPECT_EQ(back.config_text, "{}");
+    ASSERT_EQ(back.recipes.size(), 2U);
+    EXPECT_EQ(back.recipes[0].file_name, "a.recipe");
+    EXPECT_EQ(back.recipes[0].text, "recipe a");
+    EXPECT_EQ(back.recipes[1].text, "");
+    EXPECT_EQ(back.lost_assets, files.lost_assets);
+}
+
+TEST(Inspect, shows_global_tensors_with_their_shards) {
+    Options options = options_for("verl-qwen3-tp2-pp2-torchdist-bf16");
+    options.hf_config.reset();
+    std::ostringstream out;
+    EXPECT_EQ(inspected(options, out), 0);
+    const auto json = ordered_json::parse(out.str());
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : json.items()) {
+        keys.push_back(key);
+    }
+    EXPECT_EQ(keys, (std::vector<std::string>{"schema", "dir", "format", "dialect", "hf_config",
+                                              "notes", "provenance", "warnings", "facts", "claims",
+                                              "files", "tensors", "ignored", "inert_globals"}));
+    EXPECT_EQ(json["format"], "megatron torch_dist");
+    EXPECT_EQ(json["facts"]["tp"], 2);
+    EXPECT_EQ(json["facts"]["pp"], 2);
+    const std::string config = json["hf_config"];
+    EXPECT_TRUE(config.ends_with("huggingface/config.json")) << config;
+    std::map<std::string, ordered_json> tensors;
+    for (const auto& tensor : json["tensors"]) {
+        tensors[tensor["name"]] = tensor;
+    }
+    const auto& qkv = tensors.at("decoder.layers.self_attention.linear_qkv.weight");
+    EXPECT_EQ(qkv["local"], false);
+    EXPECT_EQ(qkv["shards"], 8);
+    EXPECT_EQ(qkv["shape"].dump(), "[4,256,64]");
+    EXPECT_EQ(qkv["dtype"], "bfloat16");
+}
+
+TEST(Inspect, shows_local_shards_with_their_ranks) {
+    Options options = options_for("llama-tp4-legacy-bf16");
+    std::ostringstream out;
+    EXPECT_EQ(inspected(options, out), 0);
+    const auto json = ordered_json::parse(out.str());
+    const auto& first = json["tensors"][1];
+    EXPECT_EQ(
+        first.dump(),
+        R"({"name":"decoder.layers.0.mlp.linear_fc1.layer_norm_weight","dtype":"bfloat16",)"
+        R"("shape":[64],"local":true,"shards":4,"replicas":0,"bytes":512,"replica_bytes":0,"ranks":[)"
+        R"({"tp":0,"pp":0,"vpp":0,"ep":0,"etp":0},{"tp":1,"pp":0,"vpp":0,"ep":0,"etp":1},)"
+        R"({"tp":2,"pp":0,"vpp":0,"ep":0,"etp":2},{"tp":3,"pp":0,"vpp":0,"ep":0,"etp":3}]})");
+    options.json = false;
+    options.is_whole = true;
+    options.hf_config.reset();
+    std::ostringstream text;
+    EXPECT_EQ(inspected(options, text), 0);
+    EXPECT_NE(text.str().find("none: a merge needs --hf_config\n"), std::string::npos);
+    EXPECT_NE(text.str().find("shape (of a shard)"), std::string::npos);
+    EXPECT_NE(text.str().find("tp0 etp0, tp1 etp1, ...\n"), std::string::npos) << text.str();
+    EXPECT_NE(text.str().find("\nignored\n  *._extra_state"), std::string::npos);
+}
+
+/// What inspect tells people.
+std::string inspected(const Options& asked) {
+    Options options = asked;
+    options.json = false;
+    std::ostringstream out;
+    EXPECT_EQ(inspected(options, out), 0);
+    return out.str();
+}
+
+TEST(Inspect, tells_people_the_model_its_parts_its_ranks_and_what_to_do) {
+    Options options = options_for("llama-tp2-pp2-vpp2-legacy-bf16");
+    options.merge_words = {"--local_dir", "a b", "--target_dir", "OUT"};
+    const std::string text = inspected(options);
+    for (const char* part :
+         {"model       LlamaForCausalLM (llama)\n", "recipe      llama\n",
+          "parameters in 39 tensors, 311 kB\n",
+          "ranks: pp 2 x tp 2 (# its file)\n  pp0 ##\n  pp1 ##\n", "  attention ",
+          "  layers.{0..3}",
+          "merge it with\n  shardweld merge --local_dir 'a b' --target_dir OUT\n"}) {
+        EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+    }
+    // A few lines for each layer, not for all.
+    EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 50) << text;
+}
+
+TEST(Inspect, tells_why_a_checkpoint_cannot_be_merged_as_it_is) {
+    Options options = options_for("llama-tp4-legacy-bf16");
+    options.hf_config.reset();
+    EXPECT_NE(inspected(options).find("not to be merged as it is: the checkpoint in "),
+              std::string::npos);
+    options.hf_config = kData / "mixtral-ep2-pp2-legacy-bf16/hf";
+    const std::string text = inspected(options);
+    EXPECT_NE(text.find("model       MixtralForCausalLM (mixtral)\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("does not describe this checkpoint"), std::string::npos) << text;
+}
+
+TEST(Inspect, tells_how_far_it_is_as_plan_does) {
+    Options options = options_for("llama-tp4-legacy-bf16");
+    options.progress = ProgressStyle::json;
+    const std::unique_ptr<mpi::Comm> comm = mpi::serial_comm();
+    for (const bool is_plan : {false, true}) {
+        std::ostringstream out;
+        std::ostringstream messages;
+        Log log(messages, LogLevel::error, true);
+        if (is_plan) {
+            print_plan(*comm, options, out, log);
+        } else {
+            inspect(*comm, options, out, log);
+        }
+        EXPECT_NE(messages.str().find(R"("phase":"reading metadata","done":0,"total":4)"),
+                  std::string::npos)
+            << messages.str();
+    }
+}
+
+TEST(Inspect, shows_the_ranks_that_are_there_where_one_is_missing) {
+    const test::TemporaryDirectory place;
+    fs::copy(kData / "llama-tp4-legacy-bf16/source", place.path(), fs::copy_options::recursive);
+    fs::remove_all(place.path() / "iter_0000010/mp_rank_02");
+    Options options;
+    options.local_dir = place.path();
+    std::ostringstream out;
+    EXPECT_NE(test::error_text([&] { inspected(options, out); }).find("mp_rank_02"),
+              std::string::npos);
+    EXPECT_EQ(out.str(), "ranks: tp 4 (# its file, X missing)\n  0 ##X#\n");
+    options.json = true;
+    std::ostringstream json;
+    EXPECT_NE(test::error_text([&] { inspected(options, json); }), "");
+    EXPECT_EQ(json.str(), "");
+}
+
+TEST(Advice, plans_for_more_ranks_until_that_hardly_helps) {
+    const ordered_json advice = planned(options_for("llama-tp4-legacy-bf16"))["advice"];
+    EXPECT_EQ(advice["rates"], "assumed");
+    // Starting takes longer than all else of so small a model.
+    EXPECT_EQ(advice["ranks"], 1);
+    EXPECT_EQ(advice["nodes"], 1);
+    ASSERT_EQ(advice["forecasts"].size(), 3U) << advice;
+    EXPECT_EQ(advice["forecasts"][2]["ranks"], 4);
+    Options options = options_for("llama-tp4-legacy-bf16");
+    options.n_ranks = 7;
+    EXPECT_EQ(planned(options)["advice"]["forecasts"].back()["ranks"], 7);
+}
+
+TEST(Advice, takes_the_rates_that_iobench_has_measured) {
+    const MeasuredRoof roof{1.5, 4, false, 2, 1};
+    const Supposed measured = supposed(roof);
+    EXPECT_TRUE(measured.is_measured);
+    EXPECT_DOUBLE_EQ(measured.machine.rank.read_bytes_s, 0.5e9);
+    EXPECT_DOUBLE_EQ(measured.machine.rank.write_bytes_s, 0.25e9);
+    EXPECT_DOUBLE_EQ(measured.machine.shared.node_read_bytes_s, 2e9);
+    EXPECT_EQ(measured.machine.shared.ranks_per_node, 4);
+    // Copies read and write at once.
+    EXPECT_DOUBLE_EQ(supposed(MeasuredRoof{1.5, 2, false, 0, 0}).machine.rank.read_bytes_s, 1.5e9);
+    EXPECT_FALSE(supposed({}).is_measured);
+}
+
+TEST(Recipes, lists_all_and_prints_one) {
+    Options options;
+    std::ostringstream list;
+    EXPECT_EQ(recipes(options, list), 0);
+    for (const char* row :
+         {"\nqwen3_moe ", "\nllama ", " llama, mistral, ministral ", "  Megatron  FSDP "}) {
+        EXPECT_NE(list.str().find(row), std::string::npos) << list.str();
+    }
+    EXPECT_NE(list.str().find("dialects: hf_module megatron_core olmo_core torchtitan"),
+              std::string::npos);
+    options.topic = "qwen3_moe";
+    std::ostringstream one;
+    EXPECT_EQ(recipes(options, one), 0);
+    EXPECT_NE(one.str().find("recipe qwen3_moe"), std::string::npos);
+    options.topic = "qwen3_mo";
+    EXPECT_EQ(test::error_text([&] { recipes(options, one); }),
+              "usage: there is no recipe or dialect qwen3_mo; did you mean qwen3_moe? (shardweld "
+              "recipes lists them)");
+    options.topic = "nobody";
+    EXPECT_EQ(test::error_text([&] { recipes(options, one); }),
+              "usage: there is no recipe or dialect nobody; shardweld recipes lists them");
+}
+
+}  // namespace
+}  // namespace shardweld::app
