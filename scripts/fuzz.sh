@@ -26,15 +26,15 @@ done
 [[ -n "$seconds$runs" ]] || seconds=10
 corpus="$ROOT/tests/fuzz/corpus"
 if ((${#targets[@]} == 0)); then
-    mapfile -t targets < <(sed -n 's/^shardweld_fuzz_target(\([a-z0-9_]*\) .*/\1/p' "$ROOT/tests/fuzz/CMakeLists.txt")
+    mapfile -t targets < <(basename -s .cpp "$ROOT"/tests/fuzz/fuzz_*.cpp | sed 's/^fuzz_//')
 fi
 
-# build DIR PREFIX [cmake options]: the targets' programs.
+# build DIR "PROGRAMS" [cmake options]
 build() {
-    local dir="$ROOT/$1" prefix="$2"
+    local dir="$ROOT/$1" programs="$2"
     shift 2
     cmake --preset release -S "$ROOT" -B "$dir" -DSHARDWELD_TESTS=ON -DSHARDWELD_TORCH=OFF -DSHARDWELD_HDF5=OFF "$@" >/dev/null
-    ninja -C "$dir" --quiet "${targets[@]/#/$prefix}"
+    ninja -C "$dir" --quiet $programs
 }
 
 if [[ -n "$replay" ]]; then
@@ -45,10 +45,10 @@ if [[ -n "$replay" ]]; then
     mapfile -t targets < <(printf '%s\n' "${targets[@]}" | sed '/^$/d')
     # Not optimised, and of UBSan what AddressSanitizer does not see: in half the time to compile.
     checks=address,bool,bounds,enum,float-cast-overflow,integer-divide-by-zero,pointer-overflow,shift,signed-integer-overflow
-    build build-replay replay_ -DSHARDWELD_SANITIZE="$checks" -DCMAKE_BUILD_TYPE=Fuzz -DCMAKE_CXX_FLAGS=-O0
+    build build-replay replay_readers -DSHARDWELD_SANITIZE="$checks" -DCMAKE_BUILD_TYPE=Fuzz -DCMAKE_CXX_FLAGS=-O0
     replay() {
         local said status=0
-        said="$("$ROOT/build-replay/bin/replay_$1" "$corpus/$1" "${seconds:-10}s" 2>&1)" || status=$?
+        said="$("$ROOT/build-replay/bin/replay_readers" "$1" "$corpus/$1" "${seconds:-10}s" 2>&1)" || status=$?
         echo "$1: $said"
         return "$status"
     }
@@ -66,12 +66,12 @@ declare -A longest=([recipe]=2048 [options]=1024)
 declare -A also=([recipe]="$ROOT/src/models/recipes")
 install_packages clang
 clang=(-DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang -DSHARDWELD_FUZZ=ON)
-build build-fuzz fuzz_ "${clang[@]}" -DSHARDWELD_SANITIZE=address,undefined,fuzzer-no-link
+build build-fuzz "${targets[*]/#/fuzz_}" "${clang[@]}" -DSHARDWELD_SANITIZE=address,undefined,fuzzer-no-link
 programs=build-fuzz
 if [[ -n "$fast" ]]; then
     # What the library itself can check, it checks instead.
     programs=build-fuzz-fast
-    build "$programs" fuzz_ "${clang[@]}" -DSHARDWELD_SANITIZE=undefined,fuzzer-no-link -DCMAKE_CXX_FLAGS=-D_GLIBCXX_ASSERTIONS
+    build "$programs" "${targets[*]/#/fuzz_}" "${clang[@]}" -DSHARDWELD_SANITIZE=undefined,fuzzer-no-link -DCMAKE_CXX_FLAGS=-D_GLIBCXX_ASSERTIONS
 fi
 mkdir -p "$ROOT/build-fuzz/findings"
 

@@ -1,5 +1,5 @@
 // Runs a fuzz target over files and changed copies of them, without a fuzzer: what was found once
-// stays fixed. Knows nothing of the target but its entry point.
+// stays fixed.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+#include "replay.hpp"
 
 namespace {
 
@@ -69,10 +69,6 @@ Bytes mutated(Bytes bytes, std::mt19937& random) {
     return bytes;
 }
 
-void run(const Bytes& bytes) {
-    LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
-}
-
 /// "200": so many mutations of each file; "5s": mutations for so long.
 struct Amount {
     explicit Amount(const std::string& text)
@@ -84,12 +80,15 @@ struct Amount {
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc < 2) {
-        std::fputs("usage: replay DIRECTORY [MUTATIONS_OF_EACH | SECONDSs]\n", stderr);
+    const auto& targets = shardweld::fuzz::replay_targets();
+    const auto target = targets.find(argc > 1 ? argv[1] : "");
+    if (argc < 3 || target == targets.end()) {
+        std::fputs("usage: replay TARGET DIRECTORY [MUTATIONS_OF_EACH | SECONDSs]\n", stderr);
         return 2;
     }
-    const Amount amount(argc > 2 ? argv[2] : "0");
-    const std::vector<Bytes> files = files_below(argv[1]);
+    const auto run = [&](const Bytes& bytes) { target->second(bytes.data(), bytes.size()); };
+    const Amount amount(argc > 3 ? argv[3] : "0");
+    const std::vector<Bytes> files = files_below(argv[2]);
     std::for_each(files.begin(), files.end(), run);
     const auto end = Clock::now() + std::chrono::seconds(amount.number);
     std::mt19937 random(12345);
