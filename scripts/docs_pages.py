@@ -9,6 +9,8 @@ these fixtures: what stands below each line that begins with `$ ` is what it pri
 """
 
 import argparse
+import itertools
+import json
 import os
 import pathlib
 import re
@@ -24,56 +26,40 @@ RANKS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "
          "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
 
 
-def help_of(shardweld, *command):
-    return subprocess.run([shardweld, *command], capture_output=True, text=True, check=True).stdout
-
-
 def commands_text(shardweld):
-    names = re.findall(r"^  (\w+)  ", re.search(r"^Commands\n(.*?)\n\n", help_of(shardweld, "help"), re.M | re.S)[1], re.M)
-    helps = {name: help_of(shardweld, name, "--help").rstrip().split("\n\n") for name in names if name != "help"}
-    options = {name: [row for group in groups if is_table(group) for row in rows_of(group)] for name, groups in helps.items()}
-    everywhere = [row for row in options["merge"] if all(row in rows for rows in options.values())]
+    told = json.loads(subprocess.run([shardweld, "help", "--json"], capture_output=True, text=True, check=True).stdout)
+    names = [command["name"] for command in told["commands"]]
+    listed = [option for option in told["options"] if option["is_listed"]]
+    everywhere = [option for option in listed if len(set(option["help_by_command"].values())) == 1 and [*option["help_by_command"]] == names]
     text = ("# Commands\n\nThis page is made from the program's help (`scripts/docs_pages.py`). `shardweld COMMAND -h` prints a command's usual\n"
             "options, `--help` all of them; `man shardweld-COMMAND` also its exit codes, variables and files. `-` and `_` are equal in names of options.\n\n"
-            + table_text("Every command", everywhere))
-    for name, (usage, purpose, *groups) in helps.items():
-        known = everywhere if name == "merge" else everywhere + options["merge"]
-        same = ", ".join(f"`{row[0].split()[0]}`" for row in options[name] if row in known and row not in everywhere)
-        text += f"\n## {name}\n\n{purpose[0].upper()}{purpose[1:]}.\n\n    {usage.removeprefix('Usage: ')}\n"
-        text += f"\nOptions that it has in common with [merge](#merge): {same}.\n" if same else ""
-        text += "".join(group_text(group, known) for group in groups)
+            + table_text("Every command", everywhere, "merge"))
+    for command in told["commands"]:
+        name, purpose = command["name"], command["summary"]
+        text += f"\n## {name}\n\n{purpose[0].upper()}{purpose[1:]}.\n\n    {command['usage']}\n"
+        own = [option for option in listed if name in option["help_by_command"] and option not in everywhere]
+        if name != "merge":
+            same = [option for option in own if option["help_by_command"].get("merge") == option["help_by_command"][name]]
+            own = [option for option in own if option not in same]
+            names_of_same = ", ".join(f"`--{option['name']}`" for option in same)
+            text += f"\nOptions that it has in common with [merge](#merge): {names_of_same}.\n" if same else ""
+        text += "".join("\n" + table_text(group, options, name) for group, options in itertools.groupby(own, lambda option: option["group"]))
+        text += "".join(paragraph_text(paragraph) for paragraph in command["about"].rstrip().split("\n\n"))
     return text
 
 
-def is_table(group):
-    return re.match(r".*\n {2,6}-", group) is not None
-
-
-def rows_of(group):
-    """The options of a group: what stands in the help's left column, and in its right one, which begins at the 26th."""
-    rows = []
-    for line in group.split("\n")[1:]:
-        if re.match(r" {2,6}-", line):
-            is_alone = line[25:26].strip() != ""
-            rows.append([line.strip() if is_alone else line[:26].strip(), "" if is_alone else line[26:].strip()])
-        else:
-            rows[-1][1] = f"{rows[-1][1]} {line.strip()}".strip()
-    return rows
-
-
-def table_text(title, rows):
+def table_text(title, options, command):
+    rows = [(f"-{option['letter']}, " * bool(option["letter"]) + f"--{option['name']} {option['value']}".rstrip(), option["help_by_command"][command])
+            for option in options]
     cells = [(option.replace("|", "\\|"), meaning.replace("|", "\\|")) for option, meaning in rows]
     return f"| {title} | |\n|---|---|\n" + "".join(f"| `{option}` | {meaning} |\n" for option, meaning in cells)
 
 
-def group_text(group, known):
-    title, *lines = group.split("\n")
-    if is_table(group):
-        rows = [row for row in rows_of(group) if row not in known]
-        return "\n" + table_text(title, rows) if rows else ""
+def paragraph_text(paragraph):
+    title, *lines = paragraph.split("\n")
     if lines and lines[0].startswith("  "):
         return f"\n{title}\n\n" + "".join(f"  {line}\n" for line in lines)
-    return f"\n{group}\n"
+    return f"\n{paragraph}\n"
 
 
 def printed(command, folder, shardweld, must_succeed=False):

@@ -96,6 +96,7 @@ for library in $(readelf -d "$venv/bin/shardweld" "$venv"/lib/shardweld/* | sed 
     [[ -e "$venv/lib/shardweld/$library" || "$library" =~ ^(ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so\.[0-9]+)$ ]] || fail "the wheel needs $library"
 done
 [[ -s "$venv/share/man/man1/shardweld-merge.1" ]] || fail "no manual page"
+"$venv/bin/shardweld" help --completion=bash | grep -q _shardweld || fail "no completion"
 
 try "alone" "none with 1 ranks" env -i PATH=/usr/bin:/bin
 if ((EUID == 0)); then
