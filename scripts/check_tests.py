@@ -82,7 +82,7 @@ def misnamed():
             listed = [subject for subject in subjects if name == subject or name.startswith(subject + "_")]
             unused -= set(listed)
             if not listed:
-                yield f"{path.relative_to(ROOT)} is named for nothing that there is"
+                yield f"{path.relative_to(ROOT)} is named for nothing that there is: name it as its source (or command, option, format), or list its subject"
     for subject in sorted(unused):
         yield f"no test needs {subject} to be listed"
 
