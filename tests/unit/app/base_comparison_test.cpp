@@ -31,7 +31,7 @@ std::vector<std::string> codes_of(const std::vector<plan::Warning>& warnings) {
     return codes;
 }
 
-using List = std::vector<std::string>;
+using WarningList = std::vector<std::string>;
 
 TEST(Sanity, vectors_and_scalars_of_one_value_are_normal) {
     const std::vector<plan::Target> targets{target("norm", {6}), target("scalar", {}),
@@ -45,7 +45,7 @@ TEST(Sanity, vectors_and_scalars_of_one_value_are_normal) {
         const Sanity sanity = judge_census(targets, census);
         EXPECT_TRUE(sanity.is_checked);
         EXPECT_EQ(codes_of(sanity_warnings(sanity)),
-                  (List{has_nonzero ? "constant matrix" : "all_zero matrix"}));
+                  (WarningList{has_nonzero ? "constant matrix" : "all_zero matrix"}));
     }
 }
 
@@ -60,7 +60,7 @@ TEST(Sanity, vectors_of_zeros_are_odd_where_the_base_has_something) {
     EXPECT_EQ(sanity.tensors[1].name, "matrix");
     census[0] = constant(true);
     EXPECT_EQ(codes_of(sanity_warnings(judge_census(targets, census, {"norm"}))),
-              (List{"all_zero matrix"}));
+              (WarningList{"all_zero matrix"}));
 }
 
 TEST(Sanity, exponents_that_are_alike_are_normal) {
@@ -75,7 +75,7 @@ TEST(Sanity, nans_and_infinities_are_odd_everywhere_and_counted) {
                                                  {1, {6, 1, 3, 0, 0, false, true}},
                                                  {2, {6, 6, 0, 0, 0x7FC0, true, true}}});
     const auto warnings = sanity_warnings(sanity);
-    EXPECT_EQ(codes_of(warnings), (List{"nan_values norm", "inf_values matrix"}));
+    EXPECT_EQ(codes_of(warnings), (WarningList{"nan_values norm", "inf_values matrix"}));
     EXPECT_EQ(warnings[0].text, "3 written tensor(s) hold NaNs: norm (2), matrix (1), other (6)");
     EXPECT_EQ(warnings[1].text, "1 written tensor(s) hold infinities: matrix (3)");
 }
@@ -122,10 +122,10 @@ TEST(BaseSummary, counts_equal_tensors_and_names_the_largest_difference) {
               "compared with the base base: 2 of 3 tensors differ, at most by 0.5 (c); only in the "
               "result: d; only in the base: e");
     const auto warnings = base_warnings(summary);
-    EXPECT_EQ(codes_of(warnings), (List{"base_missing e", "base_extra d"}));
+    EXPECT_EQ(codes_of(warnings), (WarningList{"base_missing e", "base_extra d"}));
     EXPECT_EQ(warnings[0].text,
               "1 tensor(s) of the base are not in the result: e; were they lost?");
-    EXPECT_EQ(summary.changed, (List{"c"}));
+    EXPECT_EQ(summary.changed, (WarningList{"c"}));
     const auto is_aside = [](const std::string& name) { return name == "d" || name == "e"; };
     const BaseSummary aside = summary_of("base", outcome, is_aside);
     EXPECT_EQ(text_of(aside),
@@ -137,13 +137,13 @@ TEST(BaseSummary, warns_when_nothing_differs_or_shapes_do) {
     Outcome outcome;
     outcome.tensors = {compared("a", 0, 0), compared("b", 0, 0)};
     EXPECT_EQ(codes_of(base_warnings(summary_of("base", outcome, nothing))),
-              (List{"equals_base "}));
+              (WarningList{"equals_base "}));
     ComparedTensor other;
     other.name = "c";
     other.verdict = Verdict::shape;
     outcome.tensors.push_back(other);
     EXPECT_EQ(codes_of(base_warnings(summary_of("base", outcome, nothing))),
-              (List{"base_differs_shape c"}));
+              (WarningList{"base_differs_shape c"}));
 }
 
 }  // namespace
