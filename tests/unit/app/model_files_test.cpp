@@ -1,7 +1,8 @@
 // A model is written as the reference is spelled.
+#include "app/family/model_files.hpp"
+
 #include <gtest/gtest.h>
 
-#include "app/family/model_files.hpp"
 #include "catalogue/catalogue.hpp"
 
 namespace shardweld::app {

@@ -1,6 +1,7 @@
+#include "app/family/stored_evidence.hpp"
+
 #include <gtest/gtest.h>
 
-#include "app/family/stored_evidence.hpp"
 #include "catalogue/catalogue.hpp"
 
 namespace shardweld::app {
