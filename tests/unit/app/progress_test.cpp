@@ -16,13 +16,13 @@ ProgressState moving(Index done, double elapsed) {
 }
 
 /// What a log has got, with a clock that stands still between looks.
-struct Watched {
+struct ShownProgress {
     std::ostringstream out;
     Log log{out, LogLevel::info, true};
     double now = 100;
     Progress progress;
 
-    explicit Watched(ProgressStyle style) : progress(log, style, [this] { return now; }) {}
+    explicit ShownProgress(ProgressStyle style) : progress(log, style, [this] { return now; }) {}
 };
 
 TEST(ProgressLine, has_the_phase_its_share_bytes_rate_and_what_is_left) {
@@ -69,7 +69,7 @@ TEST(ProgressBar, is_coloured_where_colours_are) {
 }
 
 TEST(Progress, writes_a_line_every_ten_seconds_or_ten_percent_whichever_is_rarer) {
-    Watched watched(ProgressStyle::lines);
+    ShownProgress watched(ProgressStyle::lines);
     watched.progress.begin("moving tensors", {8 * kGB, 2 * kGB});
     watched.now += 9;
     watched.progress.update(kGB);  // half of it, too soon
@@ -90,7 +90,7 @@ TEST(Progress, writes_a_line_every_ten_seconds_or_ten_percent_whichever_is_rarer
 }
 
 TEST(Progress, draws_one_line_over_itself_and_takes_it_away_for_messages) {
-    Watched watched(ProgressStyle::bar);
+    ShownProgress watched(ProgressStyle::bar);
     watched.progress.begin("uploading");
     EXPECT_EQ(watched.out.str(), "\r\x1b[Kuploading...");
     watched.log.info("a message");
@@ -103,7 +103,7 @@ TEST(Progress, draws_one_line_over_itself_and_takes_it_away_for_messages) {
 }
 
 TEST(Progress, begins_with_the_first_that_is_told_of_work) {
-    Watched watched(ProgressStyle::bar);
+    ShownProgress watched(ProgressStyle::bar);
     const auto show = shown(watched.progress, "hashing files");
     EXPECT_EQ(watched.out.str(), "");
     show(0, 2 * kGB, 8 * kGB);
@@ -114,7 +114,7 @@ TEST(Progress, begins_with_the_first_that_is_told_of_work) {
 }
 
 TEST(Progress, rates_what_this_run_does_alone) {
-    Watched watched(ProgressStyle::lines);
+    ShownProgress watched(ProgressStyle::lines);
     const auto show = shown(watched.progress, "moving tensors");
     show(kGB, 2 * kGB, 8 * kGB);
     watched.now += 20;
@@ -124,7 +124,7 @@ TEST(Progress, rates_what_this_run_does_alone) {
 }
 
 TEST(Progress, tells_programs_in_objects) {
-    Watched watched(ProgressStyle::json);
+    ShownProgress watched(ProgressStyle::json);
     watched.progress.begin("moving tensors", {8 * kGB, 2 * kGB});
     watched.now += 0.5;
     watched.progress.update(kGB);  // not more than one a second
@@ -147,7 +147,7 @@ TEST(Progress, tells_programs_in_objects) {
 }
 
 TEST(Progress, says_nothing_when_it_may_not) {
-    Watched watched(ProgressStyle::none);
+    ShownProgress watched(ProgressStyle::none);
     watched.progress.begin("moving tensors", {8, 2});
     watched.now += 60;
     watched.progress.update(1);
