@@ -198,7 +198,7 @@ class Symbols::Evaluator {
         return outcome;
     }
 
-    /// The outcome of `work`, whose faults get in front in what they are.
+    /// The outcome of `work`; a fault becomes an error that begins with where it is.
     template <typename Work, typename Label>
     static Outcome placed(const Work& work, const Label& label) {
         try {
@@ -495,16 +495,17 @@ Symbols::Symbols(const Recipe& recipe, const Dialect& dialect, const Config& con
 }
 
 Index Symbols::value(const std::string& name, const Captures& captures) const {
-    const Definition* const definition = evaluator_->definition_of(name);
     try {
         const auto outcome = evaluator_->value(name, captures);
         if (outcome.value) {
             return *outcome.value;
         }
+        const Definition* const definition = evaluator_->definition_of(name);
         throw Error(ErrorCode::mismatch,
                     (definition == nullptr ? name : definition_text(name, *definition)) +
                         " has no value: " + outcome.why);
     } catch (Error& error) {
+        const Definition* const definition = evaluator_->definition_of(name);
         error.set_detail(definition == nullptr ? "" : definition->origin);
         throw;
     }

@@ -38,7 +38,7 @@ struct NamedShapes {
 };
 
 /// The finished model of --ref.
-struct Finished {
+struct FinishedModel {
     models::Config config;
     Shapes shapes;
 };
@@ -473,7 +473,7 @@ Differences differences_of(const std::vector<models::HubTensor>& made, const Sha
     return found;
 }
 
-Finished read_finished(const Options& options) {
+FinishedModel read_finished_model(const Options& options) {
     if (options.reference.empty()) {
         throw Error(ErrorCode::usage, "recipes " + options.topic + " needs --ref DIR",
                     "name the directory of a finished model of the family, with config.json");
@@ -492,7 +492,7 @@ Finished read_finished(const Options& options) {
 
 int suggest_recipe(const models::RecipeLibrary& library, const Options& options,
                    std::ostream& out) {
-    const auto [config, reference] = read_finished(options);
+    const auto [config, reference] = read_finished_model(options);
     std::optional<NamedShapes> stored;
     if (!options.local_dir.empty()) {
         stored = read_shapes(options, input_request(options));
@@ -518,7 +518,7 @@ int suggest_recipe(const models::RecipeLibrary& library, const Options& options,
 }
 
 int check_recipe(const models::RecipeLibrary& library, const Options& options, std::ostream& out) {
-    const auto [config, reference] = read_finished(options);
+    const auto [config, reference] = read_finished_model(options);
     const models::Recipe& recipe = models::recipe_for(library, config);
     const auto made = models::hub_tensors(recipe, tree_symbols(library, recipe, config));
     Differences found = differences_of(made, reference);
