@@ -24,13 +24,14 @@ std::size_t index_of(const std::vector<Bytes>& places, Bytes place) {
                                     places.begin());
 }
 
-/// Let the value of a place in a record be the sum of all bytes before it, moved over those behind
-/// it: then the sum of a range, moved over the bytes behind it, is the difference (exclusive or) of
-/// the values at its two ends, and that at the end of the record is the record's sum. So ranges tie
-/// places together, and what is tied in two ways must come to the same.
-class RangeTies {
+/// A union-find over the places in a record, with the difference of values along each tie. Let the
+/// value of a place be the sum of all bytes before it, moved over those behind it: then the sum of
+/// a range, moved over the bytes behind it, is the difference (exclusive or) of the values at its
+/// two ends, and that at the end of the record is the record's sum. So ranges tie places together,
+/// and what is tied in two ways must come to the same.
+class WeightedUnionFind {
   public:
-    RangeTies(Bytes size, std::span<const RangeSum> known)
+    WeightedUnionFind(Bytes size, std::span<const RangeSum> known)
         : size_(size), places_(places_of(size, known)) {
         for (std::size_t i = 0; i < places_.size(); ++i) {
             ties_.push_back({i, 0});
@@ -87,16 +88,16 @@ class RangeTies {
     bool is_consistent_ = true;
 };
 
-/// Which places lie on circles of ties together: parts of a graph that hold without any one edge
-/// (R. E. Tarjan, 1974).
-class Circles {
+/// The 2-edge-connected components of a graph: the parts that stay connected when any one edge is
+/// taken away (R. E. Tarjan, 1974).
+class TwoEdgeComponents {
   public:
     struct Edge {
         std::size_t a = 0;
         std::size_t b = 0;
     };
 
-    Circles(std::size_t n_places, const std::vector<Edge>& edges)
+    TwoEdgeComponents(std::size_t n_places, const std::vector<Edge>& edges)
         : edges_(edges), at_(n_places), order_(n_places, 0), low_(n_places), part_(n_places) {
         for (std::size_t i = 0; i < edges.size(); ++i) {
             at_[edges[i].a].push_back(i);
@@ -200,7 +201,7 @@ std::vector<bool> covered(const std::vector<Bytes>& at, std::span<const RangeSum
 std::vector<RecordStretch> missing(Bytes size, std::span<const RangeSum> known) {
     const std::vector<Bytes> at = places_of(size, known);
     // The stated sum ties begin and end.
-    std::vector<Circles::Edge> edges{{0, at.size() - 1}};
+    std::vector<TwoEdgeComponents::Edge> edges{{0, at.size() - 1}};
     for (const RangeSum& range : known) {
         edges.push_back({index_of(at, range.begin), index_of(at, range.end)});
     }
@@ -212,18 +213,19 @@ std::vector<RecordStretch> missing(Bytes size, std::span<const RangeSum> known) 
         }
     }
     while (true) {
-        const Circles circles(at.size(), edges);
-        if (circles.n_parts() == 1) {
+        const TwoEdgeComponents components(at.size(), edges);
+        if (components.n_parts() == 1) {
             break;
         }
-        // Every part that hangs takes the shortest way out of it.
-        std::vector<std::optional<std::size_t>> shortest(circles.n_parts());
+        // Greedy: every component that hangs by one edge, or none, takes the shortest gap out of
+        // it.
+        std::vector<std::optional<std::size_t>> shortest(components.n_parts());
         for (std::size_t gap = 0; gap < is_chosen.size(); ++gap) {
-            const std::size_t a = circles.part_of(gap);
-            const std::size_t b = circles.part_of(gap + 1);
+            const std::size_t a = components.part_of(gap);
+            const std::size_t b = components.part_of(gap + 1);
             for (const std::size_t part : {a, b}) {
                 auto& best = shortest[part];
-                if (a != b && !is_chosen[gap] && circles.is_leaf(part) &&
+                if (a != b && !is_chosen[gap] && components.is_leaf(part) &&
                     (!best || at[gap + 1] - at[gap] < at[*best + 1] - at[*best])) {
                     best = gap;
                 }
@@ -246,7 +248,7 @@ std::vector<RecordStretch> missing(Bytes size, std::span<const RangeSum> known) 
 }
 
 JoinedSums join(Bytes size, std::span<const RangeSum> known) {
-    RangeTies ties(size, known);
+    WeightedUnionFind ties(size, known);
     return {ties.difference(0, size), ties.is_consistent()};
 }
 
