@@ -32,10 +32,10 @@ json config_of(const std::string& text) {
 
 std::vector<const Rule*> all_rules() {
     std::vector<const Rule*> rules = {&kWeightsRule};
-    for (const auto* part :
-         {&config_rules(), &text_rules(), &end_rules(), &tensor_rules(), &part_rules(),
-          &quantisation_rules(), &parallel_rules(), &gguf_rules()}) {
-        for (const Rule& rule : *part) {
+    for (const std::span<const Rule> part :
+         {config_rules, text_rules, end_rules, tensor_rules, part_rules, quantisation_rules,
+          parallel_rules, gguf_rules}) {
+        for (const Rule& rule : part) {
             rules.push_back(&rule);
         }
     }
@@ -54,36 +54,28 @@ std::string_view name_of(Loader loader) {
     return kNames.at(static_cast<std::size_t>(loader));
 }
 
-json value_in(const json& object, const char* name) {
-    if (!object.is_object()) {
-        return {};
-    }
-    const auto at = object.find(name);
-    return at == object.end() ? json() : *at;
-}
-
 json parsed_json(const std::string& text) {
     return parse_json<json>(without_nonfinite(text));
 }
 
-json Case::field(const char* name) const {
+json ModelUnderCheck::field(const char* name) const {
     json value = value_in(config, name);
     return value.is_null() ? value_in(value_in(config, "text_config"), name) : value;
 }
 
-std::optional<Index> Case::number(const char* name) const {
+std::optional<Index> ModelUnderCheck::number(const char* name) const {
     const json value = field(name);
     return value.is_number_integer() ? std::optional(value.get<Index>()) : std::nullopt;
 }
 
-std::string Case::architecture() const {
+std::string ModelUnderCheck::architecture() const {
     const json classes = value_in(config, "architectures");
     return classes.is_array() && !classes.empty() && classes[0].is_string()
                ? classes[0].get<std::string>()
                : "";
 }
 
-const std::pair<const std::string, StoredTensor>* Case::ending_in(
+const std::pair<const std::string, StoredTensor>* ModelUnderCheck::ending_in(
     const std::vector<std::string_view>& endings) const {
     for (const auto& entry : weights.tensors) {
         if (std::ranges::any_of(endings, [&](std::string_view ending) {
@@ -118,7 +110,7 @@ std::vector<RuleText> loader_rules() {
 }
 
 std::vector<Finding> check(const Directory& directory, const Request& request) {
-    Case looked{directory, request, config_of(directory.config_text), {}, {}, {}};
+    ModelUnderCheck looked{directory, request, config_of(directory.config_text), {}, {}, {}};
     if (request.loader != Loader::llama_cpp) {
         looked.weights = weights_for(directory, looked.config, request.loader, kWeightsRule.name);
     }

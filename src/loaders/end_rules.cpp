@@ -1,19 +1,15 @@
 // Embedding and head against config.json and the tokenizer.
 #include <algorithm>
+#include <array>
 
 #include "core/text.hpp"
 
-#include "ends.hpp"
 #include "names.hpp"
 #include "rule.hpp"
 
 namespace shardweld::loaders {
 
-namespace {
-
 using nlohmann::json;
-
-}  // namespace
 
 std::string name_of_logical(const Directory& directory, std::string_view logical) {
     const auto at = std::ranges::find_if(
@@ -27,7 +23,7 @@ bool is_family_whole(const Directory& directory) {
     });
 }
 
-std::optional<bool> is_tied(const Case& model) {
+std::optional<bool> is_tied(const ModelUnderCheck& model) {
     const json ties = model.field("tie_word_embeddings");
     if (is_family_whole(model.directory)) {
         return name_of_logical(model.directory, kHead).empty();
@@ -35,7 +31,7 @@ std::optional<bool> is_tied(const Case& model) {
     return ties.is_boolean() ? std::optional(ties.get<bool>()) : std::nullopt;
 }
 
-std::string stored_head(const Case& model) {
+std::string stored_head(const ModelUnderCheck& model) {
     const std::string name = name_of_logical(model.directory, kHead);
     if (!name.empty()) {
         return Places(model).of(name, model.directory.expected.at(name)).name;
@@ -55,7 +51,7 @@ struct Rows {
     Index count = 0;
 };
 
-std::optional<Rows> rows_of_embedding(const Case& model) {
+std::optional<Rows> rows_of_embedding(const ModelUnderCheck& model) {
     const std::string name = name_of_logical(model.directory, kEmbedding);
     if (!name.empty()) {
         const Place place = Places(model).of(name, model.directory.expected.at(name));
@@ -69,7 +65,7 @@ std::optional<Rows> rows_of_embedding(const Case& model) {
                : std::optional(Rows{found->first, found->second.shape.front()});
 }
 
-void look_at_tokens(const Case& model, Findings& findings) {
+void look_at_tokens(const ModelUnderCheck& model, Findings& findings) {
     const auto rows = rows_of_embedding(model);
     const auto tokens = model.directory.tokenizer.n_tokens;
     if (rows && tokens && *tokens > rows->count) {
@@ -79,7 +75,7 @@ void look_at_tokens(const Case& model, Findings& findings) {
     }
 }
 
-void look_at_vocabulary(const Case& model, Findings& findings) {
+void look_at_vocabulary(const ModelUnderCheck& model, Findings& findings) {
     const auto rows = rows_of_embedding(model);
     const auto size = model.number("vocab_size");
     if (rows && size && rows->count != *size) {
@@ -89,7 +85,7 @@ void look_at_vocabulary(const Case& model, Findings& findings) {
     }
 }
 
-void look_at_head(const Case& model, Findings& findings) {
+void look_at_head(const ModelUnderCheck& model, Findings& findings) {
     const auto ties = is_tied(model);
     if (!is_language_model(model.architecture()) || !ties || model.weights.tensors.empty()) {
         return;
@@ -112,7 +108,8 @@ void look_at_head(const Case& model, Findings& findings) {
 
 /// What stands beside a classifier's weight. Heads called `score` have a bias for tokens only, and
 /// those of value models are trained without.
-void tell_rest_of_classifier(const Case& model, const std::string& head, Findings& findings) {
+void tell_rest_of_classifier(const ModelUnderCheck& model, const std::string& head,
+                             Findings& findings) {
     constexpr std::string_view kOut = ".out_proj.weight";
     const std::string bias = head.substr(0, head.rfind('.')) + ".bias";
     const bool is_score = head.ends_with("score.weight");
@@ -134,7 +131,7 @@ void tell_rest_of_classifier(const Case& model, const std::string& head, Finding
 }
 
 /// The head of a model that gives classes or values, and a row of it for each.
-void look_at_classifier(const Case& model, Findings& findings) {
+void look_at_classifier(const ModelUnderCheck& model, Findings& findings) {
     const std::string name = model.architecture();
     const bool is_one =
         name.ends_with("ForSequenceClassification") || name.ends_with("ForTokenClassification");
@@ -166,20 +163,18 @@ void look_at_classifier(const Case& model, Findings& findings) {
 
 }  // namespace
 
-const std::vector<Rule>& end_rules() {
-    static const std::vector<Rule> rules = {
-        {"tokens", kHub, look_at_tokens, "the embedding has a row for each token",
-         "a row that is not there is read beyond the end"},
-        {"vocabulary", kHub, look_at_vocabulary, "`vocab_size` is the embedding's rows",
-         "transformers 5.24, run: RuntimeError"},
-        {"head", kHub, look_at_head, "`tie_word_embeddings` agrees with the stored head",
-         "transformers 5.24, run: a missing tensor is random, with a report only, and another head "
-         "than the tied one is used; vLLM's and SGLang's models, read: it is left out"},
-        {"classifier", kHub, look_at_classifier,
-         "classification models have a whole head, with a row for each label",
-         "transformers 5.24, run: a missing head is random, other rows a RuntimeError"},
-    };
-    return rules;
-}
+constexpr auto kEndRules = std::to_array<Rule>({
+    {"tokens", kHub, look_at_tokens, "the embedding has a row for each token",
+     "a row that is not there is read beyond the end"},
+    {"vocabulary", kHub, look_at_vocabulary, "`vocab_size` is the embedding's rows",
+     "transformers 5.24, run: RuntimeError"},
+    {"head", kHub, look_at_head, "`tie_word_embeddings` agrees with the stored head",
+     "transformers 5.24, run: a missing tensor is random, with a report only, and another head "
+     "than the tied one is used; vLLM's and SGLang's models, read: it is left out"},
+    {"classifier", kHub, look_at_classifier,
+     "classification models have a whole head, with a row for each label",
+     "transformers 5.24, run: a missing head is random, other rows a RuntimeError"},
+});
+const std::span<const Rule> end_rules = kEndRules;
 
 }  // namespace shardweld::loaders

@@ -84,7 +84,7 @@ std::vector<Model> models_of(const Directory& directory) {
     return all;
 }
 
-void look_for_gguf(const Case& model, Findings& findings) {
+void look_for_gguf(const ModelUnderCheck& model, Findings& findings) {
     if (std::ranges::none_of(model.directory.files,
                              [](const std::string& name) { return name.ends_with(".gguf"); })) {
         findings.fatal("llama.cpp reads GGUF files, and there is none",
@@ -93,7 +93,7 @@ void look_for_gguf(const Case& model, Findings& findings) {
     }
 }
 
-void look_at_headers(const Case& model, Findings& findings) {
+void look_at_headers(const ModelUnderCheck& model, Findings& findings) {
     for (const GgufFile& file : model.directory.gguf) {
         if (!file.fault.empty()) {
             findings.fatal(printable(file.name) + ": " + file.fault, kWriteAgain);
@@ -114,10 +114,10 @@ void look_at_headers(const Case& model, Findings& findings) {
 
 /// Families of plain decoders, whose blocks all have attention and a feed-forward part.
 bool is_plain_decoder(const std::string& architecture) {
-    constexpr std::array<std::string_view, 15> kPlain = {
-        "deepseek2",  "llama", "qwen2",  "qwen2moe", "qwen3",    "qwen3moe", "qwen2vl", "qwen3vl",
-        "qwen3vlmoe", "gemma", "gemma2", "gemma3",   "mistral3", "phi3",     "olmo2"};
-    return std::ranges::find(kPlain, architecture) != kPlain.end();
+    return is_one_of(
+        "deepseek2 llama qwen2 qwen2moe qwen3 qwen3moe qwen2vl qwen3vl qwen3vlmoe gemma gemma2 "
+        "gemma3 mistral3 phi3 olmo2",
+        architecture);
 }
 
 /// Numbers that a model is not loaded without; of plain decoders those of attention, too.
@@ -140,7 +140,7 @@ void look_at_numbers_of(const Model& file, Findings& findings) {
 }
 
 /// What no model is loaded without.
-void look_at_keys(const Case& model, Findings& findings) {
+void look_at_keys(const ModelUnderCheck& model, Findings& findings) {
     for (const Model& file : models_of(model.directory)) {
         const std::string name = file.architecture();
         if (name.empty()) {
@@ -193,7 +193,7 @@ void look_at_vocabulary_of(const Model& file, Findings& findings) {
     }
 }
 
-void look_at_words(const Case& model, Findings& findings) {
+void look_at_words(const ModelUnderCheck& model, Findings& findings) {
     for (const Model& file : models_of(model.directory)) {
         if (file.length("tokenizer.ggml.tokens") == 0 &&
             file.text("tokenizer.ggml.model") != "none") {
@@ -238,9 +238,7 @@ std::map<Index, std::set<std::string>> blocks_of(const Extents& tensors) {
 
 /// Families whose layers may lack what others have.
 bool has_uneven_blocks(const std::string& architecture) {
-    constexpr std::array<std::string_view, 5> kUneven = {"deci", "gemma3n", "gemma4", "openelm",
-                                                         "t5"};
-    return std::ranges::find(kUneven, architecture) != kUneven.end();
+    return is_one_of("deci gemma3n gemma4 openelm t5", architecture);
 }
 
 /// Layers of one kind have the same tensors: one whose tensors are a part of those of another is
@@ -374,30 +372,23 @@ std::vector<std::string> missing_tensors(const Model& file, Index n_blocks) {
     return missing;
 }
 
-void look_at_tensors(const Case& model, Findings& findings) {
+void look_at_tensors(const ModelUnderCheck& model, Findings& findings) {
     for (const Model& file : models_of(model.directory)) {
         const auto n_blocks = file.own("block_count");
         if (!n_blocks) {
             continue;
         }
-        if (const auto missing = missing_tensors(file, *n_blocks); !missing.empty()) {
-            findings.fatal(
-                file.name + " lacks tensors: " + first_of(missing),
-                "llama.cpp refuses it, or computes without them: write it again, or copy all "
-                "of its files");
-        }
+        findings.fatal_for(missing_tensors(file, *n_blocks), file.name + " lacks tensors: ",
+                           "llama.cpp refuses it, or computes without them: write it again, or "
+                           "copy all of its files");
         const auto number = [&](const std::string& key) {
             const bool is_list = file.length(file.architecture() + "." + key) != 0;
             return is_list ? std::nullopt : file.own(key);
         };
-        if (const auto wrong = wrong_gguf_shapes(file.architecture(), number, file.tensors);
-            !wrong.empty()) {
-            findings.fatal(file.name +
-                               " has tensors whose extents are not those that its numbers "
-                               "say: " +
-                               first_of(wrong),
-                           "llama.cpp refuses it: write it again");
-        }
+        findings.fatal_for(
+            wrong_gguf_shapes(file.architecture(), number, file.tensors),
+            file.name + " has tensors whose extents are not those that its numbers say: ",
+            "llama.cpp refuses it: write it again");
         const auto blocks = blocks_of(file.tensors);
         if (!blocks.empty() && blocks.rbegin()->first >= *n_blocks) {
             findings.fatal(file.name + " has tensors of blk." +
@@ -422,7 +413,7 @@ void look_at_tensors(const Case& model, Findings& findings) {
 }
 
 /// Absent is false, as in transformers' Qwen3MoeConfig.
-void look_at_routing(const Case& model, Findings& findings) {
+void look_at_routing(const ModelUnderCheck& model, Findings& findings) {
     if (model.field("model_type") == "qwen3_moe" && model.field("norm_topk_prob") != true) {
         findings.doubtful(
             "config.json does not norm the routing's weights (norm_topk_prob), "
@@ -433,28 +424,27 @@ void look_at_routing(const Case& model, Findings& findings) {
 
 }  // namespace
 
-const std::vector<Rule>& gguf_rules() {
-    constexpr unsigned kCpp = bit(Loader::llama_cpp);
-    static const std::vector<Rule> rules = {
-        {"gguf", kCpp, look_for_gguf, "there is a GGUF file", "llama.cpp, read"},
-        {"gguf-header", kCpp, look_at_headers,
-         "its tensors lie where its header says, and all files of a split model are there",
-         "llama.cpp b11549, run on damaged files"},
-        {"gguf-keys", kCpp, look_at_keys,
-         "its architecture is one that llama.cpp knows, and has the numbers that it needs",
-         "llama.cpp b11549, run on damaged files"},
-        {"gguf-tokens", kCpp, look_at_words,
-         "its metadata has a tokenizer with a token for each row of the embedding",
-         "llama.cpp b11549, run on damaged files"},
-        {"gguf-tensors", kCpp, look_at_tensors,
-         "it has both ends and all layers, each with the same tensors as others of its kind; in "
-         "families of plain decoders and MLA what the family has, with the extents that the "
-         "metadata says",
-         "llama.cpp b11549, run on damaged files"},
-        {"routing", kCpp, look_at_routing, "Qwen3-MoE: `norm_topk_prob` is true",
-         "llama.cpp's graph of qwen3moe, read"},
-    };
-    return rules;
-}
+constexpr unsigned kCpp = bit(Loader::llama_cpp);
+
+constexpr auto kGgufRules = std::to_array<Rule>({
+    {"gguf", kCpp, look_for_gguf, "there is a GGUF file", "llama.cpp, read"},
+    {"gguf-header", kCpp, look_at_headers,
+     "its tensors lie where its header says, and all files of a split model are there",
+     "llama.cpp b11549, run on damaged files"},
+    {"gguf-keys", kCpp, look_at_keys,
+     "its architecture is one that llama.cpp knows, and has the numbers that it needs",
+     "llama.cpp b11549, run on damaged files"},
+    {"gguf-tokens", kCpp, look_at_words,
+     "its metadata has a tokenizer with a token for each row of the embedding",
+     "llama.cpp b11549, run on damaged files"},
+    {"gguf-tensors", kCpp, look_at_tensors,
+     "it has both ends and all layers, each with the same tensors as others of its kind; in "
+     "families of plain decoders and MLA what the family has, with the extents that the "
+     "metadata says",
+     "llama.cpp b11549, run on damaged files"},
+    {"routing", kCpp, look_at_routing, "Qwen3-MoE: `norm_topk_prob` is true",
+     "llama.cpp's graph of qwen3moe, read"},
+});
+const std::span<const Rule> gguf_rules = kGgufRules;
 
 }  // namespace shardweld::loaders

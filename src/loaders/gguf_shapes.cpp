@@ -16,78 +16,64 @@ Extent product(Extent a, Extent b) {
     return a && b && *a > 0 && *b > 0 ? Extent(checked_mul(*a, *b, "an extent")) : std::nullopt;
 }
 
+Extent either(Extent first, Extent second) {
+    return first ? first : second;
+}
+
 /// What metadata says of a model's sizes.
-class GgufSizes {
-  public:
-    explicit GgufSizes(const GgufNumber& number) : number_(number) {}
+struct GgufSizes {
+    const GgufNumber& number;
+    Extent heads = number("attention.head_count");
+    Extent width = number("embedding_length");
+    Extent head = either(number("attention.key_length"),
+                         width&& heads&&* heads > 0 ? Extent(*width / *heads) : std::nullopt);
+    Extent value_head = either(number("attention.value_length"), head);
+    Extent key_heads = either(number("attention.head_count_kv"), heads);
+    Extent rank = number("attention.kv_lora_rank");  ///< of latent attention
+    Extent turned = number("rope.dimension_count");
+    Extent latent_key = number("attention.key_length_mla");
+    Extent expert = number("expert_feed_forward_length");
 
     /// The extent that has this name in the table below.
-    [[nodiscard]] Extent of(std::string_view name) const {
-        const Extent heads = number_("attention.head_count");
-        if (name == "queries") {
-            return product(heads, head());
-        }
-        if (name == "keys" || name == "values") {
-            return product(key_heads(), name == "keys" ? head() : value_head());
-        }
-        if (name == "outputs") {
-            return product(heads,
-                           is_latent() ? number_("attention.value_length_mla") : value_head());
-        }
-        return latent(name, heads);
-    }
-
-    [[nodiscard]] bool is_latent() const { return number_("attention.kv_lora_rank").has_value(); }
-
-  private:
-    [[nodiscard]] Extent latent(std::string_view name, Extent heads) const {
-        const Extent turned = number_("rope.dimension_count");
-        const Extent rank = number_("attention.kv_lora_rank");
-        const Extent key = number_("attention.key_length_mla");
-        if (name == "mla_queries") {
-            return product(heads, key);
-        }
-        if (name == "mla_keys") {
-            return turned && rank ? Extent(*rank + *turned) : std::nullopt;
-        }
-        if (name == "mla_part") {
-            return turned && key ? Extent(*key - *turned) : std::nullopt;
-        }
-        return plain(name);
-    }
-
-    [[nodiscard]] Extent plain(std::string_view name) const {
-        const Extent expert = number_("expert_feed_forward_length");
-        if (name == "head") {
-            return head();
-        }
-        if (name == "expert") {
-            return expert ? expert : number_("feed_forward_length");
-        }
-        if (name == "shared") {
-            const Extent own = number_("expert_shared_feed_forward_length");
-            return own ? own : product(expert, number_("expert_shared_count"));
-        }
-        return number_(std::string(name));
-    }
-
-    [[nodiscard]] Extent head() const {
-        const Extent own = number_("attention.key_length");
-        const Extent width = number_("embedding_length");
-        const Extent heads = number_("attention.head_count");
-        return own ? own : width && heads && *heads > 0 ? Extent(*width / *heads) : std::nullopt;
-    }
-    [[nodiscard]] Extent value_head() const {
-        const Extent own = number_("attention.value_length");
-        return own ? own : head();
-    }
-    [[nodiscard]] Extent key_heads() const {
-        const Extent own = number_("attention.head_count_kv");
-        return own ? own : number_("attention.head_count");
-    }
-
-    const GgufNumber& number_;
+    [[nodiscard]] Extent of(std::string_view name) const;
 };
+
+/// Extents that are no numbers of the metadata.
+struct DerivedSize {
+    std::string_view name;
+    Extent (*of)(const GgufSizes& sizes);
+};
+constexpr std::array<DerivedSize, 10> kDerived = {{
+    {"head", [](const GgufSizes& s) { return s.head; }},
+    {"queries", [](const GgufSizes& s) { return product(s.heads, s.head); }},
+    {"keys", [](const GgufSizes& s) { return product(s.key_heads, s.head); }},
+    {"values", [](const GgufSizes& s) { return product(s.key_heads, s.value_head); }},
+    {"outputs",
+     [](const GgufSizes& s) {
+         return product(s.heads, s.rank ? s.number("attention.value_length_mla") : s.value_head);
+     }},
+    {"mla_queries", [](const GgufSizes& s) { return product(s.heads, s.latent_key); }},
+    {"mla_keys",
+     [](const GgufSizes& s) {
+         return s.turned && s.rank ? Extent(*s.rank + *s.turned) : std::nullopt;
+     }},
+    {"mla_part",
+     [](const GgufSizes& s) {
+         return s.turned && s.latent_key ? Extent(*s.latent_key - *s.turned) : std::nullopt;
+     }},
+    {"expert",
+     [](const GgufSizes& s) { return either(s.expert, s.number("feed_forward_length")); }},
+    {"shared",
+     [](const GgufSizes& s) {
+         const Extent own = s.number("expert_shared_feed_forward_length");
+         return own ? own : product(s.expert, s.number("expert_shared_count"));
+     }},
+}};
+
+Extent GgufSizes::of(std::string_view name) const {
+    const auto* const known = std::ranges::find(kDerived, name, &DerivedSize::name);
+    return known == kDerived.end() ? number(std::string(name)) : known->of(*this);
+}
 
 /// Which decoders have a tensor in this shape.
 enum class In { all, plain, latent };
@@ -146,8 +132,8 @@ std::string_view part_of(std::string_view name) {
 std::vector<Index> extents_of(std::string_view part, const GgufSizes& sizes) {
     std::vector<Index> extents;
     for (const GgufPart& known : kGgufParts) {
-        if (known.name != part || (known.in == In::plain && sizes.is_latent()) ||
-            (known.in == In::latent && !sizes.is_latent())) {
+        if (known.name != part || (known.in == In::plain && sizes.rank) ||
+            (known.in == In::latent && !sizes.rank)) {
             continue;
         }
         for (const std::string_view word : split(known.extents, ' ')) {
@@ -170,7 +156,7 @@ std::vector<std::string> wrong_gguf_shapes(
     if (std::ranges::find(kShapedGguf, architecture) == kShapedGguf.end()) {
         return wrong;
     }
-    const GgufSizes sizes(number);
+    const GgufSizes sizes{number};
     std::map<std::string_view, std::vector<Index>> expected;
     for (const auto& [name, extents] : tensors) {
         const std::string_view part = part_of(name);

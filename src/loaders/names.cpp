@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kWeight = ".weight";
 
 /// Whether all of it, whatever its encoding, lies below or beside the name.
-bool has_parts_of(const Case& model, const std::string& name) {
+bool has_parts_of(const ModelUnderCheck& model, const std::string& name) {
     const std::string stem =
         name.ends_with(kWeight) ? name.substr(0, name.size() - kWeight.size()) : name;
     const auto module = model.modules.find(stem);
@@ -35,7 +35,7 @@ bool has_parts_of(const Case& model, const std::string& name) {
 }
 
 /// Codes of 8 bits have the weight's own shape in these encodings only.
-bool has_plain_shape(const Case& model, DType dtype) {
+bool has_plain_shape(const ModelUnderCheck& model, DType dtype) {
     return !is_codes(dtype) || dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2 ||
            (dtype == DType::i8 && model.scheme.method == Method::compressed_tensors);
 }
@@ -105,7 +105,7 @@ std::size_t common_end(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-Places::Places(const Case& model)
+Places::Places(const ModelUnderCheck& model)
     : model_(model),
       base_(base_of(model.directory.expected)),
       takes_base_(!base_.empty() &&
@@ -183,7 +183,7 @@ Place Places::whole_of(const ExpectedTensor& tensor) const {
                     : Place();
 }
 
-std::string prefix_before(const Case& model, const std::string& name) {
+std::string prefix_before(const ModelUnderCheck& model, const std::string& name) {
     for (const auto& [stored, tensor] : model.weights.tensors) {
         if (stored.size() > name.size() + 1 && stored.ends_with("." + name)) {
             return stored.substr(0, stored.size() - name.size());
@@ -192,7 +192,7 @@ std::string prefix_before(const Case& model, const std::string& name) {
     return "";
 }
 
-std::string nearest_to(const Case& model, const std::string& name) {
+std::string nearest_to(const ModelUnderCheck& model, const std::string& name) {
     std::string nearest;
     std::size_t longest = 0;
     const std::size_t last = name.size() - (name.rfind('.') + 1);
@@ -224,7 +224,7 @@ bool is_of_adapter(std::string_view name) {
            });
 }
 
-std::string wrapper_in(const Case& model) {
+std::string wrapper_in(const ModelUnderCheck& model) {
     // What the parts of a trainer are called; with a family more is seen (prefix_before).
     constexpr std::array<std::string_view, 5> kRoles = {"actor", "policy", "critic", "student",
                                                         "network"};

@@ -55,13 +55,13 @@ struct Share {
 };
 
 /// Fewer heads of keys than devices are repeated.
-Index parts_of_keys(const Case& model) {
+Index parts_of_keys(const ModelUnderCheck& model) {
     const auto heads = model.number("num_key_value_heads");
     return heads && *heads > 0 ? std::min(*heads, model.request.tensor_parallel)
                                : model.request.tensor_parallel;
 }
 
-Share share_of(const Case& model, const Module& module, const Projection& projection,
+Share share_of(const ModelUnderCheck& model, const Module& module, const Projection& projection,
                std::pair<Index, Index> extents) {
     const bool is_columns = projection.cut == Cut::columns;
     Share share{is_columns ? extents.second : extents.first, projection.cut == Cut::key_rows
@@ -79,7 +79,7 @@ Share share_of(const Case& model, const Module& module, const Projection& projec
     return share;
 }
 
-void look_at_heads(const Case& model, Findings& findings) {
+void look_at_heads(const ModelUnderCheck& model, Findings& findings) {
     const Index devices = model.request.tensor_parallel;
     const auto heads = model.number("num_attention_heads");
     if (heads && *heads > 0 && *heads % devices != 0) {
@@ -96,7 +96,7 @@ void look_at_heads(const Case& model, Findings& findings) {
     }
 }
 
-void look_at_extents(const Case& model, Findings& findings) {
+void look_at_extents(const ModelUnderCheck& model, Findings& findings) {
     std::vector<std::string> uneven;
     std::vector<std::string> broken;
     Share cut;
@@ -114,20 +114,18 @@ void look_at_extents(const Case& model, Findings& findings) {
             broken.push_back(name);
         }
     }
-    if (!uneven.empty()) {
-        findings.fatal("weights do not divide by " + std::to_string(model.request.tensor_parallel) +
-                           " devices: " + first_of(uneven),
-                       "choose another --tp, or expert parallelism for experts");
-    }
-    if (!broken.empty()) {
-        findings.fatal("a device would get " + std::to_string(cut.whole / cut.parts) + " of " +
+    findings.fatal_for(
+        uneven,
+        "weights do not divide by " + std::to_string(model.request.tensor_parallel) + " devices: ",
+        "choose another --tp, or expert parallelism for experts");
+    findings.fatal_for(broken,
+                       "a device would get " + std::to_string(cut.whole / cut.parts) + " of " +
                            std::to_string(cut.whole) + ", which cuts blocks of " +
-                           std::to_string(cut.block) + " that share a scale: " + first_of(broken),
+                           std::to_string(cut.block) + " that share a scale: ",
                        "choose another --tp, or expert parallelism for experts");
-    }
 }
 
-void look_at_stages(const Case& model, Findings& findings) {
+void look_at_stages(const ModelUnderCheck& model, Findings& findings) {
     const auto layers = model.number("num_hidden_layers");
     if (layers && model.request.pipeline_parallel > *layers) {
         findings.fatal(std::to_string(*layers) + " layers cannot fill " +
@@ -138,18 +136,16 @@ void look_at_stages(const Case& model, Findings& findings) {
 
 }  // namespace
 
-const std::vector<Rule>& parallel_rules() {
-    static const std::vector<Rule> rules = {
-        {"heads", kServers, look_at_heads, "heads divide by --tp; heads of keys may be repeated",
-         "vLLM config/model.py and QKVParallelLinear, read"},
-        {"extents", kServers, look_at_extents,
-         "rows or columns of each projection divide by --tp, and blocks that share a scale stay "
-         "whole",
-         "vLLM's linear layers and validate_fp8_block_shape, read"},
-        {"stages", kServers, look_at_stages, "there are as many layers as stages",
-         "vLLM distributed/utils.py, read"},
-    };
-    return rules;
-}
+constexpr auto kParallelRules = std::to_array<Rule>({
+    {"heads", kServers, look_at_heads, "heads divide by --tp; heads of keys may be repeated",
+     "vLLM config/model.py and QKVParallelLinear, read"},
+    {"extents", kServers, look_at_extents,
+     "rows or columns of each projection divide by --tp, and blocks that share a scale stay "
+     "whole",
+     "vLLM's linear layers and validate_fp8_block_shape, read"},
+    {"stages", kServers, look_at_stages, "there are as many layers as stages",
+     "vLLM distributed/utils.py, read"},
+});
+const std::span<const Rule> parallel_rules = kParallelRules;
 
 }  // namespace shardweld::loaders

@@ -10,6 +10,7 @@
 #include "core/config_fields.hpp"
 #include "core/text.hpp"
 
+#include "known_names.hpp"
 #include "names.hpp"
 #include "rule.hpp"
 
@@ -30,16 +31,14 @@ struct Spot {
 
 /// nullopt for a name of no stack, or of one whose layers have numbered parts of their own.
 std::optional<Spot> spot_of(const std::string& name) {
-    constexpr std::array<std::string_view, 9> kStacks = {
-        "layers",    "layer",       "blocks",
-        "block",     "h",           "resblocks",
-        "conformer", "merger_list", "deepstack_merger_list"};
+    constexpr std::string_view kStacks =
+        "layers layer blocks block h resblocks conformer merger_list deepstack_merger_list";
     const auto words = split(name, '.');
     std::size_t length = 0;
     for (std::size_t i = 0; i + 2 < words.size(); ++i) {
         length += words[i].size() + 1;
         const auto number = parse_index(words[i + 1]);
-        if (number && std::ranges::find(kStacks, words[i]) != kStacks.end()) {
+        if (number && is_one_of(kStacks, words[i])) {
             return parse_index(words[i + 2])
                        ? std::nullopt
                        : std::optional(Spot{name.substr(0, length), *number,
@@ -51,7 +50,7 @@ std::optional<Spot> spot_of(const std::string& name) {
 
 /// The name of the weight that a tensor is a part of, however it is encoded; "" for what stands
 /// beside weights, and for what only some layers have.
-std::string weight_of(const Case& model, const std::string& name) {
+std::string weight_of(const ModelUnderCheck& model, const std::string& name) {
     if (predicts_further_tokens(name) || is_computed(name) ||
         name.ends_with("relative_attention_bias.weight")) {
         return "";
@@ -63,7 +62,7 @@ std::string weight_of(const Case& model, const std::string& name) {
     return model.modules.contains(module) ? module + ".weight" : "";
 }
 
-std::map<std::string, Layers> stacks_of(const Case& model, const Places& places) {
+std::map<std::string, Layers> stacks_of(const ModelUnderCheck& model, const Places& places) {
     std::map<std::string, Layers> stacks;
     for (const auto& [name, tensor] : model.weights.tensors) {
         const std::string weight = places.known().contains(name) ? "" : weight_of(model, name);
@@ -178,7 +177,7 @@ void add_without_company(const std::string& stack, const Parts& parts,
 }
 
 /// A tower's settings; null where config.json has none.
-json settings_of(const Case& model, const Tower& tower) {
+json settings_of(const ModelUnderCheck& model, const Tower& tower) {
     const std::string field(tower.field);
     const json own = model.field(field.c_str());
     return own.is_null() ? value_in(value_in(model.config, "thinker_config"), field.c_str()) : own;
@@ -198,7 +197,7 @@ std::optional<Index> layers_in(const json& settings) {
 }
 
 /// The layers of a tower's largest stack.
-std::pair<std::string, Index> largest_stack(const Case& model, const Tower& tower) {
+std::pair<std::string, Index> largest_stack(const ModelUnderCheck& model, const Tower& tower) {
     std::map<std::string, std::set<Index>> stacks;
     for (const auto& [name, tensor] : model.weights.tensors) {
         const auto spot = spot_of(name);
@@ -216,7 +215,7 @@ std::pair<std::string, Index> largest_stack(const Case& model, const Tower& towe
 }
 
 /// A tower that config.json describes is there, with all of its layers.
-void look_at_tower(const Case& model, const Tower& tower, Findings& findings) {
+void look_at_tower(const ModelUnderCheck& model, const Tower& tower, Findings& findings) {
     const json settings = settings_of(model, tower);
     if (!settings.is_object() || settings.empty()) {
         return;
@@ -240,7 +239,7 @@ void look_at_tower(const Case& model, const Tower& tower, Findings& findings) {
 }
 
 /// Whether the family has a tensor that ends so, which some checkpoints lack, but no model.
-bool is_of_family(const Case& model, const std::vector<std::string_view>& endings) {
+bool is_of_family(const ModelUnderCheck& model, const std::vector<std::string_view>& endings) {
     return std::ranges::any_of(model.directory.expected, [&](const auto& entry) {
         return std::ranges::any_of(endings, [&](std::string_view ending) {
             return entry.first == ending || entry.first.ends_with("." + std::string(ending));
@@ -250,7 +249,7 @@ bool is_of_family(const Case& model, const std::vector<std::string_view>& ending
 
 /// Ends of names, of which one of each entry is there ("merger.norm.weight|merger.ln_q.weight"):
 /// of towers where there is one, and of what the family has.
-std::vector<std::string> needed_but_absent(const Case& model, bool has_towers) {
+std::vector<std::string> needed_but_absent(const ModelUnderCheck& model, bool has_towers) {
     std::vector<std::string> absent;
     for (const std::string& entry : model.directory.needs) {
         const std::vector<std::string_view> endings = split(entry, '|');
@@ -272,7 +271,7 @@ std::vector<std::string> needed_but_absent(const Case& model, bool has_towers) {
     return absent;
 }
 
-bool has_passing(const Case& model) {
+bool has_passing(const ModelUnderCheck& model) {
     return std::ranges::any_of(model.weights.tensors, [&](const auto& entry) {
         return is_of_tower(entry.first) &&
                std::ranges::any_of(model.directory.passes, [&](const std::string& glob) {
@@ -284,11 +283,11 @@ bool has_passing(const Case& model) {
 }
 
 /// Classes of text models load no tower, whatever config.json describes.
-bool loads_towers(const Case& model) {
+bool loads_towers(const ModelUnderCheck& model) {
     return !model.architecture().ends_with("ForCausalLM");
 }
 
-void look_at_parts(const Case& model, Findings& findings) {
+void look_at_parts(const ModelUnderCheck& model, Findings& findings) {
     if (!model.weights.is_whole || model.weights.tensors.empty()) {
         return;
     }
@@ -308,13 +307,11 @@ void look_at_parts(const Case& model, Findings& findings) {
     }
     std::ranges::move(needed_but_absent(model, loads_towers(model) && has_passing(model)),
                       std::back_inserter(missing));
-    if (!missing.empty()) {
-        findings.fatal("tensors are missing that models of this kind have: " + first_of(missing),
+    findings.fatal_for(missing, "tensors are missing that models of this kind have: ",
                        "they would be random: merge again, or copy all files");
-    }
 }
 
-void look_at_limits(const Case& model, Findings& findings) {
+void look_at_limits(const ModelUnderCheck& model, Findings& findings) {
     const Directory& directory = model.directory;
     if (!model.weights.is_whole || model.weights.tensors.empty()) {
         return;
@@ -341,20 +338,18 @@ void look_at_limits(const Case& model, Findings& findings) {
 
 }  // namespace
 
-const std::vector<Rule>& part_rules() {
-    static const std::vector<Rule> rules = {
-        {"parts", kHub, look_at_parts,
-         "towers that config.json describes are there, with all of their layers and what their "
-         "family has outside of them; what checkpoints may lack is there where models have it, "
-         "such "
-         "as the correction of a router; layers of one stack have the same tensors, in families "
-         "that "
-         "are not known here, too",
-         "transformers 5.24, run: a missing tensor is random, with a report only"},
-        {"limits", kHub, look_at_limits,
-         "what of the tensors is not checked is said, a remark only", "this program"},
-    };
-    return rules;
-}
+constexpr auto kPartRules = std::to_array<Rule>({
+    {"parts", kHub, look_at_parts,
+     "towers that config.json describes are there, with all of their layers and what their "
+     "family has outside of them; what checkpoints may lack is there where models have it, "
+     "such "
+     "as the correction of a router; layers of one stack have the same tensors, in families "
+     "that "
+     "are not known here, too",
+     "transformers 5.24, run: a missing tensor is random, with a report only"},
+    {"limits", kHub, look_at_limits, "what of the tensors is not checked is said, a remark only",
+     "this program"},
+});
+const std::span<const Rule> part_rules = kPartRules;
 
 }  // namespace shardweld::loaders

@@ -6,6 +6,7 @@
 
 #include "core/text.hpp"
 
+#include "known_names.hpp"
 #include "rule.hpp"
 
 namespace shardweld::loaders {
@@ -13,13 +14,11 @@ namespace shardweld::loaders {
 namespace {
 
 bool is_embedding(const Module& module) {
-    constexpr std::array<std::string_view, 5> kNames = {"embed_tokens", "wte", "wpe",
-                                                        "word_embeddings", "embed_in"};
-    return std::ranges::find(kNames, module.kind()) != kNames.end();
+    return is_one_of("embed_tokens wte wpe word_embeddings embed_in", module.kind());
 }
 
 /// A tensor that is no plain weight, in whatever encoding; "" for none.
-std::string quantised_tensor(const Case& model) {
+std::string quantised_tensor(const ModelUnderCheck& model) {
     for (const auto& [name, tensor] : model.weights.tensors) {
         const bool is_table = name.ends_with("_blocks") && tensor.dtype == DType::u8;
         const bool is_weight = name.ends_with("weight") || name.ends_with("_proj");
@@ -42,7 +41,7 @@ std::string statement_beside(const Directory& directory) {
     return "";
 }
 
-void tell_unstated(const Case& model, const std::string& tensor, Findings& findings) {
+void tell_unstated(const ModelUnderCheck& model, const std::string& tensor, Findings& findings) {
     const std::string beside = statement_beside(model.directory);
     if (!beside.empty() && !model.is_for(Loader::transformers)) {
         findings.doubtful(
@@ -59,40 +58,16 @@ void tell_unstated(const Case& model, const std::string& tensor, Findings& findi
 }
 
 /// Methods that transformers has code for; of servers none is said to be unknown.
-bool knows_method(const Case& model) {
-    constexpr std::array<std::string_view, 28> kMethods = {"aqlm",
-                                                           "auto-round",
-                                                           "awq",
-                                                           "bitnet",
-                                                           "bitsandbytes",
-                                                           "bitsandbytes_4bit",
-                                                           "bitsandbytes_8bit",
-                                                           "compressed-tensors",
-                                                           "eetq",
-                                                           "fbgemm_fp8",
-                                                           "fouroversix",
-                                                           "fp8",
-                                                           "fp_quant",
-                                                           "gemma",
-                                                           "gguf",
-                                                           "gptq",
-                                                           "higgs",
-                                                           "hqq",
-                                                           "metal",
-                                                           "mxfp4",
-                                                           "mxfp8",
-                                                           "nvfp4",
-                                                           "quanto",
-                                                           "quark",
-                                                           "sinq",
-                                                           "spqr",
-                                                           "torchao",
-                                                           "vptq"};
+bool knows_method(const ModelUnderCheck& model) {
     return !model.is_for(Loader::transformers) || quantised_tensor(model).empty() ||
-           std::ranges::find(kMethods, model.scheme.method_text) != kMethods.end();
+           is_one_of(
+               "aqlm auto-round awq bitnet bitsandbytes bitsandbytes_4bit bitsandbytes_8bit "
+               "compressed-tensors eetq fbgemm_fp8 fouroversix fp8 fp_quant gemma gguf gptq higgs "
+               "hqq metal mxfp4 mxfp8 nvfp4 quanto quark sinq spqr torchao vptq",
+               model.scheme.method_text);
 }
 
-void look_for_statement(const Case& model, Findings& findings) {
+void look_for_statement(const ModelUnderCheck& model, Findings& findings) {
     const std::string tensor = quantised_tensor(model);
     const std::string method =
         "quantization_config (quant_method " + printable(model.scheme.method_text) + ")";
@@ -121,7 +96,7 @@ void look_for_statement(const Case& model, Findings& findings) {
 }
 
 /// The names under which the loader looks for the scale of a weight.
-std::vector<std::string_view> scale_names(const Case& model, const Module& module) {
+std::vector<std::string_view> scale_names(const ModelUnderCheck& model, const Module& module) {
     const Group* const group = model.scheme.group_of(module.name);
     if (model.scheme.method == Method::compressed_tensors) {
         return {"weight_scale"};
@@ -132,7 +107,7 @@ std::vector<std::string_view> scale_names(const Case& model, const Module& modul
     return {"weight_scale", "scale"};
 }
 
-void look_for_scales(const Case& model, Findings& findings) {
+void look_for_scales(const ModelUnderCheck& model, Findings& findings) {
     if (!model.scheme.is_known() || model.scheme.method == Method::none) {
         return;
     }
@@ -162,10 +137,8 @@ void look_for_scales(const Case& model, Findings& findings) {
             alone.push_back(name);
         }
     }
-    if (!alone.empty()) {
-        findings.fatal("quantised weights have no scales: " + first_of(alone),
+    findings.fatal_for(alone, "quantised weights have no scales: ",
                        "write the model again, or copy all of its files");
-    }
     if (!misnamed.empty()) {
         findings.fatal("scales are stored as " + first_of(misnamed) + ", where " +
                            std::string(name_of(model.request.loader)) + " reads " +
@@ -184,7 +157,7 @@ bool is_cut(Index extent, Index block) {
 }
 
 /// transformers derives the blocks from the grid of scales; others take them from config.json.
-void look_at_blocks(const Case& model, Findings& findings) {
+void look_at_blocks(const ModelUnderCheck& model, Findings& findings) {
     std::vector<std::string> wrong;
     std::vector<std::string> misread;
     for (const auto& [name, module] : model.modules) {
@@ -204,11 +177,8 @@ void look_at_blocks(const Case& model, Findings& findings) {
             misread.push_back(name);
         }
     }
-    if (!wrong.empty()) {
-        findings.fatal(
-            "scales are not one for each block that quantization_config states: " + first_of(wrong),
-            "correct weight_block_size, or write the model again");
-    }
+    findings.fatal_for(wrong, "scales are not one for each block that quantization_config states: ",
+                       "correct weight_block_size, or write the model again");
     if (!misread.empty() && model.scheme.method == Method::fp8 &&
         model.is_for(Loader::transformers)) {
         findings.fatal("blocks at an edge are partial: " + first_of(misread),
@@ -225,12 +195,11 @@ std::vector<Index> scales_of(const Group& group, std::pair<Index, Index> extents
 
 /// compressed-tensors' strategies by which each row has scales of its own.
 bool has_scales_by_rows(const Group* group) {
-    constexpr std::array<std::string_view, 3> kByRows = {"channel", "group", "tensor_group"};
-    return group != nullptr && std::ranges::find(kByRows, group->strategy) != kByRows.end();
+    return group != nullptr && is_one_of("channel group tensor_group", group->strategy);
 }
 
 /// Integers: how many rows and columns there are, and scales for groups of columns.
-void look_at_packed(const Case& model, Findings& findings) {
+void look_at_packed(const ModelUnderCheck& model, Findings& findings) {
     std::vector<std::string> shapeless;
     std::vector<std::string> wrong;
     for (const auto& [name, module] : model.modules) {
@@ -248,18 +217,14 @@ void look_at_packed(const Case& model, Findings& findings) {
                             shape_text(scales_of(*group, *extents)));
         }
     }
-    if (!shapeless.empty()) {
-        findings.fatal("packed weights have no weight_shape: " + first_of(shapeless),
+    findings.fatal_for(shapeless, "packed weights have no weight_shape: ",
                        "write the model again, or copy all of its files");
-    }
-    if (!wrong.empty()) {
-        findings.fatal("scales are not one for each group of columns: " + first_of(wrong),
+    findings.fatal_for(wrong, "scales are not one for each group of columns: ",
                        "correct group_size, or write the model again");
-    }
 }
 
 /// What the groups of compressed-tensors say of what is stored.
-void look_at_groups(const Case& model, Findings& findings) {
+void look_at_groups(const ModelUnderCheck& model, Findings& findings) {
     std::vector<std::string> alone;
     std::vector<std::string> misread;
     for (const auto& [name, module] : model.modules) {
@@ -278,21 +243,16 @@ void look_at_groups(const Case& model, Findings& findings) {
             misread.push_back(name + " (no group_size)");
         }
     }
-    if (!alone.empty()) {
-        findings.fatal(
-            "quantised layers belong to no group of quantization_config: " + first_of(alone),
-            "the raw codes would be taken for weights: add them to the targets of a group");
-    }
-    if (!misread.empty()) {
-        findings.fatal(
-            "num_bits, type or group_size of quantization_config is not that of the "
-            "stored codes: " +
-                first_of(misread),
-            "the weights would be wrong: correct the group's `weights`");
-    }
+    findings.fatal_for(
+        alone, "quantised layers belong to no group of quantization_config: ",
+        "the raw codes would be taken for weights: add them to the targets of a group");
+    findings.fatal_for(misread,
+                       "num_bits, type or group_size of quantization_config is not that of the "
+                       "stored codes: ",
+                       "the weights would be wrong: correct the group's `weights`");
 }
 
-void look_at_status(const Case& model, Findings& findings) {
+void look_at_status(const ModelUnderCheck& model, Findings& findings) {
     if (model.scheme.method != Method::compressed_tensors) {
         return;
     }
@@ -309,18 +269,15 @@ void look_at_status(const Case& model, Findings& findings) {
             ignored.push_back(name);
         }
     }
-    if (!ignored.empty()) {
-        findings.fatal(
-            "weights have a global scale, but quantization_config says no strategy "
-            "tensor_group: " +
-                first_of(ignored),
-            "the global scale would be ignored: add it");
-    }
+    findings.fatal_for(ignored,
+                       "weights have a global scale, but quantization_config says no strategy "
+                       "tensor_group: ",
+                       "the global scale would be ignored: add it");
 }
 
 /// Whether a plain weight is one that is quantised where nothing says otherwise: of a linear layer
 /// as the family has it, else one whose like is quantised in other layers.
-bool should_be_quantised(const Case& model, const Module& module,
+bool should_be_quantised(const ModelUnderCheck& model, const Module& module,
                          const std::set<std::string_view>& quantised_kinds) {
     const auto known = model.directory.expected.find(module.name + ".weight");
     const bool is_linear = known == model.directory.expected.end()
@@ -331,11 +288,11 @@ bool should_be_quantised(const Case& model, const Module& module,
 }
 
 /// vLLM and its kin quantise no head unless its name is a target.
-bool is_head_that_stays(const Case& model, const Module& module) {
+bool is_head_that_stays(const ModelUnderCheck& model, const Module& module) {
     return module.kind() == "lm_head" && !model.is_for(Loader::transformers);
 }
 
-void look_at_list(const Case& model, Findings& findings) {
+void look_at_list(const ModelUnderCheck& model, Findings& findings) {
     const bool is_compressed = model.scheme.method == Method::compressed_tensors;
     if ((!is_compressed && model.scheme.method != Method::fp8) || quantised_tensor(model).empty()) {
         return;
@@ -363,10 +320,8 @@ void look_at_list(const Case& model, Findings& findings) {
             "layers that are not quantised are not listed as such: " + first_of(unlisted),
             "add them to the list of ignored modules in quantization_config");
     }
-    if (!listed_too.empty()) {
-        findings.fatal("quantised layers are listed as left alone: " + first_of(listed_too),
+    findings.fatal_for(listed_too, "quantised layers are listed as left alone: ",
                        "remove them from the list of ignored modules");
-    }
 }
 
 /// "model.layers.0.mlp.experts." of one expert's projection; "" for other modules.
@@ -377,7 +332,7 @@ std::string experts_of(const std::string& name) {
 }
 
 /// All loaders keep the experts of a layer in one tensor.
-void look_at_experts(const Case& model, Findings& findings) {
+void look_at_experts(const ModelUnderCheck& model, Findings& findings) {
     std::map<std::string, std::pair<std::string, std::string>>
         seen;  // a quantised one, a plain one
     std::vector<std::string> mixed;
@@ -394,14 +349,12 @@ void look_at_experts(const Case& model, Findings& findings) {
             mixed.push_back(plain + " (beside " + quantised + ")");
         }
     }
-    if (!mixed.empty()) {
-        findings.fatal("experts of one layer are quantised in part: not " + first_of(mixed),
+    findings.fatal_for(mixed, "experts of one layer are quantised in part: not ",
                        "quantise all experts of a layer, or none");
-    }
 }
 
 /// What servers join into one matrix must be all quantised, or none of it.
-void look_at_fused(const Case& model, Findings& findings) {
+void look_at_fused(const ModelUnderCheck& model, Findings& findings) {
     using Group = std::vector<std::string_view>;
     static const std::vector<Group> groups = {{"q_proj", "k_proj", "v_proj"},
                                               {"gate_proj", "up_proj"},
@@ -431,7 +384,7 @@ void look_at_fused(const Case& model, Findings& findings) {
     }
 }
 
-void look_at_expert_scales(const Case& model, Findings& findings) {
+void look_at_expert_scales(const ModelUnderCheck& model, Findings& findings) {
     const auto at = std::ranges::find_if(model.modules, [](const auto& entry) {
         return entry.second.global != nullptr && !experts_of(entry.first).empty();
     });
@@ -444,38 +397,35 @@ void look_at_expert_scales(const Case& model, Findings& findings) {
 
 }  // namespace
 
-// NOLINTNEXTLINE(readability-function-size): a table
-const std::vector<Rule>& quantisation_rules() {
-    static const std::vector<Rule> rules = {
-        {"quantised", kHub, look_for_statement,
-         "`quantization_config` is there if, and only if, tensors are quantised; methods that are "
-         "not known here are not checked",
-         "transformers 5.24, run: raw codes as weights; bf16 with a config loads there only"},
-        {"scales", kHub, look_for_scales,
-         "quantised weights have scales, by the name that the loader reads",
-         "transformers 5.24, run: weights without them are random; vLLM's, SGLang's and TGI's "
-         "fp8 layers, read"},
-        {"blocks", kHub, look_at_blocks,
-         "one scale for each block of `weight_block_size`, no partial blocks for transformers",
-         "transformers 5.24, run: 192 rows in two blocks are read as blocks of 96"},
-        {"packed", kHub, look_at_packed,
-         "packed integers have `weight_shape`, and a scale for each row and `group_size` columns",
-         "compressed-tensors 0.20, run: ValueError without the shape"},
-        {"status", kHub, look_at_status,
-         "compressed-tensors: `quantization_status` for transformers, and `strategy` with global "
-         "scales",
-         "transformers 5.24 with compressed-tensors 0.20, run: wrong values, no error"},
-        {"ignored", kHub, look_at_list,
-         "layers that stay as they are, and only they, are on the list of ignored modules",
-         "transformers 5.24, run: a head that is not listed is random; vLLM, reported by users"},
-        {"experts", kHub, look_at_experts, "of a layer's experts all are quantised, or none",
-         "transformers 5.24, run: the others are random; vLLM's FusedMoE, read"},
-        {"fused", kServers, look_at_fused,
-         "q, k, v and gate, up are quantised together or not at all", "vLLM's fused layers, read"},
-        {"expert-scales", kPython, look_at_expert_scales, "no experts in NVFP4",
-         "transformers 5.24, run: global scales are not loaded"},
-    };
-    return rules;
-}
+constexpr auto kQuantisationRules = std::to_array<Rule>({
+    {"quantised", kHub, look_for_statement,
+     "`quantization_config` is there if, and only if, tensors are quantised; methods that are "
+     "not known here are not checked",
+     "transformers 5.24, run: raw codes as weights; bf16 with a config loads there only"},
+    {"scales", kHub, look_for_scales,
+     "quantised weights have scales, by the name that the loader reads",
+     "transformers 5.24, run: weights without them are random; vLLM's, SGLang's and TGI's "
+     "fp8 layers, read"},
+    {"blocks", kHub, look_at_blocks,
+     "one scale for each block of `weight_block_size`, no partial blocks for transformers",
+     "transformers 5.24, run: 192 rows in two blocks are read as blocks of 96"},
+    {"packed", kHub, look_at_packed,
+     "packed integers have `weight_shape`, and a scale for each row and `group_size` columns",
+     "compressed-tensors 0.20, run: ValueError without the shape"},
+    {"status", kHub, look_at_status,
+     "compressed-tensors: `quantization_status` for transformers, and `strategy` with global "
+     "scales",
+     "transformers 5.24 with compressed-tensors 0.20, run: wrong values, no error"},
+    {"ignored", kHub, look_at_list,
+     "layers that stay as they are, and only they, are on the list of ignored modules",
+     "transformers 5.24, run: a head that is not listed is random; vLLM, reported by users"},
+    {"experts", kHub, look_at_experts, "of a layer's experts all are quantised, or none",
+     "transformers 5.24, run: the others are random; vLLM's FusedMoE, read"},
+    {"fused", kServers, look_at_fused, "q, k, v and gate, up are quantised together or not at all",
+     "vLLM's fused layers, read"},
+    {"expert-scales", kPython, look_at_expert_scales, "no experts in NVFP4",
+     "transformers 5.24, run: global scales are not loaded"},
+});
+const std::span<const Rule> quantisation_rules = kQuantisationRules;
 
 }  // namespace shardweld::loaders

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,12 +14,19 @@
 
 #include "directory.hpp"
 #include "scheme.hpp"
-#include "weight_files.hpp"
 
 namespace shardweld::loaders {
 
+/// The tensors of those files of weights that a loader takes.
+struct Weights {
+    std::map<std::string, StoredTensor> tensors;
+    bool is_whole = true;  ///< all of them can be read: what is not among them is missing
+    /// What is wrong with the files themselves, or not looked at.
+    std::vector<Finding> findings;
+};
+
 /// A directory that rules look at.
-struct Case {
+struct ModelUnderCheck {
     const Directory& directory;
     const Request& request;
     nlohmann::json config;  ///< an object; empty without config.json
@@ -37,6 +46,9 @@ struct Case {
     [[nodiscard]] bool is_for(Loader loader) const { return request.loader == loader; }
 };
 
+/// "layer.weight and 31 more".
+std::string first_of(const std::vector<std::string>& names);
+
 /// Adds the findings of one rule. Those of many tensors are told once, by the first of them.
 class Findings {
   public:
@@ -46,6 +58,13 @@ class Findings {
     void doubtful(const std::string& text, const std::string& hint) { add(false, text, hint); }
     void add(bool is_fatal, const std::string& text, const std::string& hint) {
         out_.push_back({is_fatal, std::string(rule_), text, hint});
+    }
+    /// Nothing where there are no names; else the text with the first of them behind it.
+    void fatal_for(const std::vector<std::string>& names, const std::string& text,
+                   const std::string& hint) {
+        if (!names.empty()) {
+            fatal(text + first_of(names), hint);
+        }
     }
 
   private:
@@ -64,38 +83,36 @@ inline constexpr unsigned kHub = kPython | kServers;
 struct Rule {
     std::string_view name;
     unsigned loaders = 0;
-    void (*look)(const Case&, Findings&) = nullptr;
+    void (*look)(const ModelUnderCheck&, Findings&) = nullptr;
     std::string_view text;
     std::string_view source;
 };
 
 /// What config.json says by itself.
-const std::vector<Rule>& config_rules();
+extern const std::span<const Rule> config_rules;
 /// The tokenizer, templates and generation_config.json.
-const std::vector<Rule>& text_rules();
+extern const std::span<const Rule> text_rules;
 /// Embedding and head.
-const std::vector<Rule>& end_rules();
+extern const std::span<const Rule> end_rules;
 /// Names and shapes of the tensors against config.json and the model's family.
-const std::vector<Rule>& tensor_rules();
+extern const std::span<const Rule> tensor_rules;
 /// Names of towers, and of families that are not known.
-const std::vector<Rule>& part_rules();
+extern const std::span<const Rule> part_rules;
 /// quantization_config against the tensors.
-const std::vector<Rule>& quantisation_rules();
+extern const std::span<const Rule> quantisation_rules;
 /// What must divide by the number of devices.
-const std::vector<Rule>& parallel_rules();
+extern const std::span<const Rule> parallel_rules;
 /// GGUF files.
-const std::vector<Rule>& gguf_rules();
-
-/// "layer.weight and 31 more".
-std::string first_of(const std::vector<std::string>& names);
-
-/// The value of a field, null where there is none or `object` is none.
-nlohmann::json value_in(const nlohmann::json& object, const char* name);
+extern const std::span<const Rule> gguf_rules;
 
 /// The text as JSON, in which a string stands for each NaN and infinity; discarded when it is none.
 nlohmann::json parsed_json(const std::string& text);
 
 /// Whether classes of this name generate text.
 bool is_language_model(std::string_view architecture);
+
+/// `rule`: whose findings they are.
+Weights weights_for(const Directory& directory, const nlohmann::json& config, Loader loader,
+                    std::string_view rule);
 
 }  // namespace shardweld::loaders

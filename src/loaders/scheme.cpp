@@ -9,22 +9,31 @@
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
-namespace shardweld::loaders {
+#include "known_names.hpp"
 
-namespace {
+namespace shardweld::loaders {
 
 using nlohmann::json;
 
-std::string text_in(const json& object, const char* name) {
+json value_in(const json& object, const char* name) {
+    if (!object.is_object()) {
+        return {};
+    }
     const auto at = object.find(name);
-    return at != object.end() && at->is_string() ? at->get<std::string>() : "";
+    return at == object.end() ? json() : *at;
+}
+
+std::string text_in(const json& object, const char* name) {
+    const json value = value_in(object, name);
+    return value.is_string() ? value.get<std::string>() : "";
 }
 
 std::optional<Index> number_in(const json& object, const char* name) {
-    const auto at = object.find(name);
-    return at != object.end() && at->is_number_integer() ? std::optional(at->get<Index>())
-                                                         : std::nullopt;
+    const json value = value_in(object, name);
+    return value.is_number_integer() ? std::optional(value.get<Index>()) : std::nullopt;
 }
+
+namespace {
 
 std::vector<std::string> texts_in(const json& object, const char* name) {
     std::vector<std::string> texts;
@@ -118,22 +127,17 @@ constexpr std::array<std::pair<std::string_view, const StoredTensor * Module::*>
 
 /// Ends of names in GPTQ and AWQ, bitsandbytes, ModelOpt, HQQ, AQLM, EXL2 and 3, EETQ, QuIP, VPTQ,
 /// SpQR, Marlin.
-constexpr std::array<std::string_view, 30> kOtherParts = {
-    "qweight",       "qzeros",        "g_idx",          "SCB",
-    "weight_format", "W_q",           "weight_scales",  "codebooks",
-    "codes",         "Qidxs",         "trellis",        "q_weight",
-    "q_scale",       "q_groups",      "B_24",           "scale_and_zero",
-    "quant_scale",   "qscale_weight", "weight_scale_2", "input_amax",
-    "qscale_act",    "centroids",     "indices",        "row_offsets",
-    "bitmask",       "compressed",    "dense_weights",  "suh",
-    "svh",           "weight_scale_1"};
+constexpr std::string_view kOtherParts =
+    "qweight qzeros g_idx SCB weight_format W_q weight_scales codebooks codes Qidxs trellis "
+    "q_weight q_scale q_groups B_24 scale_and_zero quant_scale qscale_weight weight_scale_2 "
+    "input_amax qscale_act centroids indices row_offsets bitmask compressed dense_weights suh svh "
+    "weight_scale_1";
 
 /// Beside codes of known encodings.
-constexpr std::array<std::string_view, 14> kSideParts = {
-    "weight_shape",     "weight_zero_point",  "weight_g_idx", "input_scale",
-    "activation_scale", "input_zero_point",   "output_scale", "k_scale",
-    "v_scale",          "input_global_scale", "scales",       "k_zero_point",
-    "v_zero_point",     "output_zero_point"};
+constexpr std::string_view kSideParts =
+    "weight_shape weight_zero_point weight_g_idx input_scale activation_scale input_zero_point "
+    "output_scale k_scale v_scale input_global_scale scales k_zero_point v_zero_point "
+    "output_zero_point";
 
 /// "layer.weight" of "layer.weight.absmax": what hangs on a tensor is told of its codes.
 std::string_view owner_of_part(std::string_view name) {
@@ -161,7 +165,7 @@ void add_part(std::map<std::string, Module>& modules, const std::string& name,
         if (known->second == &Module::scale) {
             module.scale_name = known->first;
         }
-    } else if (std::ranges::find(kOtherParts, part) != kOtherParts.end()) {
+    } else if (is_one_of(kOtherParts, part)) {
         modules[name.substr(0, dot)].other = part;
     }
 }
@@ -226,14 +230,12 @@ bool is_codes(DType dtype) {
 
 bool is_part_of_codes(std::string_view name) {
     const std::string_view part = name.substr(name.rfind('.') + 1);
-    const auto has = [&](const auto& parts) {
-        return std::ranges::find(parts, part) != parts.end();
-    };
     const bool is_known = std::ranges::any_of(
         kParts, [&](const auto& row) { return row.first == part && row.first != "weight"; });
-    return is_known || has(kOtherParts) || has(kSideParts) || !owner_of_part(name).empty() ||
-           part.ends_with("_scale_inv") || part.ends_with("_blocks") || part.ends_with("_scales") ||
-           part.ends_with("_scale") || part.ends_with("_zero_point") || part.ends_with("_packed");
+    return is_known || is_one_of(kOtherParts, part) || is_one_of(kSideParts, part) ||
+           !owner_of_part(name).empty() || part.ends_with("_scale_inv") ||
+           part.ends_with("_blocks") || part.ends_with("_scales") || part.ends_with("_scale") ||
+           part.ends_with("_zero_point") || part.ends_with("_packed");
 }
 
 bool Module::has_codes() const {

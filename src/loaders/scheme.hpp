@@ -16,6 +16,12 @@
 
 namespace shardweld::loaders {
 
+/// The value of a configuration's field, null where there is none or `object` is none.
+nlohmann::json value_in(const nlohmann::json& object, const char* name);
+/// A field that is a text, "" for all else; one that is a whole number.
+std::string text_in(const nlohmann::json& object, const char* name);
+std::optional<Index> number_in(const nlohmann::json& object, const char* name);
+
 enum class Method {
     none,                ///< no quantization_config
     fp8,                 ///< 8-bit floats with a scale a block, or a tensor

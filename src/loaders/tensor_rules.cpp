@@ -6,7 +6,6 @@
 #include "core/config_fields.hpp"
 #include "core/text.hpp"
 
-#include "ends.hpp"
 #include "names.hpp"
 #include "rule.hpp"
 
@@ -17,7 +16,7 @@ namespace {
 constexpr std::string_view kHeadBias = "head_bias";
 
 /// Numbers of the layers of the text model's stack.
-std::set<Index> layers_of(const Case& model) {
+std::set<Index> layers_of(const ModelUnderCheck& model) {
     std::set<Index> numbers;
     for (const auto& [name, tensor] : model.weights.tensors) {
         if (const auto number = stack_layer_of(name)) {
@@ -28,7 +27,7 @@ std::set<Index> layers_of(const Case& model) {
 }
 
 /// Looks at families that are not known; rule `names` sees more of the others.
-void look_at_layers(const Case& model, Findings& findings) {
+void look_at_layers(const ModelUnderCheck& model, Findings& findings) {
     const auto count = model.number("num_hidden_layers");
     const std::set<Index> stored = layers_of(model);
     if (!count || stored.empty() || *count < 0 || is_family_whole(model.directory) ||
@@ -53,20 +52,20 @@ void look_at_layers(const Case& model, Findings& findings) {
     }
 }
 
-bool has_prediction_names(const Case& model) {
+bool has_prediction_names(const ModelUnderCheck& model) {
     return std::ranges::any_of(model.weights.tensors, [](const auto& entry) {
         return predicts_further_tokens(entry.first);
     });
 }
 
 /// A layer that predicts further tokens, by the names of its parts or its number.
-bool has_prediction(const Case& model) {
+bool has_prediction(const ModelUnderCheck& model) {
     const std::set<Index> stored = layers_of(model);
     return (!stored.empty() && *stored.rbegin() >= model.number("num_hidden_layers").value_or(0)) ||
            has_prediction_names(model);
 }
 
-void look_at_prediction(const Case& model, Findings& findings) {
+void look_at_prediction(const ModelUnderCheck& model, Findings& findings) {
     for (const std::string_view name : kPredictionFields) {
         const std::string field(name);
         const Index promised = model.number(field.c_str()).value_or(0);
@@ -81,11 +80,11 @@ void look_at_prediction(const Case& model, Findings& findings) {
 }
 
 /// Phi-4 multimodal is released with its adapters' names.
-bool is_released_with_adapters(const Case& model) {
+bool is_released_with_adapters(const ModelUnderCheck& model) {
     return !model.field("speech_lora").is_null() || !model.field("vision_lora").is_null();
 }
 
-bool tell_adapters(const Case& model, Findings& findings) {
+bool tell_adapters(const ModelUnderCheck& model, Findings& findings) {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : model.weights.tensors) {
         if (is_of_adapter(name)) {
@@ -102,7 +101,7 @@ bool tell_adapters(const Case& model, Findings& findings) {
     return true;
 }
 
-bool tell_wrapper(const Case& model, Findings& findings) {
+bool tell_wrapper(const ModelUnderCheck& model, Findings& findings) {
     const std::string wrapper = wrapper_in(model);
     if (wrapper.empty()) {
         return false;
@@ -120,7 +119,7 @@ bool is_other_rules(std::string_view name, std::string_view logical) {
            name.starts_with("classifier.");
 }
 
-std::vector<std::string> unexpected(const Case& model, const Places& places) {
+std::vector<std::string> unexpected(const ModelUnderCheck& model, const Places& places) {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : model.weights.tensors) {
         const bool is_known = places.known().contains(name) || is_part_of_codes(name) ||
@@ -137,7 +136,8 @@ std::vector<std::string> unexpected(const Case& model, const Places& places) {
 
 /// The tensors that are not expected but that other layers of the family have; layers that predict
 /// further tokens have more, and stand behind the others.
-std::vector<std::string> layers_beyond(const Case& model, const std::vector<std::string>& more) {
+std::vector<std::string> layers_beyond(const ModelUnderCheck& model,
+                                       const std::vector<std::string>& more) {
     std::set<std::string> patterns;
     for (const auto& [name, tensor] : model.directory.expected) {
         patterns.insert(tensor.logical.starts_with("layer.") ? digits_hidden(name) : "");
@@ -178,7 +178,7 @@ bool is_of_other_shape(const Place& place, const ExpectedTensor& tensor) {
     return *place.shape != expected;
 }
 
-Census census_of(const Case& model, const Places& places) {
+Census census_of(const ModelUnderCheck& model, const Places& places) {
     Census census;
     const bool may_lack_embedding =
         model.is_for(Loader::transformers) && !stored_head(model).empty() && is_tied(model) == true;
@@ -230,7 +230,7 @@ std::string twin_of(const std::string& name) {
 }
 
 /// Masked language models have a bias of the head, which goes by one name or by two.
-bool has_bias_of_head(const Case& model, const Places& places) {
+bool has_bias_of_head(const ModelUnderCheck& model, const Places& places) {
     return std::ranges::any_of(model.directory.expected, [&](const auto& entry) {
         return entry.second.logical.starts_with(kHeadBias) &&
                places.of(entry.first, entry.second).is_there();
@@ -239,7 +239,7 @@ bool has_bias_of_head(const Case& model, const Places& places) {
 
 /// Whether a tensor that is optional in its family is none in this model: of the head of masked
 /// language models, and where its twin is there, which is as optional.
-bool is_needed_here(const Case& model, const Places& places, const std::string& name,
+bool is_needed_here(const ModelUnderCheck& model, const Places& places, const std::string& name,
                     const ExpectedTensor& tensor) {
     if (model.architecture().ends_with("ForMaskedLM") &&
         (tensor.logical.starts_with("words") ||
@@ -252,7 +252,7 @@ bool is_needed_here(const Case& model, const Places& places, const std::string& 
 }
 
 /// Optional tensors are there together, or none of them.
-void add_optional(const Case& model, const Places& places, Census& census) {
+void add_optional(const ModelUnderCheck& model, const Places& places, Census& census) {
     struct Company {
         std::size_t n_stored = 0;
         std::vector<std::string> missing;
@@ -278,7 +278,7 @@ void add_optional(const Case& model, const Places& places, Census& census) {
 }
 
 /// Where what is missing is, by the first of them.
-std::string whereabouts(const Case& model, const std::string& name) {
+std::string whereabouts(const ModelUnderCheck& model, const std::string& name) {
     if (const std::string prefix = prefix_before(model, name); !prefix.empty()) {
         return " (stored behind " + printable(prefix) + ")";
     }
@@ -287,7 +287,7 @@ std::string whereabouts(const Case& model, const std::string& name) {
 }
 
 /// Names of a text model under the configuration of a composite one.
-void look_at_roots(const Case& model, Findings& findings) {
+void look_at_roots(const ModelUnderCheck& model, Findings& findings) {
     const auto& roots = model.directory.roots;
     const auto& tensors = model.weights.tensors;
     const bool is_there = std::ranges::any_of(tensors, [&](const auto& entry) {
@@ -305,7 +305,7 @@ void look_at_roots(const Case& model, Findings& findings) {
 
 /// The family makes nothing of config.json. Some fields are left out where a class's default is
 /// meant.
-void tell_fault(const Case& model, Findings& findings) {
+void tell_fault(const ModelUnderCheck& model, Findings& findings) {
     const std::string& fault = model.directory.fault;
     if (fault.empty()) {
         return;
@@ -324,7 +324,7 @@ void tell_fault(const Case& model, Findings& findings) {
                             : "take it from the model that was trained");
 }
 
-void look_at_names(const Case& model, Findings& findings) {
+void look_at_names(const ModelUnderCheck& model, Findings& findings) {
     if (tell_adapters(model, findings) || tell_wrapper(model, findings) ||
         !model.weights.is_whole) {
         return;
@@ -343,10 +343,8 @@ void look_at_names(const Case& model, Findings& findings) {
                            first_of(census.missing) + whereabouts(model, census.missing.front()),
                        "they would be random: merge again, or copy all files");
     }
-    if (!census.of_other_shape.empty()) {
-        findings.fatal("shapes are not those of config.json: " + first_of(census.of_other_shape),
+    findings.fatal_for(census.of_other_shape, "shapes are not those of config.json: ",
                        "correct config.json, or merge again with the model's own");
-    }
     if (!census.of_other_name.empty()) {
         findings.doubtful("names are not those of the Hub: " + first_of(census.of_other_name),
                           "transformers renames them, whether " +
@@ -367,21 +365,19 @@ void look_at_names(const Case& model, Findings& findings) {
 
 }  // namespace
 
-const std::vector<Rule>& tensor_rules() {
-    static const std::vector<Rule> rules = {
-        {"layers", kHub, look_at_layers,
-         "each of `num_hidden_layers` is stored, and none beyond, in families that are not known "
-         "here",
-         "transformers 5.24, run: a missing tensor is random, with a report only"},
-        {"prediction", kHub, look_at_prediction,
-         "`num_nextn_predict_layers` and its like count layers that are stored",
-         "vLLM's MTP drafters, read"},
-        {"names", kHub, look_at_names,
-         "no names of adapters or wrappers; of families that are known, names and shapes are those "
-         "that the recipe makes of config.json, or names that transformers renames to those",
-         "transformers 5.24, run: a missing tensor is random, another shape a RuntimeError"},
-    };
-    return rules;
-}
+constexpr auto kTensorRules = std::to_array<Rule>({
+    {"layers", kHub, look_at_layers,
+     "each of `num_hidden_layers` is stored, and none beyond, in families that are not known "
+     "here",
+     "transformers 5.24, run: a missing tensor is random, with a report only"},
+    {"prediction", kHub, look_at_prediction,
+     "`num_nextn_predict_layers` and its like count layers that are stored",
+     "vLLM's MTP drafters, read"},
+    {"names", kHub, look_at_names,
+     "no names of adapters or wrappers; of families that are known, names and shapes are those "
+     "that the recipe makes of config.json, or names that transformers renames to those",
+     "transformers 5.24, run: a missing tensor is random, another shape a RuntimeError"},
+});
+const std::span<const Rule> tensor_rules = kTensorRules;
 
 }  // namespace shardweld::loaders

@@ -5,6 +5,7 @@
 
 #include "core/text.hpp"
 
+#include "known_names.hpp"
 #include "rule.hpp"
 
 namespace shardweld::loaders {
@@ -13,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-void look_for_tokenizer(const Case& model, Findings& findings) {
+void look_for_tokenizer(const ModelUnderCheck& model, Findings& findings) {
     if (!model.directory.tokenizer.is_there) {
         findings.add(!model.is_for(Loader::transformers), "no tokenizer lies beside the weights",
                      "copy the tokenizer's files from the model that was trained");
@@ -52,13 +53,13 @@ bool has_processor(const Directory& directory) {
 
 /// Encoders generate nothing, nor do models that sentence-transformers' modules.json makes
 /// embedding models of, whatever class they are of.
-bool generates(const Case& model) {
+bool generates(const ModelUnderCheck& model) {
     const std::string name = model.architecture();
     return !model.directory.files.contains("modules.json") &&
            (name.empty() || is_language_model(name));
 }
 
-void look_for_template(const Case& model, Findings& findings) {
+void look_for_template(const ModelUnderCheck& model, Findings& findings) {
     const Templates found = templates_of(model.directory);
     const bool is_tgi = model.is_for(Loader::tgi);
     const bool reads_json = is_tgi || has_processor(model.directory);
@@ -92,12 +93,11 @@ void look_for_template(const Case& model, Findings& findings) {
 }
 
 bool is_cache(const json& name) {
-    constexpr std::array<std::string_view, 10> kCaches = {
-        "static",         "offloaded_static", "sliding_window",           "hybrid",
-        "hybrid_chunked", "offloaded_hybrid", "offloaded_hybrid_chunked", "dynamic",
-        "offloaded",      "quantized"};
     return name.is_string() &&
-           std::ranges::find(kCaches, name.get_ref<const std::string&>()) != kCaches.end();
+           is_one_of(
+               "static offloaded_static sliding_window hybrid hybrid_chunked offloaded_hybrid "
+               "offloaded_hybrid_chunked dynamic offloaded quantized",
+               name.get_ref<const std::string&>());
 }
 
 /// A setting that GenerationConfig refuses, and not only remarks upon; "" for none.
@@ -129,7 +129,7 @@ std::string refused_setting(const json& settings) {
                : "compile_config, which no file can hold";
 }
 
-void look_for_generation(const Case& model, Findings& findings) {
+void look_for_generation(const ModelUnderCheck& model, Findings& findings) {
     const std::string& text = model.directory.generation_text;
     if (text.empty()) {
         if (generates(model)) {
@@ -166,7 +166,7 @@ std::set<Index> numbers_in(const json& value) {
 
 /// Generation ends at the tokens of generation_config.json, which config.json stands for; chats end
 /// with the tokenizer's.
-void look_at_end(const Case& model, Findings& findings) {
+void look_at_end(const ModelUnderCheck& model, Findings& findings) {
     const Tokenizer& tokenizer = model.directory.tokenizer;
     const json generation = parsed_json(model.directory.generation_text);
     const bool is_own = !value_in(generation, "eos_token_id").is_null();
@@ -186,28 +186,26 @@ void look_at_end(const Case& model, Findings& findings) {
 
 }  // namespace
 
-const std::vector<Rule>& text_rules() {
-    static const std::vector<Rule> rules = {
-        {"tokenizer", kHub, look_for_tokenizer,
-         "a tokenizer is there, only a remark for transformers, and its files can be read",
-         "transformers 5.24, run: JSONDecodeError, KeyError; vLLM's and TGI's start without "
-         "options, "
-         "read"},
-        {"template", kHub, look_for_template,
-         "a chat template is there, and where the loader reads it: chat_template.jinja (not TGI), "
-         "tokenizer_config.json, chat_template.json (TGI, and models with a processor)",
-         "transformers 5.24 tokenizers and processors, run; vLLM 0.33 renderers/hf and TGI's "
-         "router, read"},
-        {"generation", kHub, look_for_generation,
-         "generation_config.json is there, a JSON object, and says nothing that GenerationConfig "
-         "refuses",
-         "transformers 5.24, run: TypeError, ValueError"},
-        {"end", kHub, look_at_end,
-         "`eos_token_id` of generation_config.json, or of config.json, has the tokenizer's "
-         "eos_token",
-         "transformers 5.24 GenerationConfig, run"},
-    };
-    return rules;
-}
+constexpr auto kTextRules = std::to_array<Rule>({
+    {"tokenizer", kHub, look_for_tokenizer,
+     "a tokenizer is there, only a remark for transformers, and its files can be read",
+     "transformers 5.24, run: JSONDecodeError, KeyError; vLLM's and TGI's start without "
+     "options, "
+     "read"},
+    {"template", kHub, look_for_template,
+     "a chat template is there, and where the loader reads it: chat_template.jinja (not TGI), "
+     "tokenizer_config.json, chat_template.json (TGI, and models with a processor)",
+     "transformers 5.24 tokenizers and processors, run; vLLM 0.33 renderers/hf and TGI's "
+     "router, read"},
+    {"generation", kHub, look_for_generation,
+     "generation_config.json is there, a JSON object, and says nothing that GenerationConfig "
+     "refuses",
+     "transformers 5.24, run: TypeError, ValueError"},
+    {"end", kHub, look_at_end,
+     "`eos_token_id` of generation_config.json, or of config.json, has the tokenizer's "
+     "eos_token",
+     "transformers 5.24 GenerationConfig, run"},
+});
+const std::span<const Rule> text_rules = kTextRules;
 
 }  // namespace shardweld::loaders

@@ -1,11 +1,16 @@
-#include "weight_files.hpp"
-
+// Which files of weights each loader reads, and what it finds in them: of several files that lie
+// beside each other loaders take others, and an index binds only some of them.
+// Sources: transformers 5.24 modeling_utils (_get_resolved_checkpoint_files) and utils/hub
+// (get_checkpoint_shard_files), run; vLLM 0.33 model_loader/default_loader and weight_utils, SGLang
+// 0.5.23 model_loader/loader and weight_utils, TGI utils/hub and utils/weights, read.
 #include <algorithm>
 #include <array>
 #include <numeric>
 #include <set>
 
 #include "core/text.hpp"
+
+#include "rule.hpp"
 
 namespace shardweld::loaders {
 
@@ -23,7 +28,7 @@ bool is_of_mistral(const std::string& name) {
 class Choice {
   public:
     Choice(const Directory& directory, Loader loader, std::string_view rule)
-        : directory_(directory), loader_(loader), rule_(rule) {
+        : directory_(directory), loader_(loader), findings_(rule, found_.findings) {
         for (const WeightFile& file : directory.weights) {
             names_.insert(file.name);
             is_pickled_ = is_pickled_ || file.name.ends_with(".bin");
@@ -47,9 +52,9 @@ class Choice {
             look_for_other_weights();
         }
         if (is_pickled_ && !chosen_.empty()) {
-            doubtful("weights are pickles (" + printable(*chosen_.begin()) +
-                         "), which loaders may refuse, or convert first",
-                     "write safetensors with shardweld merge --backend hf");
+            findings_.doubtful("weights are pickles (" + printable(*chosen_.begin()) +
+                                   "), which loaders may refuse, or convert first",
+                               "write safetensors with shardweld merge --backend hf");
         }
         std::ranges::for_each(chosen_, [&](const std::string& name) { take(name); });
         if (directory_.index && is_by_index_) {
@@ -59,13 +64,6 @@ class Choice {
     }
 
   private:
-    void fatal(const std::string& text, const std::string& hint) {
-        found_.findings.push_back({true, std::string(rule_), text, hint});
-    }
-    void doubtful(const std::string& text, const std::string& hint) {
-        found_.findings.push_back({false, std::string(rule_), text, hint});
-    }
-
     /// model.safetensors goes before the index, and all that neither names is left alone.
     void choose_for_transformers(const json& config) {
         const auto named = config.find("transformers_weights");
@@ -80,26 +78,26 @@ class Choice {
         } else if (directory_.index) {
             choose_by_index();
             if (directory_.index->fault.empty() && !directory_.index->has_metadata) {
-                fatal(index_file_ + " has no `metadata` that is an object",
-                      "transformers refuses it: write \"metadata\": {}");
+                findings_.fatal(index_file_ + " has no `metadata` that is an object",
+                                "transformers refuses it: write \"metadata\": {}");
             }
         } else if (!names_.empty() && found_.findings.empty()) {
-            fatal(std::string("there is neither ") + whole_file_ + " nor " + index_file_ +
-                      ", only " + listed({names_.begin(), names_.end()}),
-                  "copy the index too, or rename a single file to model.safetensors");
+            findings_.fatal(std::string("there is neither ") + whole_file_ + " nor " + index_file_ +
+                                ", only " + listed({names_.begin(), names_.end()}),
+                            "copy the index too, or rename a single file to model.safetensors");
         }
     }
 
     /// With PEFT installed an adapter's settings go before all weights.
     void tell_adapter() {
         const bool is_alone = !names_.contains(whole_file_) && !directory_.index;
-        found_.findings.push_back(
-            {is_alone, std::string(rule_),
-             is_alone ? "the directory holds an adapter (adapter_config.json) and no model"
-                      : "adapter_config.json lies beside the weights: transformers with PEFT loads "
-                        "the base model that it names, and the adapter",
-             is_alone ? "fold it into its base: shardweld merge DIR OUT --base MODEL --lora fold"
-                      : "remove it if the weights are whole"});
+        findings_.add(
+            is_alone,
+            is_alone ? "the directory holds an adapter (adapter_config.json) and no model"
+                     : "adapter_config.json lies beside the weights: transformers with PEFT loads "
+                       "the base model that it names, and the adapter",
+            is_alone ? "fold it into its base: shardweld merge DIR OUT --base MODEL --lora fold"
+                     : "remove it if the weights are whole");
     }
 
     void choose_named(const std::string& name) {
@@ -107,9 +105,9 @@ class Choice {
             chosen_ = {name};
         } else {
             found_.is_whole = false;
-            doubtful("config.json names " + printable(name) +
-                         " in transformers_weights, which is not checked",
-                     "try it with transformers itself");
+            findings_.doubtful("config.json names " + printable(name) +
+                                   " in transformers_weights, which is not checked",
+                               "try it with transformers itself");
         }
     }
 
@@ -119,9 +117,9 @@ class Choice {
             std::ranges::any_of(directory_.index->file_of,
                                 [&](const auto& one) { return one.second != whole_file_; });
         if (names_others) {
-            fatal(whole_file_ + " lies beside the files that " + index_file_ +
-                      " names: a stale file, which is loaded in their place",
-                  std::string("remove ") + whole_file_ + ", or the index and its files");
+            findings_.fatal(whole_file_ + " lies beside the files that " + index_file_ +
+                                " names: a stale file, which is loaded in their place",
+                            std::string("remove ") + whole_file_ + ", or the index and its files");
         }
     }
 
@@ -150,16 +148,16 @@ class Choice {
             name = is_own ? file.name : name;
             (is_own ? own : others) += elements_of(file);
             if (is_own && !file.fault.empty()) {
-                fatal(printable(file.name) + ": " + file.fault, kCopyAgain);
+                findings_.fatal(printable(file.name) + ": " + file.fault, kCopyAgain);
             }
         }
         const std::string text = "vLLM loads " + printable(name) + " and no other file of weights";
         if (own < 0.5 * others) {
-            fatal(text + ", but it has the smaller part of the elements",
-                  "remove it, or give --load-format hf");
+            findings_.fatal(text + ", but it has the smaller part of the elements",
+                            "remove it, or give --load-format hf");
         } else {
-            doubtful(text + "; its names are not checked",
-                     "give --load-format hf for the other files, or remove it");
+            findings_.doubtful(text + "; its names are not checked",
+                               "give --load-format hf for the other files, or remove it");
         }
     }
 
@@ -188,7 +186,7 @@ class Choice {
     void choose_by_index() {
         const WeightIndex& index = *directory_.index;
         if (!index.fault.empty()) {
-            fatal(index.fault, kCopyAgain);
+            findings_.fatal(index.fault, kCopyAgain);
             found_.is_whole = false;
             return;
         }
@@ -199,10 +197,10 @@ class Choice {
         }
         if (!missing.empty()) {
             found_.is_whole = false;
-            fatal(listed({missing.begin(), missing.end()}) +
-                      (missing.size() == 1 ? " is" : " are") + " missing, though " + index_file_ +
-                      " names " + (missing.size() == 1 ? "it" : "them"),
-                  "copy all files of the model");
+            findings_.fatal(listed({missing.begin(), missing.end()}) +
+                                (missing.size() == 1 ? " is" : " are") + " missing, though " +
+                                index_file_ + " names " + (missing.size() == 1 ? "it" : "them"),
+                            "copy all files of the model");
         }
     }
 
@@ -212,16 +210,17 @@ class Choice {
             return name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".index.json");
         });
         if (at != directory_.files.end() && loader_ == Loader::transformers) {
-            fatal(
+            findings_.fatal(
                 "there is neither model.safetensors nor pytorch_model.bin, nor an index of one, "
                 "only " +
                     printable(*at),
                 "transformers takes no other names: rename it if it is the model");
         } else if (at != directory_.files.end()) {
-            doubtful("weights are not safetensors (" + printable(*at) + "), and not checked",
-                     "write safetensors with shardweld merge --backend hf");
+            findings_.doubtful(
+                "weights are not safetensors (" + printable(*at) + "), and not checked",
+                "write safetensors with shardweld merge --backend hf");
         } else {
-            fatal("there is no file of weights", "merge it again, or copy all files");
+            findings_.fatal("there is no file of weights", "merge it again, or copy all files");
         }
     }
 
@@ -231,12 +230,12 @@ class Choice {
                 continue;
             }
             if (!file.fault.empty()) {
-                fatal(printable(name) + ": " + file.fault, kCopyAgain);
+                findings_.fatal(printable(name) + ": " + file.fault, kCopyAgain);
                 found_.is_whole = false;
             }
             if (!file.unknown.empty()) {
-                doubtful(printable(name) + ": " + file.unknown + ", not checked",
-                         "try it with the loader itself");
+                findings_.doubtful(printable(name) + ": " + file.unknown + ", not checked",
+                                   "try it with the loader itself");
                 found_.is_whole = false;
             }
             for (const auto& [tensor, stored] : file.tensors) {
@@ -249,12 +248,13 @@ class Choice {
         const auto [other, is_new] = file_of_.emplace(tensor, file);
         if (!is_new && !is_told_twice_) {
             is_told_twice_ = true;
-            fatal("tensor " + printable(tensor) + " is in " + printable(other->second) +
-                      " and in " + printable(file),
-                  loader_ == Loader::tgi
-                      ? "TGI refuses it: remove the file that is not the model's"
-                      : "one of them is loaded over the other: remove the file that is not the "
-                        "model's");
+            findings_.fatal(
+                "tensor " + printable(tensor) + " is in " + printable(other->second) + " and in " +
+                    printable(file),
+                loader_ == Loader::tgi
+                    ? "TGI refuses it: remove the file that is not the model's"
+                    : "one of them is loaded over the other: remove the file that is not the "
+                      "model's");
         }
         found_.tensors.insert_or_assign(tensor, stored);
     }
@@ -274,9 +274,9 @@ class Choice {
         const std::string text =
             index_file_ + " names tensors that are not there: " + first(absent);
         if (directory_.expected.empty()) {
-            fatal(text, "they would be random: merge it again, or copy all files");
+            findings_.fatal(text, "they would be random: merge it again, or copy all files");
         } else {
-            doubtful(text, "only tensors that are in the files are loaded");
+            findings_.doubtful(text, "only tensors that are in the files are loaded");
         }
     }
 
@@ -287,7 +287,8 @@ class Choice {
 
     const Directory& directory_;
     Loader loader_;
-    std::string_view rule_;
+    Weights found_;
+    Findings findings_;
     std::set<std::string> names_;  ///< of files
     bool is_pickled_ = false;
     std::string whole_file_;
@@ -296,7 +297,6 @@ class Choice {
     bool is_by_index_ = false;
     std::map<std::string, std::string> file_of_;
     bool is_told_twice_ = false;
-    Weights found_;
 };
 
 }  // namespace
