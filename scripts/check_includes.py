@@ -36,7 +36,7 @@ MODULES = {  # what else a module may include
     "hdf5": "core",
     "main.cpp": "app",
 }
-ROOMS = {  # what else of its module a subfolder may include, beside what lies at the module's top
+ROOMS = {  # what else of its module a subfolder may include, beside what lies at the module's top; under a module's name, all that are not listed
     "app/messages": "",
     "app/settings": "messages",
     "app/runtime": "messages settings",
@@ -49,16 +49,12 @@ ROOMS = {  # what else of its module a subfolder may include, beside what lies a
     "app/api": "commands messages settings runtime report survey family compare merge",
     "app/cli": "messages settings runtime",
     "app/commands": "cli messages settings runtime report survey family compare merge",
+    "formats": "containers shared",  # each format's folder
     "formats/bytecheckpoint": "containers shared megatron",
     "formats/colossalai": "containers shared hf",
     "formats/containers": "",
     "formats/shared": "containers",
     "formats/dcp": "containers shared hf",
-    "formats/deepspeed": "containers shared",
-    "formats/fsdp": "containers shared",
-    "formats/hdf5": "containers shared",
-    "formats/hf": "containers shared",
-    "formats/megatron": "containers shared",
     "mpi/calls": "",
     "mpi/loading": "",
     "outputs/gguf": "",
@@ -128,13 +124,14 @@ def room_of(path):
 
 def folder_faults(path):
     module, room = module_of(path), room_of(path)
-    if room and f"{module}/{room}" not in ROOMS:
+    rooms = ROOMS.get(f"{module}/{room}", ROOMS.get(module))
+    if room and rooms is None:
         yield f"{shown(path)} lies in a folder that this script does not know"
     for used in included_by(path):
         if module_of(used) != module:
             is_allowed = module_of(used) in MODULES[module].split()
         else:
-            is_allowed = not room or room_of(used) in ("", room, *ROOMS.get(f"{module}/{room}", "").split())
+            is_allowed = not room or room_of(used) in ("", room, *(rooms or "").split())
         if not is_allowed:
             yield f"{shown(path)} includes {shown(used)}"
 

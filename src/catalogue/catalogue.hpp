@@ -10,7 +10,6 @@
 #include "core/index.hpp"
 
 #include "file.hpp"
-#include "statement.hpp"
 #include "tensor.hpp"
 
 namespace shardweld::catalogue {
@@ -34,8 +33,8 @@ struct Catalogue {
     std::vector<Shard> shards;    ///< rank-local tensors still to be joined
     std::vector<Ignored> ignored;
     std::map<std::string, Index> facts;  ///< t, te, tp, pp, vpp, ep, etp, version, iteration...
-    Claims claims;
-    std::vector<Statement> statements;           ///< of all files, in their order
+    StatedConfig claims;
+    std::vector<FileAssertion> statements;       ///< of all files, in their order
     std::map<std::string, Index> inert_globals;  ///< pickle globals left inert, with their counts
     std::vector<MeshDim> mesh;  ///< outermost first, ranks row-major; empty if not told
 

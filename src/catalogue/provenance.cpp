@@ -14,13 +14,13 @@ namespace shardweld::catalogue {
 
 namespace {
 
-std::string told_by(const Statement& statement) {
+std::string told_by(const FileAssertion& statement) {
     return printable(statement.file) + " (" + printable(statement.source) + ")";
 }
 
 [[noreturn]] void throw_contradiction(const std::string& key, const std::string& value,
-                                      const Statement& by, const std::string& other_value,
-                                      const Statement& other, const char* meaning) {
+                                      const FileAssertion& by, const std::string& other_value,
+                                      const FileAssertion& other, const char* meaning) {
     throw Error(ErrorCode::mismatch,
                 printable(key) + " is " + printable(value) + " in " + told_by(by) + " but " +
                     printable(other_value) + " in " + told_by(other) + ": " + meaning,
@@ -28,10 +28,10 @@ std::string told_by(const Statement& statement) {
 }
 
 /// The first statement of each value that has been said so far.
-using Said = std::map<std::string_view, std::pair<const Statement*, const std::string*>>;
+using Said = std::map<std::string_view, std::pair<const FileAssertion*, const std::string*>>;
 
-void require_agreement(Said& said, const Claims& claims, const Statement& statement,
-                       const char* meaning) {
+void require_agreement(Said& said, const FileAssertion::Values& claims,
+                       const FileAssertion& statement, const char* meaning) {
     for (const auto& [key, value] : claims) {
         const auto [at, is_new] = said.try_emplace(key, &statement, &value);
         if (!is_new && *at->second.second != value) {
@@ -41,7 +41,7 @@ void require_agreement(Said& said, const Claims& claims, const Statement& statem
     }
 }
 
-std::string list_of(const Claims& claims) {
+std::string list_of(const FileAssertion::Values& claims) {
     const std::string text =
         joined(claims, ", ", [](const auto& claim) { return claim.first + " " + claim.second; });
     return printable(text, 300);
@@ -49,7 +49,7 @@ std::string list_of(const Claims& claims) {
 
 /// What one file says itself.
 struct Told {
-    Claims rank;
+    FileAssertion::Values rank;
     bool has_save = false;
     std::string_view likeness;
 };
@@ -57,7 +57,7 @@ using ToldByFile = std::map<std::string_view, Told>;
 
 /// Two files that are the same part of the save.
 void require_distinct(const ToldByFile& told) {
-    std::map<Claims, std::string_view> files;
+    std::map<FileAssertion::Values, std::string_view> files;
     for (const auto& [file, own] : told) {
         if (own.rank.empty()) {
             continue;
@@ -76,13 +76,13 @@ void require_distinct(const ToldByFile& told) {
 /// How many files each source tells what of.
 class Sources {
   public:
-    void add(const Statement& statement) {
+    void add(const FileAssertion& statement) {
         if (statement.rank.empty() && statement.save.empty()) {
             return;
         }
         Source& source = sources_[{statement.is_inner, statement.source}];
         source.files.insert(statement.file);
-        for (const Claims* claims : {&statement.rank, &statement.save}) {
+        for (const FileAssertion::Values* claims : {&statement.rank, &statement.save}) {
             for (const auto& [key, value] : *claims) {
                 source.keys.insert(key);
             }
@@ -133,10 +133,10 @@ std::size_t count_alike(const ToldByFile& told) {
 
 /// Whether something that the job wrote about the save is said in a second place, too: a state file
 /// may speak for files that say nothing.
-bool is_confirmed(std::span<const Statement> statements) {
+bool is_confirmed(std::span<const FileAssertion> statements) {
     std::map<std::string_view, std::set<std::string_view>> places;
     std::set<std::string_view> written;
-    for (const Statement& statement : statements) {
+    for (const FileAssertion& statement : statements) {
         for (const auto& [key, value] : statement.save) {
             places[key].insert(statement.file);
             if (statement.is_inner) {
@@ -148,11 +148,11 @@ bool is_confirmed(std::span<const Statement> statements) {
                        [&](std::string_view key) { return places[key].size() > 1; });
 }
 
-ToldByFile gather(std::span<const Statement> statements) {
+ToldByFile gather(std::span<const FileAssertion> statements) {
     Said save;
     std::unordered_map<std::string_view, Said> ranks;
     ToldByFile told;
-    for (const Statement& statement : statements) {
+    for (const FileAssertion& statement : statements) {
         require_agreement(save, statement.save, statement, "the files are not from one save");
         require_agreement(ranks[statement.file], statement.rank, statement,
                           "the file is not the one its place says");
@@ -180,7 +180,7 @@ std::string name_of(Standing standing) {
     return "unknown";
 }
 
-Provenance judge(std::span<const File> files, std::span<const Statement> statements) {
+Provenance judge(std::span<const File> files, std::span<const FileAssertion> statements) {
     const ToldByFile told = gather(statements);
     require_distinct(told);
     std::size_t n_ranks = 0;
@@ -191,7 +191,7 @@ Provenance judge(std::span<const File> files, std::span<const Statement> stateme
         n_saves += at != told.end() && at->second.has_save ? 1U : 0U;
     }
     Sources sources;
-    for (const Statement& statement : statements) {
+    for (const FileAssertion& statement : statements) {
         sources.add(statement);
     }
     Provenance provenance;

@@ -12,7 +12,6 @@
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/iteration_directories.hpp"
 #include "formats/shared/neighbour_names.hpp"
-#include "formats/shared/training_state.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 
@@ -46,7 +45,7 @@ struct NeighbourVerdict {
 
 // By names that mean something; the format's own go before those of all.
 std::optional<NeighbourVerdict> known_verdict(const Location& location, std::string_view path) {
-    const KnownName* known = find_known(format_of(location).known_names(), path);
+    const KnownName* known = find_known(format_of(location).neighbours, path);
     while (path.starts_with(kAbove)) {
         path.remove_prefix(kAbove.size());
     }

@@ -1,6 +1,7 @@
 // The interface of an input format and the registry of all of them.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -59,24 +60,24 @@ struct KnownName {
 
 /// A checkpoint found on disk: where its shard files are, before any of them is opened.
 struct Location {
-    std::string format;                    ///< Format::name()
+    std::string format;                    ///< Format::name
     fs::path directory;                    ///< that holds the shard files
     std::vector<std::string> shard_files;  ///< relative to directory, natural order
     std::vector<Neighbour> neighbours;     ///< of what the format scans; natural order
     std::optional<fs::path>
         hf_directory;  ///< huggingface/ with config.json, when the layout has one
-    std::optional<fs::path> tokenizer_directory;   ///< NeMo's, which has no config.json
-    std::optional<fs::path> adapter_directory;     ///< with an adapter_config.json, if it is known
-    std::optional<fs::path> claims_file;           ///< verl's transformer_config.json
-    std::vector<std::string> notes;                ///< what was found, for people
-    std::map<std::string, Index> facts;            ///< e.g. iteration
-    std::vector<std::byte> own;                    ///< what only the format makes use of
-    std::map<std::string, std::string> warnings;   ///< as Catalogue::warnings
-    std::vector<catalogue::Statement> statements;  ///< of directories' names and trackers
-    Mesh mesh;                                     ///< as requested
-    std::string prefix;                            ///< as requested
-    WeightsFrom weights = WeightsFrom::automatic;  ///< as requested
-    bool check_crc = false;                        ///< as requested
+    std::optional<fs::path> tokenizer_directory;  ///< NeMo's, which has no config.json
+    std::optional<fs::path> adapter_directory;    ///< with an adapter_config.json, if it is known
+    std::optional<fs::path> claims_file;          ///< verl's transformer_config.json
+    std::vector<std::string> notes;               ///< what was found, for people
+    std::map<std::string, Index> facts;           ///< e.g. iteration
+    std::vector<std::byte> own;                   ///< what only the format makes use of
+    std::map<std::string, std::string> warnings;  ///< as Catalogue::warnings
+    std::vector<catalogue::FileAssertion> statements;  ///< of directories' names and trackers
+    Mesh mesh;                                         ///< as requested
+    std::string prefix;                                ///< as requested
+    WeightsFrom weights = WeightsFrom::automatic;      ///< as requested
+    bool check_crc = false;                            ///< as requested
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.format, self.directory, self.shard_files, self.neighbours,
@@ -110,91 +111,115 @@ struct Resolution {
     };
 };
 
+/// Of a format whose pieces are all located: Error(internal) where files are asked for.
+Resolution leave_nothing(const Location& location, const catalogue::Catalogue& catalogue,
+                         std::span<const std::uint32_t> files,
+                         const std::function<void()>& before_file);
+
 struct Listing;
+struct RankFiles;
+struct RankGrid;
 
 /// Options of the input that only some formats take.
 enum class InputOption {
+    none,
     mesh,    ///< --mesh_dim_names and --mesh_shape
     prefix,  ///< --prefix
     weights  ///< --weights
 };
 
-class Format {
-  public:
-    Format() = default;
-    Format(const Format&) = delete;
-    Format& operator=(const Format&) = delete;
-    Format(Format&&) = delete;
-    Format& operator=(Format&&) = delete;
-    virtual ~Format() = default;
+/// How the directories of a trainer's saves are called: the prefix with a number behind it.
+struct StepName {
+    std::string_view prefix;
+    bool has_tracker = false;  ///< the trainer writes beside them which one is the last
+};
 
-    [[nodiscard]] virtual std::string_view name() const = 0;     ///< "megatron torch_dist"
-    [[nodiscard]] virtual std::string_view backend() const = 0;  ///< "megatron"
+/// A directory that is not read, though its names say what it is. A pattern is a file's name, or
+/// with a '/' behind it a directory's; '*' is any text.
+struct Sign {
+    std::string_view what;                      ///< "the optimizer of a ColossalAI checkpoint"
+    std::string_view remedy;                    ///< what to do with it, in the imperative
+    std::array<std::string_view, 3> any;        ///< one of these tells it
+    std::array<std::string_view, 2> with = {};  ///< beside all of these
+};
+
+/// All that a format declares of itself: what others may know of it, and how its checkpoints are
+/// read. A folder defines one or two of these as constants, and registry.hpp lists them.
+struct Format {
+    std::string_view name;          ///< "megatron torch_dist"
+    std::string_view backend = "";  ///< "megatron"
+    std::string_view noun = "";     ///< what it reads, for messages: "verl FSDP checkpoint"
     /// Read only when --backend names it: `auto` passes it by, because its directories are no
     /// sharded checkpoints or its files are not to be opened unasked.
-    [[nodiscard]] virtual bool explicit_only() const { return false; }
+    bool explicit_only = false;
 
-    // For messages, and where several directories may be meant.
-
-    /// What it reads: "verl FSDP checkpoint", "HuggingFace model".
-    [[nodiscard]] virtual std::string_view noun() const = 0;
-    /// What of a directory it has found is worth a word behind its noun: "world size 4".
-    [[nodiscard]] virtual std::string detail_of(const Location& /*location*/) const { return ""; }
     /// Patterns of the names by which it knows a directory; "" if another format's say the same.
-    [[nodiscard]] virtual std::string_view looks_for() const { return ""; }
+    std::string_view looks_for = "";
+    InputOption option = InputOption::none;  ///< that its checkpoints take
+    std::string_view subject = "";  ///< whose checkpoints that option is about, for messages
+    /// Whose names its tensors have, unless its metadata say otherwise: a dialect of the recipes.
+    std::string_view dialect = "hf_module";
+    /// Whether the embedding may have rows that no token has.
+    bool pads_vocabulary = false;
+    /// Whether a file of scan_list holds weights and nothing else of size, none of them twice.
+    bool holds_weights_only = false;
+
+    // Names, beside those that trainers use whatever their format is (shared/).
+
+    std::span<const KnownName> neighbours = {};  ///< what it leaves beside its shards
+    std::span<const StepName> steps = {};        ///< its saves' directories
+    /// Files beside its saves that hold the name of the last one's directory.
+    std::span<const std::string_view> tag_files = {};
+    std::span<const Sign> signs = {};  ///< what of it is not read
+
+    /// What of a directory it has found is worth a word behind its noun: "world size 4".
+    std::string (*detail_of)(const Location& location) = [](const Location& /*location*/) {
+        return std::string();
+    };
     /// Whether a directory's names look like such a save, which may be damaged or not asked for.
-    [[nodiscard]] virtual bool recognises(const Listing& /*listing*/) const { return false; }
+    bool (*recognises)(const Listing& listing) = [](const Listing& /*listing*/) { return false; };
     /// What is wrong with a directory that it cannot read though its files are there, to be put
     /// behind the directory's name; "" if nothing is known.
-    [[nodiscard]] virtual std::string_view diagnose(const Listing& /*listing*/) const { return ""; }
+    std::string_view (*diagnose)(const Listing& listing) = [](const Listing& /*listing*/) {
+        return std::string_view();
+    };
     /// For a format read only by name: refuses a directory that it recognises, where it was not
     /// named.
-    virtual void refuse_unasked(const fs::path& /*directory*/) const {}
-    /// Whose checkpoints an option is about, if it is one of this format: "torch DCP checkpoints";
-    /// "" otherwise.
-    [[nodiscard]] virtual std::string_view subject_of(InputOption /*option*/) const { return ""; }
-
-    /// Whose names its tensors have, unless its metadata say otherwise: a dialect of the recipes.
-    [[nodiscard]] virtual std::string_view dialect() const { return "hf_module"; }
-    /// Whether the embedding may have rows that no token has.
-    [[nodiscard]] virtual bool pads_vocabulary() const { return false; }
-    /// Whether a file of scan_list holds weights and nothing else of size, none of them twice.
-    [[nodiscard]] virtual bool holds_weights_only() const { return false; }
-
-    /// Names of what it leaves beside its shards (closed_world.hpp).
-    [[nodiscard]] virtual std::span<const KnownName> known_names() const { return {}; }
+    void (*refuse_unasked)(const fs::path& directory) = [](const fs::path& /*directory*/) {};
+    /// Which ranks have left files; null where their names tell no ranks. Error where they
+    /// contradict each other.
+    RankGrid (*ranks)(const RankFiles& files) = nullptr;
 
     /// Recognises a directory of shard files (already resolved to the level that holds them).
     /// Local; reads only names and tiny files.
-    [[nodiscard]] virtual std::optional<Location> probe(const fs::path& directory) const = 0;
+    std::optional<Location> (*probe)(const fs::path& directory);
 
     /// Files whose metadata has to be parsed (legacy: every shard; torch_dist: `.metadata`,
     /// common.pt), relative to location.directory. Each is scanned by one rank.
-    [[nodiscard]] virtual std::vector<std::string> scan_list(const Location& location) const = 0;
+    std::vector<std::string> (*scan_list)(const Location& location) = [](const Location& location) {
+        return location.shard_files;
+    };
 
     /// Parses the metadata of one file of scan_list. Local; never reads tensor data.
-    [[nodiscard]] virtual Scan scan(const Location& location, const std::string& file) const = 0;
+    Scan (*scan)(const Location& location, const std::string& file);
 
     /// Puts the scans (in the order of scan_list) together, checks them against each other and
     /// numbers layers globally. Pure.
-    [[nodiscard]] virtual catalogue::Catalogue combine(const Location& location,
-                                                       std::vector<Scan> scans) const = 0;
+    catalogue::Catalogue (*combine)(const Location& location, std::vector<Scan> scans);
 
     /// Second look, for formats whose index names containers (torch_dist: each piece is a small
     /// torch file inside a .distcp): opens those in `files`, a part of resolve_list, and finds
     /// where the elements lie; `before_file` is called at each. Local; one pass over the catalogue;
     /// never reads tensor data.
-    [[nodiscard]] virtual Resolution resolve(const Location& location,
-                                             const catalogue::Catalogue& catalogue,
-                                             std::span<const std::uint32_t> files,
-                                             const std::function<void()>& before_file) const;
-
-  protected:
-    /// A location of this format, still without shard files; with a listing of the directory also
-    /// the config.json in it.
-    [[nodiscard]] Location begun_at(const fs::path& directory,
-                                    const Listing* listing = nullptr) const;
+    Resolution (*resolve)(const Location& location, const catalogue::Catalogue& catalogue,
+                          std::span<const std::uint32_t> files,
+                          const std::function<void()>& before_file) = leave_nothing;
 };
+
+/// A location of this format, still without shard files; with a listing of the directory also the
+/// config.json in it.
+Location begun_at(const Format& format, const fs::path& directory,
+                  const Listing* listing = nullptr);
 
 // How a catalogue is read. The steps marked Local depend on their arguments and the files only, so
 // each can be shared out among ranks by file, its results encoded, gathered and joined everywhere:

@@ -9,7 +9,6 @@
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/iteration_directories.hpp"
 #include "formats/shared/neighbour_names.hpp"
-#include "formats/shared/training_state.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 
@@ -35,7 +34,7 @@ constexpr std::size_t kMostCandidates = 3;
 constexpr int kLevelsAbove = 4;
 
 bool is_meant(const Format& format, const std::string& backend) {
-    return backend == "auto" ? !format.explicit_only() : format.backend() == backend;
+    return backend == "auto" ? !format.explicit_only : format.backend == backend;
 }
 
 std::optional<Location> probe(const fs::path& directory, const std::string& backend) {
@@ -193,18 +192,13 @@ void require_role(const Location& location, const std::string& role) {
 
 /// An option that changes nothing for this format is a mistake.
 void require_own(const Location& location, InputOption option, const std::string& names) {
-    if (!format_of(location).subject_of(option).empty()) {
+    if (format_of(location).option == option) {
         return;
     }
-    std::string subject = "another format";
-    for (const Format* const format : all_formats()) {
-        if (!format->subject_of(option).empty()) {
-            subject = format->subject_of(option);
-            break;
-        }
-    }
+    const auto taker = std::ranges::find(all_formats(), option, &Format::option);
     throw Error(ErrorCode::usage,
-                names + " about " + subject + ", but " + location.directory.string() + " is none",
+                names + " about " + std::string((*taker)->subject) + ", but " +
+                    location.directory.string() + " is none",
                 std::string("leave ") + (names.ends_with(" are") ? "them" : "it") + " out");
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
@@ -20,6 +22,22 @@ struct RankGrid {
     std::vector<catalogue::MeshDim> axes;  ///< outermost first; empty: files are not named by ranks
     std::vector<Place> places;             ///< row-major
     std::vector<std::uint32_t> files;      ///< by place: its file, where there is one
+
+    RankGrid() = default;
+    /// All places alike. Empty where there are more than anybody can look at.
+    RankGrid(std::vector<catalogue::MeshDim> mesh, Place place);
+
+    /// A rank's file; a place outside of the grid is passed over.
+    void put(std::size_t place, std::size_t file);
+};
+
+/// What a format's `ranks` are told.
+struct RankFiles {
+    std::vector<std::string> paths;        ///< at least one
+    std::map<std::string, Index> facts;    ///< as Catalogue::facts
+    std::vector<catalogue::MeshDim> mesh;  ///< empty if not told
+    /// Of a checkpoint that cannot be read as a whole, of which there are no facts.
+    const Location* location = nullptr;
 };
 
 /// The grid of a whole checkpoint. Pure.

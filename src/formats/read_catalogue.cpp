@@ -31,11 +31,10 @@ void require_files(const Location& location, const catalogue::Catalogue& catalog
         }
     }
     if (!missing.empty()) {
-        throw Error(ErrorCode::not_found,
-                    std::to_string(missing.size()) + " of " +
-                        std::to_string(catalogue.files.size()) + " shard files are missing in " +
-                        location.directory.string() + ": " + name_list(missing),
-                    kCopyAll);
+        throw files_missing(std::to_string(missing.size()) + " of " +
+                            std::to_string(catalogue.files.size()) +
+                            " shard files are missing in " + location.directory.string() + ": " +
+                            name_list(missing));
     }
 }
 
@@ -47,18 +46,18 @@ struct Next {
 
 }  // namespace
 
-Resolution Format::resolve(const Location& /*location*/, const catalogue::Catalogue& /*catalogue*/,
-                           std::span<const std::uint32_t> files,
-                           const std::function<void()>& /*before_file*/) const {
+Resolution leave_nothing(const Location& location, const catalogue::Catalogue& /*catalogue*/,
+                         std::span<const std::uint32_t> files,
+                         const std::function<void()>& /*before_file*/) {
     if (!files.empty()) {
-        throw Error(ErrorCode::internal, std::string(name()) + " leaves no piece to be located");
+        throw Error(ErrorCode::internal, location.format + " leaves no piece to be located");
     }
     return {};
 }
 
-Location Format::begun_at(const fs::path& directory, const Listing* listing) const {
+Location begun_at(const Format& format, const fs::path& directory, const Listing* listing) {
     Location location;
-    location.format = name();
+    location.format = format.name;
     location.directory = directory;
     if (listing != nullptr && listing->has_file("config.json") &&
         !is_run_config(directory / "config.json")) {
@@ -71,7 +70,7 @@ catalogue::Catalogue combine(const Location& location, std::vector<Scan> scans) 
     const Format& format = format_of(location);
     const bool has_prefix = !location.prefix.empty();
     // These find dictionaries and numbers of layers in names.
-    const bool is_early = !format.subject_of(InputOption::prefix).empty();
+    const bool is_early = format.option == InputOption::prefix;
     if (has_prefix && is_early) {
         std::vector<catalogue::Catalogue*> all;
         std::ranges::transform(scans, std::back_inserter(all), [](Scan& scan) { return &scan; });
@@ -85,9 +84,9 @@ catalogue::Catalogue combine(const Location& location, std::vector<Scan> scans) 
         catalogue.notes.push_back("using what lies below " + printable(location.prefix));
     }
     remove_wrappers(catalogue);
-    catalogue.format = format.name();
+    catalogue.format = format.name;
     if (catalogue.dialect.empty()) {
-        catalogue.dialect = format.dialect();
+        catalogue.dialect = format.dialect;
     }
     catalogue.notes.insert(catalogue.notes.end(), location.notes.begin(), location.notes.end());
     catalogue.warnings.insert(location.warnings.begin(), location.warnings.end());

@@ -53,14 +53,14 @@ bool shares_files(const Location& one, const Location& other) {
 std::string title_of(const Location& location) {
     const Format& format = format_of(location);
     const std::string detail = format.detail_of(location);
-    return "a " + std::string(format.noun()) + (detail.empty() ? "" : " (" + detail + ")");
+    return "a " + std::string(format.noun) + (detail.empty() ? "" : " (" + detail + ")");
 }
 
 /// What a directory is to formats that were not asked for; those read only by name speak for
 /// themselves.
 std::optional<Location> otherwise(const fs::path& directory, const std::string& backend) {
     for (const Format* const format : all_formats()) {
-        if (!format->explicit_only() && format->backend() != backend) {
+        if (!format->explicit_only && format->backend != backend) {
             if (auto location = try_probe(*format, directory)) {
                 return location;
             }
@@ -71,25 +71,21 @@ std::optional<Location> otherwise(const fs::path& directory, const std::string& 
 
 /// What a search for a checkpoint of this backend looks for.
 std::string looked_for(const std::string& backend) {
-    std::string text = kTrackerFile + std::string(", ") + kStepNames + ", " + kVerlNames;
+    std::string text = kTrackerFile + std::string(", ") + step_names() + ", " + kVerlNames;
     for (const Format* const format : all_formats()) {
-        if (format->explicit_only() && format->backend() == backend) {
-            return std::string(format->looks_for());
+        if (format->explicit_only && format->backend == backend) {
+            return std::string(format->looks_for);
         }
-        if (!format->explicit_only() && !format->looks_for().empty()) {
-            text += ", " + std::string(format->looks_for());
+        if (!format->explicit_only && !format->looks_for.empty()) {
+            text += ", " + std::string(format->looks_for);
         }
     }
     return text;
 }
 
 std::string noun_of(const std::string& backend) {
-    for (const Format* const format : all_formats()) {
-        if (format->backend() == backend) {
-            return std::string(format->noun());
-        }
-    }
-    return "checkpoint";
+    const auto format = std::ranges::find(all_formats(), backend, &Format::backend);
+    return format == all_formats().end() ? "checkpoint" : std::string((*format)->noun);
 }
 
 /// Refuses the first of a directory and those in it that a sign gives away.
@@ -100,11 +96,11 @@ void refuse_signs(const fs::path& directory, const Listing& listing) {
             path.string() + " is " + std::string(sign.what) + ", which this version does not read",
             std::string(sign.remedy));
     };
-    if (const auto sign = sign_in(listing)) {
+    if (const Sign* const sign = sign_in(listing)) {
         refuse(directory, *sign);
     }
     for (const std::string& name : listing.directories) {
-        if (const auto sign = sign_in(readable_listing(directory / name))) {
+        if (const Sign* const sign = sign_in(readable_listing(directory / name))) {
             refuse(directory / name, *sign);
         }
     }
@@ -137,7 +133,7 @@ void refuse_faults(const fs::path& directory, const Listing& listing) {
 /// A finished model.
 void refuse_model(const fs::path& directory, const Listing& listing) {
     for (const Format* const format : all_formats()) {
-        if (format->explicit_only() && format->recognises(listing)) {
+        if (format->explicit_only && format->recognises(listing)) {
             format->refuse_unasked(directory);
         }
     }
@@ -211,14 +207,14 @@ void require_sensible(const InputRequest& request) {
 
 bool belongs_to_another(const Location& found) {
     const Format& own = format_of(found);
-    if (own.explicit_only()) {
+    if (own.explicit_only) {
         return false;
     }
     for (const Format* const format : all_formats()) {
-        if (format->name() == own.name()) {
+        if (format->name == own.name) {
             return false;
         }
-        const auto other = format->backend() == own.backend()
+        const auto other = format->backend == own.backend
                                ? std::nullopt
                                : probe_for_another(*format, found.directory);
         if (other && shares_files(*other, found)) {
@@ -230,7 +226,7 @@ bool belongs_to_another(const Location& found) {
 
 void refuse_another(const Location& found) {
     for (const Format* const format : all_formats()) {
-        if (format->explicit_only() || format->name() == found.format) {
+        if (format->explicit_only || format->name == found.format) {
             continue;
         }
         const auto other = probe_for_another(*format, found.directory);
@@ -240,13 +236,13 @@ void refuse_another(const Location& found) {
         if (!is_apart) {
             continue;
         }
-        const std::string backend(format_of(found).backend());
+        const std::string backend(format_of(found).backend);
         throw Error(
             ErrorCode::usage,
             found.directory.string() + " holds " + title_of(found) + " and " + title_of(*other),
-            format->backend() == backend ? "move one of them to a directory of its own"
-                                         : "choose one with --backend " + backend +
-                                               " or --backend " + std::string(format->backend()));
+            format->backend == backend ? "move one of them to a directory of its own"
+                                       : "choose one with --backend " + backend + " or --backend " +
+                                             std::string(format->backend));
     }
 }
 
@@ -256,15 +252,11 @@ void refuse_others(const fs::path& directory, const Listing& listing, const Inpu
             throw Error(ErrorCode::usage, directory.string() + " is " + title_of(*other),
                         request.wants_model
                             ? "merge it first"
-                            : "use --backend " + std::string(format_of(*other).backend()) +
+                            : "use --backend " + std::string(format_of(*other).backend) +
                                   ", or leave it out");
         }
     }
-    for (const Format* const format : all_formats()) {
-        if (format->explicit_only() && format->recognises(listing)) {
-            format->refuse_unasked(directory);
-        }
-    }
+    refuse_model(directory, listing);
     refuse_finished(directory);
 }
 

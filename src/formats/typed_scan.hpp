@@ -24,42 +24,38 @@ T decoded(const std::vector<std::byte>& bytes) {
     return ByteReader(bytes).get<T>();
 }
 
-/// What one file tells: what any format has of a file, and what only this format makes use of.
+/// What one file tells: what any format has of a file, and what only this format makes use of, a
+/// struct with fields.
 template <typename Own>
 struct ScanOf {
     catalogue::Catalogue told;
     Own own = {};
 };
 
-/// A format whose scans carry an `Own`, a struct with fields, from scan_file to join.
+/// As Format::scan and Format::combine, of a format whose scans carry an `Own` from one function to
+/// the other.
 template <typename Own>
-class FormatOf : public Format {
-  public:
-    [[nodiscard]] Scan scan(const Location& location, const std::string& file) const final {
-        ScanOf<Own> typed = scan_file(location, file);
-        Scan scan(std::move(typed.told));
-        scan.own = encoded(typed.own);
-        return scan;
-    }
+using ScanFile = ScanOf<Own> (*)(const Location&, const std::string&);
+template <typename Own>
+using JoinScans = catalogue::Catalogue (*)(const Location&, std::vector<ScanOf<Own>>);
 
-    [[nodiscard]] catalogue::Catalogue combine(const Location& location,
-                                               std::vector<Scan> scans) const final {
-        std::vector<ScanOf<Own>> typed;
-        typed.reserve(scans.size());
-        for (Scan& scan : scans) {
-            auto own = decoded<Own>(std::exchange(scan.own, {}));
-            typed.push_back({std::move(scan), std::move(own)});
-        }
-        return join(location, std::move(typed));
-    }
+template <typename Own, ScanFile<Own> kScanFile>
+Scan scan_typed(const Location& location, const std::string& file) {
+    ScanOf<Own> typed = kScanFile(location, file);
+    Scan scan(std::move(typed.told));
+    scan.own = encoded(typed.own);
+    return scan;
+}
 
-  protected:
-    /// As Format::scan.
-    [[nodiscard]] virtual ScanOf<Own> scan_file(const Location& location,
-                                                const std::string& file) const = 0;
-    /// As Format::combine.
-    [[nodiscard]] virtual catalogue::Catalogue join(const Location& location,
-                                                    std::vector<ScanOf<Own>> scans) const = 0;
-};
+template <typename Own, JoinScans<Own> kJoin>
+catalogue::Catalogue combine_typed(const Location& location, std::vector<Scan> scans) {
+    std::vector<ScanOf<Own>> typed;
+    typed.reserve(scans.size());
+    for (Scan& scan : scans) {
+        auto own = decoded<Own>(std::exchange(scan.own, {}));
+        typed.push_back({std::move(scan), std::move(own)});
+    }
+    return kJoin(location, std::move(typed));
+}
 
 }  // namespace shardweld::formats

@@ -1,6 +1,7 @@
 #include "verl_directories.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <string_view>
 #include <utility>
@@ -267,19 +268,21 @@ std::optional<fs::path> model_directory(const fs::path& directory, const Listing
     if (listing.has_file(kContentsFile)) {
         return listed_model(directory);
     }
-    if (is_nemo_level(listing)) {
-        return directory / kNemoShards;
-    }
-    const fs::path policy = directory / kPolicy / kNemoShards;
-    if (listing.has_directory(kPolicy) && io::is_directory(policy)) {
-        return policy;
-    }
-    if (listing.has_directory("model") && io::is_directory(directory / "model" / "dist_ckpt")) {
-        return directory / "model" / "dist_ckpt";
-    }
-    for (const char* name : {"dist_ckpt", "model"}) {
-        if (listing.has_directory(name)) {
-            return directory / name;
+    /// Where the shards lie below a directory that holds these.
+    struct Way {
+        const char* has;
+        const char* with;
+        const char* shards;
+    };
+    constexpr std::array<Way, 5> kWays = {{{kNemoShards, kNemoContext, kNemoShards},
+                                           {kPolicy, kPolicy, "policy/weights"},
+                                           {"model", "model", "model/dist_ckpt"},
+                                           {kShards, kShards, kShards},
+                                           {"model", "model", "model"}}};
+    for (const auto& [has, with, shards] : kWays) {
+        if (listing.has_directory(has) && listing.has_directory(with) &&
+            io::is_directory(directory / shards)) {
+            return directory / shards;
         }
     }
     return std::nullopt;

@@ -129,7 +129,7 @@ struct ConfigEdit {
 /// NAME, when both are there and the condition (over @fields and $names) holds.
 struct ClaimRule {
     ExprPtr field;         ///< over @fields of config.json, with `else`
-    std::string name;      ///< key of catalogue::Claims
+    std::string name;      ///< key of catalogue::StatedConfig
     bool at_most = false;  ///< `<=`: the field may be smaller than what is stated
     ExprPtr condition;     ///< absent fields and names count as 0 in it
     std::string origin;    ///< "megatron_core.dialect:80"

@@ -201,7 +201,7 @@ TEST(TorchDist, is_read_by_the_index_and_archive_readers) {
         EXPECT_EQ(tensor.dtype, DType::f32);
         formats::check_tiling(formats::tensor_of(tensor));
         for (const auto& chunk : tensor.chunks) {
-            const auto input = io::InputFile::open(source / metadata.files[chunk.file]);
+            const auto input = io::InputFile::open(source / metadata.files[chunk.file].path);
             const auto archive = formats::TorchFile::read(input, chunk.offset, chunk.length);
             EXPECT_TRUE(std::ranges::equal(archive.tensor(archive.root())->shape, chunk.sizes));
         }

@@ -44,7 +44,7 @@ void check(const formats::DcpTensor& tensor, const formats::DcpMetadata& metadat
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     fuzz::expect_errors_only([&] {
         const auto metadata = formats::DcpMetadata::read(fuzz::file_with(data, size));
-        for (const std::string& file : metadata.files) {
+        for (const auto& [file, end] : metadata.files) {
             fuzz::require(!file.empty() && file.front() != '/');
             for (const std::string_view part : split(file, '/')) {
                 fuzz::require(part != "..");

@@ -5,7 +5,7 @@
 
 #include "core/text.hpp"
 #include "formats/fsdp/rank_files.hpp"
-#include "formats/hf/weight_files.hpp"
+#include "formats/hf/hf.hpp"
 #include "formats/megatron/args.hpp"
 #include "formats/megatron/dist_state.hpp"
 #include "formats/megatron/zarr_array.hpp"

@@ -39,7 +39,7 @@ const models::Dialect* dialect_of(const models::RecipeLibrary& library, TensorNa
     }
     const auto& formats = formats::all_formats();
     const auto at = std::ranges::find(formats, catalogue.format, &formats::Format::name);
-    return at == formats.end() ? stated : library.find_dialect((*at)->dialect());
+    return at == formats.end() ? stated : library.find_dialect((*at)->dialect);
 }
 
 /// Module-tree names need no recipe: without one, or when asked to, they stay as they are.
@@ -200,7 +200,7 @@ models::Config edited_config(const ModelFiles& files, const ModelChoice& choice,
     return config;
 }
 
-void check_config(PreparedModel& prepared, const catalogue::Claims& claims) {
+void check_config(PreparedModel& prepared, const catalogue::StatedConfig& claims) {
     const std::set<std::string> settled = prepared.choice.vocab_size
                                               ? std::set<std::string>{kVocabularyField}
                                               : std::set<std::string>{};
@@ -306,8 +306,8 @@ void judge_side_files(PreparedModel& prepared, const ModelFiles& files) {
 std::string format_of(const catalogue::Catalogue& catalogue) {
     const auto& formats = formats::all_formats();
     const auto at = std::ranges::find(formats, catalogue.format, &formats::Format::name);
-    return at == formats.end() || (*at)->dialect() == catalogue.dialect ? catalogue.format
-                                                                        : catalogue.dialect;
+    return at == formats.end() || (*at)->dialect == catalogue.dialect ? catalogue.format
+                                                                      : catalogue.dialect;
 }
 
 /// Whether files of any format with the dialect's names checked the recipe.
@@ -316,7 +316,7 @@ bool is_verified(const models::Recipe& recipe, const models::Dialect& dialect) {
     const auto all = models::verifications_of(recipe);
     return std::ranges::any_of(all, [&](const models::Verification& one) {
         const auto at = std::ranges::find(formats, one.format, &formats::Format::name);
-        const std::string_view names = at == formats.end() ? one.format : (*at)->dialect();
+        const std::string_view names = at == formats.end() ? one.format : (*at)->dialect;
         return one.level == models::Verified::files && (names.empty() || names == dialect.name);
     });
 }
@@ -342,7 +342,7 @@ void judge_recipe(PreparedModel& prepared, const catalogue::Catalogue& catalogue
 /// Names and forms of llama.cpp, whose files hold whole language models of families that have a
 /// template.
 void take_form(const LibraryPtr& library, bool is_headless, PreparedModel& prepared,
-               const catalogue::Claims& claims) {
+               const catalogue::StatedConfig& claims) {
     constexpr std::string_view kFormat = "gguf";
     const models::Dialect* const form = models::form_for(*library, *prepared.recipe, kFormat);
     if (form == nullptr) {

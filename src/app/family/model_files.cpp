@@ -249,7 +249,7 @@ fs::path hf_directory(const Options& options, const formats::Location& location)
         return *location.hf_directory;
     }
     const bool needs_base = options.lora == Lora::fold && !options.base &&
-                            formats::format_of(location).backend() == "peft";
+                            formats::format_of(location).backend == "peft";
     throw Error(ErrorCode::usage,
                 "the checkpoint in " + location.directory.string() +
                     " has no HuggingFace config.json beside it",
@@ -290,7 +290,7 @@ ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
         if (becomes_gguf(options.quantise) || has_gguf_beside(options)) {
             files.gguf_tokenizer = gguf_tokenizer(files.assets, files.config_text);
         }
-        if (formats::format_of(model).pads_vocabulary()) {
+        if (formats::format_of(model).pads_vocabulary) {
             files.tokens = tokenizer_tokens(files.assets);
         }
     }
@@ -312,7 +312,7 @@ void require_config(const ModelFiles& files, const Options& options,
 
 bool needs_recipe(const formats::Format& format) {
     const models::Dialect* const dialect =
-        models::RecipeLibrary::load().find_dialect(std::string(format.dialect()));
+        models::RecipeLibrary::load().find_dialect(std::string(format.dialect));
     return dialect != nullptr && !dialect->has_own_names;
 }
 

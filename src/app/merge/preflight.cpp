@@ -99,7 +99,7 @@ Needs least_needs(const Session& session, const FoundCheckpoint& found, const Fi
                           !session.output.dtype && !session.output.quantise &&
                           options.lora != Lora::drop;
     Bytes weights = 0;
-    if (is_whole && formats::format_of(found.location).holds_weights_only()) {
+    if (is_whole && formats::format_of(found.location).holds_weights_only) {
         for (const auto& group : found.sizes) {
             for (const Index size : group) {
                 weights = std::max(weights, static_cast<Bytes>(std::max<Index>(size, 0)));

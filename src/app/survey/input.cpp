@@ -11,7 +11,7 @@
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "formats/containers/zip.hpp"
-#include "formats/listed_sums.hpp"
+#include "formats/shared/directory_listing.hpp"
 #include "io/input_file.hpp"
 #include "io/whole_file.hpp"
 #include "mpi/share.hpp"

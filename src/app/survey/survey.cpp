@@ -490,7 +490,7 @@ FoundCheckpoint find_checkpoint(mpi::Comm& comm, const formats::InputRequest& as
 Survey survey(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& on_scan) {
     formats::InputRequest request;
     request.directory = found.location.directory;
-    request.backend = formats::format_of(found.location).backend();
+    request.backend = formats::format_of(found.location).backend;
     Survey survey;
     const fs::path given = found.given;
     telling_of_older_save(comm, request, request.directory,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
+#include "core/in_context.hpp"
 #include "core/text.hpp"
 #include "formats/containers/dcp_metadata.hpp"
 #include "formats/megatron/model_names.hpp"
@@ -13,12 +14,10 @@
 #include "formats/shared/dcp_blobs.hpp"
 #include "formats/shared/dcp_pieces.hpp"
 #include "formats/shared/directory_listing.hpp"
-#include "formats/shared/file_scan.hpp"
-#include "formats/shared/file_sets.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
-#include "formats/shared/training_state.hpp"
+#include "formats/shared/neighbour_names.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::formats::bytecheckpoint {
@@ -65,7 +64,7 @@ void add_tensor(const DcpTensor& stored, const DcpMetadata& metadata, IgnoredRow
     }
 }
 
-Catalogue scan_metadata(const Location& location) {
+Scan scan_metadata(const Location& location, const std::string& /*file*/) {
     DcpMetadata metadata = DcpMetadata::read(location.directory / kMetadata);
     if (metadata.views.empty() && !metadata.tensors.empty()) {
         throw Error(ErrorCode::corrupt, ".metadata has no all_tensor_metadata",
@@ -80,84 +79,65 @@ Catalogue scan_metadata(const Location& location) {
         if (is_optimizer_key(object.name)) {
             ignored.add({pattern_of(printable(object.name)), "training state"}, 1, object.length);
         } else {
-            leave_aside_object(location,
-                               {metadata.files.at(object.file), object.offset, object.length},
-                               without_wrappers(object.name), ignored);
+            leave_aside_object(location, place_of(object, metadata), without_wrappers(object.name),
+                               ignored);
         }
     }
     name_tensors(out);
     out.ignored = ignored.take();
-    note_unnamed(location, location.shard_files, metadata.files, out);
-    keep_used_files(std::move(metadata.files), out, metadata.ends);
+    take_files(location, location.shard_files, std::move(metadata.files), out);
     add_likenesses(kMetadata, out);
     return out;
 }
 
-class ByteCheckpoint final : public Format {
-  public:
-    [[nodiscard]] std::string_view name() const override { return "bytecheckpoint"; }
-    [[nodiscard]] std::string_view backend() const override { return "bytecheckpoint"; }
-    [[nodiscard]] std::string_view noun() const override { return "ByteCheckpoint checkpoint"; }
-
-    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
-        if (!is_bytecheckpoint(directory / kMetadata)) {
-            return std::nullopt;
-        }
-        const Listing listing = try_list_directory(directory);
-        Location location = begun_at(directory, &listing);
-        std::ranges::copy_if(listing.files, std::back_inserter(location.shard_files),
-                             [](const std::string& file) { return file.ends_with(".distcp"); });
-        return location;
+std::optional<Location> probe_directory(const fs::path& directory) {
+    if (!is_bytecheckpoint(directory / kMetadata)) {
+        return std::nullopt;
     }
+    const Listing listing = try_list_directory(directory);
+    Location location = begun_at(bytecheckpoint_format, directory, &listing);
+    std::ranges::copy_if(listing.files, std::back_inserter(location.shard_files),
+                         [](const std::string& file) { return file.ends_with(".distcp"); });
+    return location;
+}
 
-    [[nodiscard]] std::vector<std::string> scan_list(const Location& /*location*/) const override {
-        return {kMetadata};
+Catalogue combine_scan(const Location& location, std::vector<Scan> scans) {
+    Catalogue out = std::move(scans.front());
+    if (out.tensors.empty()) {
+        refuse_only_state(location.directory.string(), out,
+                          "give the directory above, or its model/");
     }
-
-    [[nodiscard]] Scan scan(const Location& location, const std::string& /*file*/) const override {
-        return scan_metadata(location);
+    in_context("file ", kMetadata,
+               [&] { std::ranges::for_each(out.tensors, [](auto& one) { check_tiling(one); }); });
+    tell_unnamed(out);
+    out.facts = location.facts;
+    if (out.dialect == "megatron_core") {  // whole tensors: nothing is interleaved by rank
+        out.facts.insert({{"t", 1}, {"te", 1}, {"version", 3}});
     }
-
-    [[nodiscard]] Catalogue combine(const Location& location,
-                                    std::vector<Scan> scans) const override {
-        Catalogue out = std::move(scans.front());
-        if (out.tensors.empty()) {
-            refuse_only_state(location.directory.string(), out,
-                              "give the directory above, or its model/");
-        }
-        try {
-            for (const Tensor& tensor : out.tensors) {
-                check_tiling(tensor);
-            }
-        } catch (Error& error) {
-            error.add_context(std::string("file ") + kMetadata);
-            throw;
-        }
-        tell_unnamed(out);
-        out.facts = location.facts;
-        if (out.dialect == "megatron_core") {  // whole tensors: nothing is interleaved by rank
-            out.facts.insert({{"t", 1}, {"te", 1}, {"version", 3}});
-        }
-        out.notes = {"ByteCheckpoint checkpoint, " + std::to_string(out.files.size()) +
-                     " shard files"};
-        if (out.dialect == "megatron_core") {
-            out.notes.emplace_back(kNothingStated);
-        }
-        return out;
+    out.notes = {"ByteCheckpoint checkpoint, " + std::to_string(out.files.size()) + " shard files"};
+    if (out.dialect == "megatron_core") {
+        out.notes.emplace_back(kNothingStated);
     }
-
-    [[nodiscard]] Resolution resolve(const Location& location, const Catalogue& catalogue,
-                                     std::span<const std::uint32_t> files,
-                                     const std::function<void()>& before_file) const override {
-        return locate_blobs(location, catalogue, files, before_file, Blobs::bare);
-    }
-};
+    return out;
+}
 
 }  // namespace
 
-const Format& bytecheckpoint_format() {
-    static const ByteCheckpoint format;
-    return format;
-}
+/// model/.metadata and *.distcp whose items are bare elements.
+const Format bytecheckpoint_format = {
+    .name = "bytecheckpoint",
+    .backend = "bytecheckpoint",
+    .noun = "ByteCheckpoint checkpoint",
+    .ranks = part_grid,
+    .probe = probe_directory,
+    .scan_list = [](const Location& /*location*/) { return std::vector<std::string>{kMetadata}; },
+    .scan = scan_metadata,
+    .combine = combine_scan,
+    .resolve =
+        [](const Location& location, const Catalogue& catalogue,
+           std::span<const std::uint32_t> files, const std::function<void()>& before_file) {
+            return locate_blobs(location, catalogue, files, before_file, Blobs::bare);
+        },
+};
 
 }  // namespace shardweld::formats::bytecheckpoint

@@ -8,8 +8,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
-#include "formats/hf/join_files.hpp"
-#include "formats/hf/weight_files.hpp"
+#include "formats/hf/hf.hpp"
 #include "formats/registry.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/neighbour_names.hpp"
@@ -128,94 +127,86 @@ std::vector<std::string> files_of(const fs::path& directory, const Listing& list
     return files_of_stages(directory, shards);
 }
 
-class ColossalAi : public hf::WeightFilesFormat {
-  public:
-    [[nodiscard]] std::string_view backend() const override { return "colossalai"; }
-    [[nodiscard]] std::string_view noun() const override { return "ColossalAI checkpoint"; }
-    [[nodiscard]] std::span<const KnownName> known_names() const override { return kNames; }
+bool is_sharded(const Listing& listing) {
+    return listing.has_directory(kStageIndices) ||
+           std::ranges::any_of(listing.files, [](const std::string& file) {
+               return parse_shard(file).has_value();
+           });
+}
 
-  protected:
-    // The last stage may hold a tied embedding once more.
-    [[nodiscard]] hf::Strays strays() const override { return hf::Strays::compared; }
-};
-
-class Sharded final : public ColossalAi {
-  public:
-    [[nodiscard]] std::string_view name() const override { return "colossalai"; }
-    [[nodiscard]] std::string_view looks_for() const override {
-        return "pytorch_model-*.bin, model-*.safetensors";
+std::optional<Location> probe_sharded(const fs::path& directory) {
+    const Listing listing = try_list_directory(directory);
+    const auto shards = names_in(listing.files, parse_shard);
+    const bool has_optimizer = std::ranges::any_of(
+        listing.files, [](const std::string& file) { return file.starts_with("pytorch_optim"); });
+    if (!is_sharded(listing) || (shards.empty() && has_optimizer)) {
+        return std::nullopt;
     }
-    [[nodiscard]] bool recognises(const Listing& listing) const override {
-        return listing.has_directory(kStageIndices) ||
-               std::ranges::any_of(listing.files, [](const std::string& file) {
-                   return parse_shard(file).has_value();
-               });
-    }
+    Location location = begun_at(sharded_format, directory, &listing);
+    location.shard_files = files_of(directory, listing, shards, location.notes);
+    return location;
+}
 
-    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
-        const Listing listing = try_list_directory(directory);
-        const auto shards = names_in(listing.files, parse_shard);
-        const bool has_optimizer = std::ranges::any_of(listing.files, [](const std::string& file) {
-            return file.starts_with("pytorch_optim");
-        });
-        if (!recognises(listing) || (shards.empty() && has_optimizer)) {
-            return std::nullopt;
+// Saved under any name; what lies beside other formats' metadata is not the model.
+std::vector<std::string> only_file(const Listing& listing) {
+    std::vector<std::string> files;
+    for (const std::string& file : listing.files) {
+        if (!file.starts_with("pytorch_optim") &&
+            (file.ends_with(".bin") || file.ends_with(".pt") || file.ends_with(".pth"))) {
+            files.push_back(file);
         }
-        Location location = begun_at(directory, &listing);
-        location.shard_files = files_of(directory, listing, shards, location.notes);
-        return location;
     }
-};
+    const bool is_beside_metadata =
+        listing.has_file(".metadata") || listing.has_file("metadata.json");
+    return files.size() == 1 && !is_beside_metadata ? files : std::vector<std::string>();
+}
 
-class Single final : public ColossalAi {
-  public:
-    [[nodiscard]] std::string_view name() const override { return "colossalai file"; }
-    [[nodiscard]] bool explicit_only() const override { return true; }
-    [[nodiscard]] std::string_view looks_for() const override {
-        return "pytorch_model*.bin, model*.safetensors, or the one *.bin, *.pt or *.safetensors";
+std::optional<Location> probe_single(const fs::path& directory) {
+    const Listing listing = try_list_directory(directory);
+    Location location = begun_at(single_format, directory, &listing);
+    location.shard_files = hf::find_model_files(directory, listing);
+    if (location.shard_files.empty()) {
+        location.shard_files = only_file(listing);
     }
+    return location.shard_files.empty() ? std::nullopt : std::optional(std::move(location));
+}
 
-    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
-        const Listing listing = try_list_directory(directory);
-        auto model = hf::find_model_files(directory, listing);
-        if (!model) {
-            model = only_file(listing);
-        }
-        if (!model) {
-            return std::nullopt;
-        }
-        Location location = begun_at(directory, &listing);
-        location.shard_files = model->all();
-        return location;
-    }
+// The last stage may hold a tied embedding once more.
+Catalogue join_stages(const Location& location, std::vector<ScanOf<hf::IndexContent>> scans) {
+    return hf::join_weights(location, std::move(scans), hf::Strays::compared);
+}
 
-  private:
-    // Saved under any name; what lies beside other formats' metadata is not the model.
-    static std::optional<hf::WeightFiles> only_file(const Listing& listing) {
-        if (listing.has_file(".metadata") || listing.has_file("metadata.json")) {
-            return std::nullopt;
-        }
-        hf::WeightFiles files;
-        for (const std::string& file : listing.files) {
-            if (!file.starts_with("pytorch_optim") &&
-                (file.ends_with(".bin") || file.ends_with(".pt") || file.ends_with(".pth"))) {
-                files.weights.push_back(file);
-            }
-        }
-        return files.weights.size() == 1 ? std::optional(std::move(files)) : std::nullopt;
-    }
-};
+constexpr std::array<Sign, 1> kSigns = {{{"the optimizer of a ColossalAI checkpoint",
+                                          "give the directory of its model",
+                                          {"pytorch_optim*"}}}};
 
 }  // namespace
 
-const Format& sharded_format() {
-    static const Sharded format;
-    return format;
-}
+/// Sharded saves, with or without pipeline stages.
+const Format sharded_format = {
+    .name = "colossalai",
+    .backend = "colossalai",
+    .noun = "ColossalAI checkpoint",
+    .looks_for = "pytorch_model-*.bin, model-*.safetensors",
+    .neighbours = kNames,
+    .signs = kSigns,
+    .recognises = is_sharded,
+    .probe = probe_sharded,
+    .scan = scan_typed<hf::IndexContent, hf::scan_weights_or_index>,
+    .combine = combine_typed<hf::IndexContent, join_stages>,
+};
 
-const Format& single_format() {
-    static const Single format;
-    return format;
-}
+/// A save with shard=False, which looks like any model in one file.
+const Format single_format = {
+    .name = "colossalai file",
+    .backend = "colossalai",
+    .noun = "ColossalAI checkpoint",
+    .explicit_only = true,
+    .looks_for = "pytorch_model*.bin, model*.safetensors, or the one *.bin, *.pt or *.safetensors",
+    .neighbours = kNames,
+    .probe = probe_single,
+    .scan = scan_typed<hf::IndexContent, hf::scan_weights_or_index>,
+    .combine = combine_typed<hf::IndexContent, join_stages>,
+};
 
 }  // namespace shardweld::formats::colossalai

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/by_name.hpp"
+#include "core/in_context.hpp"
 #include "core/text.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
@@ -26,38 +27,82 @@ namespace shardweld::formats {
 
 namespace {
 
-/// ByteCheckpoint's all_tensor_metadata: its items are bare storages, and how a tensor views each
-/// is pickled beside the index. Source: bytecheckpoint 0.0.2
-/// bytecheckpoint/checkpointer/meta_type.py, utilities/serialization.py. Borrows texts from the
-/// pickle it was read from.
-class DcpViews {
-  public:
-    /// `root`: the Metadata; without all_tensor_metadata there are no views. Error(corrupt) when it
-    /// is malformed. `records` must outlive it.
-    DcpViews(const PickleValue& root, DcpRecords& records);
+bool is_before(std::span<const Index> a, std::span<const Index> b) {
+    return std::ranges::lexicographical_compare(a, b);
+}
 
-    /// Gives each chunk, whose length is known, its view. Error(corrupt) when one has none, or one
-    /// of another dtype or shape or larger than the item.
-    void place(DcpTensor& tensor);
-    [[nodiscard]] std::vector<StoredTensor> take() { return std::move(views_); }
+/// What an index says of its chunks, by tensor and then by where the chunk begins in it. Borrows
+/// names from the pickle that the records are of.
+template <typename Value>
+class ByChunk {
+  public:
+    struct Item {
+        std::uint32_t key = 0;  ///< number of the record
+        Value value;
+    };
+
+    explicit ByChunk(const DcpRecords& records) : records_(records) {}
+
+    void add(std::uint32_t key, const Value& value) {
+        const std::string_view name = records_.key(key).name;
+        // Items of a tensor follow one another as a rule, with one text for its name.
+        if (last_ == nullptr || name.data() != last_name_.data() ||
+            name.size() != last_name_.size()) {
+            last_ = &items_[name];
+            last_name_ = name;
+        }
+        last_->push_back({key, value});
+    }
+
+    /// When all are added; `check` is called with each tensor's name and sorted items.
+    template <typename Check>
+    void sort(const Check& check) {
+        const auto by_place = [this](const Item& a, const Item& b) {
+            return is_before(at(a), at(b));
+        };
+        for (auto& [name, items] : items_) {
+            if (!std::ranges::is_sorted(items, by_place)) {
+                std::ranges::sort(items, by_place);
+            }
+            check(name, items);
+        }
+    }
+
+    [[nodiscard]] std::span<const Item> of(std::string_view tensor) const {
+        const auto found = items_.find(tensor);
+        return found == items_.end() ? std::span<const Item>() : std::span(found->second);
+    }
+
+    /// Calls `visit` with each chunk and its item, nullptr for none: one walk over both, as both
+    /// are sorted.
+    template <typename Visit>
+    void for_each_chunk(DcpTensor& tensor, const Visit& visit) const {
+        const auto items = of(tensor.name);
+        auto item = items.begin();
+        for (DcpChunk& chunk : tensor.chunks) {
+            while (item != items.end() && is_before(at(*item), chunk.offsets)) {
+                ++item;
+            }
+            const bool is_there =
+                item != items.end() && std::ranges::equal(at(*item), chunk.offsets);
+            visit(chunk, is_there ? &*item : nullptr);
+        }
+    }
+
+    [[nodiscard]] std::span<const Index> at(const Item& item) const {
+        return records_.key(item.key).at;
+    }
 
   private:
-    struct Entry {
-        std::uint32_t key = 0;
-        std::string_view pickle;
-    };
-    [[nodiscard]] std::string_view pickle_of(const DcpTensor& tensor, const DcpChunk& chunk) const;
-    [[nodiscard]] std::uint32_t number_of(std::string_view pickle, Bytes length);
-
     const DcpRecords& records_;
-    bool has_views_ = false;
-    std::unordered_map<std::string_view, std::vector<Entry>> entries_;  // by tensor, sorted by `at`
-    std::map<std::pair<std::string_view, Bytes>, std::uint32_t> numbers_;  // most are alike
-    std::vector<StoredTensor> views_;
+    std::unordered_map<std::string_view, std::vector<Item>> items_;
+    std::vector<Item>* last_ = nullptr;
+    std::string_view last_name_;
 };
 
-bool is_before(std::span<const Index> a, std::span<const Index> b) {
-    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
+[[noreturn]] void refuse_absent(const DcpTensor& tensor, const DcpChunk& chunk, const char* list) {
+    bad_metadata("tensor '" + printable(tensor.name) + "': the chunk at " +
+                 shape_text(chunk.offsets) + " is not in " + list);
 }
 
 StoredTensor read_view(std::string_view pickle, Bytes length) {
@@ -69,245 +114,167 @@ StoredTensor read_view(std::string_view pickle, Bytes length) {
     bad_metadata("all_tensor_metadata holds something that is not a tensor");
 }
 
-DcpViews::DcpViews(const PickleValue& root, DcpRecords& records) : records_(records) {
-    const PickleValue* const all = root.attribute("all_tensor_metadata");
-    if (all == nullptr) {
-        return;
-    }
-    if (!all->is_mapping()) {
-        bad_metadata("all_tensor_metadata is no dictionary");
-    }
-    has_views_ = true;
-    for (std::size_t i = 0; i < all->pair_count(); ++i) {
-        const PickleValue& pickle = all->value(i);
-        if (pickle.kind == PickleKind::bytes) {  // byte objects have none
-            const std::uint32_t key = records.key_number(all->key(i));
-            entries_[records.key(key).name].push_back({key, pickle.text()});
+/// ByteCheckpoint's all_tensor_metadata: its items are bare storages, and how a tensor views each
+/// is pickled beside the index. Source: bytecheckpoint 0.0.2
+/// bytecheckpoint/checkpointer/meta_type.py, utilities/serialization.py.
+class DcpViews {
+  public:
+    /// `root`: the Metadata; without all_tensor_metadata there are no views. Error(corrupt) when it
+    /// is malformed. `records` must outlive it.
+    DcpViews(const PickleValue& root, DcpRecords& records) : pickles_(records) {
+        const PickleValue* const all = root.attribute("all_tensor_metadata");
+        has_views_ = all != nullptr;
+        if (has_views_ && !all->is_mapping()) {
+            bad_metadata("all_tensor_metadata is no dictionary");
         }
-    }
-    for (auto& [name, entries] : entries_) {
-        std::sort(entries.begin(), entries.end(), [this](const Entry& a, const Entry& b) {
-            return is_before(records_.key(a.key).at, records_.key(b.key).at);
-        });
-    }
-}
-
-std::string_view DcpViews::pickle_of(const DcpTensor& tensor, const DcpChunk& chunk) const {
-    const auto found = entries_.find(tensor.name);
-    if (found != entries_.end()) {
-        const auto at =
-            std::lower_bound(found->second.begin(), found->second.end(), chunk.offsets,
-                             [this](const Entry& entry, std::span<const Index> offsets) {
-                                 return is_before(records_.key(entry.key).at, offsets);
-                             });
-        if (at != found->second.end() &&
-            std::ranges::equal(records_.key(at->key).at, chunk.offsets)) {
-            return at->pickle;
-        }
-    }
-    bad_metadata("tensor '" + printable(tensor.name) + "': the chunk at " +
-                 shape_text(chunk.offsets) + " is not in all_tensor_metadata");
-}
-
-std::uint32_t DcpViews::number_of(std::string_view pickle, Bytes length) {
-    const auto [at, is_new] =
-        numbers_.try_emplace({pickle, length}, static_cast<std::uint32_t>(views_.size()));
-    if (is_new) {
-        views_.push_back(read_view(pickle, length));
-    }
-    return at->second;
-}
-
-void DcpViews::place(DcpTensor& tensor) {
-    if (!has_views_) {
-        return;
-    }
-    try {
-        for (DcpChunk& chunk : tensor.chunks) {
-            chunk.view = number_of(pickle_of(tensor, chunk), chunk.length);
-            const StoredTensor& view = views_[chunk.view];
-            if (view.dtype != tensor.dtype || !std::ranges::equal(view.shape, chunk.sizes)) {
-                bad_metadata("the chunk at " + shape_text(chunk.offsets) + " is " +
-                             std::string(torch_name(tensor.dtype)) + " of shape " +
-                             shape_text(chunk.sizes) + ", but by all_tensor_metadata " +
-                             std::string(torch_name(view.dtype)) + " of shape " +
-                             shape_text(view.shape));
+        for (std::size_t i = 0; has_views_ && i < all->pair_count(); ++i) {
+            const PickleValue& pickle = all->value(i);
+            if (pickle.kind == PickleKind::bytes) {  // byte objects have none
+                pickles_.add(records.key_number(all->key(i)), pickle.text());
             }
         }
-    } catch (Error& error) {
-        error.add_context("tensor " + printable(tensor.name));
-        throw;
+        pickles_.sort([](std::string_view /*name*/, const auto& /*items*/) {});
     }
-}
+
+    /// Gives each chunk, whose length is known, its view. Error(corrupt) when one has none, or one
+    /// of another dtype or shape or larger than the item.
+    void place(DcpTensor& tensor) {
+        if (!has_views_) {
+            return;
+        }
+        in_context("tensor ", tensor.name, [&] {
+            pickles_.for_each_chunk(tensor, [&](DcpChunk& chunk, const auto* item) {
+                if (item == nullptr) {
+                    refuse_absent(tensor, chunk, "all_tensor_metadata");
+                }
+                chunk.view = number_of(item->value, chunk.length);
+                require_alike(views_[chunk.view], tensor.dtype, chunk);
+            });
+        });
+    }
+
+    [[nodiscard]] std::vector<StoredTensor> take() { return std::move(views_); }
+
+  private:
+    std::uint32_t number_of(std::string_view pickle, Bytes length) {
+        const auto [at, is_new] =
+            numbers_.try_emplace({pickle, length}, static_cast<std::uint32_t>(views_.size()));
+        if (is_new) {
+            views_.push_back(read_view(pickle, length));
+        }
+        return at->second;
+    }
+
+    static void require_alike(const StoredTensor& view, DType dtype, const DcpChunk& chunk) {
+        if (view.dtype != dtype || !std::ranges::equal(view.shape, chunk.sizes)) {
+            bad_metadata("the chunk at " + shape_text(chunk.offsets) + " is " +
+                         std::string(torch_name(dtype)) + " of shape " + shape_text(chunk.sizes) +
+                         ", but by all_tensor_metadata " + std::string(torch_name(view.dtype)) +
+                         " of shape " + shape_text(view.shape));
+        }
+    }
+
+    bool has_views_ = false;
+    ByChunk<std::string_view> pickles_;
+    std::map<std::pair<std::string_view, Bytes>, std::uint32_t> numbers_;  // most are alike
+    std::vector<StoredTensor> views_;
+};
 
 /// storage_data: where the bytes of each chunk lie.
-/// Borrows names from the pickle it was read from.
 class DcpStorage {
   public:
     /// `storage_data`: MetadataIndex -> _StorageInfo. Error(corrupt) when malformed or when a path
     /// leaves the directory. `records` must outlive it.
-    DcpStorage(const PickleValue& storage_data, DcpRecords& records);
+    DcpStorage(const PickleValue& storage_data, DcpRecords& records)
+        : records_(records), places_(records) {
+        if (!storage_data.is_mapping()) {
+            bad_metadata("storage_data is " + describe(storage_data));
+        }
+        std::vector<Bytes> ends;
+        for (std::size_t i = 0; i < storage_data.pair_count(); ++i) {
+            const std::uint32_t key = records.key_number(storage_data.key(i));
+            const std::uint32_t number =
+                records.place_number(storage_data.value(i), records.key(key).name);
+            places_.add(key, number);
+            const DcpRecords::Place& place = records.place(number);
+            has_transforms_ = has_transforms_ || place.is_transformed;
+            ends.resize(std::max<std::size_t>(ends.size(), place.file + 1U), 0);
+            ends[place.file] = std::max(
+                ends[place.file], checked_add_bytes(place.offset, place.length, "an item's end"));
+        }
+        number_files(ends);
+        places_.sort([this](std::string_view name, const auto& items) {
+            const auto twice = std::ranges::adjacent_find(items, [this](auto& a, auto& b) {
+                return std::ranges::equal(places_.at(a), places_.at(b));
+            });
+            if (twice != items.end()) {
+                bad_metadata("two items of '" + printable(name) + "' at " +
+                             shape_text(places_.at(*twice)));
+            }
+        });
+    }
 
-    [[nodiscard]] std::vector<std::string> take_files() { return std::move(files_); }
-    /// Where the last item of each file ends.
-    [[nodiscard]] std::vector<Bytes> take_ends() { return std::move(ends_); }
+    [[nodiscard]] std::vector<catalogue::File> take_files() { return std::move(files_); }
     [[nodiscard]] bool has_transforms() const { return has_transforms_; }
+
     /// Fills in file, offset and length of a byte object that is stored in one place.
-    void place(DcpObject& object) const;
-    /// Fills in file, offset and length of every chunk; the chunks are sorted by their offsets.
-    /// Error(corrupt) naming tensor and chunk when one is not stored, Error(unsupported) when one
-    /// is transformed.
-    void place(DcpTensor& tensor) const;
+    void place(DcpObject& object) const {
+        if (const auto items = places_.of(object.name); items.size() == 1) {
+            const DcpRecords::Place& place = records_.place(items.front().value);
+            object.length = place.length;
+            object.file = file_places_[place.file];
+            object.offset = place.offset;
+        }
+    }
+
+    /// Fills in file, offset and length of every chunk. Error(corrupt) naming tensor and chunk when
+    /// one is not stored, Error(unsupported) when one is transformed.
+    void place(DcpTensor& tensor) const {
+        const auto items = places_.of(tensor.name);
+        // A tensor of one piece may be indexed without an offset.
+        const bool is_only = items.size() == 1 && tensor.chunks.size() == 1 &&
+                             !records_.key(items.front().key).has_place;
+        places_.for_each_chunk(tensor, [&](DcpChunk& chunk, const auto* item) {
+            if (item == nullptr && !is_only) {
+                refuse_absent(tensor, chunk, "storage_data");
+            }
+            put(records_.place((item == nullptr ? items.front() : *item).value), tensor, chunk);
+        });
+    }
 
   private:
-    /// Numbers of records.
-    struct StorageItem {
-        std::uint32_t key = 0;
-        std::uint32_t place = 0;
-    };
-    [[nodiscard]] std::span<const Index> at(const StorageItem& item) const {
-        return records_.key(item.key).at;
+    void put(const DcpRecords::Place& place, const DcpTensor& tensor, DcpChunk& chunk) const {
+        if (place.is_transformed) {
+            throw Error(ErrorCode::unsupported,
+                        ".metadata: tensor '" + printable(tensor.name) +
+                            "' is stored through a transform (compressed)",
+                        "save it without");
+        }
+        chunk.file = file_places_[place.file];
+        chunk.offset = place.offset;
+        chunk.length = place.length;
     }
-    [[nodiscard]] bool is_only(const std::vector<StorageItem>& items,
-                               const DcpTensor& tensor) const;
-    void put(const StorageItem& item, const DcpTensor& tensor, DcpChunk& chunk) const;
-    void sort_files();
-    void sort_items();
-    void find_ends();
+
+    // Files get numbers in the order they are met; callers want natural order.
+    void number_files(const std::vector<Bytes>& ends) {
+        const std::vector<std::string>& met = records_.files();
+        std::vector<std::uint32_t> order(met.size());
+        std::iota(order.begin(), order.end(), 0U);
+        std::ranges::sort(order, natural_less,
+                          [&](std::uint32_t file) -> const std::string& { return met[file]; });
+        file_places_.resize(order.size());
+        for (const std::uint32_t file : order) {
+            file_places_[file] = static_cast<std::uint32_t>(files_.size());
+            files_.push_back({met[file], file < ends.size() ? ends[file] : 0});
+        }
+    }
 
     const DcpRecords& records_;
-    std::vector<std::string> files_;
-    std::vector<Bytes> ends_;
+    ByChunk<std::uint32_t> places_;  // numbers of records
+    std::vector<catalogue::File> files_;
     std::vector<std::uint32_t> file_places_;  // from the records' numbers to those in files_
-    std::unordered_map<std::string_view, std::vector<StorageItem>>
-        items_;  // by tensor, sorted by `at`
     bool has_transforms_ = false;
 };
-
-bool is_less(std::span<const Index> a, std::span<const Index> b) {
-    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
-}
-
-bool is_equal(std::span<const Index> a, std::span<const Index> b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end());
-}
-
-DcpStorage::DcpStorage(const PickleValue& storage_data, DcpRecords& records) : records_(records) {
-    if (!storage_data.is_mapping()) {
-        bad_metadata("storage_data is " + describe(storage_data));
-    }
-    std::vector<StorageItem>* items = nullptr;
-    std::string_view last;
-    for (std::size_t i = 0; i < storage_data.pair_count(); ++i) {
-        StorageItem item;
-        item.key = records.key_number(storage_data.key(i));
-        const std::string_view name = records.key(item.key).name;
-        item.place = records.place_number(storage_data.value(i), name);
-        has_transforms_ = has_transforms_ || records.place(item.place).is_transformed;
-        // Items of a tensor follow one another as a rule, with one text for its name.
-        if (items == nullptr || name.data() != last.data() || name.size() != last.size()) {
-            items = &items_[name];
-            last = name;
-        }
-        items->push_back(item);
-    }
-    sort_files();
-    sort_items();
-    find_ends();
-}
-
-// Files get numbers in the order they are met; callers want natural order.
-void DcpStorage::sort_files() {
-    const std::vector<std::string>& met = records_.files();
-    std::vector<std::uint32_t> order(met.size());
-    std::iota(order.begin(), order.end(), 0U);
-    std::sort(order.begin(), order.end(),
-              [&met](std::uint32_t a, std::uint32_t b) { return natural_less(met[a], met[b]); });
-    file_places_.resize(order.size());
-    for (const std::uint32_t file : order) {
-        file_places_[file] = static_cast<std::uint32_t>(files_.size());
-        files_.push_back(met[file]);
-    }
-}
-
-void DcpStorage::find_ends() {
-    ends_.resize(files_.size(), 0);
-    for (const auto& [name, items] : items_) {
-        for (const StorageItem& item : items) {
-            const DcpRecords::Place& place = records_.place(item.place);
-            Bytes& end = ends_[file_places_[place.file]];
-            end = std::max(end, checked_add_bytes(place.offset, place.length, "an item's end"));
-        }
-    }
-}
-
-void DcpStorage::sort_items() {
-    for (auto& [name, items] : items_) {
-        const auto by_place = [this](const StorageItem& a, const StorageItem& b) {
-            return is_less(at(a), at(b));
-        };
-        if (!std::is_sorted(items.begin(), items.end(), by_place)) {
-            std::sort(items.begin(), items.end(), by_place);
-        }
-        const auto twice = std::adjacent_find(
-            items.begin(), items.end(),
-            [this](const StorageItem& a, const StorageItem& b) { return is_equal(at(a), at(b)); });
-        if (twice != items.end()) {
-            bad_metadata("two items of '" + printable(name) + "' at " + shape_text(at(*twice)));
-        }
-    }
-}
-
-void DcpStorage::place(DcpObject& object) const {
-    const auto found = items_.find(object.name);
-    if (found == items_.end() || found->second.size() != 1) {
-        return;
-    }
-    const DcpRecords::Place& place = records_.place(found->second.front().place);
-    object.length = place.length;
-    object.file = file_places_[place.file];
-    object.offset = place.offset;
-}
-
-// A tensor of one piece may be indexed without an offset.
-bool DcpStorage::is_only(const std::vector<StorageItem>& items, const DcpTensor& tensor) const {
-    return items.size() == 1 && tensor.chunks.size() == 1 &&
-           !records_.key(items.front().key).has_place;
-}
-
-void DcpStorage::place(DcpTensor& tensor) const {
-    static const std::vector<StorageItem> kNone;
-    const auto found = items_.find(tensor.name);
-    const std::vector<StorageItem>& items = found == items_.end() ? kNone : found->second;
-    // Both are sorted: one walk over both.
-    auto item = items.begin();
-    for (DcpChunk& chunk : tensor.chunks) {
-        while (item != items.end() && is_less(at(*item), chunk.offsets)) {
-            ++item;
-        }
-        if (item != items.end() && is_equal(at(*item), chunk.offsets)) {
-            put(*item, tensor, chunk);
-        } else if (is_only(items, tensor)) {
-            put(items.front(), tensor, chunk);
-        } else {
-            bad_metadata("tensor '" + printable(tensor.name) + "': the chunk at " +
-                         shape_text(chunk.offsets) + " is not in storage_data");
-        }
-    }
-}
-
-void DcpStorage::put(const StorageItem& item, const DcpTensor& tensor, DcpChunk& chunk) const {
-    const DcpRecords::Place& place = records_.place(item.place);
-    if (place.is_transformed) {
-        throw Error(ErrorCode::unsupported,
-                    ".metadata: tensor '" + printable(tensor.name) +
-                        "' is stored through a transform (compressed)",
-                    "save it without");
-    }
-    chunk.file = file_places_[place.file];
-    chunk.offset = place.offset;
-    chunk.length = place.length;
-}
 
 // The class without its module: torch moved these between modules over time.
 bool is_class(const PickleValue& value, std::string_view name) {
@@ -365,12 +332,8 @@ DcpTensor read_tensor(std::string_view name, const PickleValue& metadata, DcpRec
         tensor.chunks.push_back({.offsets = offsets, .sizes = sizes});
         check_bounds(tensor, tensor.chunks.back());
     }
-    const auto by_place = [](const DcpChunk& a, const DcpChunk& b) {
-        return std::lexicographical_compare(a.offsets.begin(), a.offsets.end(), b.offsets.begin(),
-                                            b.offsets.end());
-    };
-    if (!std::is_sorted(tensor.chunks.begin(), tensor.chunks.end(), by_place)) {
-        std::sort(tensor.chunks.begin(), tensor.chunks.end(), by_place);
+    if (!std::ranges::is_sorted(tensor.chunks, is_before, &DcpChunk::offsets)) {
+        std::ranges::sort(tensor.chunks, is_before, &DcpChunk::offsets);
     }
     storage.place(tensor);
     views.place(tensor);
@@ -457,7 +420,6 @@ DcpMetadata DcpMetadata::read(const fs::path& path) {
         read_entries(pickle.root(), records, storage, views, metadata);
         metadata.views = views.take();
         metadata.files = storage.take_files();
-        metadata.ends = storage.take_ends();
         metadata.checkpoint_id = checkpoint_id_of(pickle.root());
         sort_entries(metadata.tensors);
         sort_entries(metadata.objects);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "catalogue/file.hpp"
 #include "core/dtype.hpp"
 #include "core/index.hpp"
 #include "core/path.hpp"
@@ -46,9 +47,9 @@ struct DcpObject {
 };
 
 struct DcpMetadata {
-    std::vector<std::string> files;  ///< relative paths, sorted naturally; checked to stay inside
-                                     ///< the directory (no absolute path, no "..", no empty name)
-    std::vector<Bytes> ends;         ///< of files: where the last item of each ends
+    /// Sorted naturally; paths are checked to stay inside the directory (no absolute path, no "..",
+    /// no empty name), and the sizes are where the last item of each ends.
+    std::vector<catalogue::File> files;
     std::string checkpoint_id;       ///< the directory at save time as it was called; "" if untold
     std::vector<DcpTensor> tensors;  ///< sorted by name; chunks sorted by offsets
     /// How chunks view their blobs where these are bare storages; empty where they are archives.

@@ -46,8 +46,7 @@ std::string_view text_attribute(const PickleValue& object, std::string_view attr
 }
 
 bool is_extents(const PickleValue& value) {
-    return value.kind == PickleKind::tuple || value.kind == PickleKind::list ||
-           value.class_name() == "torch Size";
+    return value.is_list() || value.class_name() == "torch Size";
 }
 
 }  // namespace

@@ -271,11 +271,7 @@ ListedTensor read_listed(GgufReader& reader) {
     listed.tensor.dtype = type.dtype;
     listed.tensor.storage_bytes = checked_mul_bytes(
         to_bytes(volume_of(shape, listed.name), listed.name), size_of(type.dtype), listed.name);
-    listed.tensor.strides.resize(shape.size());
-    Index stride = 1;
-    for (std::size_t k = shape.size(); k-- > 0; stride *= std::max<Index>(shape[k], 1)) {
-        listed.tensor.strides[k] = stride;
-    }
+    listed.tensor.strides = dense_strides(shape);
     return listed;
 }
 

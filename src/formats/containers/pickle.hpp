@@ -69,6 +69,10 @@ struct PickleValue {
                               kind == PickleKind::big_integer || kind == PickleKind::global;
         return has_text ? std::string_view(chars, size) : std::string_view();
     }
+    /// A tuple or a list.
+    [[nodiscard]] bool is_list() const {
+        return kind == PickleKind::tuple || kind == PickleKind::list;
+    }
     [[nodiscard]] bool is_text(std::string_view s) const {
         return kind == PickleKind::text && std::string_view(chars, size) == s;
     }

@@ -16,8 +16,7 @@ using Span = std::span<const PickleValue* const>;
 constexpr std::size_t kMostAttributes = 4096;
 
 bool is_sequence(const PickleValue& value) {
-    return value.kind == PickleKind::tuple || value.kind == PickleKind::list ||
-           value.kind == PickleKind::set;
+    return value.is_list() || value.kind == PickleKind::set;
 }
 
 Span parts_of(const PickleValue& value) {

@@ -13,6 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/in_context.hpp"
 #include "core/index.hpp"
 #include "core/text.hpp"
 #include "io/input_file.hpp"
@@ -42,7 +43,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kMetadata = "__metadata__";
 
-[[noreturn]] void refuse_json(const std::string& what) {
+[[noreturn]] void refuse_header(const std::string& what) {
     throw Error(ErrorCode::corrupt, "malformed safetensors header: " + what);
 }
 
@@ -71,11 +72,11 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
             return true;
         }
         if (depth_ == 1 && text == kMetadata && std::exchange(has_metadata_, true)) {
-            refuse_json("key " + printable(text) + " comes twice");
+            refuse_header("key " + printable(text) + " comes twice");
         }
         if (depth_ == 2 && !in_metadata() && is_field_of_tensor(text) &&
             !fields_.insert(text).second) {
-            refuse_json(where() + ": " + printable(text) + " comes twice");
+            refuse_header(where() + ": " + printable(text) + " comes twice");
         }
         (depth_ == 1 ? name_ : field_) = std::move(text);
         return true;
@@ -112,7 +113,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
         if (depth_ == 1 && !in_metadata()) {
             for (const char* field : {"dtype", "shape", "data_offsets"}) {
                 if (!fields_.contains(field)) {
-                    refuse_json(where() + " has no " + field);
+                    refuse_header(where() + " has no " + field);
                 }
             }
         }
@@ -144,7 +145,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
         if (field_ == "shape") {
             entry.shape = std::move(list_);
         } else if (list_.size() != 2 || list_[0] > list_[1]) {
-            refuse_json(where() + ": data_offsets are not a begin and an end");
+            refuse_header(where() + ": data_offsets are not a begin and an end");
         } else {
             entry.begin = to_bytes(list_[0], "data_offsets");
             entry.end = to_bytes(list_[1], "data_offsets");
@@ -181,7 +182,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
 
     bool parse_error(std::size_t position, const std::string& /*token*/,
                      const Json::exception& /*error*/) override {
-        refuse_json("it is not valid JSON at byte " + std::to_string(position));
+        refuse_header("it is not valid JSON at byte " + std::to_string(position));
     }
 
   private:
@@ -205,16 +206,16 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     }
     [[noreturn]] void refuse_value() const {
         if (depth_ == 0) {
-            refuse_json("it is not a JSON object");
+            refuse_header("it is not a JSON object");
         }
         if (depth_ == 1) {
-            refuse_json(where() + " is not an object");
+            refuse_header(where() + " is not an object");
         }
         if (in_metadata()) {
-            refuse_json(where() + ": " + printable(field_) + " is not a text");
+            refuse_header(where() + ": " + printable(field_) + " is not a text");
         }
-        refuse_json(where() + ": " + printable(field_) +
-                    (field_ == "dtype" ? " is not a text" : " is not a list of numbers from 0"));
+        refuse_header(where() + ": " + printable(field_) +
+                      (field_ == "dtype" ? " is not a text" : " is not a list of numbers from 0"));
     }
 
     SafetensorsText& out_;
@@ -242,10 +243,6 @@ SafetensorsText parse_safetensors_text(std::string_view text) {
 
 constexpr Bytes kLengthBytes = 8;
 constexpr Bytes kLongestHeader = 100'000'000;  // the reference implementation's limit
-
-[[noreturn]] void refuse_header(const std::string& what) {
-    throw Error(ErrorCode::corrupt, "malformed safetensors header: " + what);
-}
 
 std::string read_header(const io::InputFile& file, Bytes begin) {
     const Bytes size = begin < file.size() ? file.size() - begin : 0;
@@ -289,12 +286,7 @@ StoredTensor tensor_of(SafetensorsEntry& entry, Bytes data_begin) {
                       " does not take the " + std::to_string(tensor.storage_bytes) +
                       " bytes that data_offsets give it");
     }
-    Index stride = 1;
-    tensor.strides.resize(tensor.shape.size());
-    for (std::size_t k = tensor.shape.size(); k-- > 0;) {
-        tensor.strides[k] = stride;
-        stride *= std::max<Index>(tensor.shape[k], 1);
-    }
+    tensor.strides = dense_strides(tensor.shape);
     return tensor;
 }
 
@@ -356,13 +348,9 @@ SafetensorsHeader read_safetensors(const io::InputFile& file, Bytes begin, Twice
     header.metadata = std::move(parsed.metadata);
     for (; !parsed.entries.empty(); parsed.entries.pop_front()) {
         SafetensorsEntry& entry = parsed.entries.front();
-        try {
-            StoredTensor tensor = tensor_of(entry, data_begin);
-            header.tensors.emplace(std::move(entry.name), std::move(tensor));
-        } catch (Error& error) {
-            error.add_context("tensor " + printable(entry.name));
-            throw;
-        }
+        StoredTensor tensor =
+            in_context("tensor ", entry.name, [&] { return tensor_of(entry, data_begin); });
+        header.tensors.emplace(std::move(entry.name), std::move(tensor));
     }
     require_tiling(header.tensors, data_begin, file.size() - data_begin);
     return header;

@@ -18,30 +18,17 @@
 #include "range_reader.hpp"
 #include "torch_storage.hpp"
 #include "zip.hpp"
-#include "zip_layout.hpp"
 
 namespace shardweld::formats {
 
 namespace {
 
 /// How such a file begins: protocol 2, LONG1 of ten bytes, 0x1950a86a20f9469cfc6c.
-inline constexpr std::string_view kStreamMagic =
+constexpr std::string_view kStreamMagic =
     "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8"
     "\x50\x19";
 
-/// torch 2.15, torch/serialization.py, _legacy_save and _legacy_load.
-struct TorchStream {
-    struct Storage {
-        Bytes offset = 0;  ///< absolute
-        Bytes size = 0;
-    };
-    Pickle pickle;
-    std::map<std::string, Storage, std::less<>> storages;
-
-    /// Error(corrupt) when malformed or cut short, Error(unsupported) for a big-endian file.
-    static TorchStream read(RangeReader& reader);
-};
-
+// torch 2.15, torch/serialization.py, _legacy_save and _legacy_load.
 constexpr std::int64_t kProtocol = 1001;
 
 [[noreturn]] void fail_stream(const std::string& message) {
@@ -98,7 +85,7 @@ std::map<std::string_view, Expected> expected_storages(const Pickle& pickle) {
     return expected;
 }
 
-TorchStream::Storage next_storage(RangeReader& reader, Bytes& position, const Expected& expected,
+TorchRecords::Record next_storage(RangeReader& reader, Bytes& position, const Expected& expected,
                                   std::string_view key) {
     const std::string what = "storage '" + printable(key) + "'";
     Index count = 0;
@@ -113,57 +100,11 @@ TorchStream::Storage next_storage(RangeReader& reader, Bytes& position, const Ex
         fail_stream("the file is truncated: " + what + " needs " + std::to_string(size) +
                     " bytes, " + std::to_string(reader.length() - position) + " are left");
     }
-    const TorchStream::Storage storage{reader.begin() + position, size};
     position += size;
-    return storage;
-}
-
-TorchStream TorchStream::read(RangeReader& reader) {
-    Bytes position = kStreamMagic.size() + 1;  // the magic's STOP
-    if (reader.length() < position) {
-        fail_stream("the file is truncated behind its magic number");
-    }
-    check_header(reader, position);
-    TorchStream stream{next_pickle(reader, position), {}};
-    const auto expected = expected_storages(stream.pickle);
-    const Pickle keys = next_pickle(reader, position);
-    if (keys.root().kind != PickleKind::list) {
-        fail_stream("the list of its storages is " + describe(keys.root()));
-    }
-    for (const PickleValue* const key : keys.root().elements()) {
-        const auto found = expected.find(key->text());
-        if (key->kind != PickleKind::text || found == expected.end()) {
-            fail_stream("storage '" + printable(key->text()) + "' is not named in the pickle");
-        }
-        const Storage storage = next_storage(reader, position, found->second, key->text());
-        if (!stream.storages.emplace(key->text(), storage).second) {
-            fail_stream("two storages with one key: '" + printable(key->text()) + "'");
-        }
-    }
-    return stream;
+    return {reader.begin() + position - size, size, 0};
 }
 
 constexpr Bytes kSniffedBytes = 512;
-
-enum class Container { zip, stream, tar, unknown };
-
-Container sniff(std::string_view head) {
-    constexpr std::size_t kTarMagicAt = 257;  // POSIX ustar
-    if (head.starts_with("PK")) {
-        return Container::zip;
-    }
-    if (head.starts_with(kStreamMagic)) {
-        return Container::stream;
-    }
-    return head.substr(std::min(head.size(), kTarMagicAt)).starts_with("ustar")
-               ? Container::tar
-               : Container::unknown;
-}
-
-std::string head_text(std::string_view head) {
-    constexpr std::size_t kShown = 16;
-    return "'" + printable(head.substr(0, kShown)) + "'";
-}
 
 void check_byte_order(std::string_view order) {
     if (order == "big") {
@@ -320,12 +261,30 @@ TorchFile TorchFile::read_archive(RangeReader& reader, bool check_crc) {
     return torch_file;
 }
 
+// Error(corrupt) when malformed or cut short, Error(unsupported) for a big-endian file.
 TorchFile TorchFile::read_stream(RangeReader& reader) {
-    TorchStream stream = TorchStream::read(reader);
+    Bytes position = kStreamMagic.size() + 1;  // the magic's STOP
+    if (reader.length() < position) {
+        fail_stream("the file is truncated behind its magic number");
+    }
+    check_header(reader, position);
     TorchFile torch_file;
-    torch_file.pickle_ = std::make_shared<Pickle>(std::move(stream.pickle));
-    for (auto& [key, storage] : stream.storages) {
-        torch_file.records_.add(key, {storage.offset, storage.size, 0});
+    torch_file.pickle_ = std::make_shared<Pickle>(next_pickle(reader, position));
+    const auto expected = expected_storages(*torch_file.pickle_);
+    const Pickle keys = next_pickle(reader, position);
+    if (keys.root().kind != PickleKind::list) {
+        fail_stream("the list of its storages is " + describe(keys.root()));
+    }
+    for (const PickleValue* const key : keys.root().elements()) {
+        const auto found = expected.find(key->text());
+        if (key->kind != PickleKind::text || found == expected.end()) {
+            fail_stream("storage '" + printable(key->text()) + "' is not named in the pickle");
+        }
+        const Record storage = next_storage(reader, position, found->second, key->text());
+        if (torch_file.records_.find(key->text()) != nullptr) {
+            fail_stream("two storages with one key: '" + printable(key->text()) + "'");
+        }
+        torch_file.records_.add(key->text(), storage);
     }
     return torch_file;
 }
@@ -343,20 +302,21 @@ TorchFile TorchFile::read(const io::InputFile& file, Bytes begin, std::optional<
         RangeReader reader(file, begin, length.value_or(file.size() - begin), edges);
         const auto bytes = reader.at(0, std::min(reader.length(), kSniffedBytes), "the head");
         const std::string head(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-        switch (sniff(head)) {
-            case Container::zip:
-                return read_archive(reader, check_crc);
-            case Container::stream:
-                return read_stream(reader);
-            case Container::tar:
-                throw Error(ErrorCode::unsupported,
-                            "torch file: it is a tar archive (torch before 0.1.10)",
-                            "load and save it with a newer torch");
-            case Container::unknown:
-                break;
+        if (head.starts_with("PK")) {
+            return read_archive(reader, check_crc);
         }
-        fail_torch("it begins with " + head_text(head) +
-                   ", expected a zip archive or torch's magic");
+        if (head.starts_with(kStreamMagic)) {
+            return read_stream(reader);
+        }
+        constexpr std::size_t kTarMagicAt = 257;  // POSIX ustar
+        if (head.substr(std::min(head.size(), kTarMagicAt)).starts_with("ustar")) {
+            throw Error(ErrorCode::unsupported,
+                        "torch file: it is a tar archive (torch before 0.1.10)",
+                        "load and save it with a newer torch");
+        }
+        constexpr std::size_t kShown = 16;
+        fail_torch("it begins with '" + printable(head.substr(0, kShown)) +
+                   "', expected a zip archive or torch's magic");
     } catch (Error& error) {
         error.add_context("file " + file.path().string() +
                           (length ? " at offset " + std::to_string(begin) : ""));

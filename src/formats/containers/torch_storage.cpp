@@ -115,6 +115,17 @@ bool is_parameter_call(std::string_view name) {
     return std::ranges::find(kNames, name) != kNames.end();
 }
 
+const PickleValue& without_parameter(const PickleValue& value) {
+    constexpr int kMostWraps = 16;
+    const PickleValue* inner = &value;
+    for (int i = 0;
+         i < kMostWraps && is_parameter_call(inner->class_name()) && !inner->arguments().empty();
+         ++i) {
+        inner = inner->arguments().front();
+    }
+    return *inner;
+}
+
 bool is_subclass_call(std::string_view name) {
     constexpr std::array<std::string_view, 4> kNames = {
         "torch._tensor _rebuild_from_type_v2", "torch._tensor _rebuild_from_type",

@@ -44,6 +44,9 @@ std::string describe(const PickleValue& value);
 
 /// (tensor, ...).
 bool is_parameter_call(std::string_view name);
+/// What calls around a parameter hold; hostile values, which may hold themselves, are peeled a few
+/// times only.
+const PickleValue& without_parameter(const PickleValue& value);
 
 /// (function, type, the function's arguments, state).
 bool is_subclass_call(std::string_view name);

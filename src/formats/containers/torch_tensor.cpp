@@ -96,8 +96,7 @@ void refuse_lazy_bits(const PickleValue& metadata) {
 }
 
 void read_counts(const PickleValue& value, std::string_view what, std::vector<Index>& counts) {
-    if (value.kind != PickleKind::tuple && value.kind != PickleKind::list &&
-        value.class_name() != "torch Size") {
+    if (!value.is_list() && value.class_name() != "torch Size") {
         fail_torch(std::string(what) + " is " + describe(value) + ", expected a tuple");
     }
     const auto elements = value.elements();
@@ -138,6 +137,14 @@ void check_fits(const StoredTensor& tensor, std::string_view key) {
 
 Index StoredTensor::volume() const {
     return volume_of(shape, "a tensor's shape");
+}
+
+std::vector<Index> dense_strides(std::span<const Index> shape) {
+    std::vector<Index> strides(shape.size(), 1);
+    for (std::size_t k = shape.size(); k-- > 1;) {
+        strides[k - 1] = strides[k] * std::max<Index>(shape[k], 1);
+    }
+    return strides;
 }
 
 bool StoredTensor::is_contiguous() const {

@@ -1,9 +1,10 @@
 // The zip container of torch.save, read safely at any place of a file.
 // Format: PKWARE APPNOTE 6.3.10 (zip64); torch's writer: torch 2.1 to 2.15,
-// caffe2/serialize/inline_container.cc (ostream_write_func,
-// PyTorchStreamWriter::writeSerializationId).
+// caffe2/serialize/inline_container.cc (ostream_write_func, getPadding,
+// PyTorchStreamWriter::writeSerializationId), third_party/miniz-3.0.2/miniz.c (data descriptors).
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,7 +38,7 @@ struct NamedZipEntry {
 /// central directory, no duplicate names, method 0 only (Error(unsupported) for compressed or
 /// encrypted entries), no allocation beyond the directory's real size. Error(corrupt) otherwise.
 /// A local header is read to find where its data begins, but for entries laid out as torch's writer
-/// does: there the directory alone tells it, twice over (zip_layout.hpp). Owns the names.
+/// does: there the directory alone tells it, twice over (torch_data_offset). Owns the names.
 class ZipArchive {
   public:
     std::vector<NamedZipEntry> entries;  ///< in the order of the file
@@ -60,6 +61,12 @@ class ZipArchive {
     friend ZipArchive read_zip(RangeReader& reader);
     std::vector<std::byte> names_;  // the central directory
 };
+
+/// Offset of the data of an entry whose local header lies at `header`, relative to the archive;
+/// `next` is where the next header, or the directory, begins. Counted forward from the header
+/// (torch pads it so that data begins at a multiple of 64) and backward from `next` (behind the
+/// data lies its descriptor); nullopt unless both agree to the byte.
+std::optional<Bytes> torch_data_offset(Bytes header, Bytes name_bytes, Bytes size, Bytes next);
 
 /// As ZipArchive::read, over the reader's range, so that its caller shares the pages read.
 ZipArchive read_zip(RangeReader& reader);

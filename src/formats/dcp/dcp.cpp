@@ -4,18 +4,18 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <set>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
+#include "core/in_context.hpp"
 #include "core/text.hpp"
 #include "formats/containers/dcp_metadata.hpp"
 #include "formats/registry.hpp"
 #include "formats/shared/dcp_blobs.hpp"
 #include "formats/shared/dcp_pieces.hpp"
 #include "formats/shared/directory_listing.hpp"
-#include "formats/shared/file_scan.hpp"
-#include "formats/shared/file_sets.hpp"
 #include "formats/shared/module_names.hpp"
 #include "formats/shared/neighbour_names.hpp"
 #include "shardweld/error.hpp"
@@ -84,8 +84,7 @@ void leave_object(const Location& location, const DcpMetadata& metadata, const D
         location.prefix.empty() ? !row : dotted(path).starts_with(location.prefix);
     const auto name = is_wanted ? holders.name_of(path) : std::nullopt;
     if (name && object.length > 0) {
-        leave_aside_object(location, {metadata.files.at(object.file), object.offset, object.length},
-                           *name, ignored);
+        leave_aside_object(location, place_of(object, metadata), *name, ignored);
     } else {
         ignored.add(row ? *row : std::pair(printable(dotted(path)), std::string("not a tensor")), 1,
                     object.length);
@@ -138,8 +137,7 @@ Catalogue scan_metadata(const Location& location, const std::string& file) {
         leave_object(location, metadata, object, holders, ignored);
     }
     out.ignored = ignored.take();
-    note_unnamed(location, shards_of(location, file), metadata.files, out);
-    keep_used_files(std::move(metadata.files), out, metadata.ends);
+    take_files(location, shards_of(location, file), std::move(metadata.files), out);
     add_save_name(metadata.checkpoint_id, file, out);
     return out;
 }
@@ -152,112 +150,83 @@ void require_all_ranks(const std::vector<std::string>& metadata_files) {
     require_all_numbers(ranks, 0, std::string(kRankPrefix), std::string(kMetadata));
 }
 
-// Files of tensors that were left aside are not needed.
-void drop_unused_files(Catalogue& catalogue) {
-    std::vector<std::string> files;
-    std::vector<Bytes> ends;
-    for (auto& file : std::exchange(catalogue.files, {})) {
-        files.push_back(std::move(file.path));
-        ends.push_back(file.size);
+std::optional<Location> probe_dcp(const fs::path& directory) {
+    const Listing listing = try_list_directory(directory);
+    const auto is_of_rank = [](const std::string& file) {
+        return rank_of_metadata(file).has_value();
+    };
+    const bool has_one = listing.has_file(kMetadata);
+    if ((!has_one && std::ranges::none_of(listing.files, is_of_rank)) ||
+        is_bytecheckpoint(directory / kMetadata)) {
+        return std::nullopt;
     }
-    keep_used_files(std::move(files), catalogue, ends);
+    Location location = begun_at(dcp_format, directory, &listing);
+    std::ranges::copy_if(listing.files, std::back_inserter(location.shard_files), is_shard);
+    // As torch does: the save's own metadata goes before that of ranks.
+    if (has_one) {
+        std::erase_if(location.shard_files, is_of_rank);
+    }
+    return location;
 }
 
-class Dcp final : public Format {
-  public:
-    [[nodiscard]] std::string_view name() const override { return "torch dcp"; }
-    [[nodiscard]] std::string_view backend() const override { return "dcp"; }
-    [[nodiscard]] std::string_view noun() const override { return "torch DCP checkpoint"; }
-    [[nodiscard]] bool recognises(const Listing& listing) const override {
-        return listing.has_file(".metadata");
+std::vector<std::string> metadata_of(const Location& location) {
+    std::vector<std::string> files = location.shard_files;
+    std::erase_if(files, [](const std::string& file) { return !rank_of_metadata(file); });
+    return files.empty() ? std::vector{std::string(kMetadata)} : files;
+}
+
+Catalogue combine_dcp(const Location& location, std::vector<Scan> scans) {
+    const std::size_t n_scans = scans.size();
+    const auto metadata = metadata_of(location);
+    std::string hint;
+    if (metadata.front() != kMetadata) {
+        require_all_ranks(metadata);
+        hint = "the metadata of ranks 0 to " + std::to_string(n_scans - 1) +
+               " was found: copy that of all ranks";
     }
-    [[nodiscard]] std::string_view diagnose(const Listing& listing) const override {
+    Catalogue out = join(std::move(scans), Shapes::stated);
+    select_model(out);
+    note_trainer(out);
+    in_context("file ", n_scans == 1 ? metadata.front() : "__*" + std::string(kMetadata),
+               [&] { require_complete(out, hint); });
+    // Files of tensors that were left aside are not needed.
+    order_files(out, Unused::dropped);
+    add_likenesses(std::string(kMetadata), out);
+    tell_unnamed(out);
+    out.facts = location.facts;
+    out.notes.insert(out.notes.begin(),
+                     "torch DCP checkpoint, " + std::to_string(out.files.size()) + " shard files");
+    if (!hint.empty()) {
+        out.notes.push_back("saved without collectives: metadata of " + std::to_string(n_scans) +
+                            " ranks");
+    }
+    return out;
+}
+
+}  // namespace
+
+/// .distcp files described by `.metadata`, or by one `__{rank}.metadata` per rank.
+const Format dcp_format = {
+    .name = "torch dcp",
+    .backend = "dcp",
+    .noun = "torch DCP checkpoint",
+    .option = InputOption::prefix,
+    .subject = "torch DCP checkpoints",
+    .recognises = [](const Listing& listing) { return listing.has_file(kMetadata); },
+    .diagnose = [](const Listing& listing) -> std::string_view {
         return first_with_suffix(listing, ".distcp") ? "has .distcp files but no .metadata: the "
                                                        "save was interrupted or the copy left "
                                                        "hidden files out"
                                                      : "";
-    }
-    [[nodiscard]] std::string_view subject_of(InputOption option) const override {
-        return option == InputOption::prefix ? "torch DCP checkpoints" : "";
-    }
-
-    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
-        const Listing listing = try_list_directory(directory);
-        const bool has_ranks =
-            std::any_of(listing.files.begin(), listing.files.end(),
-                        [](const std::string& file) { return rank_of_metadata(file).has_value(); });
-        if ((!listing.has_file(kMetadata) && !has_ranks) ||
-            is_bytecheckpoint(directory / kMetadata)) {
-            return std::nullopt;
-        }
-        Location location = begun_at(directory, &listing);
-        std::copy_if(listing.files.begin(), listing.files.end(),
-                     std::back_inserter(location.shard_files), is_shard);
-        // As torch does: the save's own metadata goes before that of ranks.
-        if (listing.has_file(kMetadata)) {
-            std::erase_if(location.shard_files, [](const std::string& file) {
-                return rank_of_metadata(file).has_value();
-            });
-        }
-        return location;
-    }
-
-    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
-        std::vector<std::string> files;
-        std::copy_if(location.shard_files.begin(), location.shard_files.end(),
-                     std::back_inserter(files),
-                     [](const std::string& file) { return rank_of_metadata(file).has_value(); });
-        return files.empty() ? std::vector{std::string(kMetadata)} : files;
-    }
-
-    [[nodiscard]] Scan scan(const Location& location, const std::string& file) const override {
+    },
+    .ranks = part_grid,
+    .probe = probe_dcp,
+    .scan_list = metadata_of,
+    .scan = [](const Location& location, const std::string& file) -> Scan {
         return scan_metadata(location, file);
-    }
-
-    [[nodiscard]] Catalogue combine(const Location& location,
-                                    std::vector<Scan> scans) const override {
-        const std::size_t n_scans = scans.size();
-        std::string hint;
-        if (const auto metadata = scan_list(location); metadata.front() != kMetadata) {
-            require_all_ranks(metadata);
-            hint = "the metadata of ranks 0 to " + std::to_string(n_scans - 1) +
-                   " was found: copy that of all ranks";
-        }
-        Catalogue out = join(std::move(scans), Shapes::stated);
-        select_model(out);
-        note_trainer(out);
-        try {
-            require_complete(out, hint);
-        } catch (Error& error) {
-            error.add_context("file " + (n_scans == 1 ? scan_list(location).front()
-                                                      : "__*" + std::string(kMetadata)));
-            throw;
-        }
-        drop_unused_files(out);
-        add_likenesses(std::string(kMetadata), out);
-        tell_unnamed(out);
-        out.facts = location.facts;
-        out.notes.insert(out.notes.begin(), "torch DCP checkpoint, " +
-                                                std::to_string(out.files.size()) + " shard files");
-        if (!hint.empty()) {
-            out.notes.push_back("saved without collectives: metadata of " +
-                                std::to_string(n_scans) + " ranks");
-        }
-        return out;
-    }
-
-    [[nodiscard]] Resolution resolve(const Location& location, const Catalogue& catalogue,
-                                     std::span<const std::uint32_t> files,
-                                     const std::function<void()>& before_file) const override {
-        return locate_blobs(location, catalogue, files, before_file);
-    }
+    },
+    .combine = combine_dcp,
+    .resolve = locate_archives,
 };
-
-}  // namespace
-
-const Format& dcp_format() {
-    static const Dcp format;
-    return format;
-}
 
 }  // namespace shardweld::formats::dcp

@@ -7,14 +7,13 @@
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
+#include "core/in_context.hpp"
 #include "core/text.hpp"
 #include "formats/containers/safetensors_header.hpp"
-#include "formats/hf/hf.hpp"
 #include "formats/recognise.hpp"
 #include "formats/registry.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/file_scan.hpp"
-#include "formats/shared/file_sets.hpp"
 #include "formats/shared/neighbour_names.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
@@ -95,25 +94,18 @@ catalogue::Tensor tensor_of(const std::string& name, const StoredTensor& stored,
     return tensor;
 }
 
-Catalogue scan_shard(const fs::path& directory, const std::string& file) {
+Scan scan_shard(const Location& location, const std::string& file) {
     Catalogue out;
-    try {
-        const auto input = io::InputFile::open(directory / file);
+    in_context("file ", file, [&] {
+        const auto input = io::InputFile::open(location.directory / file);
         out.files.push_back({file, input.size()});
         const SafetensorsHeader header = read_safetensors(input);
         const ShardOffsets offsets = parse_sharding_info(sharding_info(header));
         for (const auto& [name, stored] : header.tensors) {
-            try {
-                out.tensors.push_back(tensor_of(name, stored, offsets));
-            } catch (Error& error) {
-                error.add_context("tensor " + printable(name));
-                throw;
-            }
+            in_context("tensor ", name,
+                       [&] { out.tensors.push_back(tensor_of(name, stored, offsets)); });
         }
-    } catch (Error& error) {
-        error.add_context("file " + printable(file));
-        throw;
-    }
+    });
     return out;
 }
 
@@ -129,86 +121,67 @@ void require_all_shards(const std::vector<std::string>& shards) {
     require_whole_sets(files_of_model);
 }
 
-class HfShards final : public Format {
-  public:
-    [[nodiscard]] std::string_view name() const override { return "torch dcp safetensors"; }
-    [[nodiscard]] std::string_view backend() const override { return "dcp"; }
-    [[nodiscard]] std::string_view noun() const override { return "torch DCP checkpoint"; }
-    [[nodiscard]] std::string_view subject_of(InputOption option) const override {
-        return option == InputOption::prefix ? "torch DCP checkpoints" : "";
+Location location_of(const fs::path& shards_directory, const fs::path& directory,
+                     std::vector<std::string> shards, const Listing& listing) {
+    Location location = begun_at(hf_shards_format, directory, &listing);
+    location.directory = shards_directory;
+    location.shard_files = std::move(shards);
+    const fs::path metadata = directory / kMetadataDirectory;
+    if (!location.hf_directory && io::is_file(metadata / "config.json")) {
+        location.hf_directory = metadata;
     }
-    [[nodiscard]] std::string_view looks_for() const override {
-        return "shard-*-model-*.safetensors";
-    }
-    [[nodiscard]] bool recognises(const Listing& listing) const override {
-        return !shards_in(listing).empty();
-    }
-    [[nodiscard]] std::span<const KnownName> known_names() const override { return kNames; }
+    return location;
+}
 
-    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
-        const Listing listing = try_list_directory(directory);
-        if (auto shards = shards_in(listing); !shards.empty()) {
-            return location_of(directory, directory, std::move(shards), listing);
-        }
-        auto shards = listing.has_directory(kShardedDirectory)
-                          ? shards_in(list_directory(directory / kShardedDirectory))
-                          : std::vector<std::string>{};
-        if (shards.empty()) {
-            return std::nullopt;
-        }
-        if (auto whole = hf::hf_format().probe(directory)) {
-            whole->notes.emplace_back(
-                "read the consolidated model; its shards in sharded/ are left aside");
-            return whole;
-        }
-        return location_of(directory / kShardedDirectory, directory, std::move(shards), listing);
+std::optional<Location> probe_shards(const fs::path& directory) {
+    const Listing listing = try_list_directory(directory);
+    if (auto shards = shards_in(listing); !shards.empty()) {
+        return location_of(directory, directory, std::move(shards), listing);
     }
+    auto shards = listing.has_directory(kShardedDirectory)
+                      ? shards_in(list_directory(directory / kShardedDirectory))
+                      : std::vector<std::string>{};
+    if (shards.empty()) {
+        return std::nullopt;
+    }
+    if (auto whole = hf::hf_format.probe(directory)) {
+        whole->notes.emplace_back(
+            "read the consolidated model; its shards in sharded/ are left aside");
+        return whole;
+    }
+    return location_of(directory / kShardedDirectory, directory, std::move(shards), listing);
+}
 
-    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
-        return location.shard_files;
+Catalogue combine_shards(const Location& location, std::vector<Scan> scans) {
+    require_all_shards(location.shard_files);
+    Catalogue out = join(std::move(scans), Shapes::reached);
+    for (const catalogue::File& file : out.files) {
+        out.statements.push_back({file.path, kShardingInfo, {{"file", file.path}}, {}, true});
     }
-
-    [[nodiscard]] Scan scan(const Location& location, const std::string& file) const override {
-        return scan_shard(location.directory, file);
-    }
-
-    [[nodiscard]] Catalogue combine(const Location& location,
-                                    std::vector<Scan> scans) const override {
-        require_all_shards(location.shard_files);
-        Catalogue out = join(std::move(scans), Shapes::reached);
-        for (const catalogue::File& file : out.files) {
-            out.statements.push_back({file.path, kShardingInfo, {{"file", file.path}}, {}, true});
-        }
-        select_model(out);
-        require_complete(out, kMissingHint);
-        out.facts = location.facts;
-        out.facts[kShardRanks] = number_of_shard(location.shard_files.back()).value_or(0);
-        out.notes.insert(out.notes.begin(),
-                         "torch DCP checkpoint of the HuggingFace storage writer, " +
-                             std::to_string(out.files.size()) + " shard files");
-        return out;
-    }
-
-  private:
-    [[nodiscard]] Location location_of(const fs::path& shards_directory, const fs::path& directory,
-                                       std::vector<std::string> shards,
-                                       const Listing& listing) const {
-        Location location = begun_at(directory, &listing);
-        location.directory = shards_directory;
-        location.shard_files = std::move(shards);
-        const fs::path metadata = directory / kMetadataDirectory;
-        if (!location.hf_directory && io::is_file(metadata / "config.json")) {
-            location.hf_directory = metadata;
-        }
-        return location;
-    }
-};
+    select_model(out);
+    require_complete(out, kMissingHint);
+    out.facts = location.facts;
+    out.facts[kShardRanks] = number_of_shard(location.shard_files.back()).value_or(0);
+    out.notes.insert(out.notes.begin(), "torch DCP checkpoint of the HuggingFace storage writer, " +
+                                            std::to_string(out.files.size()) + " shard files");
+    return out;
+}
 
 }  // namespace
 
-const Format& hf_shards_format() {
-    static const HfShards format;
-    return format;
-}
+/// The shards that the HuggingFace storage writer leaves, each of which describes itself.
+const Format hf_shards_format = {
+    .name = "torch dcp safetensors",
+    .backend = "dcp",
+    .noun = "torch DCP checkpoint",
+    .looks_for = "shard-*-model-*.safetensors",
+    .option = InputOption::prefix,
+    .subject = "torch DCP checkpoints",
+    .neighbours = kNames,
+    .recognises = [](const Listing& listing) { return !shards_in(listing).empty(); },
+    .probe = probe_shards,
+    .scan = scan_shard,
+    .combine = combine_shards,
+};
 
 }  // namespace shardweld::formats::dcp

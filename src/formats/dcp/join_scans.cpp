@@ -1,8 +1,6 @@
 #include "join_scans.hpp"
 
 #include <algorithm>
-#include <iterator>
-#include <map>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -10,9 +8,9 @@
 #include "catalogue/catalogue.hpp"
 #include "core/json.hpp"
 #include "core/text.hpp"
+#include "formats/shared/assembler.hpp"
 #include "formats/shared/dcp_pieces.hpp"
 #include "formats/shared/directory_listing.hpp"
-#include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
 #include "shardweld/error.hpp"
 
@@ -21,109 +19,48 @@ namespace shardweld::formats::dcp {
 namespace {
 
 using catalogue::Catalogue;
-using catalogue::Piece;
 using catalogue::Tensor;
 
-struct ByNature {
-    bool operator()(const std::string& a, const std::string& b) const { return natural_less(a, b); }
+constexpr AssemblyWords kWords = {
+    .other_dtype = {ErrorCode::mismatch,
+                    "tensor {stored} is {torch} and {torch2} in files of different ranks",
+                    kOneSave},
+    .other_shape = {ErrorCode::mismatch,
+                    "tensor {stored} has shape {shape} and {shape2} in files of different ranks",
+                    kOneSave},
 };
-using FileNumbers = std::map<std::string, std::uint32_t, ByNature>;
-
-FileNumbers number_files(const std::vector<Scan>& scans, Catalogue& out) {
-    std::map<std::string, Bytes, ByNature> sizes;
-    for (const Catalogue& scan : scans) {
-        for (const auto& file : scan.files) {
-            sizes[file.path] = std::max(sizes[file.path], file.size);
-        }
-    }
-    FileNumbers numbers;
-    for (const auto& [path, size] : sizes) {
-        numbers[path] = static_cast<std::uint32_t>(out.files.size());
-        out.files.push_back({path, size});
-    }
-    return numbers;
-}
-
-void require_same(const Tensor& a, const Tensor& b, Shapes shapes) {
-    if (a.dtype != b.dtype) {
-        throw Error(ErrorCode::mismatch,
-                    "tensor " + printable(a.stored_as) + " is " + std::string(torch_name(a.dtype)) +
-                        " and " + std::string(torch_name(b.dtype)) + " in files of different ranks",
-                    kOneSave);
-    }
-    if (a.shape.size() != b.shape.size() || (shapes == Shapes::stated && a.shape != b.shape)) {
-        throw Error(ErrorCode::mismatch,
-                    "tensor " + printable(a.stored_as) + " has shape " + shape_text(a.shape) +
-                        " and " + shape_text(b.shape) + " in files of different ranks",
-                    kOneSave);
-    }
-}
-
-void merge(Tensor tensor, Shapes shapes, Tensor& into) {
-    require_same(into, tensor, shapes);
-    for (std::size_t k = 0; k < into.shape.size(); ++k) {
-        into.shape[k] = std::max(into.shape[k], tensor.shape[k]);
-    }
-    into.pieces.insert(into.pieces.end(), tensor.pieces.begin(), tensor.pieces.end());
-}
-
-// Elements of the primary pieces; overlaps count twice.
-Index elements_held(const Tensor& tensor) {
-    Index held = 0;
-    for (const Piece& piece : tensor.pieces) {
-        if (piece.replica == 0) {
-            held = checked_add(held, piece.patch.volume(), "elements of a tensor");
-        }
-    }
-    return held;
-}
 
 }  // namespace
 
 Catalogue join(std::vector<Scan> scans, Shapes shapes) {
     Catalogue out;
-    const FileNumbers numbers = number_files(scans, out);
-    std::map<std::string, Tensor> tensors;
-    IgnoredRows ignored;
+    Assembler all(kWords, out, shapes);
     for (Catalogue& scan : scans) {
-        ignored.add(scan.ignored);
-        std::move(scan.statements.begin(), scan.statements.end(),
-                  std::back_inserter(out.statements));
-        for (const auto& [global, count] : scan.inert_globals) {
-            out.inert_globals[global] += count;
-        }
+        const std::uint32_t file = all.take(scan);
         for (Tensor& tensor : scan.tensors) {
-            for (Piece& piece : tensor.pieces) {
-                piece.file = numbers.at(scan.files.at(piece.file).path);
-            }
-            const auto [at, is_new] = tensors.try_emplace(tensor.name);
-            if (is_new) {
-                at->second = std::move(tensor);
-            } else {
-                merge(std::move(tensor), shapes, at->second);
-            }
+            all.add(std::move(tensor), file);
         }
     }
-    for (auto& [name, tensor] : tensors) {
+    all.finish();
+    order_files(out, Unused::kept);
+    for (Tensor& tensor : out.tensors) {
         number_replicas(tensor.pieces);
-        out.tensors.push_back(std::move(tensor));
     }
-    out.ignored = ignored.take();
     return out;
 }
 
 void require_complete(const Catalogue& catalogue, const std::string& missing_hint) {
     for (const Tensor& tensor : catalogue.tensors) {
-        const Index held = elements_held(tensor);
+        const CoverFault fault = find_cover_fault(tensor);
         const Index volume = volume_of(tensor.shape, "a tensor's shape");
-        if (held < volume && !missing_hint.empty()) {
+        if (fault.held < volume && !missing_hint.empty()) {
             throw Error(ErrorCode::not_found,
                         "tensor " + printable(tensor.stored_as) +
-                            " is not complete: the files hold " + std::to_string(held) +
+                            " is not complete: the files hold " + std::to_string(fault.held) +
                             " of its " + std::to_string(volume) + " elements",
                         missing_hint);
         }
-        check_tiling(tensor);
+        check_tiling(tensor, fault);
     }
 }
 

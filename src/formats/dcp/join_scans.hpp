@@ -10,11 +10,9 @@
 #include "catalogue/catalogue.hpp"
 #include "core/index.hpp"
 #include "formats/format.hpp"
+#include "formats/shared/assembler.hpp"
 
 namespace shardweld::formats::dcp {
-
-/// Whether each scan states a tensor's whole shape, or only that it reaches so far.
-enum class Shapes { stated, reached };
 
 /// One catalogue of all scans. Tensors of one name become one; the same box in different files is
 /// stored again: a replica. Error(mismatch) naming the tensor when dtypes or stated shapes differ.

@@ -11,7 +11,7 @@
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
-#include "formats/shared/training_state.hpp"
+#include "formats/shared/neighbour_names.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::formats::dcp {

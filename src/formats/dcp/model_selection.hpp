@@ -47,7 +47,7 @@ class WeightHolders {
 };
 
 /// Keeps the model's tensors under their names in the module tree, sorted, without wrappers
-/// (unwrapped_names.hpp), and counts the others as ignored. The model is the one dictionary whose
+/// (module_names.hpp), and counts the others as ignored. The model is the one dictionary whose
 /// keys are names of a module tree. Error(usage) listing them when there are several,
 /// Error(not_found) when there is none, Error(unsupported) naming a tensor of another dictionary
 /// that is a part of the model (model_values.hpp). Adds a note on what was chosen.

@@ -1,6 +1,8 @@
 // DeepSpeed's checkpoints as they are saved: model states, and flat partitions of fp32 weights.
 #include <algorithm>
 #include <array>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "core/text.hpp"
@@ -10,7 +12,6 @@
 #include "shardweld/error.hpp"
 
 #include "file_names.hpp"
-#include "join.hpp"
 #include "scan.hpp"
 
 namespace shardweld::formats::deepspeed {
@@ -30,6 +31,27 @@ constexpr std::array<KnownName, 8> kZeroNames = {{
     {"../*_model_states.pt", "another checkpoint"},
     {"../*_optim_states.pt", "another checkpoint"},
 }};
+
+/// The files of a checkpoint, once for all: a scan of one file of thousands knows them by it. Model
+/// states by their model-parallel rank, of each the lowest data-parallel one.
+struct StatesFound {
+    std::map<Index, Index> whole;  ///< of ZeRO 0 to 2
+    std::map<Index, Index> split;  ///< of ZeRO-3
+    bool has_partitions = false;
+
+    void note(const FileName& name) {
+        has_partitions = has_partitions || name.kind == FileKind::partition;
+        if (name.kind == FileKind::model || name.kind == FileKind::model_part) {
+            auto& states = name.kind == FileKind::model ? whole : split;
+            Index& first = states.try_emplace(name.mp, name.dp).first->second;
+            first = std::min(first, name.dp);
+        }
+    }
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.whole, self.split, self.has_partitions);
+    };
+};
 
 StatesFound states_of(const Location& location) {
     return decoded<StatesFound>(location.own);
@@ -81,103 +103,102 @@ std::string source_note(const Location& location) {
            (!why.empty() ? why : ": there are no fp32 masters in partitions (*_optim_states.pt)");
 }
 
-class Zero final : public FormatOf<FileContent> {
-  public:
-    [[nodiscard]] std::string_view name() const override { return "deepspeed"; }
-    [[nodiscard]] std::string_view backend() const override { return "deepspeed"; }
-    [[nodiscard]] std::string_view noun() const override { return "DeepSpeed checkpoint"; }
-    [[nodiscard]] std::string_view looks_for() const override { return "*_model_states.pt"; }
-    [[nodiscard]] bool recognises(const Listing& listing) const override {
-        return std::any_of(listing.files.begin(), listing.files.end(), [](const std::string& file) {
-            return parse_file_name(file).has_value();
-        });
-    }
-    [[nodiscard]] std::string_view subject_of(InputOption option) const override {
-        return option == InputOption::weights ? "DeepSpeed's checkpoints" : "";
-    }
-    [[nodiscard]] std::span<const KnownName> known_names() const override { return kZeroNames; }
-
-    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
-        const Listing listing = try_list_directory(directory);
-        Location location = begun_at(directory, &listing);
-        StatesFound found;
-        for (const std::string& file : listing.files) {
-            if (const auto name = parse_file_name(file)) {
-                location.shard_files.push_back(file);
-                found.note(*name);
-            }
-        }
-        if (location.shard_files.empty() || listing.has_directory("zero")) {
-            return std::nullopt;
-        }
-        location.own = encoded(found);
-        return location;
-    }
-
-    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
-        const Weights weights = weights_of(location);
-        std::vector<std::string> files;
-        std::copy_if(location.shard_files.begin(), location.shard_files.end(),
-                     std::back_inserter(files),
-                     [&](const std::string& file) { return is_scanned(file, weights); });
-        return files;
-    }
-
-  private:
-    [[nodiscard]] FileScan scan_file(const Location& location,
-                                     const std::string& file) const override {
-        const Weights weights = weights_of(location);
-        const FileName name = parse_file_name(file).value_or(FileName{});
-        if (name.kind == FileKind::partition) {
-            return scan_partition(location, file, name);
-        }
-        const bool is_states = name.kind == FileKind::model || name.kind == FileKind::model_part;
-        const bool is_rest = is_states && weights != Weights::model;
-        return scan_model_states(location, file, name,
-                                 {is_rest ? Wanted::rest : Wanted::all, weights == Weights::master,
-                                  is_rest && is_first(location, name)});
-    }
-
-    [[nodiscard]] Catalogue join(const Location& location,
-                                 std::vector<FileScan> scans) const override {
-        Catalogue out;
-        out.facts = location.facts;
-        join_files(std::move(scans), weights_of(location), out);
-        note_unread(location, out);
-        out.notes = {summary(out), source_note(location)};
-        return out;
-    }
-
-    // Adds a row for the files found that hold none of the weights taken.
-    static void note_unread(const Location& location, Catalogue& out) {
-        const Weights weights = weights_of(location);
-        for (const Neighbour& neighbour : location.neighbours) {
-            if (parse_file_name(neighbour.path) && !is_scanned(neighbour.path, weights)) {
-                out.ignored.push_back({"*_optim_states.pt", kTrainingState, 1, neighbour.bytes});
-            }
+std::optional<Location> probe_zero(const fs::path& directory) {
+    const Listing listing = try_list_directory(directory);
+    Location location = begun_at(zero_format, directory, &listing);
+    StatesFound found;
+    for (const std::string& file : listing.files) {
+        if (const auto name = parse_file_name(file)) {
+            location.shard_files.push_back(file);
+            found.note(*name);
         }
     }
-
-    static std::string summary(const Catalogue& out) {
-        std::string text = "DeepSpeed checkpoint";
-        const auto add = [&](const char* fact, const std::string& before, const char* behind) {
-            if (const auto at = out.facts.find(fact); at != out.facts.end()) {
-                text += ", " + before + std::to_string(at->second) + behind;
-            }
-        };
-        add("zero_stage", "ZeRO stage ", "");
-        add("iteration", "iteration ", "");
-        add("dp_world_size", "", " data-parallel ranks");
-        add("mp_world_size", "", " model-parallel ranks");
-        return text;
+    if (location.shard_files.empty() || listing.has_directory("zero")) {
+        return std::nullopt;
     }
-};
+    location.own = encoded(found);
+    return location;
+}
+
+std::vector<std::string> files_to_scan(const Location& location) {
+    const Weights weights = weights_of(location);
+    std::vector<std::string> files = location.shard_files;
+    std::erase_if(files, [&](const std::string& file) { return !is_scanned(file, weights); });
+    return files;
+}
+
+FileScan scan_zero(const Location& location, const std::string& file) {
+    const Weights weights = weights_of(location);
+    const FileName name = parse_file_name(file).value_or(FileName{});
+    if (name.kind == FileKind::partition) {
+        return scan_partition(location, file, name);
+    }
+    const bool is_states = name.kind == FileKind::model || name.kind == FileKind::model_part;
+    const bool is_rest = is_states && weights != Weights::model;
+    return scan_model_states(location, file, name,
+                             {is_rest ? Wanted::rest : Wanted::all, weights == Weights::master,
+                              is_rest && is_first(location, name)});
+}
+
+// Adds a row for the files found that hold none of the weights taken.
+void note_unread(const Location& location, Catalogue& out) {
+    const Weights weights = weights_of(location);
+    for (const Neighbour& neighbour : location.neighbours) {
+        if (parse_file_name(neighbour.path) && !is_scanned(neighbour.path, weights)) {
+            out.ignored.push_back({"*_optim_states.pt", kTrainingState, 1, neighbour.bytes});
+        }
+    }
+}
+
+std::string summary(const Catalogue& out) {
+    std::string text = "DeepSpeed checkpoint";
+    const auto add = [&](const char* fact, const std::string& before, const char* behind) {
+        if (const auto at = out.facts.find(fact); at != out.facts.end()) {
+            text += ", " + before + std::to_string(at->second) + behind;
+        }
+    };
+    add("zero_stage", "ZeRO stage ", "");
+    add("iteration", "iteration ", "");
+    add("dp_world_size", "", " data-parallel ranks");
+    add("mp_world_size", "", " model-parallel ranks");
+    return text;
+}
+
+Catalogue join_zero(const Location& location, std::vector<FileScan> scans) {
+    Catalogue out;
+    out.facts = location.facts;
+    join_files(std::move(scans), weights_of(location), out);
+    note_unread(location, out);
+    out.notes = {summary(out), source_note(location)};
+    return out;
+}
+
+constexpr std::array<StepName, 1> kSteps = {{{"global_step", true}}};
+// runtime/engine.py (save_checkpoint), checkpoint/ds_to_universal.py.
+constexpr std::array<std::string_view, 2> kTagFiles = {"latest", "latest_universal"};
 
 }  // namespace
 
-const Format& zero_format() {
-    static const Zero format;
-    return format;
-}
+const Format zero_format = {
+    .name = "deepspeed",
+    .backend = "deepspeed",
+    .noun = "DeepSpeed checkpoint",
+    .looks_for = "*_model_states.pt",
+    .option = InputOption::weights,
+    .subject = "DeepSpeed's checkpoints",
+    .neighbours = kZeroNames,
+    .steps = kSteps,
+    .tag_files = kTagFiles,
+    .recognises =
+        [](const Listing& listing) {
+            return std::ranges::any_of(listing.files, [](const std::string& file) {
+                return parse_file_name(file).has_value();
+            });
+        },
+    .probe = probe_zero,
+    .scan_list = files_to_scan,
+    .scan = scan_typed<FileContent, scan_zero>,
+    .combine = combine_typed<FileContent, join_zero>,
+};
 
 }  // namespace shardweld::formats::deepspeed

@@ -1,5 +1,3 @@
-#include "join.hpp"
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -10,8 +8,8 @@
 #include <vector>
 
 #include "core/text.hpp"
+#include "formats/shared/assembler.hpp"
 #include "formats/shared/directory_listing.hpp"
-#include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
 #include "shardweld/error.hpp"
 
@@ -28,24 +26,109 @@ namespace {
 using catalogue::Catalogue;
 using catalogue::Tensor;
 
+constexpr Index kSplitStage = 3;
+constexpr std::size_t kMostAbsent = 100;
+
 /// How many ranks saved a checkpoint, and at which ZeRO stage, as all files say alike.
 class Grid {
   public:
     /// What one file says. Error(mismatch) where another says otherwise.
-    void note(const FileContent& content, const std::string& path, const FileName& name);
+    void note(const FileContent& content, const std::string& path, const FileName& name) {
+        for (const auto& [fact, said] :
+             {std::pair(kStage, content.stage), std::pair(kModelRanks, content.n_model_ranks),
+              std::pair(kTensorRanks, content.n_tensor_ranks)}) {
+            if (!said) {
+                continue;
+            }
+            const auto [at, is_new] = said_.try_emplace(fact, *said, path);
+            if (!is_new && at->second.first != *said) {
+                throw of_several_saves(std::string(fact) + " is " +
+                                       std::to_string(at->second.first) + " in " +
+                                       printable(at->second.second) + " but " +
+                                       std::to_string(*said) + " in " + printable(path));
+            }
+        }
+        if (name.kind == FileKind::model_part) {
+            split_states_ = path;
+            states_of_[name.mp].insert(name.dp);
+        } else if (name.kind == FileKind::model) {
+            whole_states_ = path;
+        }
+    }
+
     /// When all files are noted. Model-parallel ranks are counted pipeline stage by pipeline stage.
     /// Error(not_found) where the model states of one are missing, Error(mismatch), Error(corrupt).
-    void settle(const ModelRanks& ranks);
+    void settle(const ModelRanks& ranks) {
+        const std::string& states = split_states_.empty() ? whole_states_ : split_states_;
+        if (!split_states_.empty() && !whole_states_.empty()) {
+            throw of_several_saves(printable(whole_states_) + " is of ZeRO stage 1 or 2, but " +
+                                   printable(split_states_) + " of stage 3");
+        }
+        const auto stage = said(kStage);
+        is_split_ = stage ? *stage == kSplitStage : !split_states_.empty();
+        if (stage && !states.empty() && is_split_ == split_states_.empty()) {
+            throw of_several_saves(printable(said_.at(kStage).second) +
+                                   " says that it is of ZeRO stage " + std::to_string(*stage) +
+                                   ", but " + printable(states) +
+                                   (is_split_ ? " is of stage 1 or 2" : " is of stage 3"));
+        }
+        const Index found = ranks.empty() ? 1 : ranks.rbegin()->first + 1;
+        const Index n_ranks = said(kModelRanks).value_or(found);
+        if (found > n_ranks) {
+            throw of_several_saves("there are files of " + std::to_string(found) +
+                                   " model-parallel ranks, but mp_world_size is " +
+                                   std::to_string(n_ranks) + " in " +
+                                   printable(said_.at(kModelRanks).second));
+        }
+        for (Index mp = 0; mp < n_ranks; ++mp) {
+            const auto rank = ranks.find(mp);
+            if (rank == ranks.end() || rank->second.states_file().empty()) {
+                throw files_missing("the model states of model-parallel rank " +
+                                    std::to_string(mp) + " are missing (" +
+                                    std::to_string(n_ranks) + " ranks saved)");
+            }
+        }
+        n_tensor_ranks_ = said(kTensorRanks).value_or(n_ranks);
+        if (n_tensor_ranks_ < 1 || n_ranks % n_tensor_ranks_ != 0) {
+            throw Error(ErrorCode::corrupt, "tp_degree is " + std::to_string(n_tensor_ranks_) +
+                                                " of " + std::to_string(n_ranks) +
+                                                " model-parallel ranks");
+        }
+    }
 
     /// ZeRO-3.
     [[nodiscard]] bool is_split() const { return is_split_; }
     [[nodiscard]] Index n_tensor_ranks() const { return n_tensor_ranks_; }
+
     /// Model states of ZeRO-3 that are not there: they hold parts of frozen parameters.
-    [[nodiscard]] std::vector<std::string> absent_states(const ModelRanks& ranks) const;
-    void add_facts(const ModelRanks& ranks, bool has_partitions, catalogue::Catalogue& out) const;
+    [[nodiscard]] std::vector<std::string> absent_states(const ModelRanks& ranks) const {
+        std::vector<std::string> absent;
+        for (const auto& [mp, present] : states_of_) {
+            for (Index dp = 0; dp < ranks.at(mp).data_ranks(); ++dp) {
+                if (!present.contains(dp) && absent.size() < kMostAbsent) {
+                    absent.push_back(states_name(mp, dp));
+                }
+            }
+        }
+        return absent;
+    }
+
+    void add_facts(const ModelRanks& ranks, bool has_partitions, catalogue::Catalogue& out) const {
+        if (const auto stage = said(kStage)) {
+            out.facts[kStage] = *stage;
+        }
+        out.facts[kTensorRanks] = n_tensor_ranks_;
+        out.facts[kModelRanks] = ranks.rbegin()->first + 1;
+        if (has_partitions) {
+            out.facts[kDataRanks] = ranks.begin()->second.data_ranks();
+        }
+    }
 
   private:
-    [[nodiscard]] std::optional<Index> said(const char* fact) const;
+    [[nodiscard]] std::optional<Index> said(const char* fact) const {
+        const auto at = said_.find(fact);
+        return at == said_.end() ? std::nullopt : std::optional(at->second.first);
+    }
 
     std::map<std::string, std::pair<Index, std::string>> said_;  // fact: value, file
     std::string whole_states_;                                   // a file of ZeRO 0 to 2
@@ -54,104 +137,6 @@ class Grid {
     bool is_split_ = false;
     Index n_tensor_ranks_ = 1;
 };
-
-constexpr Index kSplitStage = 3;
-constexpr std::size_t kMostAbsent = 100;
-
-void Grid::note(const FileContent& content, const std::string& path, const FileName& name) {
-    for (const auto& [fact, said] :
-         {std::pair(kStage, content.stage), std::pair(kModelRanks, content.n_model_ranks),
-          std::pair(kTensorRanks, content.n_tensor_ranks)}) {
-        if (!said) {
-            continue;
-        }
-        const auto [at, is_new] = said_.try_emplace(fact, *said, path);
-        if (!is_new && at->second.first != *said) {
-            throw Error(ErrorCode::mismatch,
-                        std::string(fact) + " is " + std::to_string(at->second.first) + " in " +
-                            printable(at->second.second) + " but " + std::to_string(*said) +
-                            " in " + printable(path),
-                        kOneSave);
-        }
-    }
-    if (name.kind == FileKind::model_part) {
-        split_states_ = path;
-        states_of_[name.mp].insert(name.dp);
-    } else if (name.kind == FileKind::model) {
-        whole_states_ = path;
-    }
-}
-
-std::optional<Index> Grid::said(const char* fact) const {
-    const auto at = said_.find(fact);
-    return at == said_.end() ? std::nullopt : std::optional(at->second.first);
-}
-
-void Grid::settle(const ModelRanks& ranks) {
-    const std::string& states = split_states_.empty() ? whole_states_ : split_states_;
-    if (!split_states_.empty() && !whole_states_.empty()) {
-        throw Error(ErrorCode::mismatch,
-                    printable(whole_states_) + " is of ZeRO stage 1 or 2, but " +
-                        printable(split_states_) + " of stage 3",
-                    kOneSave);
-    }
-    const auto stage = said(kStage);
-    is_split_ = stage ? *stage == kSplitStage : !split_states_.empty();
-    if (stage && !states.empty() && is_split_ == split_states_.empty()) {
-        throw Error(ErrorCode::mismatch,
-                    printable(said_.at(kStage).second) + " says that it is of ZeRO stage " +
-                        std::to_string(*stage) + ", but " + printable(states) +
-                        (is_split_ ? " is of stage 1 or 2" : " is of stage 3"),
-                    kOneSave);
-    }
-    const Index found = ranks.empty() ? 1 : ranks.rbegin()->first + 1;
-    const Index n_ranks = said(kModelRanks).value_or(found);
-    if (found > n_ranks) {
-        throw Error(ErrorCode::mismatch,
-                    "there are files of " + std::to_string(found) +
-                        " model-parallel ranks, but mp_world_size is " + std::to_string(n_ranks) +
-                        " in " + printable(said_.at(kModelRanks).second),
-                    kOneSave);
-    }
-    for (Index mp = 0; mp < n_ranks; ++mp) {
-        const auto rank = ranks.find(mp);
-        if (rank == ranks.end() || rank->second.states_file().empty()) {
-            throw Error(ErrorCode::not_found,
-                        "the model states of model-parallel rank " + std::to_string(mp) +
-                            " are missing (" + std::to_string(n_ranks) + " ranks saved)",
-                        kCopyAll);
-        }
-    }
-    n_tensor_ranks_ = said(kTensorRanks).value_or(n_ranks);
-    if (n_tensor_ranks_ < 1 || n_ranks % n_tensor_ranks_ != 0) {
-        throw Error(ErrorCode::corrupt, "tp_degree is " + std::to_string(n_tensor_ranks_) + " of " +
-                                            std::to_string(n_ranks) + " model-parallel ranks");
-    }
-}
-
-std::vector<std::string> Grid::absent_states(const ModelRanks& ranks) const {
-    std::vector<std::string> absent;
-    for (const auto& [mp, present] : states_of_) {
-        for (Index dp = 0; dp < ranks.at(mp).data_ranks(); ++dp) {
-            if (!present.contains(dp) && absent.size() < kMostAbsent) {
-                absent.push_back(states_name(mp, dp));
-            }
-        }
-    }
-    return absent;
-}
-
-void Grid::add_facts(const ModelRanks& ranks, bool has_partitions,
-                     catalogue::Catalogue& out) const {
-    if (const auto stage = said(kStage)) {
-        out.facts[kStage] = *stage;
-    }
-    out.facts[kTensorRanks] = n_tensor_ranks_;
-    out.facts[kModelRanks] = ranks.rbegin()->first + 1;
-    if (has_partitions) {
-        out.facts[kDataRanks] = ranks.begin()->second.data_ranks();
-    }
-}
 
 struct PartPlace {
     std::vector<Index> shape;  ///< of the whole tensor
@@ -165,11 +150,9 @@ using LocalShapes = std::map<Index, std::vector<Index>>;
 void require_shape(const std::string& name, const std::vector<Index>& mapped,
                    const std::vector<Index>& local, Index mp) {
     if (mapped != local) {
-        throw Error(ErrorCode::mismatch,
-                    printable(name) + " has shape " + shape_text(local) +
-                        " on model-parallel rank " + std::to_string(mp) +
-                        ", but its affine_map is of " + shape_text(mapped),
-                    kOneSave);
+        throw of_several_saves(printable(name) + " has shape " + shape_text(local) +
+                               " on model-parallel rank " + std::to_string(mp) +
+                               ", but its affine_map is of " + shape_text(mapped));
     }
 }
 
@@ -181,9 +164,8 @@ const std::vector<Index>& shape_on(const std::string& name, Index mp, const Mode
         shape = &other->second;
     }
     if (shape == nullptr) {
-        throw Error(ErrorCode::mismatch,
-                    printable(name) + " is not on model-parallel rank " + std::to_string(mp),
-                    kOneSave);
+        throw of_several_saves(printable(name) + " is not on model-parallel rank " +
+                               std::to_string(mp));
     }
     return *shape;
 }
@@ -222,11 +204,9 @@ PartPlace place_part(const std::string& name, const std::vector<Index>& local, I
     for (Index other = first; other < first + n_tensor_ranks; ++other) {
         const std::vector<Index>& shape = shape_on(name, other, ranks, others);
         if (shape.size() != local.size()) {
-            throw Error(ErrorCode::mismatch,
-                        printable(name) + " is " + shape_text(shape) + " on model-parallel rank " +
-                            std::to_string(other) + " but " + shape_text(local) + " on " +
-                            std::to_string(mp),
-                        kOneSave);
+            throw of_several_saves(printable(name) + " is " + shape_text(shape) +
+                                   " on model-parallel rank " + std::to_string(other) + " but " +
+                                   shape_text(local) + " on " + std::to_string(mp));
         }
         place.boxes.front().global[axis] += other < mp ? shape[axis] : 0;
         extent = checked_add(extent, shape[axis], name);
@@ -235,28 +215,30 @@ PartPlace place_part(const std::string& name, const std::vector<Index>& local, I
     return place;
 }
 
-constexpr Index kAll = -1;
-
-/// One name's tensor, and how many have been put into it.
-struct Joined {
-    Tensor tensor;
-    std::string file;                      ///< of the first part
-    std::map<Index, std::uint32_t> parts;  ///< by tensor-parallel rank; kAll of whole ones
-};
-
 /// A tensor of one file that is no part of a flat group.
 struct WholeTensor {
     Tensor tensor;
     FileName name;
+    std::uint32_t file = 0;
 };
 
-class Joiner {
+constexpr const char* kOverlap = "{tensor} of shape {shape}: parts of two ranks overlap: {where}";
+constexpr AssemblyWords kWords = {
+    .other_dtype = {ErrorCode::mismatch, "{tensor} is {dtype} in {file} but {dtype2} in {file2}",
+                    kOneSave},
+    .gap = {ErrorCode::mismatch, "{tensor} of shape {shape}: no rank holds the elements {where}",
+            kOneSave},
+    .overlap = {ErrorCode::mismatch, kOverlap, kOneSave},
+    .irregular = {ErrorCode::mismatch, kOverlap, kOneSave},
+};
+
+class ZeroFiles {
   public:
-    Joiner(Weights weights, Catalogue& out) : weights_(weights), out_(out) {}
+    ZeroFiles(Weights weights, Catalogue& out) : weights_(weights), out_(out), all_(kWords, out) {}
 
     void add(FileScan scan) {
         auto& [told, content] = scan;
-        const std::uint32_t file = join_scan(told, ignored_, out_);
+        const std::uint32_t file = all_.take(told);
         const std::string& path = out_.files[file].path;
         const FileName name = parse_file_name(path).value_or(FileName{});
         grid_.note(content, path, name);
@@ -267,10 +249,11 @@ class Joiner {
             return;
         }
         if (name.kind == FileKind::model || name.kind == FileKind::model_part) {
+            states_.try_emplace(name.mp, file);
             ranks_[name.mp].add_states(path, std::move(content));
         }
         for (Tensor& tensor : told.tensors) {
-            wholes_.push_back({std::move(tensor), name});
+            wholes_.push_back({std::move(tensor), name, file});
         }
     }
 
@@ -288,18 +271,16 @@ class Joiner {
         for (WholeTensor& whole : wholes_) {
             add_whole(whole);
         }
-        for (const auto& [name, joined] : tensors_) {
-            settle(joined);
+        const std::vector<std::string> absent = grid_.absent_states(ranks_);
+        for (const auto& [name, joined] : all_.tensors) {
+            settle(joined.tensor, absent);
         }
         add_aliases();
-        for (auto& [name, joined] : tensors_) {
-            out_.tensors.push_back(std::move(joined.tensor));
-        }
-        if (const auto absent = grid_.absent_states(ranks_); !absent.empty()) {
+        if (!absent.empty()) {
             out_.warnings["states_absent"] =
                 name_list(absent) + ": not there, and not needed: other ranks' say the same";
         }
-        out_.ignored = ignored_.take();
+        all_.finish();
         grid_.add_facts(ranks_, weights_ != Weights::model, out_);
     }
 
@@ -308,25 +289,24 @@ class Joiner {
         for (const ModelRank::Located& located : rank.locate()) {
             const Parameter& declared = *located.parameter;
             if (located.runs.empty()) {
-                ignored_.add({"*", "empty tensor"}, 1, 0);
+                all_.ignored().add({"*", "empty tensor"}, 1, 0);
                 continue;
             }
             const DType dtype = located.runs.front().shard->dtype;
-            Joined& joined = joined_for(declared.name, dtype, rank.states_file());
-            const auto boxes = boxes_of(declared.name, declared.shape, mp, joined);
-            const std::uint32_t copy = copy_number(joined, declared.shape, mp);
+            const Part part = part_of(declared.name, dtype, declared.shape, mp, states_.at(mp));
+            const std::uint32_t copy = copy_number(part, declared.shape, mp);
             for (const Run& run : located.runs) {
                 if (run.shard->dtype != dtype) {
-                    throw Error(ErrorCode::mismatch, "flat groups differ in dtype", kOneSave);
+                    throw of_several_saves("flat groups differ in dtype");
                 }
-                add_pieces(run, declared.shape, boxes, copy, joined.tensor.pieces);
+                add_pieces(run, declared.shape, part.boxes, copy, part.tensor->pieces);
             }
             if (weights_ == Weights::rounded && declared.dtype != dtype) {
-                joined.tensor.written_as = declared.dtype;
+                part.tensor->written_as = declared.dtype;
             }
         }
         if (const Bytes padding = rank.padding_bytes(); padding > 0) {
-            ignored_.add({"*", "padding of flat partitions"}, 1, padding);
+            all_.ignored().add({"*", "padding of flat partitions"}, 1, padding);
         }
     }
 
@@ -359,23 +339,20 @@ class Joiner {
         Tensor& tensor = whole.tensor;
         if (weights_ != Weights::model &&
             (is_declared(tensor.name) || aliases_.contains(tensor.name))) {
-            ignored_.add(
+            all_.ignored().add(
                 {"*", "copies of weights that are taken from the optimizer's partitions"}, 1,
                 to_bytes(volume_of(tensor.shape, tensor.name), "elements") * size_of(tensor.dtype));
             return;
         }
-        const std::string& file =
-            tensor.pieces.empty() ? tensor.name : out_.files[tensor.pieces.front().file].path;
-        Joined& joined = joined_for(tensor.name, tensor.dtype, file);
-        joined.tensor.written_as = tensor.written_as;
         const Index mp = model_rank_of(whole);
-        const auto boxes = boxes_of(tensor.name, tensor.shape, mp, joined);
+        const Part part = part_of(tensor.name, tensor.dtype, tensor.shape, mp, whole.file);
+        part.tensor->written_as = tensor.written_as;
         if (is_fragment(tensor)) {
-            joined.tensor.pieces.insert(joined.tensor.pieces.end(), tensor.pieces.begin(),
-                                        tensor.pieces.end());
+            part.tensor->pieces.insert(part.tensor->pieces.end(), tensor.pieces.begin(),
+                                       tensor.pieces.end());
         } else {
-            add_pieces(tensor.pieces.front(), boxes, copy_number(joined, tensor.shape, mp),
-                       joined.tensor.pieces);
+            add_pieces(tensor.pieces.front(), part.boxes, copy_number(part, tensor.shape, mp),
+                       part.tensor->pieces);
         }
     }
 
@@ -391,47 +368,39 @@ class Joiner {
         return whole.name.mp;
     }
 
+    /// A rank's part of a tensor.
+    struct Part {
+        Tensor* tensor;               ///< the whole one
+        std::vector<LocalBox> boxes;  ///< where in it the part belongs
+    };
+
     /// 0 of the first that has this part, or everything.
-    [[nodiscard]] std::uint32_t copy_number(Joined& joined, const std::vector<Index>& local,
-                                            Index mp) const {
-        return joined.parts[local == joined.tensor.shape ? kAll : mp % grid_.n_tensor_ranks()]++;
+    [[nodiscard]] std::uint32_t copy_number(const Part& part, const std::vector<Index>& local,
+                                            Index mp) {
+        constexpr Index kAll = -1;
+        return n_copies_[{part.tensor,
+                          local == part.tensor->shape ? kAll : mp % grid_.n_tensor_ranks()}]++;
     }
 
-    Joined& joined_for(const std::string& name, DType dtype, const std::string& file) {
-        const auto [at, is_new] = tensors_.try_emplace(name);
-        Joined& joined = at->second;
-        if (is_new) {
-            joined.tensor.name = name;
-            joined.tensor.dtype = dtype;
-            joined.file = file;
-        } else if (joined.tensor.dtype != dtype) {
-            throw Error(ErrorCode::mismatch,
-                        printable(name) + " is " +
-                            std::string(safetensors_name(joined.tensor.dtype)) + " in " +
-                            printable(joined.file) + " but " +
-                            std::string(safetensors_name(dtype)) + " in " + printable(file),
-                        kOneSave);
+    Part part_of(const std::string& name, DType dtype, const std::vector<Index>& local, Index mp,
+                 std::uint32_t file) {
+        const auto known = all_.tensors.find(name);
+        const bool is_known = known != all_.tensors.end();
+        if (is_known) {
+            all_.require_same(known->second, {name, dtype, known->second.tensor.shape, {}}, file);
         }
-        return joined;
-    }
-
-    /// Where a rank's part of a tensor belongs; sets or checks the whole one's shape.
-    std::vector<LocalBox> boxes_of(const std::string& name, const std::vector<Index>& local,
-                                   Index mp, Joined& joined) {
         PartPlace place =
             grid_.n_tensor_ranks() == 1
                 ? place_whole(local)
                 : place_part(name, local, mp, grid_.n_tensor_ranks(), ranks_, wholes_shape(name));
-        if (joined.parts.empty() && joined.tensor.pieces.empty()) {
-            joined.tensor.shape = place.shape;
-        } else if (joined.tensor.shape != place.shape) {
-            throw Error(ErrorCode::mismatch,
-                        printable(name) + " has shape " + shape_text(joined.tensor.shape) + " in " +
-                            printable(joined.file) + " but " + shape_text(place.shape) +
-                            " on model-parallel rank " + std::to_string(mp),
-                        kOneSave);
+        if (is_known && known->second.tensor.shape != place.shape) {
+            const Assembled& joined = known->second;
+            throw of_several_saves(
+                printable(name) + " has shape " + shape_text(joined.tensor.shape) + " in " +
+                printable(out_.files[joined.files.front()].path) + " but " +
+                shape_text(place.shape) + " on model-parallel rank " + std::to_string(mp));
         }
-        return std::move(place.boxes);
+        return {&all_.add({name, dtype, place.shape, {}}, file).tensor, std::move(place.boxes)};
     }
 
     /// Local shapes of a tensor that is in no flat group, by model-parallel rank.
@@ -445,56 +414,50 @@ class Joiner {
         return at == whole_shapes_.end() ? LocalShapes{} : at->second;
     }
 
-    void settle(const Joined& joined) const {
-        const Tensor& tensor = joined.tensor;
+    void settle(const Tensor& tensor, const std::vector<std::string>& absent) const {
         const CoverFault fault = find_cover_fault(tensor);
-        if (fault.kind == Cover::Kind::exact) {
-            return;
+        if (fault.kind == Cover::Kind::gap && !absent.empty()) {
+            throw files_missing("files are missing: " + name_list(absent))
+                .add_context("lost " + printable(tensor.name) + ", elements " + fault.where);
         }
-        const bool is_gap = fault.kind == Cover::Kind::gap;
-        if (const auto absent = grid_.absent_states(ranks_); is_gap && !absent.empty()) {
-            throw Error(ErrorCode::not_found, "files are missing: " + name_list(absent), kCopyAll)
-                .add_context("lost " + printable(tensor.name) + ", elements " + fault.text);
-        }
-        throw Error(
-            ErrorCode::mismatch,
-            printable(tensor.name) + " of shape " + shape_text(tensor.shape) +
-                (is_gap ? ": no rank holds the elements " : ": parts of two ranks overlap: ") +
-                fault.text,
-            kOneSave);
+        all_.require_cover(tensor, fault);
     }
 
     void add_aliases() {
         for (const auto& [alias, original] : aliases_) {
-            if (const auto at = tensors_.find(original); at != tensors_.end()) {
-                Joined joined = at->second;
+            if (const auto at = all_.tensors.find(original); at != all_.tensors.end()) {
+                Assembled joined = at->second;
                 joined.tensor.name = alias;
-                tensors_.try_emplace(alias, std::move(joined));
+                all_.tensors.try_emplace(alias, std::move(joined));
             }
         }
         for (const std::string& name : tied_) {
-            tensors_.erase(name);
+            all_.tensors.erase(name);
         }
     }
 
     Weights weights_;
     Catalogue& out_;
+    Assembler all_;
     Grid grid_;
     ModelRanks ranks_;
+    std::map<Index, std::uint32_t> states_;  // by model-parallel rank: its first states' file
     std::vector<WholeTensor> wholes_;
     std::map<std::string, LocalShapes> whole_shapes_;
     std::map<std::string, std::string> aliases_;
     std::set<std::string> tied_;  // modules of a pipeline, whose layers are aliases
-    std::map<std::string, Joined> tensors_;
-    IgnoredRows ignored_;
+    /// How many have been put into a tensor, by tensor-parallel rank of the part.
+    std::map<std::pair<const Tensor*, Index>, std::uint32_t> n_copies_;
 };
 
 }  // namespace
 
 void join_files(std::vector<FileScan> scans, Weights weights, Catalogue& out) {
-    Joiner join(weights, out);
-    add_each(std::move(scans), join);
-    join.finish();
+    ZeroFiles files(weights, out);
+    for (FileScan& scan : scans) {
+        files.add(std::exchange(scan, {}));
+    }
+    files.finish();
 }
 
 }  // namespace shardweld::formats::deepspeed

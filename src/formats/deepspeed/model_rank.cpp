@@ -39,25 +39,46 @@ std::optional<ExpertName> parse_expert_name(const std::string& name) {
     return ExpertName{name.substr(0, begin), *number, name.substr(end)};
 }
 
-}  // namespace
-
-void ExpertNumbers::note(const std::string& name) {
-    if (const auto expert = parse_expert_name(name)) {
-        Index& n_local = n_local_[expert->layer];
-        n_local = std::max(n_local, expert->number + 1);
+class ExpertNumbers {
+  public:
+    /// A parameter as every rank calls its own.
+    void note(const std::string& name) {
+        if (const auto expert = parse_expert_name(name)) {
+            Index& n_local = n_local_[expert->layer];
+            n_local = std::max(n_local, expert->number + 1);
+        }
     }
-}
-
-std::optional<std::string> ExpertNumbers::name_on(Index rank, const std::string& name) const {
-    const auto expert = parse_expert_name(name);
-    if (!expert) {
-        return std::nullopt;
+    /// What files call that parameter of the expert-parallel rank `rank`; nullopt if it is no
+    /// expert's.
+    [[nodiscard]] std::optional<std::string> name_on(Index rank, const std::string& name) const {
+        const auto expert = parse_expert_name(name);
+        if (!expert) {
+            return std::nullopt;
+        }
+        const Index number =
+            checked_mul(rank, n_local_.at(expert->layer), "experts") + expert->number;
+        return expert->layer + std::to_string(number) + expert->rest;
     }
-    const Index number = checked_mul(rank, n_local_.at(expert->layer), "experts") + expert->number;
-    return expert->layer + std::to_string(number) + expert->rest;
-}
 
-namespace {
+  private:
+    std::map<std::string, Index> n_local_;  // by what precedes the number
+};
+
+/// The parameter of `file`'s group as the files of experts call it.
+Parameter named_on(Index expert_rank, const ExpertNumbers& numbers, const std::string& file,
+                   Parameter parameter) {
+    auto name = numbers.name_on(expert_rank, parameter.name);
+    if (!name) {
+        const bool is_other_expert = parameter.name.find(".experts.") != std::string::npos;
+        throw Error(
+            is_other_expert ? ErrorCode::unsupported : ErrorCode::mismatch,
+            printable(parameter.name) + " is divided among fewer ranks than others in " +
+                printable(file) + ", as DeepSpeed-MoE's experts are, but is none of them",
+            is_other_expert ? "take the model's own weights with --weights model" : kOneSave);
+    }
+    parameter.name = *std::move(name);
+    return parameter;
+}
 
 constexpr Index kMostRanks = 1 << 20;
 
@@ -67,10 +88,8 @@ void Partitions::add(Partition partition) {
     const Index dp = partition.name.dp;
     const auto [at, is_new] = files_.try_emplace(dp, std::move(partition));
     if (!is_new) {
-        throw Error(ErrorCode::mismatch,
-                    printable(at->second.file) + " and " + printable(partition.file) +
-                        " are of the same rank",
-                    kOneSave);
+        throw of_several_saves(printable(at->second.file) + " and " + printable(partition.file) +
+                               " are of the same rank");
     }
 }
 
@@ -87,28 +106,22 @@ void Partitions::count(const FileContent& said, const std::string& states_file, 
     }
     const std::string speaker = printable(divisions_.empty() ? states_file : first().file);
     if (n_ranks_ < 1 || n_ranks_ > kMostRanks || found > n_ranks_) {
-        throw Error(ErrorCode::mismatch,
-                    speaker + " says that " + std::to_string(n_ranks_) +
-                        " data-parallel ranks saved, but there are files of " +
-                        std::to_string(found) +
-                        (files_.empty() ? "" : ": " + printable(files_.rbegin()->second.file)),
-                    kOneSave);
+        throw of_several_saves(
+            speaker + " says that " + std::to_string(n_ranks_) +
+            " data-parallel ranks saved, but there are files of " + std::to_string(found) +
+            (files_.empty() ? "" : ": " + printable(files_.rbegin()->second.file)));
     }
     // With sequence parallelism a rank counts more than once.
     if (states && (*states < 1 || n_ranks_ % *states != 0)) {
-        throw Error(ErrorCode::mismatch,
-                    "dp_world_size is " + std::to_string(*states) + " in " +
-                        printable(states_file) + ", but the weights are divided among " +
-                        std::to_string(n_ranks_) + " ranks by " + speaker,
-                    kOneSave);
+        throw of_several_saves("dp_world_size is " + std::to_string(*states) + " in " +
+                               printable(states_file) + ", but the weights are divided among " +
+                               std::to_string(n_ranks_) + " ranks by " + speaker);
     }
     for (const auto& [group, ranks] : divisions_) {
         if (ranks < 1 || n_ranks_ % ranks != 0) {
-            throw Error(ErrorCode::mismatch,
-                        "partition_count of group " + std::to_string(group) + " is " +
-                            std::to_string(ranks) + " of " + std::to_string(n_ranks_) +
-                            " ranks in " + speaker,
-                        kOneSave);
+            throw of_several_saves("partition_count of group " + std::to_string(group) + " is " +
+                                   std::to_string(ranks) + " of " + std::to_string(n_ranks_) +
+                                   " ranks in " + speaker);
         }
     }
 }
@@ -116,21 +129,18 @@ void Partitions::count(const FileContent& said, const std::string& states_file, 
 // All ranks have the same groups, divided among as many. ZeRO-3's sub-groups depend on the rank.
 void Partitions::require_like_first(const Partition& partition, bool is_split) {
     if (!is_split && partition.groups.size() != first().groups.size()) {
-        throw Error(ErrorCode::mismatch,
-                    printable(first().file) + " holds " + std::to_string(first().groups.size()) +
-                        " flat groups, but " + printable(partition.file) + " " +
-                        std::to_string(partition.groups.size()),
-                    kOneSave);
+        throw of_several_saves(printable(first().file) + " holds " +
+                               std::to_string(first().groups.size()) + " flat groups, but " +
+                               printable(partition.file) + " " +
+                               std::to_string(partition.groups.size()));
     }
     for (std::size_t group = 0; group < partition.groups.size(); ++group) {
         const auto said = partition.groups[group].n_ranks;
         const Index known = said ? divisions_.try_emplace(group, *said).first->second : 0;
         if (said && *said != known) {
-            throw Error(ErrorCode::mismatch,
-                        "partition_count is " + std::to_string(known) + " in " +
-                            printable(first().file) + " but " + std::to_string(*said) + " in " +
-                            printable(partition.file),
-                        kOneSave);
+            throw of_several_saves("partition_count is " + std::to_string(known) + " in " +
+                                   printable(first().file) + " but " + std::to_string(*said) +
+                                   " in " + printable(partition.file));
         }
     }
 }
@@ -297,8 +307,9 @@ void ModelRank::expand_groups() {
         for (Index rank = 0; rank < n_expert; ++rank) {
             const std::size_t begin = parameters.size();
             for (std::size_t i = next; i < end; ++i) {
-                parameters.push_back(n_expert == 1 ? declared[i]
-                                                   : named_on(rank, numbers, declared[i]));
+                parameters.push_back(
+                    n_expert == 1 ? declared[i]
+                                  : named_on(rank, numbers, partitions_.first().file, declared[i]));
                 shapes_.emplace(parameters.back().name, parameters.back().shape);
             }
             groups_.push_back({group, rank, begin, parameters.size()});
@@ -306,38 +317,19 @@ void ModelRank::expand_groups() {
         next = end;
     }
     if (next != declared.size()) {
-        throw Error(ErrorCode::mismatch,
-                    printable(states_file_) + " names parameters of more flat groups than the " +
-                        std::to_string(partitions_.first().groups.size()) + " of " +
-                        printable(partitions_.first().file),
-                    kOneSave);
+        throw of_several_saves(printable(states_file_) +
+                               " names parameters of more flat groups than the " +
+                               std::to_string(partitions_.first().groups.size()) + " of " +
+                               printable(partitions_.first().file));
     }
-}
-
-Parameter ModelRank::named_on(Index expert_rank, const ExpertNumbers& numbers,
-                              Parameter parameter) const {
-    auto name = numbers.name_on(expert_rank, parameter.name);
-    if (!name) {
-        const bool is_other_expert = parameter.name.find(".experts.") != std::string::npos;
-        throw Error(
-            is_other_expert ? ErrorCode::unsupported : ErrorCode::mismatch,
-            printable(parameter.name) + " is divided among fewer ranks than others in " +
-                printable(partitions_.first().file) +
-                ", as DeepSpeed-MoE's experts are, but is none of them",
-            is_other_expert ? "take the model's own weights with --weights model" : kOneSave);
-    }
-    parameter.name = *std::move(name);
-    return parameter;
 }
 
 void ModelRank::require_length(Index used, Index length, const std::string& where,
                                Index slack) const {
     if (used > length || length - used > slack) {
-        throw Error(ErrorCode::mismatch,
-                    "the parameters of " + printable(states_file_) + " have " +
-                        std::to_string(used) + " elements in " + where +
-                        ", but the partitions have " + std::to_string(length),
-                    kOneSave);
+        throw of_several_saves("the parameters of " + printable(states_file_) + " have " +
+                               std::to_string(used) + " elements in " + where +
+                               ", but the partitions have " + std::to_string(length));
     }
 }
 

@@ -21,18 +21,6 @@
 
 namespace shardweld::formats::deepspeed {
 
-class ExpertNumbers {
-  public:
-    /// A parameter as every rank calls its own.
-    void note(const std::string& name);
-    /// What files call that parameter of the expert-parallel rank `rank`; nullopt if it is no
-    /// expert's.
-    [[nodiscard]] std::optional<std::string> name_on(Index rank, const std::string& name) const;
-
-  private:
-    std::map<std::string, Index> n_local_;  // by what precedes the number
-};
-
 /// What one optimizer's file holds.
 struct Partition {
     std::string file;
@@ -119,8 +107,6 @@ class ModelRank {
     };
 
     void expand_groups();
-    [[nodiscard]] Parameter named_on(Index expert_rank, const ExpertNumbers& numbers,
-                                     Parameter parameter) const;
     [[nodiscard]] std::vector<Located> locate_in_groups() const;
     void locate_in_group(const Group& group, std::vector<Located>& found) const;
     [[nodiscard]] std::vector<Located> locate_in_ranks() const;

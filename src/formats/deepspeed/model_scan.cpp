@@ -9,6 +9,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/fingerprint.hpp"
+#include "core/in_context.hpp"
 #include "core/text.hpp"
 #include "formats/containers/duplicate_names.hpp"
 #include "formats/containers/torch_file.hpp"
@@ -20,7 +21,6 @@
 #include "shardweld/error.hpp"
 
 #include "pickled.hpp"
-#include "rules.hpp"
 #include "scan.hpp"
 
 namespace shardweld::formats::deepspeed {
@@ -52,16 +52,13 @@ using Place = std::pair<Bytes, Index>;
 /// tensors and for names that changed, Error(unsupported) for other objects.
 class ModuleScan {
   public:
-    ModuleScan(const TorchFile& file, const FileName& name, const ScanOptions& options,
-               const Listed& listed, IgnoredRows& ignored, FileContent& content, Catalogue& out)
-        : file_(file),
-          name_(name),
+    ModuleScan(const ScannedFile& in, const ScanOptions& options, const Listed& listed,
+               IgnoredRows& ignored)
+        : in_(in),
           options_(options),
           listed_(listed),
           ignored_(ignored),
-          values_(file, ignored),
-          content_(content),
-          out_(out) {}
+          values_(in.file, ignored) {}
 
     void add(const PickleValue& module) {
         if (!module.is_mapping()) {
@@ -69,8 +66,8 @@ class ModuleScan {
                         "holds no dictionary of tensors but " + describe(module));
         }
         // A pipeline's layers are numbered, and their tensors called as in the layer.
-        const bool is_layer = name_.kind == FileKind::layer;
-        const std::string prefix = is_layer ? std::to_string(name_.number) + "." : "";
+        const bool is_layer = in_.name.kind == FileKind::layer;
+        const std::string prefix = is_layer ? std::to_string(in_.name.number) + "." : "";
         std::vector<std::string> names;
         for (std::size_t i = 0; i < module.pair_count(); ++i) {
             names.push_back(prefix + std::string(parameter_name(module.key(i))));
@@ -78,12 +75,7 @@ class ModuleScan {
         require_distinct(std::vector<std::string_view>(names.begin(), names.end()));
         note_places(module, names);
         for (std::size_t i = 0; i < module.pair_count(); ++i) {
-            try {
-                add_entry(names[i], module.value(i));
-            } catch (Error& error) {
-                error.add_context("tensor " + printable(names[i]));
-                throw;
-            }
+            in_context("tensor ", names[i], [&] { add_entry(names[i], module.value(i)); });
         }
         require_no_renamed(names);
     }
@@ -93,7 +85,7 @@ class ModuleScan {
     // own. Where one lacks and another of its shape is in no list, a name has changed.
     void require_no_renamed(const std::vector<std::string>& names) const {
         std::map<std::vector<Index>, std::string> unlisted;
-        for (const Tensor& tensor : out_.tensors) {
+        for (const Tensor& tensor : in_.out.tensors) {
             if (!listed_.buffers.contains(tensor.name)) {
                 unlisted[tensor.shape] = tensor.name;
             }
@@ -114,13 +106,13 @@ class ModuleScan {
     // parameters.
     void note_places(const PickleValue& module, const std::vector<std::string>& names) {
         std::map<std::string, std::size_t> parameters;
-        for (std::size_t i = 0; i < content_.parameters.size(); ++i) {
-            parameters[content_.parameters[i].name] = i;
+        for (std::size_t i = 0; i < in_.content.parameters.size(); ++i) {
+            parameters[in_.content.parameters[i].name] = i;
         }
         for (std::size_t i = 0; i < names.size() && !parameters.empty(); ++i) {
             const auto at = parameters.find(names[i]);
-            if (at != parameters.end() && file_.read_tensor(module.value(i), stored_)) {
-                content_.parameters[at->second].dtype = stored_.dtype;
+            if (at != parameters.end() && in_.file.read_tensor(module.value(i), stored_)) {
+                in_.content.parameters[at->second].dtype = stored_.dtype;
                 if (stored_.volume() > 0) {
                     places_[{stored_.storage_offset, stored_.element_offset}] = at->second;
                 }
@@ -129,7 +121,7 @@ class ModuleScan {
     }
 
     void add_entry(const std::string& name, const PickleValue& value) {
-        if (is_extra_state(name) || !file_.read_tensor(value, stored_)) {
+        if (is_extra_state(name) || !in_.file.read_tensor(value, stored_)) {
             values_.leave_aside(name, value);
             return;
         }
@@ -147,7 +139,7 @@ class ModuleScan {
         if (!is_buffer) {
             widen(tensor, options_);
         }
-        out_.tensors.push_back(std::move(tensor));
+        in_.out.tensors.push_back(std::move(tensor));
     }
 
     void leave_aside(const char* reason, Index count, Bytes bytes) {
@@ -159,25 +151,22 @@ class ModuleScan {
     // In a flat group, or another name of what is there.
     bool is_elsewhere(const std::string& name) {
         if (listed_.shapes.contains(name) || listed_.frozen.contains(name) ||
-            content_.aliases.contains(name)) {
+            in_.content.aliases.contains(name)) {
             return true;
         }
         const auto at = places_.find({stored_.storage_offset, stored_.element_offset});
-        if (at == places_.end() || content_.parameters[at->second].shape != stored_.shape) {
+        if (at == places_.end() || in_.content.parameters[at->second].shape != stored_.shape) {
             return false;
         }
-        content_.aliases[name] = content_.parameters[at->second].name;
+        in_.content.aliases[name] = in_.content.parameters[at->second].name;
         return true;
     }
 
-    const TorchFile& file_;
-    const FileName& name_;
+    const ScannedFile& in_;
     const ScanOptions& options_;
     const Listed& listed_;
     IgnoredRows& ignored_;
     ModelValues values_;
-    FileContent& content_;
-    Catalogue& out_;
     std::map<Place, std::size_t> places_;  // of parameters: their positions
     StoredTensor stored_;                  // that is read; its memory is used again
 };
@@ -189,14 +178,7 @@ constexpr std::array<std::string_view, 3> kOwnKeys = {"module", "frozen_param_fr
 // Collects one file.
 class ModelScan {
   public:
-    ModelScan(const TorchFile& file, const io::InputFile& input, const FileName& name,
-              const ScanOptions& options, FileContent& content, Catalogue& out)
-        : file_(file),
-          scalars_(file, input),
-          name_(name),
-          options_(options),
-          content_(content),
-          out_(out) {}
+    ModelScan(const ScannedFile& in, const ScanOptions& options) : in_(in), options_(options) {}
 
     void add(const PickleValue& root) {
         if (options_.wanted != Wanted::all) {
@@ -207,9 +189,9 @@ class ModelScan {
         }
         add_parameters(root);
         add_buffer_names(root);
-        const bool is_flat = name_.kind == FileKind::layer || name_.kind == FileKind::expert;
+        const bool is_flat = in_.name.kind == FileKind::layer || in_.name.kind == FileKind::expert;
         if (const PickleValue* const module = is_flat ? &root : present(root, "module")) {
-            ModuleScan(file_, name_, options_, listed_, ignored_, content_, out_).add(*module);
+            ModuleScan(in_, options_, listed_, ignored_).add(*module);
         }
         if (!is_flat) {
             leave_other_keys(root);
@@ -217,23 +199,23 @@ class ModelScan {
         add_facts(root);
         add_joining(root);
         const PickleValue* const steps = present(root, "global_steps");
-        if (const auto text = steps == nullptr ? std::nullopt : scalars_.text_of(*steps)) {
+        if (const auto text = steps == nullptr ? std::nullopt : in_.scalars.text_of(*steps)) {
             state_.save["global steps"] = *text;
         }
         if (!state_.save.empty()) {
-            state_.file = out_.files.front().path;
-            out_.statements.push_back(state_);
+            state_.file = in_.out.files.front().path;
+            in_.out.statements.push_back(state_);
         }
-        out_.ignored = ignored_.take();
+        in_.out.ignored = ignored_.take();
     }
 
   private:
     // What the trainer's client_state put beside DeepSpeed's own.
     void leave_other_keys(const PickleValue& root) {
-        ModelValues values(file_, ignored_);
+        ModelValues values(in_.file, ignored_);
         const auto is_models = [this](std::string_view name) {
             return listed_.shapes.contains(std::string(name)) ||
-                   std::ranges::any_of(out_.tensors,
+                   std::ranges::any_of(in_.out.tensors,
                                        [&](const Tensor& tensor) { return tensor.name == name; });
         };
         for (std::size_t i = 0; i < root.pair_count(); ++i) {
@@ -247,40 +229,41 @@ class ModelScan {
     }
 
     void add_facts(const PickleValue& root) {
-        content_.n_data_ranks = stated_in(root, kDataRanks);
-        content_.n_model_ranks = stated_in(root, kModelRanks);
+        in_.content.n_data_ranks = stated_in(root, kDataRanks);
+        in_.content.n_model_ranks = stated_in(root, kModelRanks);
         if (const PickleValue* const sizes = present(root, "checkpoint_parallel_dimensions")) {
-            content_.n_tensor_ranks = stated_in(*sizes, kTensorRanks);
+            in_.content.n_tensor_ranks = stated_in(*sizes, kTensorRanks);
         }
         const PickleValue* const config = present(root, "ds_config");
         const PickleValue* const order =
             config == nullptr ? nullptr : present(*config, "use_data_before_expert_parallelism");
-        if (const auto flag = order == nullptr ? std::nullopt : scalars_.text_of(*order)) {
-            content_.is_data_first = *flag == "true" || *flag == "1";
+        if (const auto flag = order == nullptr ? std::nullopt : in_.scalars.text_of(*order)) {
+            in_.content.is_data_first = *flag == "true" || *flag == "1";
         }
     }
 
     [[nodiscard]] std::optional<Index> stated_in(const PickleValue& mapping,
                                                  const char* name) const {
-        return stated_integer(present(mapping, name), scalars_, name);
+        return stated_integer(present(mapping, name), in_.scalars, name);
     }
 
     // How tensor-parallel ranks are joined. Buffers are the same on all.
     void add_joining(const PickleValue& root) {
         const PickleValue* const info = present(root, "universal_checkpoint_info");
-        const Index n_ranks = content_.n_tensor_ranks.value_or(content_.n_model_ranks.value_or(1));
+        const Index n_ranks =
+            in_.content.n_tensor_ranks.value_or(in_.content.n_model_ranks.value_or(1));
         if (info == nullptr || n_ranks <= 1) {
             return;
         }
         Shapes shapes = listed_.shapes;
-        for (const Tensor& tensor : out_.tensors) {
+        for (const Tensor& tensor : in_.out.tensors) {
             if (!listed_.buffers.contains(tensor.name)) {
                 shapes.emplace(tensor.name, tensor.shape);
             }
         }
-        content_.rules = rules_in(*info, name_.mp % n_ranks, shapes);
+        in_.content.rules = rules_in(*info, in_.name.mp % n_ranks, shapes);
         for (const std::string& buffer : listed_.buffers) {
-            content_.rules.try_emplace(buffer);
+            in_.content.rules.try_emplace(buffer);
         }
     }
 
@@ -290,7 +273,7 @@ class ModelScan {
             const std::string alias(parameter_name(shared->key(i)));
             const std::string original(parameter_name(shared->value(i)));
             if (alias != original) {
-                content_.aliases[alias] = original;
+                in_.content.aliases[alias] = original;
             }
         }
     }
@@ -303,14 +286,14 @@ class ModelScan {
         }
         Fingerprint names;
         for (std::vector<NamedShape>& parameters : shapes_by_group(*shapes)) {
-            content_.group_sizes.push_back(parameters.size());
+            in_.content.group_sizes.push_back(parameters.size());
             for (NamedShape& parameter : parameters) {
                 add_parameter(std::move(parameter), names);
             }
         }
         std::array<char, 16> text{};
         const auto end = std::to_chars(text.begin(), text.end(), names.value(), 16).ptr;
-        state_.save["parameters of model rank " + std::to_string(name_.mp)] =
+        state_.save["parameters of model rank " + std::to_string(in_.name.mp)] =
             std::string(text.begin(), end);
     }
 
@@ -324,7 +307,7 @@ class ModelScan {
             names.add(static_cast<std::uint64_t>(extent));
         }
         if (options_.names_parameters) {
-            content_.parameters.push_back(
+            in_.content.parameters.push_back(
                 {std::move(parameter.name), DType::f32, std::move(parameter.shape)});
         }
     }
@@ -332,16 +315,16 @@ class ModelScan {
     void add_fragments(const PickleValue& root) {
         const PickleValue* const shapes = present(root, "frozen_param_shapes");
         const PickleValue* const fragments = present(root, "frozen_param_fragments");
-        if (name_.kind != FileKind::model_part || shapes == nullptr || fragments == nullptr) {
+        if (in_.name.kind != FileKind::model_part || shapes == nullptr || fragments == nullptr) {
             return;
         }
-        for (Frozen& frozen : frozen_parameters(file_, *shapes, *fragments, name_.dp)) {
+        for (Frozen& frozen : frozen_parameters(in_.file, *shapes, *fragments, in_.name.dp)) {
             widen(frozen.tensor, options_);
             listed_.frozen.insert(frozen.tensor.name);
             if (frozen.padding > 0) {
                 ignored_.add({"*", "padding of frozen parameters"}, 0, frozen.padding);
             }
-            out_.tensors.push_back(std::move(frozen.tensor));
+            in_.out.tensors.push_back(std::move(frozen.tensor));
         }
     }
 
@@ -355,42 +338,20 @@ class ModelScan {
         }
     }
 
-    const TorchFile& file_;
-    ScalarReader scalars_;
-    const FileName& name_;
-    ScanOptions options_;
-    FileContent& content_;
-    Catalogue& out_;
+    const ScannedFile& in_;
+    const ScanOptions& options_;
     Listed listed_;
-    catalogue::Statement state_{"", "its state", {}, {}, true};
+    catalogue::FileAssertion state_{"", "its state", {}, {}, true};
     IgnoredRows ignored_;
 };
 
 }  // namespace
 
-void StatesFound::note(const FileName& name) {
-    has_partitions = has_partitions || name.kind == FileKind::partition;
-    if (name.kind == FileKind::model || name.kind == FileKind::model_part) {
-        auto& states = name.kind == FileKind::model ? whole : split;
-        Index& first = states.try_emplace(name.mp, name.dp).first->second;
-        first = std::min(first, name.dp);
-    }
-}
-
 FileScan scan_model_states(const Location& location, const std::string& file, const FileName& name,
                            const ScanOptions& options) {
-    const auto input = io::InputFile::open(location.directory / file);
-    FileScan scan;
-    const auto add = [&](const TorchFile& torch_file, Catalogue& out) {
-        if (!torch_file.root().is_mapping()) {
-            throw Error(ErrorCode::corrupt,
-                        "holds no dictionary but " + describe(torch_file.root()));
-        }
-        ModelScan(torch_file, input, name, options, scan.own, out).add(torch_file.root());
-        state_names(file, name, torch_file.archive_name(), out);
-    };
-    scan.told = scan_torch_file(input, location, file, add);
-    return scan;
+    return scan_named(location, file, name, [&](const ScannedFile& opened) {
+        ModelScan(opened, options).add(opened.file.root());
+    });
 }
 
 }  // namespace shardweld::formats::deepspeed

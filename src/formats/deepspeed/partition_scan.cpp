@@ -25,14 +25,7 @@ constexpr Index kPartitionedWeights = 3;
 // Collects one file.
 class PartitionScan {
   public:
-    PartitionScan(const TorchFile& file, const io::InputFile& input, const FileName& name,
-                  FileContent& content, Catalogue& out)
-        : file_(file),
-          input_(input),
-          scalars_(file, input),
-          name_(name),
-          content_(content),
-          out_(out) {}
+    explicit PartitionScan(const ScannedFile& in) : in_(in) {}
 
     void add(const PickleValue& root) {
         const PickleValue* const state = present(root, "optimizer_state_dict");
@@ -53,16 +46,16 @@ class PartitionScan {
         }
         add_step(*state);
         Bytes flat = 0;
-        for (const catalogue::Shard& shard : out_.shards) {
+        for (const catalogue::Shard& shard : in_.out.shards) {
             flat += to_bytes(shard.shape.front(), "elements") * size_of(shard.dtype);
         }
-        const Bytes all = file_.storage_bytes();
-        out_.ignored.push_back({"*", "optimizer state", 1, all > flat ? all - flat : 0});
+        const Bytes all = in_.file.storage_bytes();
+        in_.out.ignored.push_back({"*", "optimizer state", 1, all > flat ? all - flat : 0});
     }
 
   private:
     void add_stage(const PickleValue& state, bool is_partitioned) {
-        const auto stage = stated_integer(present(state, "zero_stage"), scalars_, "zero_stage");
+        const auto stage = stated_integer(present(state, "zero_stage"), in_.scalars, "zero_stage");
         if (!stage) {
             return;
         }
@@ -73,13 +66,13 @@ class PartitionScan {
                             (is_partitioned ? "3's" : "1's and 2's"),
                         "copy it again from where it was saved");
         }
-        content_.stage = stage;
+        in_.content.stage = stage;
     }
 
     void add_flat(const PickleValue& groups) {
         std::size_t number = 0;
         for (const PickleValue* const group : groups.elements()) {
-            const auto stored = file_.tensor(*group);
+            const auto stored = in_.file.tensor(*group);
             if (!stored || stored->shape.size() != 1 || !stored->is_contiguous() ||
                 !is_float(stored->dtype)) {
                 throw Error(ErrorCode::corrupt, "its flat group " + std::to_string(number) +
@@ -89,12 +82,12 @@ class PartitionScan {
             shard.name = "flat group " + std::to_string(number++);
             shard.dtype = stored->dtype;
             shard.shape = stored->shape;
-            shard.at.fsdp = to_int(name_.dp, "a rank");
-            shard.at.tp = to_int(name_.mp, "a rank");
+            shard.at.fsdp = to_int(in_.name.dp, "a rank");
+            shard.at.tp = to_int(in_.name.mp, "a rank");
             shard.piece = piece_of(*stored);
-            out_.shards.push_back(std::move(shard));
+            in_.out.shards.push_back(std::move(shard));
         }
-        content_.groups.resize(number);
+        in_.content.groups.resize(number);
     }
 
     // A list over groups; one number for all in ZeRO-3.
@@ -103,12 +96,11 @@ class PartitionScan {
         if (counts == nullptr) {
             return;
         }
-        const bool is_list = counts->kind == PickleKind::list || counts->kind == PickleKind::tuple;
-        const auto of_groups = is_list ? counts->elements() : std::span(&counts, 1);
-        for (std::size_t group = 0; group < std::min(of_groups.size(), out_.shards.size());
+        const auto of_groups = counts->is_list() ? counts->elements() : std::span(&counts, 1);
+        for (std::size_t group = 0; group < std::min(of_groups.size(), in_.out.shards.size());
              ++group) {
-            content_.groups[group].n_ranks =
-                stated_integer(of_groups[group], scalars_, "partition_count");
+            in_.content.groups[group].n_ranks =
+                stated_integer(of_groups[group], in_.scalars, "partition_count");
         }
     }
 
@@ -116,11 +108,12 @@ class PartitionScan {
         const PickleValue* const groups = present(state, "param_alignment_paddings");
         const auto lists =
             groups == nullptr ? std::span<const PickleValue* const>() : groups->elements();
-        for (std::size_t group = 0; group < std::min(lists.size(), out_.shards.size()); ++group) {
+        for (std::size_t group = 0; group < std::min(lists.size(), in_.out.shards.size());
+             ++group) {
             const auto gaps = lists[group]->elements();
             for (std::size_t i = 0; i < gaps.size(); ++i) {
                 if (const Index gap = read_count(*gaps[i], "an alignment padding"); gap > 0) {
-                    content_.groups[group].gaps[i] = gap;
+                    in_.content.groups[group].gaps[i] = gap;
                 }
             }
         }
@@ -129,13 +122,13 @@ class PartitionScan {
     // What follows the parameters is padding, which is zero and stays so in training. Where they
     // end is not known here.
     void add_ends() {
-        for (std::size_t group = 0; group < out_.shards.size(); ++group) {
-            const catalogue::Shard& shard = out_.shards[group];
-            const Index ranks = content_.groups[group].n_ranks.value_or(1);
+        for (std::size_t group = 0; group < in_.out.shards.size(); ++group) {
+            const catalogue::Shard& shard = in_.out.shards[group];
+            const Index ranks = in_.content.groups[group].n_ranks.value_or(1);
             const Index length = shard.shape.front();
             const Index padding =
                 std::min(length, std::clamp<Index>(ranks, 1, kMostSlackRanks) * kSlackOfRank);
-            content_.groups[group].end = end_of(shard, length - padding, padding);
+            in_.content.groups[group].end = end_of(shard, length - padding, padding);
         }
     }
 
@@ -144,7 +137,7 @@ class PartitionScan {
         const Bytes element = size_of(shard.dtype);
         std::vector<std::byte> bytes(to_size(to_bytes(count, "padding") * element, "padding"));
         const auto at = to_bytes(shard.piece.patch.offset + begin, "padding") * element;
-        input_.read_at(shard.piece.base + at, bytes);
+        in_.input.read_at(shard.piece.base + at, bytes);
         while (!bytes.empty() && bytes.back() == std::byte{0}) {
             bytes.pop_back();
         }
@@ -156,9 +149,9 @@ class PartitionScan {
         for (const char* const name : {"base_optimizer_state", "optimizer_state_dict"}) {
             if (const PickleValue* const base = present(state, name)) {
                 if (const std::string step = step_of(*base); !step.empty()) {
-                    out_.statements.push_back(
-                        {out_.files.front().path, "its optimizer", {}, {}, true});
-                    out_.statements.back().save["optimizer steps"] = step;
+                    in_.out.statements.push_back(
+                        {in_.out.files.front().path, "its optimizer", {}, {}, true});
+                    in_.out.statements.back().save["optimizer steps"] = step;
                 }
             }
         }
@@ -181,65 +174,67 @@ class PartitionScan {
         }
         for (const PickleValue* const place : places) {
             const PickleValue* const step = present(*place, "step");
-            if (const auto number = step == nullptr ? std::nullopt : scalars_.text_of(*step)) {
+            if (const auto number = step == nullptr ? std::nullopt : in_.scalars.text_of(*step)) {
                 return *number;
             }
         }
         return "";
     }
 
-    const TorchFile& file_;
-    const io::InputFile& input_;
-    ScalarReader scalars_;
-    const FileName& name_;
-    FileContent& content_;
-    Catalogue& out_;
+    const ScannedFile& in_;
 };
 
 }  // namespace
 
 FileScan scan_partition(const Location& location, const std::string& file, const FileName& name) {
+    return scan_named(location, file, name, [](const ScannedFile& opened) {
+        PartitionScan(opened).add(opened.file.root());
+    });
+}
+
+namespace {
+
+catalogue::FileAssertion::Values claims_of(const FileName& said) {
+    catalogue::FileAssertion::Values claims = {{"data rank", std::to_string(said.dp)},
+                                               {"model rank", std::to_string(said.mp)}};
+    switch (said.kind) {
+        case FileKind::layer:
+            claims["layer"] = std::to_string(said.number);
+            break;
+        case FileKind::expert:
+            claims["layer"] = std::to_string(said.layer);
+            claims["expert"] = std::to_string(said.number);
+            break;
+        case FileKind::model:
+        case FileKind::model_part:
+            claims["content"] = "model states";
+            break;
+        default:
+            claims["content"] = "optimizer states";
+    }
+    return claims;
+}
+
+}  // namespace
+
+FileScan scan_named(const Location& location, const std::string& file, const FileName& name,
+                    const std::function<void(const ScannedFile&)>& add) {
     const auto input = io::InputFile::open(location.directory / file);
     FileScan scan;
-    const auto add = [&](const TorchFile& torch_file, Catalogue& out) {
+    const auto add_file = [&](const TorchFile& torch_file, Catalogue& out) {
         if (!torch_file.root().is_mapping()) {
             throw Error(ErrorCode::corrupt,
                         "holds no dictionary but " + describe(torch_file.root()));
         }
-        PartitionScan(torch_file, input, name, scan.own, out).add(torch_file.root());
-        state_names(file, name, torch_file.archive_name(), out);
-    };
-    scan.told = scan_torch_file(input, location, file, add);
-    return scan;
-}
-
-void state_names(const std::string& file, const FileName& name, const std::string& archive,
-                 Catalogue& out) {
-    const auto claims_of = [](const FileName& said) {
-        catalogue::Claims claims = {{"data rank", std::to_string(said.dp)},
-                                    {"model rank", std::to_string(said.mp)}};
-        switch (said.kind) {
-            case FileKind::layer:
-                claims["layer"] = std::to_string(said.number);
-                break;
-            case FileKind::expert:
-                claims["layer"] = std::to_string(said.layer);
-                claims["expert"] = std::to_string(said.number);
-                break;
-            case FileKind::model:
-            case FileKind::model_part:
-                claims["content"] = "model states";
-                break;
-            default:
-                claims["content"] = "optimizer states";
+        add({torch_file, input, name, ScalarReader(torch_file, input), scan.own, out});
+        out.statements.push_back({file, "its name", claims_of(name), {}, false});
+        if (const auto inner = parse_file_name(torch_file.archive_name() + ".pt")) {
+            out.statements.push_back(
+                {file, "the name of the archive in it", claims_of(*inner), {}, true});
         }
-        return claims;
     };
-    out.statements.push_back({file, "its name", claims_of(name), {}, false});
-    if (const auto inner = parse_file_name(archive + ".pt")) {
-        out.statements.push_back(
-            {file, "the name of the archive in it", claims_of(*inner), {}, true});
-    }
+    scan.told = scan_torch_file(input, location, file, add_file);
+    return scan;
 }
 
 }  // namespace shardweld::formats::deepspeed

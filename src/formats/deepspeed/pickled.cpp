@@ -16,10 +16,6 @@ namespace shardweld::formats::deepspeed {
 
 namespace {
 
-bool is_sequence(const PickleValue& value) {
-    return value.kind == PickleKind::tuple || value.kind == PickleKind::list;
-}
-
 /// What an enum is made of.
 const PickleValue& content_of(const PickleValue& value) {
     const bool is_made = value.kind == PickleKind::object && value.arguments().size() == 1;
@@ -52,7 +48,7 @@ std::optional<Index> stated_integer(const PickleValue* value, const ScalarReader
 }
 
 std::vector<Index> shape_of(const PickleValue& value) {
-    if (!is_sequence(value) || value.elements().size() > layout::kMaxAxes) {
+    if (!value.is_list() || value.elements().size() > layout::kMaxAxes) {
         throw Error(ErrorCode::corrupt, "its shape is " + describe(value) +
                                             ", expected a tuple of at most " +
                                             std::to_string(layout::kMaxAxes) + " numbers");
@@ -63,14 +59,6 @@ std::vector<Index> shape_of(const PickleValue& value) {
     }
     volume_of(shape, "a shape");
     return shape;
-}
-
-std::vector<Index> dense_strides(const std::vector<Index>& shape) {
-    std::vector<Index> strides(shape.size(), 1);
-    for (std::size_t k = shape.size(); k-- > 1;) {
-        strides[k - 1] = strides[k] * shape[k];
-    }
-    return strides;
 }
 
 namespace {

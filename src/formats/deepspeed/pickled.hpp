@@ -4,6 +4,7 @@
 // deepspeed/runtime/engine.py (_get_zero_param_shapes, _get_zero_frozen_param_attributes).
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,8 @@
 #include "formats/containers/pickle.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/shared/scalar_value.hpp"
+
+#include "scan.hpp"
 
 namespace shardweld::formats::deepspeed {
 
@@ -32,8 +35,19 @@ std::optional<Index> stated_integer(const PickleValue* value, const ScalarReader
 /// Error(corrupt) unless a tuple or list of few numbers, none negative.
 std::vector<Index> shape_of(const PickleValue& value);
 
-/// Row-major strides of a shape whose volume is known to fit.
-std::vector<Index> dense_strides(const std::vector<Index>& shape);
+/// One of DeepSpeed's files, whose root is a dictionary, and what its scan puts together.
+struct ScannedFile {
+    const TorchFile& file;
+    const io::InputFile& input;
+    const FileName& name;
+    ScalarReader scalars;
+    FileContent& content;
+    catalogue::Catalogue& out;
+};
+/// The scan of a file: what `add` puts there, and what the file's name and that of the archive in
+/// it say.
+FileScan scan_named(const Location& location, const std::string& file, const FileName& name,
+                    const std::function<void(const ScannedFile&)>& add);
 
 struct NamedShape {
     std::string name;

@@ -1,5 +1,3 @@
-#include "rules.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -182,11 +180,43 @@ std::optional<std::string> literal_of(std::string_view pattern) {
     return name;
 }
 
-/// Which parameters a pattern means: Python's re.match, from the beginning on.
-class Names {
+/// The first rule of each parameter counts.
+class Rules {
   public:
-    explicit Names(const Shapes& shapes) : shapes_(shapes) {}
+    explicit Rules(const Shapes& shapes) : shapes_(shapes) {}
 
+    void add_affine(const PickleValue& map, Index rank) {
+        const PickleValue* const parameters = present(map, "params");
+        for (std::size_t i = 0; parameters != nullptr && i < parameters->pair_count(); ++i) {
+            for (const auto* const parameter : meant_by(parameters->key(i))) {
+                if (!rules_.contains(parameter->first)) {
+                    rules_[parameter->first] = affine_rule(parameters->value(i), rank,
+                                                           parameter->first, parameter->second);
+                }
+            }
+        }
+    }
+
+    void add_patterns(const PickleValue& info, const char* list, JoinRule::Kind kind) {
+        const PickleValue* const patterns = present(info, list);
+        if (patterns == nullptr) {
+            return;
+        }
+        for (const PickleValue* const pattern : patterns->elements()) {
+            for (const auto* const parameter : meant_by(*pattern)) {
+                add_plain(parameter->first, kind);
+            }
+        }
+    }
+
+    void add_plain(const std::string& name, JoinRule::Kind kind) {
+        rules_.try_emplace(name, JoinRule{kind, {}, {}, {}});
+    }
+
+    std::map<std::string, JoinRule> take() { return std::move(rules_); }
+
+  private:
+    /// Which parameters a pattern means: Python's re.match, from the beginning on.
     [[nodiscard]] std::vector<const Shapes::value_type*> meant_by(const PickleValue& pattern) {
         std::vector<const Shapes::value_type*> found;
         const std::string text(pattern.text());
@@ -210,48 +240,8 @@ class Names {
         return found;
     }
 
-  private:
     const Shapes& shapes_;
     std::size_t n_expressions_ = 0;
-};
-
-/// The first rule of each parameter counts.
-class Rules {
-  public:
-    explicit Rules(const Shapes& shapes) : names_(shapes) {}
-
-    void add_affine(const PickleValue& map, Index rank) {
-        const PickleValue* const parameters = present(map, "params");
-        for (std::size_t i = 0; parameters != nullptr && i < parameters->pair_count(); ++i) {
-            for (const auto* const parameter : names_.meant_by(parameters->key(i))) {
-                if (!rules_.contains(parameter->first)) {
-                    rules_[parameter->first] = affine_rule(parameters->value(i), rank,
-                                                           parameter->first, parameter->second);
-                }
-            }
-        }
-    }
-
-    void add_patterns(const PickleValue& info, const char* list, JoinRule::Kind kind) {
-        const PickleValue* const patterns = present(info, list);
-        if (patterns == nullptr) {
-            return;
-        }
-        for (const PickleValue* const pattern : patterns->elements()) {
-            for (const auto* const parameter : names_.meant_by(*pattern)) {
-                add_plain(parameter->first, kind);
-            }
-        }
-    }
-
-    void add_plain(const std::string& name, JoinRule::Kind kind) {
-        rules_.try_emplace(name, JoinRule{kind, {}, {}, {}});
-    }
-
-    std::map<std::string, JoinRule> take() { return std::move(rules_); }
-
-  private:
-    Names names_;
     std::map<std::string, JoinRule> rules_;
 };
 

@@ -13,6 +13,7 @@
 #include "catalogue/catalogue.hpp"
 #include "core/dtype.hpp"
 #include "core/index.hpp"
+#include "formats/containers/pickle.hpp"
 #include "formats/format.hpp"
 #include "formats/typed_scan.hpp"
 
@@ -56,6 +57,15 @@ struct JoinRule {
     };
 };
 
+/// Local shapes by parameter.
+using Shapes = std::map<std::string, std::vector<Index>>;
+
+/// The rule of each of `shapes` that `info`, a file's universal_checkpoint_info, speaks of; of
+/// boxes those of tensor-parallel rank `rank`. Error(corrupt) for what contradicts the shapes,
+/// Error(unsupported) for rules that are not known. Source: DeepSpeed 0.19.8
+/// deepspeed/checkpoint/constants.py, ds_to_universal.py (merge_tp_slices), module_inject/autotp.
+std::map<std::string, JoinRule> rules_in(const PickleValue& info, Index rank, const Shapes& shapes);
+
 /// What a file says of a flat group, of which it holds this rank's partition.
 struct FlatGroup {
     std::optional<Index> n_ranks;       ///< among which the group is divided
@@ -89,20 +99,6 @@ struct FileContent {
 };
 using FileScan = ScanOf<FileContent>;
 
-/// The files of a checkpoint, once for all: a scan of one file of thousands knows them by it. Model
-/// states by their model-parallel rank, of each the lowest data-parallel one.
-struct StatesFound {
-    std::map<Index, Index> whole;  ///< of ZeRO 0 to 2
-    std::map<Index, Index> split;  ///< of ZeRO-3
-    bool has_partitions = false;
-
-    void note(const FileName& name);
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.whole, self.split, self.has_partitions);
-    };
-};
-
 /// Which weights of a module are wanted of a file of model states.
 enum class Wanted {
     all,      ///< as they are
@@ -122,8 +118,16 @@ FileScan scan_model_states(const Location& location, const std::string& file, co
 /// *_optim_states.pt: the flat partitions of fp32 weights.
 FileScan scan_partition(const Location& location, const std::string& file, const FileName& name);
 
-/// What the file's name and that of the archive in it say.
-void state_names(const std::string& file, const FileName& name, const std::string& archive,
-                 catalogue::Catalogue& out);
+/// Where the weights are taken from.
+enum class Weights {
+    model,    ///< the module's tensors
+    master,   ///< flat partitions, in fp32
+    rounded,  ///< flat partitions, to be written in the module's dtype
+};
+
+/// Tensors of all ranks' scans. Error(not_found) naming files and what is lost with them,
+/// Error(mismatch) for files that contradict each other, Error(unsupported) for parts that nothing
+/// says how to join. Pure.
+void join_files(std::vector<FileScan> scans, Weights weights, catalogue::Catalogue& out);
 
 }  // namespace shardweld::formats::deepspeed

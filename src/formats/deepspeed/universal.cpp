@@ -9,6 +9,7 @@
 #include "formats/containers/torch_file.hpp"
 #include "formats/containers/torch_storage.hpp"
 #include "formats/registry.hpp"
+#include "formats/shared/assembler.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
@@ -86,71 +87,74 @@ void refuse_missing(const std::vector<std::string>& files) {
     }
 }
 
+constexpr const char* kOtherTensor = "{tensor} has another shape or type in other files";
+constexpr AssemblyWords kWords = {
+    .other_dtype = {ErrorCode::mismatch, kOtherTensor, kOneSave},
+    .other_shape = {ErrorCode::mismatch, kOtherTensor, kOneSave},
+    .gap = {ErrorCode::not_found,
+            "the model states of some ranks are missing, and with them elements {where} of "
+            "{tensor}",
+            kCopyAll},
+};
+
 /// Puts the tensors of all files together.
-class UniversalJoiner {
+class UniversalFiles {
   public:
-    explicit UniversalJoiner(Catalogue& out) : out_(out) {}
+    explicit UniversalFiles(Catalogue& out) : parameters_(kWords, out), rest_(kWords, out) {}
 
     void add(FileScan scan) {
         auto& [told, content] = scan;
-        const std::uint32_t file = join_scan(told, ignored_, out_);
-        const bool is_parameter = !parameter_of(out_.files[file].path).empty();
+        const bool is_parameter = !parameter_of(told.files.front().path).empty();
+        const std::uint32_t file = parameters_.take(told);
         for (Parameter& parameter : content.parameters) {
             declared_.emplace(std::move(parameter.name), std::move(parameter.shape));
         }
         for (Tensor& tensor : told.tensors) {
-            add_tensor(std::move(tensor), is_parameter ? parameters_ : rest_);
+            (is_parameter ? parameters_ : rest_).add(std::move(tensor), file);
         }
         aliases_.merge(content.aliases);
         is_whole_ = is_whole_ && content.n_model_ranks.value_or(1) == 1;
     }
 
     void finish() {
-        for (const auto& [name, tensor] : rest_) {
-            require_covered(tensor);
-            if (const auto copy = parameters_.extract(name)) {
-                ignored_.add({"*", "fp32 copies of what the model states hold"}, 1,
-                             catalogue::stored_bytes(copy.mapped()));
-            }
+        for (auto& [name, known] : rest_.tensors) {
+            number_copies(known.tensor);
+            require_covered(known.tensor);
+            leave_copy(name, "fp32 copies of what the model states hold");
         }
-        for (auto& [name, tensor] : parameters_) {
-            give_shape(tensor);
+        for (auto& [name, known] : parameters_.tensors) {
+            number_copies(known.tensor);
+            give_shape(known.tensor);
         }
         require_all();
         share();
-        parameters_.merge(rest_);
-        for (auto& [name, tensor] : parameters_) {
-            out_.tensors.push_back(std::move(tensor));
-        }
-        out_.ignored = ignored_.take();
+        parameters_.tensors.merge(rest_.tensors);
+        parameters_.finish();
     }
 
   private:
     // ZeRO-3 has a part of each frozen parameter on every rank, and copies of buffers.
-    static void add_tensor(Tensor tensor, std::map<std::string, Tensor>& tensors) {
-        const auto [at, is_new] = tensors.try_emplace(tensor.name, tensor);
-        if (is_new) {
+    static void number_copies(Tensor& tensor) {
+        if (!is_fragment(tensor)) {
             return;
         }
-        Tensor& known = at->second;
-        if (known.dtype != tensor.dtype || known.shape != tensor.shape) {
-            throw Error(ErrorCode::mismatch,
-                        printable(tensor.name) + " has another shape or type in other files",
-                        kOneSave);
-        }
-        const bool is_part = is_fragment(tensor);
+        std::uint32_t n_copies = 0;
+        const Index volume = volume_of(tensor.shape, tensor.name);
         for (catalogue::Piece& piece : tensor.pieces) {
-            piece.replica = is_part ? 0 : static_cast<std::uint32_t>(known.pieces.size());
-            known.pieces.push_back(piece);
+            piece.replica = piece.patch.volume() == volume ? n_copies++ : 0;
         }
     }
 
-    static void require_covered(const Tensor& tensor) {
-        if (const CoverFault fault = find_cover_fault(tensor); fault.kind != Cover::Kind::exact) {
-            throw Error(ErrorCode::not_found,
-                        "the model states of some ranks are missing, and with them elements " +
-                            fault.text + " of " + printable(tensor.name),
-                        kCopyAll);
+    void require_covered(const Tensor& tensor) const {
+        CoverFault fault = find_cover_fault(tensor);
+        fault.kind = fault.kind == Cover::Kind::exact ? fault.kind : Cover::Kind::gap;
+        rest_.require_cover(tensor, fault);
+    }
+
+    void leave_copy(const std::string& name, const char* what) {
+        if (const auto copy = parameters_.tensors.extract(name)) {
+            parameters_.ignored().add({"*", what}, 1,
+                                      catalogue::stored_bytes(copy.mapped().tensor));
         }
     }
 
@@ -164,11 +168,9 @@ class UniversalJoiner {
         const bool is_flat = tensor.shape.size() == 1 && piece.patch.axes[0].stride == 1 &&
                              volume_of(declared->second, tensor.name) == tensor.shape.front();
         if (!is_flat) {
-            throw Error(ErrorCode::mismatch,
-                        "parameter " + printable(tensor.name) + " has shape " +
-                            shape_text(tensor.shape) + ", but the model states say " +
-                            shape_text(declared->second),
-                        kOneSave);
+            throw of_several_saves("parameter " + printable(tensor.name) + " has shape " +
+                                   shape_text(tensor.shape) + ", but the model states say " +
+                                   shape_text(declared->second));
         }
         tensor.shape = declared->second;
         piece.patch = layout::dense_shape(tensor.shape, piece.patch.offset);
@@ -178,144 +180,125 @@ class UniversalJoiner {
     // the module, where it is rounded.
     void share() {
         for (const auto& [alias, original] : aliases_) {
-            const auto at = parameters_.find(original);
-            if (at == parameters_.end()) {
-                continue;
+            if (parameters_.tensors.contains(original)) {
+                leave_copy(alias, "rounded copies of shared parameters");
+                Assembled shared = parameters_.tensors.at(original);
+                shared.tensor.name = alias;
+                parameters_.tensors.emplace(alias, std::move(shared));
             }
-            if (const auto copy = parameters_.extract(alias)) {
-                ignored_.add({"*", "rounded copies of shared parameters"}, 1,
-                             catalogue::stored_bytes(copy.mapped()));
-            }
-            Tensor shared = at->second;
-            shared.name = alias;
-            parameters_.emplace(alias, std::move(shared));
         }
     }
 
     void require_all() const {
         std::vector<std::string> missing;
         for (const auto& [name, shape] : declared_) {
-            if (!parameters_.contains(name)) {
+            if (!parameters_.tensors.contains(name)) {
                 missing.push_back(std::string(kParameters) + name + std::string(kWeights));
             }
         }
         refuse_missing(missing);
     }
 
-    Catalogue& out_;
-    std::map<std::string, Tensor> parameters_;
-    std::map<std::string, Tensor> rest_;  // of the model states: buffers, frozen parameters
+    Assembler parameters_;
+    Assembler rest_;  // of the model states: buffers, frozen parameters
     std::map<std::string, std::vector<Index>> declared_;  // shapes on the first rank
     std::map<std::string, std::string> aliases_;          // other names of parameters
     bool is_whole_ = true;                                // and these are the whole ones
-    IgnoredRows ignored_;
 };
 
-class Universal final : public FormatOf<FileContent> {
-  public:
-    [[nodiscard]] std::string_view name() const override { return "deepspeed universal"; }
-    [[nodiscard]] std::string_view backend() const override { return "deepspeed"; }
-    [[nodiscard]] std::string_view noun() const override {
-        return "universal checkpoint of DeepSpeed";
-    }
-    [[nodiscard]] std::string_view subject_of(InputOption option) const override {
-        return option == InputOption::weights ? "DeepSpeed's checkpoints" : "";
-    }
-    [[nodiscard]] std::span<const KnownName> known_names() const override {
-        return kUniversalNames;
-    }
-
-    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
-        const Listing listing = try_list_directory(directory);
-        if (!listing.has_directory("zero")) {
-            return std::nullopt;
+// Only the first model-parallel rank's are scanned.
+void add_states(const Listing& listing, Location& location) {
+    ModelStates states;
+    for (const std::string& file : listing.files) {
+        const auto name = parse_file_name(file);
+        if (!name || (name->kind != FileKind::model && name->kind != FileKind::model_part)) {
+            continue;
         }
-        Location location = begun_at(directory, &listing);
-        for (const std::string& parameter : list_directory(directory / "zero").directories) {
-            const std::string file = std::string(kParameters) + parameter + std::string(kWeights);
-            if (io::is_file(directory / file)) {
-                location.shard_files.push_back(file);
-            }
+        if (name->mp > 0) {
+            states.has_others = true;
+            continue;
         }
-        if (location.shard_files.empty()) {
-            return std::nullopt;
+        location.shard_files.push_back(file);
+        states.first = std::min(states.first.value_or(name->dp), name->dp);
+    }
+    location.own = encoded(states);
+}
+
+/// Files of parameters' weights, relative to the checkpoint, that are there or not.
+std::vector<std::string> weights_in(const fs::path& directory, bool are_there) {
+    std::vector<std::string> files;
+    for (const std::string& parameter : list_directory(directory / "zero").directories) {
+        std::string file = std::string(kParameters) + parameter + std::string(kWeights);
+        if (io::is_file(directory / file) == are_there) {
+            files.push_back(std::move(file));
         }
-        add_states(listing, location);
-        return location;
     }
+    return files;
+}
 
-    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
-        if (location.weights == WeightsFrom::model) {
-            throw Error(ErrorCode::unsupported,
-                        "a universal checkpoint holds fp32 weights only: its model states are "
-                        "parts of ranks",
-                        "leave --weights out; --dtype bf16 rounds as the module's are");
-        }
-        require_weights(location.directory / "zero");
-        return location.shard_files;
+std::optional<Location> probe_universal(const fs::path& directory) {
+    const Listing listing = try_list_directory(directory);
+    if (!listing.has_directory("zero")) {
+        return std::nullopt;
     }
-
-  private:
-    [[nodiscard]] FileScan scan_file(const Location& location,
-                                     const std::string& file) const override {
-        if (!parameter_of(file).empty()) {
-            return scan_parameter(location, file);
-        }
-        const FileName name = parse_file_name(file).value_or(FileName{});
-        const auto states = decoded<ModelStates>(location.own);
-        const bool is_first = states.first == name.dp;
-        // What tensor-parallel ranks hold beside buffers is no whole tensor.
-        const Wanted wanted = states.has_others ? Wanted::buffers : Wanted::rest;
-        return scan_model_states(location, file, name, {wanted, true, is_first});
+    Location location = begun_at(universal_format, directory, &listing);
+    location.shard_files = weights_in(directory, true);
+    if (location.shard_files.empty()) {
+        return std::nullopt;
     }
+    add_states(listing, location);
+    return location;
+}
 
-    [[nodiscard]] Catalogue join(const Location& location,
-                                 std::vector<FileScan> scans) const override {
-        Catalogue out;
-        out.facts = location.facts;
-        UniversalJoiner join(out);
-        add_each(std::move(scans), join);
-        join.finish();
-        out.notes = {"universal checkpoint of DeepSpeed: fp32 weights"};
-        return out;
+std::vector<std::string> whole_list(const Location& location) {
+    if (location.weights == WeightsFrom::model) {
+        throw Error(ErrorCode::unsupported,
+                    "a universal checkpoint holds fp32 weights only: its model states are "
+                    "parts of ranks",
+                    "leave --weights out; --dtype bf16 rounds as the module's are");
     }
-
     // Each directory is a parameter's: one with moments alone has lost its weights.
-    static void require_weights(const fs::path& zero) {
-        std::vector<std::string> missing;
-        for (const std::string& parameter : list_directory(zero).directories) {
-            const std::string file = parameter + std::string(kWeights);
-            if (!io::is_file(zero / file)) {
-                missing.push_back(std::string(kParameters) + file);
-            }
-        }
-        refuse_missing(missing);
-    }
+    refuse_missing(weights_in(location.directory, false));
+    return location.shard_files;
+}
 
-    // Only the first model-parallel rank's are scanned.
-    static void add_states(const Listing& listing, Location& location) {
-        ModelStates states;
-        for (const std::string& file : listing.files) {
-            const auto name = parse_file_name(file);
-            if (!name || (name->kind != FileKind::model && name->kind != FileKind::model_part)) {
-                continue;
-            }
-            if (name->mp > 0) {
-                states.has_others = true;
-                continue;
-            }
-            location.shard_files.push_back(file);
-            states.first = std::min(states.first.value_or(name->dp), name->dp);
-        }
-        location.own = encoded(states);
+FileScan scan_universal(const Location& location, const std::string& file) {
+    if (!parameter_of(file).empty()) {
+        return scan_parameter(location, file);
     }
-};
+    const FileName name = parse_file_name(file).value_or(FileName{});
+    const auto states = decoded<ModelStates>(location.own);
+    const bool is_first = states.first == name.dp;
+    // What tensor-parallel ranks hold beside buffers is no whole tensor.
+    const Wanted wanted = states.has_others ? Wanted::buffers : Wanted::rest;
+    return scan_model_states(location, file, name, {wanted, true, is_first});
+}
+
+Catalogue join_universal(const Location& location, std::vector<FileScan> scans) {
+    Catalogue out;
+    out.facts = location.facts;
+    UniversalFiles files(out);
+    for (FileScan& scan : scans) {
+        files.add(std::exchange(scan, {}));
+    }
+    files.finish();
+    out.notes = {"universal checkpoint of DeepSpeed: fp32 weights"};
+    return out;
+}
 
 }  // namespace
 
-const Format& universal_format() {
-    static const Universal format;
-    return format;
-}
+const Format universal_format = {
+    .name = "deepspeed universal",
+    .backend = "deepspeed",
+    .noun = "universal checkpoint of DeepSpeed",
+    .option = InputOption::weights,
+    .subject = "DeepSpeed's checkpoints",
+    .neighbours = kUniversalNames,
+    .probe = probe_universal,
+    .scan_list = whole_list,
+    .scan = scan_typed<FileContent, scan_universal>,
+    .combine = combine_typed<FileContent, join_universal>,
+};
 
 }  // namespace shardweld::formats::deepspeed

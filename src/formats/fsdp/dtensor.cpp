@@ -17,21 +17,7 @@ namespace shardweld::formats::fsdp {
 
 namespace {
 
-constexpr int kMostWraps = 16;
 constexpr std::size_t kFewestArguments = 8;  // newer versions append some
-
-const PickleValue& without_parameter(const PickleValue& value) {
-    const PickleValue* inner = &value;
-    for (int i = 0; i < kMostWraps; ++i) {
-        const PickleValue* const function = inner->callee();
-        if (function == nullptr || !is_parameter_call(function->class_name()) ||
-            inner->arguments().empty()) {
-            break;
-        }
-        inner = inner->arguments().front();
-    }
-    return *inner;
-}
 
 }  // namespace
 

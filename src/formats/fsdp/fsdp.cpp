@@ -15,9 +15,10 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
+#include "formats/rank_grid.hpp"
 #include "formats/registry.hpp"
+#include "formats/shared/assembler.hpp"
 #include "formats/shared/directory_listing.hpp"
-#include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/neighbour_names.hpp"
 #include "shardweld/error.hpp"
@@ -33,30 +34,47 @@ namespace {
 using catalogue::Catalogue;
 using catalogue::Tensor;
 
-/// A name's parts in all files.
-struct NamedParts {
-    bool is_plain = false;
-    Tensor tensor;                     ///< of a plain one: dtype alone counts
-    std::vector<std::uint32_t> files;  ///< ascending
+constexpr const char* kMeshHint =
+    "if the mesh in the files is wrong, say it by hand: --mesh_dim_names and --mesh_shape";
+constexpr AssemblyWords kWords = {
+    .other_kind = {ErrorCode::mismatch, "{tensor} is {kind} in {file} but {kind2} in {file2}",
+                   kOneSave},
+    .other_dtype = {ErrorCode::mismatch, "{tensor} is {dtype} in {file} but {dtype2} in {file2}",
+                    kOneSave},
+    .other_shape = {ErrorCode::mismatch,
+                    "{tensor} is of global shape {shape} in {file} but {shape2} in {file2}",
+                    kOneSave},
+    .other_placement = {ErrorCode::mismatch,
+                        "{tensor} is placed as {placement} in {file} but {placement2} in {file2}",
+                        kOneSave},
+    .gap = {ErrorCode::mismatch, "{tensor} of shape {shape}: no rank holds the elements {where}",
+            kMeshHint},
+    .overlap = {ErrorCode::mismatch,
+                "{tensor} of shape {shape}: {file} and {file2} hold parts that overlap: {where}",
+                kMeshHint},
+    .irregular = {ErrorCode::unsupported,
+                  "{tensor} of shape {shape}: too many parts that form no grid", kMeshHint},
 };
 
-std::string placement_of(const Tensor& tensor) {
-    return tensor.placement.empty() ? "a ShardedTensor" : tensor.placement;
-}
-
-class RankJoiner {
+/// The scans of rank files, in the order of ranks, become the tensors, shards, files and ignored
+/// rows of `out`. `missing`: names of the rank files that are not there; they are forgiven with a
+/// note when the others hold every element. Boxes that several ranks hold are replicas, the lowest
+/// rank's comes first. Error(not_found) when a missing file is needed; Error(mismatch) when ranks
+/// disagree on a tensor's dtype, shape or kind, one lacks it, or its pieces overlap or leave
+/// elements out.
+class JoinedRanks {
   public:
-    RankJoiner(const std::vector<std::string>& missing, Catalogue& out)
-        : missing_(missing), out_(out) {}
+    JoinedRanks(const std::vector<std::string>& missing, Catalogue& out)
+        : missing_(missing), out_(out), all_(kWords, out) {}
 
     void add(RankScan of_rank) {
         Catalogue& scan = of_rank.told;
-        const std::uint32_t file = join_scan(scan, ignored_, out_);
+        const std::uint32_t file = all_.take(scan);
         for (Tensor& tensor : scan.tensors) {
-            add_tensor(std::move(tensor), file, false);
+            all_.add(std::move(tensor), file);
         }
         for (catalogue::Shard& shard : scan.shards) {
-            add_tensor({shard.name, shard.dtype, {}, {}}, file, true);
+            all_.add({shard.name, shard.dtype, {}, {}}, file, true);
             out_.shards.push_back(std::move(shard));
         }
     }
@@ -65,24 +83,23 @@ class RankJoiner {
         drop_empty_shards();
         const bool is_on_first_only = only_first_holds_plain();
         bool has_global = false;
-        for (auto& [name, entry] : entries_) {
-            has_global = has_global || !entry.is_plain;
-            if (entry.is_plain) {
-                if (!is_on_first_only) {
-                    require_everywhere(entry);
-                }
-            } else {
+        for (auto& [name, entry] : all_.tensors) {
+            has_global = has_global || !entry.is_shard;
+            if (!entry.is_shard) {
                 settle(entry);
+            } else if (!is_on_first_only) {
+                require_everywhere(entry);
             }
         }
         if (!has_global && !missing_.empty()) {
-            throw Error(ErrorCode::not_found, missing_text(), kCopyAll);
+            throw files_missing(missing_text());
         }
+        std::erase_if(all_.tensors, [](const auto& named) { return named.second.is_shard; });
         if (is_on_first_only || out_.files.size() + missing_.size() == 1) {
             shards_to_tensors();
         }
+        all_.finish();
         add_notes(is_on_first_only && out_.files.size() > 1);
-        out_.ignored = ignored_.take();
     }
 
   private:
@@ -90,47 +107,8 @@ class RankJoiner {
         return printable(out_.files[file].path);
     }
 
-    void add_tensor(Tensor tensor, std::uint32_t file, bool is_plain) {
-        const auto [at, is_new] = entries_.try_emplace(tensor.name);
-        NamedParts& entry = at->second;
-        if (is_new) {
-            entry = {is_plain, std::move(tensor), {file}};
-            return;
-        }
-        require_same(entry, tensor, file, is_plain);
-        entry.tensor.pieces.insert(entry.tensor.pieces.end(), tensor.pieces.begin(),
-                                   tensor.pieces.end());
-        entry.files.push_back(file);
-    }
-
-    void require_same(const NamedParts& entry, const Tensor& tensor, std::uint32_t file,
-                      bool is_plain) const {
-        const auto differ = [&](const std::string& a, const std::string& b) {
-            throw Error(ErrorCode::mismatch,
-                        printable(tensor.name) + " is " + a + " in " + path(entry.files.front()) +
-                            " but " + b + " in " + path(file),
-                        kOneSave);
-        };
-        const auto kind = [](bool plain) {
-            return std::string(plain ? "a plain tensor" : "part of a sharded tensor");
-        };
-        if (entry.is_plain != is_plain) {
-            differ(kind(entry.is_plain), kind(is_plain));
-        }
-        if (entry.tensor.dtype != tensor.dtype) {
-            differ(std::string(safetensors_name(entry.tensor.dtype)),
-                   std::string(safetensors_name(tensor.dtype)));
-        }
-        if (entry.tensor.shape != tensor.shape) {
-            differ("of global shape " + shape_text(entry.tensor.shape), shape_text(tensor.shape));
-        }
-        if (entry.tensor.placement != tensor.placement) {
-            differ("placed as " + placement_of(entry.tensor), placement_of(tensor));
-        }
-    }
-
     // The first file that an entry is not in.
-    [[nodiscard]] std::optional<std::uint32_t> first_file_without(const NamedParts& entry) const {
+    [[nodiscard]] std::optional<std::uint32_t> first_file_without(const Assembled& entry) const {
         for (std::uint32_t file = 0; file < out_.files.size(); ++file) {
             if (file >= entry.files.size() || entry.files[file] != file) {
                 return file;
@@ -139,12 +117,10 @@ class RankJoiner {
         return std::nullopt;
     }
 
-    void require_everywhere(const NamedParts& entry) const {
+    void require_everywhere(const Assembled& entry) const {
         if (const auto file = first_file_without(entry)) {
-            throw Error(ErrorCode::mismatch,
-                        printable(entry.tensor.name) + " is in " + path(entry.files.front()) +
-                            " but not in " + path(*file),
-                        kOneSave);
+            throw of_several_saves(printable(entry.tensor.name) + " is in " +
+                                   path(entry.files.front()) + " but not in " + path(*file));
         }
     }
 
@@ -155,33 +131,19 @@ class RankJoiner {
     }
 
     // Global tensors: copies numbered, every element there once.
-    void settle(NamedParts& entry) {
+    void settle(Assembled& entry) {
         Tensor& tensor = entry.tensor;
         number_replicas(tensor.pieces);
         const CoverFault fault = find_cover_fault(tensor);
         if (fault.kind == Cover::Kind::gap) {
             if (!missing_.empty()) {
-                throw Error(ErrorCode::not_found, missing_text(), kCopyAll)
-                    .add_context("tensor " + printable(tensor.name) + ", elements " + fault.text);
+                throw files_missing(missing_text())
+                    .add_context("tensor " + printable(tensor.name) + ", elements " + fault.where);
             }
             require_everywhere(entry);
         }
-        if (fault.kind != Cover::Kind::exact) {
-            const bool is_gap = fault.kind == Cover::Kind::gap;
-            const bool is_overlap = fault.kind == Cover::Kind::overlap;
-            throw Error(
-                is_gap || is_overlap ? ErrorCode::mismatch : ErrorCode::unsupported,
-                printable(tensor.name) + " of shape " + shape_text(tensor.shape) +
-                    (is_gap       ? ": no rank holds the elements "
-                     : is_overlap ? ": " + path(fault.first_file) + " and " +
-                                        path(fault.second_file) + " hold parts that overlap: "
-                                  : ": too many parts that form no grid") +
-                    fault.text,
-                "if the mesh in the files is wrong, say it by hand: --mesh_dim_names and "
-                "--mesh_shape");
-        }
+        all_.require_cover(tensor, fault);
         n_incomplete_ += first_file_without(entry) ? 1 : 0;
-        out_.tensors.push_back(std::move(tensor));
     }
 
     // Empty on all ranks: nothing to join.
@@ -193,34 +155,26 @@ class RankJoiner {
         }
         for (const auto& [name, volume] : volumes) {
             if (volume == 0) {
-                entries_.erase(std::string(name));
-                ignored_.add({printable(name), "empty tensor"}, 1, 0);
+                all_.tensors.erase(std::string(name));
+                all_.ignored().add({printable(name), "empty tensor"}, 1, 0);
             }
         }
-        std::vector<catalogue::Shard> kept;
-        for (catalogue::Shard& shard : out_.shards) {
-            if (entries_.contains(shard.name)) {
-                kept.push_back(std::move(shard));
-            }
-        }
-        out_.shards = std::move(kept);
+        std::erase_if(out_.shards, [&](const catalogue::Shard& shard) {
+            return !all_.tensors.contains(shard.name);
+        });
     }
 
     // FSDP1's FULL_STATE_DICT: whole tensors on rank 0, nothing elsewhere.
     [[nodiscard]] bool only_first_holds_plain() const {
-        return std::all_of(entries_.begin(), entries_.end(), [](const auto& named) {
-            return named.second.is_plain && named.second.files == std::vector<std::uint32_t>{0};
+        return std::all_of(all_.tensors.begin(), all_.tensors.end(), [](const auto& named) {
+            return named.second.is_shard && named.second.files == std::vector<std::uint32_t>{0};
         });
     }
 
     void shards_to_tensors() {
-        for (catalogue::Shard& shard : out_.shards) {
-            out_.tensors.push_back(
-                {std::move(shard.name), shard.dtype, std::move(shard.shape), {shard.piece}});
+        for (catalogue::Shard& shard : std::exchange(out_.shards, {})) {
+            all_.add({shard.name, shard.dtype, std::move(shard.shape), {shard.piece}}, 0);
         }
-        out_.shards.clear();
-        std::sort(out_.tensors.begin(), out_.tensors.end(),
-                  [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
     }
 
     void add_notes(bool is_on_first_only) {
@@ -242,23 +196,9 @@ class RankJoiner {
 
     const std::vector<std::string>& missing_;
     Catalogue& out_;
-    std::map<std::string, NamedParts> entries_;
-    IgnoredRows ignored_;
+    Assembler all_;
     Index n_incomplete_ = 0;
 };
-
-/// `scans`, one for each rank file in the order of ranks, become the tensors, shards, files and
-/// ignored rows of `out`. `missing`: names of the rank files that are not there; they are forgiven
-/// with a note when the others hold every element. Boxes that several ranks hold are replicas, the
-/// lowest rank's comes first. Error(not_found) when a missing file is needed; Error(mismatch) when
-/// ranks disagree on a tensor's dtype, shape or kind, one lacks it, or its pieces overlap or leave
-/// elements out.
-void join_ranks(std::vector<RankScan> scans, const std::vector<std::string>& missing,
-                Catalogue& out) {
-    RankJoiner join(missing, out);
-    add_each(std::move(scans), join);
-    join.finish();
-}
 
 /// Part of a tensor: number of the tensor, bytes and CRC-32 of the storage.
 using PartContent = std::tuple<std::size_t, Bytes, std::uint32_t>;
@@ -377,70 +317,13 @@ std::string missing_hint(const fs::path& directory, const Listing& listing) {
                      : "copy the rank files, too, or take an earlier save";
 }
 
-class Fsdp : public FormatOf<RankContent> {
-  public:
-    [[nodiscard]] std::string_view name() const override { return "verl fsdp"; }
-    [[nodiscard]] std::string_view backend() const override { return "fsdp"; }
-    [[nodiscard]] std::string_view noun() const override { return "verl FSDP checkpoint"; }
-    [[nodiscard]] bool holds_weights_only() const override { return true; }
-    [[nodiscard]] std::string detail_of(const Location& location) const override {
-        return "world size " + std::to_string(ranks_of(location.shard_files).front().world);
-    }
-    [[nodiscard]] std::string_view looks_for() const override {
-        return "model_world_size_*_rank_*.pt";
-    }
-    [[nodiscard]] std::string_view subject_of(InputOption option) const override {
-        return option == InputOption::mesh ? "FSDP checkpoints" : "";
-    }
-
-    [[nodiscard]] std::span<const KnownName> known_names() const override { return kNames; }
-
-    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override;
-
-    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
-        return location.shard_files;
-    }
-
-  private:
-    [[nodiscard]] RankScan scan_file(const Location& location,
-                                     const std::string& file) const override {
-        return scan_rank(location, file);
-    }
-
-    [[nodiscard]] Catalogue join(const Location& location,
-                                 std::vector<RankScan> scans) const override;
-};
-
-/// As verl's, with other names: LOCAL_STATE_DICT, and SHARDED_STATE_DICT with use_dcp=False.
-class AccelerateFsdp final : public Fsdp {
-  public:
-    [[nodiscard]] std::string_view name() const override { return "accelerate fsdp"; }
-    [[nodiscard]] std::string_view noun() const override {
-        return "checkpoint of accelerate's FSDP";
-    }
-    [[nodiscard]] bool recognises(const Listing& listing) const override {
-        return !choose_accelerate_files(listing.files).empty();
-    }
-    [[nodiscard]] std::string_view looks_for() const override {
-        return "pytorch_model_fsdp*_rank*.bin";
-    }
-    [[nodiscard]] std::span<const KnownName> known_names() const override { return {}; }
-
-    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
-        const Listing listing = try_list_directory(directory);
-        Location location = begun_at(directory, &listing);
-        location.shard_files = choose_accelerate_files(listing.files);
-        return location.shard_files.empty() ? std::nullopt : std::optional(std::move(location));
-    }
-};
-
-std::optional<Location> Fsdp::probe(const fs::path& directory) const {
+std::optional<Location> probe_verl(const fs::path& directory) {
     const Listing listing = try_list_directory(directory);
     std::optional<FsdpConfig> config;
     if (listing.has_file(kConfigFile)) {
         config = read_fsdp_config(directory / kConfigFile);
     }
-    Location location = begun_at(directory);
+    Location location = begun_at(fsdp_format, directory);
     location.shard_files = choose_rank_files(listing.files, config);
     if (location.shard_files.empty()) {
         if (!config) {
@@ -465,7 +348,14 @@ std::optional<Location> Fsdp::probe(const fs::path& directory) const {
     return location;
 }
 
-Catalogue Fsdp::join(const Location& location, std::vector<RankScan> scans) const {
+std::optional<Location> probe_accelerate(const fs::path& directory) {
+    const Listing listing = try_list_directory(directory);
+    Location location = begun_at(accelerate_format, directory, &listing);
+    location.shard_files = choose_accelerate_files(listing.files);
+    return location.shard_files.empty() ? std::nullopt : std::optional(std::move(location));
+}
+
+Catalogue join_ranks(const Location& location, std::vector<RankScan> scans) {
     const auto ranks = ranks_of(location.shard_files);
     const Index world = ranks.front().world;
     Catalogue out;
@@ -476,25 +366,69 @@ Catalogue Fsdp::join(const Location& location, std::vector<RankScan> scans) cons
     const std::string unread_state = unread == scans.end() ? "" : unread->own.unread_state;
     const auto meshes = scans.front().own.meshes;
     add_mesh(meshes, world, out);
-    join_ranks(std::move(scans), missing_files(ranks), out);
+    const auto missing = missing_files(ranks);
+    JoinedRanks joined(missing, out);
+    for (RankScan& scan : scans) {
+        joined.add(std::exchange(scan, {}));
+    }
+    joined.finish();
     refuse_copies(out);
-    out.notes.insert(out.notes.begin(), summary(noun(), out, meshes, world));
+    out.notes.insert(out.notes.begin(), summary(format_of(location).noun, out, meshes, world));
     if (!unread_state.empty()) {
         out.notes.push_back(unread_state);
     }
     return out;
 }
 
+std::string world_size_of(const Location& location) {
+    return "world size " + std::to_string(ranks_of(location.shard_files).front().world);
+}
+
+RankGrid ranks_in(const RankFiles& files) {
+    const auto ranks = ranks_of(files.paths);
+    RankGrid grid(files.mesh.empty() ? MeshDims{{"rank", ranks.front().world}} : files.mesh,
+                  RankGrid::Place::missing);
+    for (std::size_t file = 0; file < ranks.size(); ++file) {
+        grid.put(static_cast<std::size_t>(ranks[file].rank), file);
+    }
+    return grid;
+}
+
 }  // namespace
 
-const Format& fsdp_format() {
-    static const Fsdp format;
-    return format;
-}
+/// verl's.
+const Format fsdp_format = {
+    .name = "verl fsdp",
+    .backend = "fsdp",
+    .noun = "verl FSDP checkpoint",
+    .looks_for = "model_world_size_*_rank_*.pt",
+    .option = InputOption::mesh,
+    .subject = "FSDP checkpoints",
+    .holds_weights_only = true,
+    .neighbours = kNames,
+    .detail_of = world_size_of,
+    .ranks = ranks_in,
+    .probe = probe_verl,
+    .scan = scan_typed<RankContent, scan_rank>,
+    .combine = combine_typed<RankContent, join_ranks>,
+};
 
-const Format& accelerate_format() {
-    static const AccelerateFsdp format;
-    return format;
-}
+/// As verl's, with other names: LOCAL_STATE_DICT, and SHARDED_STATE_DICT with use_dcp=False.
+const Format accelerate_format = {
+    .name = "accelerate fsdp",
+    .backend = "fsdp",
+    .noun = "checkpoint of accelerate's FSDP",
+    .looks_for = "pytorch_model_fsdp*_rank*.bin",
+    .option = InputOption::mesh,
+    .subject = "FSDP checkpoints",
+    .holds_weights_only = true,
+    .detail_of = world_size_of,
+    .recognises =
+        [](const Listing& listing) { return !choose_accelerate_files(listing.files).empty(); },
+    .ranks = ranks_in,
+    .probe = probe_accelerate,
+    .scan = scan_typed<RankContent, scan_rank>,
+    .combine = combine_typed<RankContent, join_ranks>,
+};
 
 }  // namespace shardweld::formats::fsdp

@@ -15,8 +15,7 @@
 namespace shardweld::formats::fsdp {
 
 std::span<const PickleValue* const> short_list(const PickleValue& value, std::string_view what) {
-    const bool is_list = value.kind == PickleKind::tuple || value.kind == PickleKind::list;
-    if (!is_list || value.elements().size() > kLongestList) {
+    if (!value.is_list() || value.elements().size() > kLongestList) {
         throw Error(ErrorCode::corrupt, std::string(what) + " is " + describe(value) + " of " +
                                             std::to_string(value.elements().size()) +
                                             " elements, expected a short tuple or list");
@@ -124,10 +123,6 @@ const PickleValue* mesh_attribute(const PickleValue& object, const std::string& 
     return found == nullptr || found->kind == PickleKind::none ? nullptr : found;
 }
 
-bool is_sequence(const PickleValue& value) {
-    return value.kind == PickleKind::tuple || value.kind == PickleKind::list;
-}
-
 // Axes of one layout each.
 std::vector<MeshAxis> listed_axes(const PickleValue& axes) {
     std::vector<MeshAxis> read;
@@ -143,7 +138,7 @@ std::vector<MeshAxis> listed_axes(const PickleValue& axes) {
 
 // One shape and one stride for all axes; a single axis may do without the tuples.
 std::vector<MeshAxis> nested_axes(const PickleValue& shape, const PickleValue* stride) {
-    if (!is_sequence(shape)) {
+    if (!shape.is_list()) {
         return {{&shape, stride}};
     }
     const auto shapes = short_list(shape, kLayout);
@@ -191,8 +186,8 @@ const std::string kExtents = "the shape of a DeviceMesh";
 
 // 4, (4,), or the factors of a dimension made by flattening: (2, 2).
 Index extent_of(const PickleValue& value) {
-    return is_sequence(value) ? volume_of(short_counts(value, kExtents), kExtents)
-                              : read_count(value, kExtents);
+    return value.is_list() ? volume_of(short_counts(value, kExtents), kExtents)
+                           : read_count(value, kExtents);
 }
 
 std::vector<Index> read_extents_of_mesh(const TorchFile& file, const PickleValue& mesh) {
@@ -252,8 +247,8 @@ struct FlattenedDim {
 };
 
 std::vector<Index> factors(const PickleValue& value) {
-    return is_sequence(value) ? short_counts(value, kStrides)
-                              : std::vector<Index>{read_count(value, kStrides)};
+    return value.is_list() ? short_counts(value, kStrides)
+                           : std::vector<Index>{read_count(value, kStrides)};
 }
 
 // Empty where the strides are not told.

@@ -132,12 +132,10 @@ std::vector<std::string> choose_rank_files(const std::vector<std::string>& names
         refuse_several(by_world.begin()->second.front(), by_world.rbegin()->second.front(), false);
     }
     if (config && !by_world.contains(config->world_size)) {
-        throw Error(ErrorCode::mismatch,
-                    "fsdp_config.json says world_size " + std::to_string(config->world_size) +
-                        ", but the files are of world size " +
-                        std::to_string(by_world.begin()->first) + " (" +
-                        by_world.begin()->second.front() + ")",
-                    kOneSave);
+        throw of_several_saves(
+            "fsdp_config.json says world_size " + std::to_string(config->world_size) +
+            ", but the files are of world size " + std::to_string(by_world.begin()->first) + " (" +
+            by_world.begin()->second.front() + ")");
     }
     const Index world = config ? config->world_size : by_world.begin()->first;
     return by_world[world];
@@ -179,14 +177,12 @@ std::vector<RankFile> ranks_of(const std::vector<std::string>& names) {
         const Index world = ranks.empty() ? file.world : ranks.front().world;
         const auto [at, is_new] = seen.emplace(file.rank, &name);
         if (file.world != world || !is_new) {
-            throw Error(ErrorCode::mismatch,
-                        (is_new ? names.front() : *at->second) + " and " + name +
-                            (is_new ? " are of different world sizes" : " are of the same rank"),
-                        kOneSave);
+            throw of_several_saves(
+                (is_new ? names.front() : *at->second) + " and " + name +
+                (is_new ? " are of different world sizes" : " are of the same rank"));
         }
         if (file.rank >= world || world > kLargestWorld) {
-            throw Error(ErrorCode::mismatch, name + " is of a rank outside of its world size",
-                        kOneSave);
+            throw of_several_saves(name + " is of a rank outside of its world size");
         }
         ranks.push_back(std::move(file));
     }

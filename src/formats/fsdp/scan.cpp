@@ -10,6 +10,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "catalogue/tensor.hpp"
+#include "core/in_context.hpp"
 #include "core/text.hpp"
 #include "formats/containers/duplicate_names.hpp"
 #include "formats/containers/torch_file.hpp"
@@ -32,7 +33,7 @@ namespace shardweld::formats::fsdp {
 namespace {
 
 using catalogue::Catalogue;
-using catalogue::Claims;
+using catalogue::FileAssertion;
 
 /// The rank that a file is of, by its numbers in the job and in the group that shares the tensor:
 /// HYBRID_SHARD without a mesh has a group for each copy.
@@ -129,10 +130,9 @@ void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape
         const bool is_held = std::any_of(held.begin(), held.end(),
                                          [&](const ShardPlace& mine) { return same(mine, place); });
         if (!is_held) {
-            throw Error(ErrorCode::mismatch,
-                        "its metadata gives the shard of " + shape_text(place.sizes) + " at " +
-                            shape_text(place.offsets) + " to this rank, which does not hold it",
-                        kOneSave);
+            throw of_several_saves("its metadata gives the shard of " + shape_text(place.sizes) +
+                                   " at " + shape_text(place.offsets) +
+                                   " to this rank, which does not hold it");
         }
     }
     if (n_own > held.size()) {
@@ -154,11 +154,9 @@ ShardPlace add_shard(const TorchFile& file, const PickleValue& shard, const Hold
         check_rank(place.rank, holder.file);
     }
     if (local->shape != place.sizes) {
-        throw Error(ErrorCode::mismatch,
-                    "its shard at " + shape_text(place.offsets) + " is " +
-                        shape_text(local->shape) + ", but its metadata says " +
-                        shape_text(place.sizes),
-                    kOneSave);
+        throw of_several_saves("its shard at " + shape_text(place.offsets) + " is " +
+                               shape_text(local->shape) + ", but its metadata says " +
+                               shape_text(place.sizes));
     }
     if (is_first) {
         tensor.dtype = local->dtype;  // what is stored, should it differ from what is said
@@ -236,12 +234,7 @@ class RankReader {
         out_.tensors.reserve(std::min(n_entries, file_.pickle().consumed() / kLeastOfDTensor));
         for (std::size_t i = 0; i < n_entries; ++i) {
             const std::string_view name = parameter_name(state.key(i));
-            try {
-                add(name, state.value(i));
-            } catch (Error& error) {
-                error.add_context("tensor " + printable(name));
-                throw;
-            }
+            in_context("tensor ", name, [&] { add(name, state.value(i)); });
         }
         require_distinct(names_);
         out_.ignored = ignored_.take();
@@ -314,8 +307,8 @@ class RankReader {
     Catalogue& out_;
 };
 
-catalogue::Claims claims_of(const RankFile& rank) {
-    catalogue::Claims claims{{"rank", std::to_string(rank.rank)}};
+catalogue::FileAssertion::Values claims_of(const RankFile& rank) {
+    catalogue::FileAssertion::Values claims{{"rank", std::to_string(rank.rank)}};
     if (rank.stem.empty()) {
         claims["world size"] = std::to_string(rank.world);
     }
@@ -348,8 +341,8 @@ bool is_beside_shards(const Location& location, const std::string& file) {
 }
 
 // torch's schedulers count their steps.
-Claims scheduler_steps(const ScalarReader& scalars, const PickleValue& root) {
-    Claims claims;
+FileAssertion::Values scheduler_steps(const ScalarReader& scalars, const PickleValue& root) {
+    FileAssertion::Values claims;
     const PickleValue* const scheduler = root.is_mapping() ? root.find("lr_scheduler") : nullptr;
     if (scheduler == nullptr || !scheduler->is_mapping()) {
         return claims;
@@ -382,16 +375,16 @@ const PickleValue* find_step(const PickleValue& root) {
 }
 
 // What is no count differs from all counts.
-Claims optimizer_step(const ScalarReader& scalars, const PickleValue& root) {
+FileAssertion::Values optimizer_step(const ScalarReader& scalars, const PickleValue& root) {
     const PickleValue* const step = root.is_mapping() ? find_step(root) : nullptr;
     const auto count = step == nullptr ? std::nullopt : scalars.text_of(*step);
-    return count ? Claims{{"optimizer step", *count}} : Claims{};
+    return count ? FileAssertion::Values{{"optimizer step", *count}} : FileAssertion::Values{};
 }
 
 struct StateSource {
     std::string_view prefix;
     const char* words;
-    Claims (*read)(const ScalarReader&, const PickleValue&);
+    FileAssertion::Values (*read)(const ScalarReader&, const PickleValue&);
 };
 constexpr std::array<StateSource, 2> kSources = {{
     {"extra_state_", "its lr_scheduler", scheduler_steps},
@@ -399,7 +392,8 @@ constexpr std::array<StateSource, 2> kSources = {{
 }};
 
 // Whatever is wrong with it, it is no part of the model.
-Claims claims_in(const fs::path& path, const StateSource& source, std::string& unread) {
+FileAssertion::Values claims_in(const fs::path& path, const StateSource& source,
+                                std::string& unread) {
     try {
         const auto input = io::InputFile::open(path);
         const auto file = TorchFile::read(input);
@@ -424,7 +418,8 @@ void add_training_state(const Location& location, const RankFile& rank, RankCont
         if (!is_beside_shards(location, file)) {
             continue;
         }
-        Claims claims = claims_in(location.directory / file, source, content.unread_state);
+        FileAssertion::Values claims =
+            claims_in(location.directory / file, source, content.unread_state);
         if (!claims.empty()) {
             out.statements.push_back({file, source.words, {}, std::move(claims), true});
         }

@@ -1,19 +1,19 @@
 // HDF5 files: whole models as this program writes them, and the files of ranks that hold pieces.
 // Convention: docs/formats/hdf5.md.
 #include <algorithm>
-#include <map>
+#include <iterator>
 #include <set>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
+#include "core/in_context.hpp"
 #include "core/shared_object.hpp"
 #include "core/text.hpp"
 #include "formats/registry.hpp"
+#include "formats/shared/assembler.hpp"
 #include "formats/shared/directory_listing.hpp"
-#include "formats/shared/file_scan.hpp"
-#include "formats/shared/file_sets.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/typed_scan.hpp"
 #include "hdf5/parts.hpp"
@@ -46,71 +46,35 @@ using FileScan = ScanOf<FileContent>;
 
 void add_dataset(const Dataset& dataset, Bytes file_size, FileScan& scan) {
     Catalogue& out = scan.told;
-    try {
-        if (dataset.name == kConfigDataset) {
-            out.ignored.push_back({kConfigDataset, "config.json beside the files is used instead",
-                                   1,
-                                   static_cast<Bytes>(volume_of(dataset.shape, kConfigDataset))});
-            return;
-        }
-        Tensor tensor = tensor_of(dataset, file_size);
-        if (volume_of(tensor.shape, "its shape") == 0) {
-            out.ignored.push_back({printable(tensor.name), "empty tensor", 1, 0});
-            return;
-        }
-        if (may_be_disguised(dataset)) {
-            scan.own.untyped.push_back(tensor.name);
-        }
-        out.tensors.push_back(std::move(tensor));
-    } catch (Error& error) {
-        error.add_context("dataset " + printable(dataset.name));
-        throw;
-    }
-}
-
-/// One tensor's pieces in all files.
-void add_pieces(Tensor piece, const std::vector<catalogue::File>& files,
-                std::map<std::string, Tensor>& tensors) {
-    const auto [at, is_new] = tensors.try_emplace(piece.name);
-    Tensor& tensor = at->second;
-    if (is_new) {
-        tensor = std::move(piece);
+    if (dataset.name == kConfigDataset) {
+        out.ignored.push_back({kConfigDataset, "config.json beside the files is used instead", 1,
+                               static_cast<Bytes>(volume_of(dataset.shape, kConfigDataset))});
         return;
     }
-    if (tensor.dtype != piece.dtype || tensor.shape != piece.shape) {
-        const auto text = [](const Tensor& one) {
-            return std::string(safetensors_name(one.dtype)) + " " + shape_text(one.shape);
-        };
-        const std::uint32_t file = piece.pieces.empty() ? 0 : piece.pieces.front().file;
-        throw Error(ErrorCode::mismatch,
-                    printable(piece.name) + " is " + text(tensor) + " in one file but " +
-                        text(piece) + " in " + printable(files[file].path),
-                    kOneSave);
+    Tensor tensor = tensor_of(dataset, file_size);
+    if (volume_of(tensor.shape, "its shape") == 0) {
+        out.ignored.push_back({printable(tensor.name), "empty tensor", 1, 0});
+        return;
     }
-    tensor.pieces.insert(tensor.pieces.end(), piece.pieces.begin(), piece.pieces.end());
+    if (may_be_disguised(dataset)) {
+        scan.own.untyped.push_back(tensor.name);
+    }
+    out.tensors.push_back(std::move(tensor));
 }
 
-/// Copies numbered, every element there once.
-void settle(Tensor& tensor, const std::vector<catalogue::File>& files) {
-    number_replicas(tensor.pieces);
-    const CoverFault fault = find_cover_fault(tensor);
-    const std::string what = printable(tensor.name) + " of shape " + shape_text(tensor.shape);
-    switch (fault.kind) {
-        case Cover::Kind::exact:
-            return;
-        case Cover::Kind::gap:
-            throw Error(ErrorCode::not_found, what + ": no file holds the elements " + fault.text,
-                        kCopyAll);
-        case Cover::Kind::overlap:
-            throw Error(ErrorCode::mismatch,
-                        what + ": " + printable(files[fault.first_file].path) + " and " +
-                            printable(files[fault.second_file].path) +
-                            " hold pieces that overlap: " + fault.text,
-                        kOneSave);
-        case Cover::Kind::irregular:
-            throw Error(ErrorCode::unsupported, what + ": too many pieces that form no grid");
-    }
-}
+constexpr const char* kTwoTensors =
+    "{tensor} is {dtype} {shape} in one file but {dtype2} {shape2} in {file2}";
+constexpr AssemblyWords kWords = {
+    .other_dtype = {ErrorCode::mismatch, kTwoTensors, kOneSave},
+    .other_shape = {ErrorCode::mismatch, kTwoTensors, kOneSave},
+    .gap = {ErrorCode::not_found, "{tensor} of shape {shape}: no file holds the elements {where}",
+            kCopyAll},
+    .overlap = {ErrorCode::mismatch,
+                "{tensor} of shape {shape}: {file} and {file2} hold pieces that overlap: {where}",
+                kOneSave},
+    .irregular = {ErrorCode::unsupported,
+                  "{tensor} of shape {shape}: too many pieces that form no grid"},
+};
 
 void warn_of_untyped(std::set<std::string> names, Catalogue& out) {
     if (!names.empty()) {
@@ -123,98 +87,81 @@ void warn_of_untyped(std::set<std::string> names, Catalogue& out) {
     }
 }
 
-class Hdf5Input final : public FormatOf<FileContent> {
-  public:
-    [[nodiscard]] std::string_view name() const override { return "hdf5"; }
-    [[nodiscard]] std::string_view backend() const override { return "hdf5"; }
-    [[nodiscard]] std::string_view noun() const override { return "set of HDF5 files"; }
-    /// Its library has a history of faults with made-up files.
-    [[nodiscard]] bool explicit_only() const override { return true; }
-    [[nodiscard]] std::string_view looks_for() const override { return "*.h5, *.hdf5"; }
-    [[nodiscard]] bool recognises(const Listing& listing) const override {
-        return std::any_of(listing.files.begin(), listing.files.end(), is_hdf5_name);
-    }
-    void refuse_unasked(const fs::path& directory) const override {
-        throw Error(
-            ErrorCode::unsupported,
-            directory.string() + " looks like HDF5 files, which are read only when asked for",
-            "give --backend hdf5; this build reads: " + name_list(backends()));
-    }
+std::optional<Location> probe_files(const fs::path& directory) {
+    const Listing listing = try_list_directory(directory);
+    Location location = begun_at(hdf5_format, directory, &listing);
+    std::ranges::copy_if(listing.files, std::back_inserter(location.shard_files), is_hdf5_name);
+    return location.shard_files.empty() ? std::nullopt : std::optional(std::move(location));
+}
 
-    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
-        const Listing listing = try_list_directory(directory);
-        Location location = begun_at(directory, &listing);
-        std::copy_if(listing.files.begin(), listing.files.end(),
-                     std::back_inserter(location.shard_files), is_hdf5_name);
-        if (location.shard_files.empty()) {
-            return std::nullopt;
-        }
-        return location;
+FileScan list_file(const Location& location, const std::string& file) {
+    const auto lister = find_installed(shardweld::hdf5::kListerFile);
+    if (!lister) {
+        throw Error(ErrorCode::unsupported, "this build reads no HDF5", shardweld::hdf5::kRemedy);
     }
+    const fs::path path = location.directory / file;
+    FileScan scan;
+    in_context("file ", file, [&] {
+        const Bytes size = io::InputFile::open(path).size();
+        scan.told.files.push_back({file, size});
+        for (const Dataset& dataset : parse_listing(run_lister(*lister, path))) {
+            in_context("dataset ", dataset.name, [&] { add_dataset(dataset, size, scan); });
+        }
+    });
+    return scan;
+}
 
-    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
-        return location.shard_files;
+Catalogue join_files(const Location& location, std::vector<FileScan> scans) {
+    Catalogue out;
+    out.facts = location.facts;
+    require_whole_sets(location.shard_files);
+    Assembler all(kWords, out);
+    std::set<std::string> untyped;
+    for (auto& [scan, own] : scans) {
+        untyped.insert(own.untyped.begin(), own.untyped.end());
+        const std::uint32_t file = all.take(scan);
+        const std::string& path = out.files[file].path;
+        out.statements.push_back(
+            {path, "names and offsets of its datasets", {{"file", path}}, {}, true});
+        for (Tensor& tensor : scan.tensors) {
+            all.add(std::move(tensor), file);
+        }
     }
+    for (auto& [name, known] : all.tensors) {
+        number_replicas(known.tensor.pieces);
+        all.require_cover(known.tensor, find_cover_fault(known.tensor));
+    }
+    all.finish();
+    warn_of_untyped(std::move(untyped), out);
+    const std::size_t n_files = out.files.size();
+    out.notes = {"HDF5, " + std::to_string(out.tensors.size()) + " tensors in " +
+                 std::to_string(n_files) + (n_files == 1 ? " file" : " files")};
+    return out;
+}
 
-  private:
-    [[nodiscard]] FileScan scan_file(const Location& location,
-                                     const std::string& file) const override {
-        const auto lister = find_installed(shardweld::hdf5::kListerFile);
-        if (!lister) {
-            throw Error(ErrorCode::unsupported, "this build reads no HDF5",
-                        shardweld::hdf5::kRemedy);
-        }
-        const fs::path path = location.directory / file;
-        FileScan scan;
-        try {
-            const Bytes size = io::InputFile::open(path).size();
-            scan.told.files.push_back({file, size});
-            for (const Dataset& dataset : parse_listing(run_lister(*lister, path))) {
-                add_dataset(dataset, size, scan);
-            }
-        } catch (Error& error) {
-            error.add_context("file " + printable(file));
-            throw;
-        }
-        return scan;
-    }
-
-    [[nodiscard]] Catalogue join(const Location& location,
-                                 std::vector<FileScan> scans) const override {
-        Catalogue out;
-        out.facts = location.facts;
-        require_whole_sets(location.shard_files);
-        std::map<std::string, Tensor> tensors;
-        IgnoredRows ignored;
-        std::set<std::string> untyped;
-        for (auto& [scan, own] : scans) {
-            untyped.insert(own.untyped.begin(), own.untyped.end());
-            join_scan(scan, ignored, out);
-            const std::string& path = out.files.back().path;
-            out.statements.push_back(
-                {path, "names and offsets of its datasets", {{"file", path}}, {}, true});
-            for (Tensor& tensor : scan.tensors) {
-                add_pieces(std::move(tensor), out.files, tensors);
-            }
-        }
-        for (auto& [name, tensor] : tensors) {
-            settle(tensor, out.files);
-            out.tensors.push_back(std::move(tensor));
-        }
-        out.ignored = ignored.take();
-        warn_of_untyped(std::move(untyped), out);
-        const std::size_t n_files = out.files.size();
-        out.notes = {"HDF5, " + std::to_string(out.tensors.size()) + " tensors in " +
-                     std::to_string(n_files) + (n_files == 1 ? " file" : " files")};
-        return out;
-    }
-};
+bool has_hdf5_files(const Listing& listing) {
+    return std::ranges::any_of(listing.files, is_hdf5_name);
+}
 
 }  // namespace
 
-const Format& hdf5_format() {
-    static const Hdf5Input format;
-    return format;
-}
+const Format hdf5_format = {
+    .name = "hdf5",
+    .backend = "hdf5",
+    .noun = "set of HDF5 files",
+    .explicit_only = true,  // its library has a history of faults with made-up files
+    .looks_for = "*.h5, *.hdf5",
+    .recognises = has_hdf5_files,
+    .refuse_unasked =
+        [](const fs::path& directory) {
+            throw Error(
+                ErrorCode::unsupported,
+                directory.string() + " looks like HDF5 files, which are read only when asked for",
+                "give --backend hdf5; this build reads: " + name_list(backends()));
+        },
+    .probe = probe_files,
+    .scan = scan_typed<FileContent, list_file>,
+    .combine = combine_typed<FileContent, join_files>,
+};
 
 }  // namespace shardweld::formats::hdf5

@@ -1,31 +1,311 @@
-// HuggingFace model directories. PEFT's directories of one adapter: peft 0.20
-// src/peft/peft_model.py (save_pretrained), utils/save_and_load.py.
+// HuggingFace model directories: which files are the model's weights, and what is in them. Sources:
+// transformers 5.23 modeling_utils.py, colossalai 0.5.0 checkpoint_io. PEFT's directories of one
+// adapter: peft 0.20 src/peft/peft_model.py (save_pretrained), utils/save_and_load.py.
 
 #include "hf.hpp"
 
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <ranges>
 #include <span>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
+#include "core/in_context.hpp"
 #include "core/text.hpp"
+#include "formats/containers/safetensors_header.hpp"
+#include "formats/containers/torch_file.hpp"
 #include "formats/registry.hpp"
+#include "formats/shared/assembler.hpp"
 #include "formats/shared/directory_listing.hpp"
+#include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
 #include "formats/shared/neighbour_names.hpp"
+#include "io/input_file.hpp"
+#include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
-
-#include "join_files.hpp"
-#include "weight_files.hpp"
 
 namespace shardweld::formats::hf {
 
 namespace {
 
+// The two containers, in the order in which loaders try them.
+struct WeightsKind {
+    std::string_view stem;
+    std::string_view suffix;
+};
+constexpr std::array<WeightsKind, 2> kKinds = {
+    {{"model", ".safetensors"}, {"pytorch_model", ".bin"}}};
+
+// Parts of a model, one for each rank.
+constexpr std::string_view kAccelerateRanks = "pytorch_model_fsdp*_rank*.bin";
+
+// model.safetensors, or else all model*.safetensors, or else everything of that kind that is no
+// adapter and no shard of a distributed save.
+std::vector<std::string> weights_of(const Listing& listing, const WeightsKind& kind) {
+    std::vector<std::string> named;
+    std::vector<std::string> others;
+    for (const std::string& file : listing.files) {
+        if (!file.ends_with(kind.suffix) || file.starts_with("adapter_") ||
+            file.starts_with("shard-") || glob_matches(kAccelerateRanks, file)) {
+            continue;
+        }
+        (file.starts_with(kind.stem) ? named : others).push_back(file);
+    }
+    // A lone .bin of another name may be anything.
+    return !named.empty() || kind.suffix == ".bin" ? named : others;
+}
+
+[[noreturn]] void refuse_two(const fs::path& directory, const std::string& a,
+                             const std::string& b) {
+    throw Error(ErrorCode::mismatch,
+                directory.string() + " holds two models, " + printable(a) + " and " + printable(b),
+                "remove one: loaders differ in which they take");
+}
+
+std::vector<std::string> find_kind(const fs::path& directory, const Listing& listing,
+                                   const WeightsKind& kind) {
+    const std::string single = std::string(kind.stem) + std::string(kind.suffix);
+    const std::string index = single + ".index.json";
+    if (listing.has_file(index)) {
+        std::vector<std::string> weights = read_weight_map(directory / index).files;
+        std::sort(weights.begin(), weights.end(), natural_less);
+        if (listing.has_file(single) && weights != std::vector{single}) {
+            refuse_two(directory, single, index);
+        }
+        weights.push_back(index);
+        return weights;
+    }
+    auto weights = weights_of(listing, kind);
+    const auto other = std::find_if(weights.begin(), weights.end(),
+                                    [&](const std::string& file) { return file != single; });
+    if (listing.has_file(single) && other != weights.end()) {
+        refuse_two(directory, single, *other);
+    }
+    return weights;
+}
+
+}  // namespace
+
+WeightMap read_weight_map(const fs::path& index) {
+    return parse_weight_map(io::read_text(index, kLongestWeightMap), index.string());
+}
+
+std::vector<std::string> find_model_files(const fs::path& directory, const Listing& listing) {
+    auto files = find_kind(directory, listing, kKinds[0]);
+    return files.empty() ? find_kind(directory, listing, kKinds[1]) : files;
+}
+
+namespace {
+
 using catalogue::Catalogue;
+using Tensors = std::map<std::string, StoredTensor>;
+
+// A key that is no text, in words: "(an integer)", or what its bytes say.
+std::string key_text(const PickleValue& key) {
+    return key.kind == PickleKind::bytes ? std::string(key.text()) : "(" + words_for(key) + ")";
+}
+
+Tensors torch_tensors(const TorchFile& file, Catalogue& out) {
+    const PickleValue& root = file.root();
+    if (!root.is_mapping()) {
+        throw Error(ErrorCode::corrupt, "holds no dictionary of tensors");
+    }
+    Tensors tensors;
+    IgnoredRows ignored;
+    ModelValues values(file, ignored);
+    for (std::size_t i = 0; i < root.pair_count(); ++i) {
+        const PickleValue& key = root.key(i);
+        const std::string name =
+            key.kind == PickleKind::text ? std::string(key.text()) : key_text(key);
+        in_context("tensor ", name, [&] {
+            if (auto tensor = file.tensor(root.value(i)); !tensor) {
+                values.leave_aside(name, root.value(i));
+            } else if (key.kind != PickleKind::text) {
+                throw Error(ErrorCode::unsupported,
+                            "its key is " + words_for(key) + ", where a name is expected",
+                            "save the tensors under their names");
+            } else {
+                tensors.insert_or_assign(name, std::move(*tensor));
+            }
+        });
+    }
+    out.ignored = ignored.take();
+    return tensors;
+}
+
+void add_tensors(Tensors tensors, Catalogue& out) {
+    out.tensors.reserve(tensors.size());
+    while (!tensors.empty()) {  // either list holds as much as a large model's file tells
+        auto taken = tensors.extract(tensors.begin());
+        StoredTensor& stored = taken.mapped();
+        catalogue::Tensor& tensor = out.tensors.emplace_back();
+        tensor.name = std::move(taken.key());
+        tensor.dtype = stored.dtype;
+        if (stored.volume() != 0) {
+            tensor.pieces.push_back(piece_of(stored));
+        }
+        tensor.shape = std::move(stored.shape);
+    }
+}
+
+/// The file and its tensors, one piece each (none for an empty tensor). Errors name file and
+/// tensor: Error(corrupt), Error(unsupported) as of the containers' readers.
+Catalogue scan_weights(const Location& location, const std::string& file) {
+    if (!file.ends_with(".safetensors")) {
+        return scan_torch_file(location, file, [](const TorchFile& torch_file, Catalogue& out) {
+            add_tensors(torch_tensors(torch_file, out), out);
+        });
+    }
+    Catalogue out;
+    in_context("file ", file, [&] {
+        const auto input = io::InputFile::open(location.directory / file);
+        out.files.push_back({file, input.size()});
+        add_tensors(read_safetensors_header(input), out);
+    });
+    return out;
+}
+
+using catalogue::Tensor;
+
+bool is_index(const std::string& file) {
+    return file.ends_with(".json");
+}
+
+// Where several indices have a tensor, the first says where it is.
+void add_index(IndexContent index, WeightMap& map) {
+    const auto first = static_cast<Index>(map.files.size());
+    std::move(index.files.begin(), index.files.end(), std::back_inserter(map.files));
+    for (const auto& [name, file] : index.file_of) {
+        map.file_of.emplace(name, first + file);
+    }
+}
+
+constexpr const char* kOneModel = "keep the files of one model only";
+constexpr AssemblyWords kWords = {
+    .other_dtype = {ErrorCode::mismatch, "tensor {tensor} is in two files with different dtypes",
+                    kOneModel},
+    .other_shape = {ErrorCode::mismatch, "tensor {tensor} is in two files with different shapes",
+                    kOneModel},
+};
+
+/// Leaves aside what the index does not assign to the file. Names of it are added to `extras`.
+void take_expected(Catalogue& scan, const std::string& file, const WeightMap& expected,
+                   Strays strays, IgnoredRows& ignored, std::vector<std::string>& extras) {
+    std::erase_if(scan.tensors, [&](const Tensor& tensor) {
+        const auto at = expected.file_of.find(tensor.name);
+        const bool is_expected = at != expected.file_of.end() &&
+                                 (strays == Strays::compared || expected.file(at->second) == file);
+        if (!is_expected) {
+            extras.push_back(tensor.name);
+            ignored.add(
+                {pattern_of(printable(tensor.name)), "the index does not assign it to its file"}, 1,
+                catalogue::stored_bytes(tensor));
+        }
+        return !is_expected;
+    });
+}
+
+/// A name in several files (a tied embedding of the first and the last pipeline stage) becomes one
+/// tensor with replicas. In place: a large model's tensors take as much memory as all else.
+void join_replicas(const Assembler& all, std::vector<Tensor>& tensors) {
+    std::ranges::sort(tensors, {}, [](const Tensor& tensor) {
+        return std::pair<std::string_view, std::uint32_t>(
+            tensor.name, tensor.pieces.empty() ? 0 : tensor.pieces.front().file);
+    });
+    std::size_t n_kept = 0;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        if (n_kept > 0 && tensors[n_kept - 1].name == tensors[i].name) {
+            Tensor& known = tensors[n_kept - 1];
+            all.require_same(known, tensors[i]);
+            for (catalogue::Piece piece : tensors[i].pieces) {
+                piece.replica = static_cast<std::uint32_t>(known.pieces.size());
+                known.pieces.push_back(piece);
+            }
+            continue;
+        }
+        if (n_kept != i) {
+            tensors[n_kept] = std::move(tensors[i]);
+        }
+        ++n_kept;
+    }
+    tensors.resize(n_kept);
+}
+
+void require_found(const WeightMap& expected, const std::vector<Tensor>& tensors) {
+    for (const auto& [name, file] : expected.file_of) {
+        if (!std::ranges::binary_search(tensors, name, {}, &Tensor::name)) {
+            throw Error(ErrorCode::not_found,
+                        "the index says that tensor " + printable(name) + " is in " +
+                            printable(expected.file(file)) + ", which does not hold it",
+                        "copy index and files of one model");
+        }
+    }
+}
+
+}  // namespace
+
+ScanOf<IndexContent> scan_weights_or_index(const Location& location, const std::string& file) {
+    if (!is_index(file)) {
+        return {scan_weights(location, file)};
+    }
+    WeightMap map = read_weight_map(location.directory / file);
+    return {{}, {std::move(map.files), std::move(map.file_of)}};
+}
+
+Catalogue join_weights(const Location& location, std::vector<ScanOf<IndexContent>> scans,
+                       Strays strays) {
+    std::optional<WeightMap> expected;
+    std::size_t n_tensors = 0;
+    for (std::size_t i = 0; i < scans.size(); ++i) {
+        n_tensors += scans[i].told.tensors.size();
+        if (is_index(location.shard_files[i])) {
+            add_index(std::move(scans[i].own), expected ? *expected : expected.emplace());
+        }
+    }
+    require_whole_sets(location.shard_files);
+    Catalogue out;
+    out.tensors.reserve(n_tensors);
+    Assembler all(kWords, out);
+    std::vector<std::string> extras;
+    for (ScanOf<IndexContent>& one : scans) {
+        Catalogue scan = std::exchange(one.told, {});
+        if (scan.files.empty()) {
+            continue;  // an index
+        }
+        const std::string file = scan.files.front().path;
+        all.take(scan);
+        // Wherever it lies, its tensors have names; the index says which.
+        out.statements.push_back({file, "the names of its tensors", {{"file", file}}, {}, true});
+        if (expected) {
+            take_expected(scan, file, *expected, strays, all.ignored(), extras);
+        }
+        std::ranges::move(scan.tensors, std::back_inserter(out.tensors));
+    }
+    join_replicas(all, out.tensors);
+    all.finish();
+    if (!extras.empty()) {
+        out.warnings["unassigned_tensors"] = std::to_string(extras.size()) +
+                                             " tensor(s) are in files to which the index does not "
+                                             "assign them, and are left aside: " +
+                                             name_list(extras);
+    }
+    if (expected) {
+        require_found(*expected, out.tensors);
+    }
+    if (out.tensors.empty()) {
+        throw Error(ErrorCode::not_found, location.directory.string() + " holds no tensors");
+    }
+    out.facts = location.facts;
+    out.notes = {std::string(format_of(location).noun) + ", " + std::to_string(out.tensors.size()) +
+                 " tensors in " + std::to_string(out.files.size()) + " files"};
+    return out;
+}
+
+namespace {
 
 constexpr std::array<KnownName, 1> kNames = {{
     {"sharded/*", "the shards from which torch's HuggingFace storage writer made the model"},
@@ -51,48 +331,10 @@ std::vector<std::string> names_in(const Location& location, const std::string& f
     return names;
 }
 
-class HuggingFace final : public WeightFilesFormat {
-  public:
-    [[nodiscard]] std::string_view name() const override { return "huggingface"; }
-    [[nodiscard]] std::string_view backend() const override { return "hf"; }
-    [[nodiscard]] bool explicit_only() const override { return true; }
-    [[nodiscard]] std::string_view noun() const override { return "HuggingFace model"; }
-    [[nodiscard]] bool holds_weights_only() const override { return true; }
-    [[nodiscard]] std::string_view looks_for() const override {
-        return "model.safetensors, *.safetensors, pytorch_model*.bin, their index";
-    }
-    [[nodiscard]] bool recognises(const Listing& listing) const override {
-        return is_hf_model(listing);
-    }
-    void refuse_unasked(const fs::path& directory) const override {
-        refuse_wrapped(directory);
-        throw Error(ErrorCode::not_found, directory.string() + " is a HuggingFace model already",
-                    "there is nothing to merge; --backend hf re-shards or casts it");
-    }
-
-    [[nodiscard]] std::span<const KnownName> known_names() const override { return kNames; }
-
-    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
-        const Listing listing = try_list_directory(directory);
-        auto model = find_model_files(directory, listing);
-        if (!model) {
-            return std::nullopt;
-        }
-        Location location = begun_at(directory, &listing);
-        location.shard_files = model->all();
-        return location;
-    }
-};
-
 }  // namespace
 
-const Format& hf_format() {
-    static const HuggingFace format;
-    return format;
-}
-
 void refuse_wrapped(const fs::path& directory) {
-    const auto location = hf_format().probe(directory);
+    const auto location = hf_format.probe(directory);
     const auto names =
         location ? names_in(*location, location->shard_files.back()) : std::vector<std::string>{};
     const std::string what = directory.string() + " holds a HuggingFace model's files, but ";
@@ -113,6 +355,17 @@ void refuse_wrapped(const fs::path& directory) {
 
 namespace {
 
+std::optional<Location> probe_model(const fs::path& directory) {
+    const Listing listing = try_list_directory(directory);
+    Location location = begun_at(hf_format, directory, &listing);
+    location.shard_files = find_model_files(directory, listing);
+    return location.shard_files.empty() ? std::nullopt : std::optional(std::move(location));
+}
+
+Catalogue join_model(const Location& location, std::vector<ScanOf<IndexContent>> scans) {
+    return join_weights(location, std::move(scans), Strays::left_aside);
+}
+
 // In the order in which PEFT looks for them.
 constexpr std::array<const char*, 2> kAdapterWeights = {"adapter_model.safetensors",
                                                         "adapter_model.bin"};
@@ -122,49 +375,60 @@ constexpr std::array<KnownName, 2> kAdapterNames = {{
     {"README.md", "the adapter's model card"},
 }};
 
-class PeftAdapter final : public WeightFilesFormat {
-  public:
-    [[nodiscard]] std::string_view name() const override { return "peft"; }
-    [[nodiscard]] std::string_view backend() const override { return "peft"; }
-    [[nodiscard]] bool explicit_only() const override { return true; }
-    [[nodiscard]] std::string_view noun() const override { return "PEFT adapter"; }
-    [[nodiscard]] bool holds_weights_only() const override { return true; }
-    [[nodiscard]] std::string_view looks_for() const override {
-        return "adapter_model.safetensors, adapter_model.bin";
-    }
-
-    [[nodiscard]] std::span<const KnownName> known_names() const override { return kAdapterNames; }
-
-    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
-        const Listing listing = try_list_directory(directory);
-        for (const char* const weights : kAdapterWeights) {
-            if (listing.has_file(weights)) {
-                return found_at(directory, listing, weights);
-            }
-        }
+std::optional<Location> probe_adapter(const fs::path& directory) {
+    const Listing listing = try_list_directory(directory);
+    const auto* const weights = std::ranges::find_if(
+        kAdapterWeights, [&](const char* name) { return listing.has_file(name); });
+    if (weights == kAdapterWeights.end()) {
         return std::nullopt;
     }
-
-  private:
-    [[nodiscard]] Location found_at(const fs::path& directory, const Listing& listing,
-                                    const char* weights) const {
-        Location location = begun_at(directory, &listing);
-        location.shard_files = {weights};
-        location.adapter_directory = directory;
-        if (weights == kAdapterWeights[0] && listing.has_file(kAdapterWeights[1])) {
-            location.warnings["second_adapter"] =
-                std::string(kAdapterWeights[1]) + " lies beside " + kAdapterWeights[0] +
-                " and may be another step's: it is not read, as PEFT does not read it";
-        }
-        return location;
+    Location location = begun_at(adapter_format, directory, &listing);
+    location.shard_files = {*weights};
+    location.adapter_directory = directory;
+    if (weights == kAdapterWeights.begin() && listing.has_file(kAdapterWeights[1])) {
+        location.warnings["second_adapter"] =
+            std::string(kAdapterWeights[1]) + " lies beside " + kAdapterWeights[0] +
+            " and may be another step's: it is not read, as PEFT does not read it";
     }
-};
+    return location;
+}
 
 }  // namespace
 
-const Format& adapter_format() {
-    static const PeftAdapter format;
-    return format;
-}
+/// config.json with safetensors or torch files, with or without an index.
+const Format hf_format = {
+    .name = "huggingface",
+    .backend = "hf",
+    .noun = "HuggingFace model",
+    .explicit_only = true,
+    .looks_for = "model.safetensors, *.safetensors, pytorch_model*.bin, their index",
+    .holds_weights_only = true,
+    .neighbours = kNames,
+    .recognises = is_hf_model,
+    .refuse_unasked =
+        [](const fs::path& directory) {
+            refuse_wrapped(directory);
+            throw Error(ErrorCode::not_found,
+                        directory.string() + " is a HuggingFace model already",
+                        "there is nothing to merge; --backend hf re-shards or casts it");
+        },
+    .probe = probe_model,
+    .scan = scan_typed<IndexContent, scan_weights_or_index>,
+    .combine = combine_typed<IndexContent, join_model>,
+};
+
+/// Read where a directory holds nothing that is merged otherwise.
+const Format adapter_format = {
+    .name = "peft",
+    .backend = "peft",
+    .noun = "PEFT adapter",
+    .explicit_only = true,
+    .looks_for = "adapter_model.safetensors, adapter_model.bin",
+    .holds_weights_only = true,
+    .neighbours = kAdapterNames,
+    .probe = probe_adapter,
+    .scan = scan_typed<IndexContent, scan_weights_or_index>,
+    .combine = combine_typed<IndexContent, join_model>,
+};
 
 }  // namespace shardweld::formats::hf

@@ -19,7 +19,7 @@ namespace shardweld::formats::megatron {
 
 namespace {
 
-using catalogue::Claims;
+using catalogue::StatedConfig;
 
 constexpr std::size_t kLongestText = 1024;
 
@@ -150,7 +150,7 @@ void for_each_argument(const PickleValue& args, const Take& take) {
     }
 }
 
-const std::string& value_or_none(const Claims& claims, const std::string& key) {
+const std::string& value_or_none(const StatedConfig& claims, const std::string& key) {
     static const std::string none = "(none)";
     const auto at = claims.find(key);
     return at == claims.end() ? none : at->second;
@@ -158,8 +158,8 @@ const std::string& value_or_none(const Claims& claims, const std::string& key) {
 
 }  // namespace
 
-Claims claims_of(const PickleValue& args, const ScalarReader& scalars) {
-    Claims claims;
+StatedConfig claims_of(const PickleValue& args, const ScalarReader& scalars) {
+    StatedConfig claims;
     for_each_argument(args, [&](const std::string& key, const PickleValue& value) {
         std::string text = argument_text(value, scalars);
         if (text != kNothing) {
@@ -169,12 +169,12 @@ Claims claims_of(const PickleValue& args, const ScalarReader& scalars) {
     return claims;
 }
 
-Claims claims_of_json(const std::string& text) {
+StatedConfig claims_of_json(const std::string& text) {
     const auto root = parse_json<nlohmann::json>(text);
     if (!root.is_object()) {
         throw Error(ErrorCode::corrupt, "is not a JSON object");
     }
-    Claims claims;
+    StatedConfig claims;
     for (const auto& [key, value] : root.items()) {
         if (auto scalar = value.is_null() ? std::nullopt : scalar_text(value)) {
             claims[key] = std::move(*scalar);
@@ -183,8 +183,8 @@ Claims claims_of_json(const std::string& text) {
     return claims;
 }
 
-Claims claims_of_run_config(std::string_view text) {
-    Claims claims;
+StatedConfig claims_of_run_config(std::string_view text) {
+    StatedConfig claims;
     for (const char* section : {"model", "config", "tokenizer"}) {
         for (const auto& [key, value] : yaml_section(text, section)) {
             if (auto word = plain_word(value)) {
@@ -195,13 +195,13 @@ Claims claims_of_run_config(std::string_view text) {
     return claims;
 }
 
-std::optional<Index> number_claim(const Claims& claims, std::string_view key) {
+std::optional<Index> number_claim(const StatedConfig& claims, std::string_view key) {
     const auto at = claims.find(std::string(key));
     return at == claims.end() ? std::nullopt : parse_index(at->second);
 }
 
-Claims common_args(const PickleValue& args, const ScalarReader& scalars) {
-    Claims common;
+StatedConfig common_args(const PickleValue& args, const ScalarReader& scalars) {
+    StatedConfig common;
     for_each_argument(args, [&](const std::string& key, const PickleValue& value) {
         if (!is_own(key)) {
             common[key] = argument_text(value, scalars);
@@ -210,7 +210,7 @@ Claims common_args(const PickleValue& args, const ScalarReader& scalars) {
     return common;
 }
 
-Index fingerprint_of(const Claims& claims) {
+Index fingerprint_of(const StatedConfig& claims) {
     Fingerprint all;
     for (const auto& [key, value] : claims) {
         all.add(key);
@@ -219,9 +219,9 @@ Index fingerprint_of(const Claims& claims) {
     return static_cast<Index>(all.value());
 }
 
-void require_agreement(const Claims& a, const std::string& file_a, const Claims& b,
+void require_agreement(const StatedConfig& a, const std::string& file_a, const StatedConfig& b,
                        const std::string& file_b) {
-    Claims keys = a;
+    StatedConfig keys = a;
     keys.insert(b.begin(), b.end());
     for (const auto& [key, value] : keys) {
         const std::string& value_a = value_or_none(a, key);
@@ -230,16 +230,14 @@ void require_agreement(const Claims& a, const std::string& file_a, const Claims&
             (a.contains(key) && b.contains(key)) ||
             std::find(kCommonKeys.begin(), kCommonKeys.end(), key) != kCommonKeys.end();
         if (is_comparable && value_a != value_b) {
-            throw Error(ErrorCode::mismatch,
-                        "args." + printable(key) + " is " + printable(value_a) + " in " +
-                            printable(file_a) + " but " + printable(value_b) + " in " +
-                            printable(file_b),
-                        kOneSave);
+            throw of_several_saves("args." + printable(key) + " is " + printable(value_a) + " in " +
+                                   printable(file_a) + " but " + printable(value_b) + " in " +
+                                   printable(file_b));
         }
     }
 }
 
-void refuse_unsupported(const Claims& claims) {
+void refuse_unsupported(const StatedConfig& claims) {
     for (const auto& [key, value] : claims) {
         if (key.ends_with("glu_interleave_size") && value != "0" && value != kFalse) {
             throw Error(ErrorCode::unsupported,
@@ -251,7 +249,7 @@ void refuse_unsupported(const Claims& claims) {
     }
 }
 
-std::map<std::string, Index> stated_sizes(const Claims& claims) {
+std::map<std::string, Index> stated_sizes(const StatedConfig& claims) {
     std::map<std::string, Index> sizes;
     for (const auto& [fact, key] : kSizeKeys) {
         const auto at = claims.find(key);
@@ -269,13 +267,13 @@ std::map<std::string, Index> stated_sizes(const Claims& claims) {
     return sizes;
 }
 
-bool has_other_tokenizer(const Claims& claims) {
+bool has_other_tokenizer(const StatedConfig& claims) {
     const auto at = claims.find("tokenizer_type");
     return at != claims.end() && at->second.find("HuggingFace") == std::string::npos &&
            at->second.find("Multimodal") == std::string::npos;
 }
 
-bool shares_embeddings(const Claims& claims) {
+bool shares_embeddings(const StatedConfig& claims) {
     const auto at = claims.find("untie_embeddings_and_output_weights");
     return at != claims.end() && at->second == kFalse;
 }

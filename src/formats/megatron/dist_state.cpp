@@ -22,8 +22,8 @@
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"
 
-#include "adapter.hpp"
 #include "args.hpp"
+#include "model_names.hpp"
 
 namespace shardweld::formats::megatron {
 
@@ -52,9 +52,9 @@ void add_facts(const PickleValue& root, const ScalarReader& scalars, Catalogue& 
     }
 }
 
-catalogue::Statement state_statement(const PickleValue& root, const std::string& file,
-                                     const ScalarReader& scalars) {
-    catalogue::Statement statement{file, "its state", {}, {}};
+catalogue::FileAssertion state_statement(const PickleValue& root, const std::string& file,
+                                         const ScalarReader& scalars) {
+    catalogue::FileAssertion statement{file, "its state", {}, {}};
     const auto add = [&](const char* name, const PickleValue* value) {
         if (const auto text = value == nullptr ? std::nullopt : scalars.text_of(*value)) {
             statement.save[name] = *text;
@@ -186,11 +186,11 @@ void add_claims(StateScan& added, FileState& known, Catalogue& out) {
     out.warnings.merge(scan.warnings);
 }
 
-StateScan scan_state(const io::InputFile& input, const std::string& file, const StatePlace& place,
-                     bool check_crc) {
-    const auto opened = TorchFile::read(input, place.offset, place.length, check_crc);
+StateScan scan_state(const io::InputFile& input, const ObjectPlace& place, bool check_crc) {
+    const auto length = place.length == 0 ? std::nullopt : std::optional(place.length);
+    const auto opened = TorchFile::read(input, place.offset, length, check_crc);
     if (check_crc && !opened.archive_name().empty()) {
-        require_records(input, place.offset, place.length.value_or(input.size()));
+        require_records(input, place.offset, length.value_or(input.size()));
     }
     const ScalarReader scalars(opened, input);
     StateScan scan;
@@ -201,7 +201,7 @@ StateScan scan_state(const io::InputFile& input, const std::string& file, const 
     if (root.is_mapping()) {
         // A model's tensors that are not sharded are saved here.
         require_no_part(opened, root);
-        add_state(root, file, scalars, scan.own, scan.told);
+        add_state(root, place.file, scalars, scan.own, scan.told);
     }
     opened.require_unchanged();
     return scan;
@@ -212,6 +212,13 @@ Catalogue scan_claims(const fs::path& path) {
     Catalogue out;
     out.claims = path.extension() == ".yaml" ? claims_of_run_config(text) : claims_of_json(text);
     return out;
+}
+
+StateScan scan_beside(const Location& location, const std::string& file) {
+    const fs::path path = location.directory / file;
+    return file == kCommonFile
+               ? scan_state(io::InputFile::open(path), {file, 0, 0}, location.check_crc)
+               : StateScan{scan_claims(path.lexically_normal())};
 }
 
 std::optional<std::pair<std::string, std::string>> ignored_row(std::string_view key) {

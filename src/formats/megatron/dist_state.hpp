@@ -21,7 +21,22 @@ namespace shardweld::io {
 class InputFile;
 }  // namespace shardweld::io
 
+namespace shardweld::formats {
+struct ObjectPlace;
+}  // namespace shardweld::formats
+
 namespace shardweld::formats::megatron {
+
+/// A format with what all of Megatron's declare alike.
+constexpr Format of_megatron(Format own) {
+    own.backend = "megatron";
+    own.noun = "Megatron checkpoint";
+    own.option = InputOption::prefix;
+    own.subject = "Megatron checkpoints";
+    own.dialect = "megatron_core";
+    own.pads_vocabulary = true;
+    return own;
+}
 
 /// What only Megatron's formats make of a file's state.
 struct FileState {
@@ -59,17 +74,12 @@ std::vector<std::string> claims_files(const Location& location);
 /// Files to scan: `first`, common.pt where it is, and claims_files.
 std::vector<std::string> metadata_files(const Location& location, const char* first);
 
-/// Where an object lies in a file: all of it, if not told.
-struct StatePlace {
-    Bytes offset = 0;
-    std::optional<Bytes> length;
-};
+/// What add_state tells of common.pt, or of the same state as an object in a shard file; a length
+/// of 0 is the whole file. `check_crc` as in TorchFile::read.
+StateScan scan_state(const io::InputFile& input, const ObjectPlace& place, bool check_crc);
 
-/// What add_state tells of common.pt, or of the same state as an object in shard `file`;
-/// `check_crc` as in TorchFile::read.
-StateScan scan_state(const io::InputFile& input, const std::string& file, const StatePlace& place,
-                     bool check_crc);
-
+/// What common.pt or a file of claims beside the shards tells.
+StateScan scan_beside(const Location& location, const std::string& file);
 /// Claims in verl's transformer_config.json, run_config.yaml or NeMo's model.yaml.
 catalogue::Catalogue scan_claims(const fs::path& path);
 

@@ -153,10 +153,8 @@ void require_distinct(const Grid& grid, const std::vector<std::string>& files) {
         }
         const auto [at, is_new] = seen.emplace(grid.places[i], i);
         if (!is_new) {
-            throw Error(
-                ErrorCode::mismatch,
-                printable(files[at->second]) + " and " + printable(files[i]) + " are the same rank",
-                kOneSave);
+            throw of_several_saves(printable(files[at->second]) + " and " + printable(files[i]) +
+                                   " are the same rank");
         }
     }
 }
@@ -171,12 +169,11 @@ void require_complete(const Grid& grid, const Meanings& meanings, const std::str
     for (std::size_t i = 0; i < std::min(missing.size(), kMostMissingShown); ++i) {
         text += (i == 0 ? "" : ", ") + directory_name(missing[i], meanings) + printable(name);
     }
-    throw Error(ErrorCode::not_found,
-                "rank files are missing: " + text +
-                    (missing.size() > kMostMissingShown ? " and more" : "") + " (the run had tp " +
-                    std::to_string(grid.tp) + ", pp " + std::to_string(grid.pp) + ", ep " +
-                    std::to_string(grid.ep) + ", etp " + std::to_string(grid.etp) + ")",
-                kCopyAll);
+    throw files_missing("rank files are missing: " + text +
+                        (missing.size() > kMostMissingShown ? " and more" : "") +
+                        " (the run had tp " + std::to_string(grid.tp) + ", pp " +
+                        std::to_string(grid.pp) + ", ep " + std::to_string(grid.ep) + ", etp " +
+                        std::to_string(grid.etp) + ")");
 }
 
 }  // namespace
@@ -252,8 +249,8 @@ Grid place_files(const std::vector<std::string>& files, const StatedSizes& state
 
 namespace {
 
-using catalogue::Claims;
 using catalogue::Coordinates;
+using catalogue::StatedConfig;
 using Ranks = std::vector<std::optional<Index>>;
 
 /// What the files' grid does not tell of the job.
@@ -268,12 +265,12 @@ struct Strides {
     Index ep = 1;
 };
 
-Index size_or_one(const Claims& args, const char* key) {
+Index size_or_one(const StatedConfig& args, const char* key) {
     return std::max<Index>(number_claim(args, key).value_or(1), 1);
 }
 
 /// nullopt where the world is not made of these sizes alone.
-std::optional<JobSize> world_of(const Grid& grid, const Claims& args) {
+std::optional<JobSize> world_of(const Grid& grid, const StatedConfig& args) {
     const auto world = number_claim(args, "world_size");
     const Index cp = size_or_one(args, "context_parallel_size");
     const Index model = Index{grid.tp} * grid.pp;
@@ -288,7 +285,7 @@ std::optional<JobSize> world_of(const Grid& grid, const Claims& args) {
 
 /// The orders that the run may have had, the likeliest first. Cores before 0.8 counted expert ranks
 /// within the decoder's order, later ones in a grid of their own without cp.
-std::vector<Strides> orders_of(const Grid& grid, const JobSize& world, const Claims& args) {
+std::vector<Strides> orders_of(const Grid& grid, const JobSize& world, const StatedConfig& args) {
     const Index inner = grid.tp * world.cp;
     const Strides dp_before_pp{world.ranks / grid.pp, grid.etp};
     const Strides dp_before_pp_old{world.ranks / grid.pp, inner};
@@ -349,7 +346,8 @@ RankPlace place_in(const Grid& grid, const Coordinates& place) {
     return claims;
 }
 
-std::vector<RankPlace> places_by_rank(const Grid& grid, const Claims& args, const Ranks& ranks) {
+std::vector<RankPlace> places_by_rank(const Grid& grid, const StatedConfig& args,
+                                      const Ranks& ranks) {
     const auto world = world_of(grid, args);
     if (!world || !differ_between_files(ranks, world->ranks)) {
         return {};

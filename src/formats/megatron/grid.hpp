@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "catalogue/statement.hpp"
+#include "catalogue/file.hpp"
 #include "catalogue/tensor.hpp"
 
 namespace shardweld::formats::megatron {
@@ -54,7 +54,7 @@ std::vector<catalogue::Coordinates> missing_places(const Grid& grid, std::size_t
 Grid place_files(const std::vector<std::string>& files, const std::map<std::string, Index>& stated);
 
 /// The place as claims: "tp", "pp" and "ep" of a rank, each only where the grid has several.
-using RankPlace = catalogue::Claims;
+using RankPlace = catalogue::FileAssertion::Values;
 
 RankPlace place_in(const Grid& grid, const catalogue::Coordinates& place);
 
@@ -62,7 +62,7 @@ RankPlace place_in(const Grid& grid, const catalogue::Coordinates& place);
 /// under which all fit their files' places (`grid`), else the first that `args` allow. Empty where
 /// numbers tell nothing: they are alike in all files (made by one process) or not those of a world
 /// of these sizes.
-std::vector<RankPlace> places_by_rank(const Grid& grid, const catalogue::Claims& args,
+std::vector<RankPlace> places_by_rank(const Grid& grid, const catalogue::StatedConfig& args,
                                       const std::vector<std::optional<Index>>& ranks);
 
 }  // namespace shardweld::formats::megatron

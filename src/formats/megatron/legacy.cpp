@@ -1,6 +1,9 @@
 // Legacy Megatron checkpoints: mp_rank_TT[_PPP][_EEE]/model_optim_rng.pt.
+// Source: megatron-core 0.16.1 megatron/training/checkpointing.py (generate_state_dict).
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -9,18 +12,25 @@
 #include "catalogue/catalogue.hpp"
 #include "catalogue/provenance.hpp"
 #include "core/fingerprint.hpp"
+#include "core/in_context.hpp"
 #include "core/text.hpp"
+#include "formats/containers/duplicate_names.hpp"
+#include "formats/containers/torch_file.hpp"
+#include "formats/rank_grid.hpp"
 #include "formats/registry.hpp"
+#include "formats/shared/assembler.hpp"
 #include "formats/shared/directory_listing.hpp"
-#include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
+#include "formats/shared/model_values.hpp"
+#include "formats/shared/module_names.hpp"
+#include "io/input_file.hpp"
+#include "io/paths.hpp"
 #include "shardweld/error.hpp"
 
-#include "adapter.hpp"
 #include "args.hpp"
 #include "dist_state.hpp"
 #include "grid.hpp"
-#include "legacy_scan.hpp"
+#include "model_names.hpp"
 #include "numbering.hpp"
 #include "stage_content.hpp"
 
@@ -35,6 +45,217 @@ constexpr std::string_view kModelFile = "model_optim_rng.pt";
 // alone.
 constexpr std::string_view kOldModelFile = "model_rng.pt";
 
+constexpr int kDeepestNesting = 12;
+constexpr std::size_t kLongestName = 1024;
+constexpr Index kMostChunks = 1 << 16;
+
+// Collects one file.
+class LegacyScan {
+  public:
+    LegacyScan(const TorchFile& file, Catalogue& out)
+        : file_(file),
+          out_(out),
+          entries_left_(file.pickle().consumed()),
+          values_(file, ignored_) {}
+
+    void add_model(const PickleValue& model, int chunk) {
+        if (!model.is_mapping()) {
+            throw Error(ErrorCode::corrupt, "its model is not a dictionary of tensors");
+        }
+        const std::size_t first = out_.shards.size();
+        add_entries(model, "", chunk, 0);
+        require_distinct_names(first);
+    }
+
+    /// What stands beside the model.
+    void leave_other_keys(const PickleValue& root);
+
+    void finish() { out_.ignored = ignored_.take(); }
+
+  private:
+    // Dictionaries may share their values; the number of entries visited is bounded by the pickle's
+    // size, which any honest file exceeds by far.
+    void add_entries(const PickleValue& dictionary, const std::string& prefix, int chunk,
+                     int depth) {
+        if (depth > kDeepestNesting) {
+            throw Error(ErrorCode::corrupt,
+                        "its model is nested too deeply at " + printable(prefix));
+        }
+        for (std::size_t i = 0; i < dictionary.pair_count(); ++i) {
+            if (entries_left_-- == 0) {
+                throw Error(ErrorCode::corrupt, "its model refers to itself");
+            }
+            std::string name(prefix);
+            name += parameter_name(dictionary.key(i));
+            if (name.size() > kLongestName) {
+                throw Error(ErrorCode::corrupt, "its model has a name of more than " +
+                                                    std::to_string(kLongestName) +
+                                                    " bytes: " + printable(name));
+            }
+            const PickleValue& value = dictionary.value(i);
+            if (value.pair_count() > 0 && !is_extra_state(name)) {
+                add_entries(value, name + ".", chunk, depth + 1);
+            } else {
+                add_entry(model_name(name), value, chunk);
+            }
+        }
+    }
+
+    void add_entry(std::string_view name, const PickleValue& value, int chunk) {
+        in_context("tensor ", name, [&] {
+            if (is_extra_state(name)) {
+                values_.leave_aside("*._extra_state", value, "Transformer Engine state");
+            } else if (!file_.read_tensor(value, tensor_)) {
+                values_.leave_aside(name, value);
+            } else if (tensor_.volume() == 0) {
+                ignored_.add({pattern_of(name), "empty tensor"}, 1, 0);
+            } else {
+                catalogue::Shard shard{std::string(name), tensor_.dtype, tensor_.shape, {}, {}};
+                shard.at.vpp = chunk;
+                shard.piece = piece_of(tensor_);
+                out_.shards.push_back(std::move(shard));
+            }
+        });
+    }
+
+    // The shards of one model are those from `first` on.
+    void require_distinct_names(std::size_t first) const {
+        std::vector<std::string_view> names;
+        for (std::size_t i = first; i < out_.shards.size(); ++i) {
+            names.push_back(out_.shards[i].name);
+        }
+        formats::require_distinct(names);
+    }
+
+    const TorchFile& file_;
+    Catalogue& out_;
+    std::size_t entries_left_;
+    StoredTensor tensor_;  // that is read; its memory is used again
+    IgnoredRows ignored_;
+    ModelValues values_;
+};
+
+// `model` alone, or model0, model1... of virtual pipeline stages.
+std::vector<const PickleValue*> models_of(const PickleValue& root) {
+    std::vector<const PickleValue*> models;
+    if (const PickleValue* model = root.find("model")) {
+        models.push_back(model);
+        return models;
+    }
+    for (Index v = 0; v < kMostChunks; ++v) {
+        const PickleValue* model = root.find("model" + std::to_string(v));
+        if (model == nullptr) {
+            break;
+        }
+        models.push_back(model);
+    }
+    return models;
+}
+
+std::string keys_text(const PickleValue& root) {
+    std::string text;
+    for (std::size_t i = 0; i < root.pair_count() && text.size() < 300; ++i) {
+        text += (text.empty() ? "" : ", ") + printable(root.key(i).text(), 60);
+    }
+    return text;
+}
+
+bool is_model_key(std::string_view key) {
+    constexpr std::string_view kModel = "model";
+    return key.starts_with(kModel) &&
+           (key == kModel || parse_index(key.substr(kModel.size())).has_value());
+}
+
+// model0, model2: a chunk must not be left out silently.
+void require_all(const PickleValue& root, std::size_t n_models) {
+    std::size_t n_keys = 0;
+    for (std::size_t i = 0; i < root.pair_count(); ++i) {
+        n_keys += is_model_key(root.key(i).text()) ? 1U : 0U;
+    }
+    if (n_keys != n_models) {
+        throw Error(ErrorCode::corrupt,
+                    "its models are not `model` alone or `model0`, `model1`... "
+                    "without a gap; its keys are " +
+                        keys_text(root));
+    }
+}
+
+void LegacyScan::leave_other_keys(const PickleValue& root) {
+    const auto is_models = [this](std::string_view name) {
+        return std::ranges::any_of(
+            out_.shards, [&](const catalogue::Shard& shard) { return shard.name.text() == name; });
+    };
+    for (std::size_t i = 0; i < root.pair_count(); ++i) {
+        const std::string_view key = root.key(i).text();
+        if (!is_model_key(key) && key != "args" && key != "checkpoint_version" &&
+            key != "iteration") {
+            values_.leave_beside(key, root.value(i), is_models);
+        }
+    }
+}
+
+void add_root(const TorchFile& file, const ScalarReader& scalars, FileState& state,
+              Catalogue& out) {
+    const PickleValue& root = file.root();
+    if (!root.is_mapping()) {
+        throw Error(ErrorCode::corrupt,
+                    "is not a Megatron checkpoint: it does not hold a dictionary");
+    }
+    const auto models = models_of(root);
+    if (models.empty()) {
+        throw Error(ErrorCode::corrupt, "holds no model: its keys are " + keys_text(root) +
+                                            ", expected `model` or `model0`, `model1`...");
+    }
+    require_all(root, models.size());
+    LegacyScan scan(file, out);
+    for (std::size_t v = 0; v < models.size(); ++v) {
+        scan.add_model(*models[v], static_cast<int>(v));
+    }
+    out.facts["vpp"] = static_cast<Index>(models.size());
+    add_state(root, out.files.front().path, scalars, state, out);
+    if (const auto rank = number_claim(out.claims, "rank"); rank && *rank >= 0) {
+        state.rank = rank;
+    }
+    scan.leave_other_keys(root);
+    scan.finish();
+}
+
+/// One file: tensors of `model`, `model0`, `model1`... as shards with local layer numbers (at.vpp
+/// is set, the other coordinates are not); facts: vpp (number of chunks), iteration and version
+/// where stated; claims: all of args, of the first file of the location only; statements: what the
+/// file's state says of the save. Error(corrupt) when the file is no torch file or holds no model.
+StateScan scan_legacy(const Location& location, const std::string& file) {
+    const auto input = io::InputFile::open(location.directory / file);
+    StateScan scan;
+    const auto add = [&](const TorchFile& opened, Catalogue& out) {
+        add_root(opened, ScalarReader(opened, input), scan.own, out);
+    };
+    scan.told = scan_torch_file(input, location, file, add);
+    scan.own.sample = sample_of(input, scan.told.shards);
+    // Hundreds of arguments per file add up over thousands of files.
+    if (file != location.shard_files.front()) {
+        scan.told.claims.clear();
+    }
+    return scan;
+}
+
+/// Error(mismatch) with the first argument on which two files contradict each other; reads both
+/// again. Without details where this rank cannot.
+void require_agreeing_args(const Location& location, const std::string& a, const std::string& b) {
+    const auto args_of = [&](const std::string& file) {
+        const auto input = io::InputFile::open(location.directory / file);
+        const TorchFile torch_file = TorchFile::read(input);
+        const PickleValue* args =
+            torch_file.root().is_mapping() ? torch_file.root().find("args") : nullptr;
+        return args == nullptr ? catalogue::StatedConfig()
+                               : common_args(*args, ScalarReader(torch_file, input));
+    };
+    if (!io::is_file(location.directory / a) || !io::is_file(location.directory / b)) {
+        throw of_several_saves("args are not the same in " + printable(a) + " and " + printable(b));
+    }
+    require_agreement(args_of(a), a, args_of(b), b);
+}
+
 std::optional<Index> fact_of(const Catalogue& scan, const std::string& name) {
     const auto at = scan.facts.find(name);
     return at == scan.facts.end() ? std::nullopt : std::optional(at->second);
@@ -48,11 +269,9 @@ std::optional<Index> common_fact(const std::vector<StateScan>& scans, const std:
     const auto first = fact_of(scans.front().told, name);
     for (const auto& [scan, state] : scans) {
         if (const auto value = fact_of(scan, name); value != first) {
-            throw Error(ErrorCode::mismatch,
-                        name + " is " + text(first) + " in " +
-                            printable(scans.front().told.files.front().path) + " but " +
-                            text(value) + " in " + printable(scan.files.front().path),
-                        kOneSave);
+            throw of_several_saves(name + " is " + text(first) + " in " +
+                                   printable(scans.front().told.files.front().path) + " but " +
+                                   text(value) + " in " + printable(scan.files.front().path));
         }
     }
     return first;
@@ -92,7 +311,7 @@ void add_statements(const std::vector<StateScan>& scans, const Grid& grid, Catal
     for (std::size_t i = 0; i < scans.size(); ++i) {
         const Catalogue& scan = scans[i].told;
         const std::string& file = scan.files.front().path;
-        catalogue::Statement args{file, "args", {}, {}};
+        catalogue::FileAssertion args{file, "args", {}, {}};
         if (!places.empty() && ranks[i]) {
             args.rank = places[i];
             args.rank["rank"] = std::to_string(*ranks[i]);
@@ -117,13 +336,15 @@ void require_same_args(const Location& location, const std::vector<StateScan>& s
     }
 }
 
+constexpr AssemblyWords kNoWords;  // the dialect joins shards
+
 void add_shards(std::vector<StateScan> scans, const Grid& grid, Catalogue& out) {
-    IgnoredRows ignored;
+    Assembler all(kNoWords, out);
     out.shards.reserve(std::accumulate(
         scans.begin(), scans.end(), std::size_t{0},
         [](std::size_t sum, const StateScan& scan) { return sum + scan.told.shards.size(); }));
     for (std::size_t i = 0; i < scans.size(); ++i) {
-        join_scan(scans[i].told, ignored, out);
+        all.take(scans[i].told);
         for (auto& shard : scans[i].told.shards) {
             const int vpp = shard.at.vpp;
             shard.at = grid.places[i];
@@ -131,17 +352,15 @@ void add_shards(std::vector<StateScan> scans, const Grid& grid, Catalogue& out) 
             out.shards.push_back(std::move(shard));
         }
     }
-    out.ignored = ignored.take();
+    all.finish();
 }
 
 void require_chunks(const std::map<std::string, Index>& stated, Index found) {
     const auto at = stated.find("vpp");
     if (at != stated.end() && at->second != found) {
-        throw Error(ErrorCode::mismatch,
-                    "args give " + std::to_string(at->second) +
-                        " virtual pipeline stages per rank, but the files hold " +
-                        counted(static_cast<std::size_t>(found), "model"),
-                    kOneSave);
+        throw of_several_saves("args give " + std::to_string(at->second) +
+                               " virtual pipeline stages per rank, but the files hold " +
+                               counted(static_cast<std::size_t>(found), "model"));
     }
 }
 
@@ -173,91 +392,52 @@ std::string summary(const Grid& grid, Index vpp, const Catalogue& catalogue) {
     return text;
 }
 
-class Legacy final : public FormatOf<FileState> {
-  public:
-    [[nodiscard]] std::string_view name() const override { return "megatron legacy"; }
-    [[nodiscard]] std::string_view backend() const override { return "megatron"; }
-    [[nodiscard]] std::string_view noun() const override { return "Megatron checkpoint"; }
-    [[nodiscard]] std::string_view dialect() const override { return "megatron_core"; }
-    [[nodiscard]] std::string_view subject_of(InputOption option) const override {
-        return option == InputOption::prefix ? "Megatron checkpoints" : "";
-    }
-    [[nodiscard]] bool pads_vocabulary() const override { return true; }
-    [[nodiscard]] std::string detail_of(const Location& location) const override {
-        return "legacy, " + std::to_string(location.shard_files.size()) + " rank files";
-    }
-    [[nodiscard]] std::string_view looks_for() const override { return "mp_rank_*"; }
-    [[nodiscard]] bool recognises(const Listing& listing) const override {
-        return std::any_of(listing.directories.begin(), listing.directories.end(),
-                           [](const std::string& name) { return name.starts_with("mp_rank_"); });
-    }
-    [[nodiscard]] std::string_view diagnose(const Listing& listing) const override {
-        return recognises(listing) ? "has mp_rank_* directories, but no model_optim_rng.pt in the "
-                                     "first: the save was interrupted or the copy left files out"
-                                   : "";
-    }
-
-    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
-        Location location = begun_at(directory);
-        const auto ranks = rank_directories(directory);
-        const std::string model_file =
-            ranks.empty() ? "" : find_model_file(directory, ranks.front(), location);
-        if (model_file.empty()) {
-            return std::nullopt;
-        }
-        for (const std::string& rank : ranks) {
-            if (model_file != kOldModelFile || n_numbers(rank) == n_numbers(ranks.front())) {
-                location.shard_files.push_back((fs::path(rank) / model_file).string());
-            }
-        }
-        return location;
-    }
-
-    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
-        std::vector<std::string> files = location.shard_files;
-        std::ranges::move(claims_files(location), std::back_inserter(files));
-        return files;
-    }
-
-  private:
-    [[nodiscard]] StateScan scan_file(const Location& location,
-                                      const std::string& file) const override {
-        if (file.ends_with(".pt")) {
-            return scan_legacy(location, file);
-        }
-        try {
-            return {scan_claims((location.directory / file).lexically_normal())};
-        } catch (Error& error) {
-            error.add_context("file " + printable(file));
-            throw;
+// All ranks write the same file names; other files of the first rank are noted.
+std::string find_model_file(const fs::path& directory, const std::string& rank,
+                            Location& location) {
+    const Listing listing = try_list_directory(directory / rank);
+    std::string found;
+    std::vector<std::string> others;
+    for (const std::string& file : listing.files) {
+        if (found.empty() && (file == kModelFile || file == kOldModelFile)) {
+            found = file;
+        } else {
+            others.push_back(file);
         }
     }
-
-    [[nodiscard]] Catalogue join(const Location& location,
-                                 std::vector<StateScan> scans) const override;
-
-    // All ranks write the same file names; other files of the first rank are noted.
-    static std::string find_model_file(const fs::path& directory, const std::string& rank,
-                                       Location& location) {
-        const Listing listing = try_list_directory(directory / rank);
-        std::string found;
-        std::vector<std::string> others;
-        for (const std::string& file : listing.files) {
-            if (found.empty() && (file == kModelFile || file == kOldModelFile)) {
-                found = file;
-            } else {
-                others.push_back(file);
-            }
-        }
-        if (!found.empty() && !others.empty()) {
-            location.notes.push_back("left aside beside the model in each rank directory: " +
-                                     name_list(others));
-        }
-        return found;
+    if (!found.empty() && !others.empty()) {
+        location.notes.push_back("left aside beside the model in each rank directory: " +
+                                 name_list(others));
     }
-};
+    return found;
+}
 
-Catalogue Legacy::join(const Location& location, std::vector<StateScan> scans) const {
+std::optional<Location> probe_legacy(const fs::path& directory) {
+    Location location = begun_at(legacy_format, directory);
+    const auto ranks = rank_directories(directory);
+    const std::string model_file =
+        ranks.empty() ? "" : find_model_file(directory, ranks.front(), location);
+    if (model_file.empty()) {
+        return std::nullopt;
+    }
+    for (const std::string& rank : ranks) {
+        if (model_file != kOldModelFile || n_numbers(rank) == n_numbers(ranks.front())) {
+            location.shard_files.push_back((fs::path(rank) / model_file).string());
+        }
+    }
+    return location;
+}
+
+StateScan scan_any(const Location& location, const std::string& file) {
+    if (file.ends_with(".pt")) {
+        return scan_legacy(location, file);
+    }
+    return in_context("file ", file, [&] {
+        return StateScan{scan_claims((location.directory / file).lexically_normal())};
+    });
+}
+
+Catalogue join_legacy(const Location& location, std::vector<StateScan> scans) {
     Catalogue out;
     out.facts = location.facts;
     out.claims = scans.front().told.claims;
@@ -306,11 +486,71 @@ Catalogue Legacy::join(const Location& location, std::vector<StateScan> scans) c
     return out;
 }
 
+bool has_rank_directories(const Listing& listing) {
+    return std::ranges::any_of(
+        listing.directories, [](const std::string& name) { return name.starts_with("mp_rank_"); });
+}
+
+/// The parallel sizes of a catalogue's facts, or those that the first file states.
+std::map<std::string, Index> sizes_of(const RankFiles& files) {
+    if (files.location != nullptr) {
+        return stated_sizes(scan_legacy(*files.location, files.paths.front()).told.claims);
+    }
+    std::map<std::string, Index> sizes = files.facts;
+    std::erase_if(sizes, [](const auto& fact) {
+        constexpr std::array<std::string_view, 4> kSizes = {"tp", "pp", "ep", "etp"};
+        return std::ranges::find(kSizes, fact.first) == kSizes.end();
+    });
+    return sizes;
+}
+
+RankGrid legacy_grid(const RankFiles& files) {
+    const auto stated = sizes_of(files);
+    const Grid found = arrange(files.paths, stated);
+    RankGrid grid({{"pp", found.pp}, {"ep", found.ep}, {"tp", found.tp}}, RankGrid::Place::none);
+    const auto place_of = [&](const catalogue::Coordinates& at) {
+        return static_cast<std::size_t>((at.pp * found.ep + at.ep) * found.tp + at.tp);
+    };
+    for (std::size_t file = 0; file < files.paths.size(); ++file) {
+        if (!found.extra[file]) {
+            grid.put(place_of(found.places[file]), file);
+        }
+    }
+    // Names alone do not tell which places have none.
+    if (!stated.empty() && !grid.places.empty()) {
+        for (const auto& at : missing_places(found, grid.places.size())) {
+            grid.places[place_of(at)] = RankGrid::Place::missing;
+        }
+    }
+    return grid;
+}
+
 }  // namespace
 
-const Format& legacy_format() {
-    static const Legacy format;
-    return format;
-}
+const Format legacy_format = of_megatron({
+    .name = "megatron legacy",
+    .looks_for = "mp_rank_*",
+    .detail_of =
+        [](const Location& location) {
+            return "legacy, " + std::to_string(location.shard_files.size()) + " rank files";
+        },
+    .recognises = has_rank_directories,
+    .diagnose = [](const Listing& listing) -> std::string_view {
+        return has_rank_directories(listing)
+                   ? "has mp_rank_* directories, but no model_optim_rng.pt in the "
+                     "first: the save was interrupted or the copy left files out"
+                   : "";
+    },
+    .ranks = legacy_grid,
+    .probe = probe_legacy,
+    .scan_list =
+        [](const Location& location) {
+            std::vector<std::string> files = location.shard_files;
+            std::ranges::move(claims_files(location), std::back_inserter(files));
+            return files;
+        },
+    .scan = scan_typed<FileState, scan_any>,
+    .combine = combine_typed<FileState, join_legacy>,
+});
 
 }  // namespace shardweld::formats::megatron

@@ -2,15 +2,159 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <string>
+#include <utility>
 
-#include "catalogue/tensor.hpp"
+#include "catalogue/catalogue.hpp"
 #include "core/by_name.hpp"
 #include "core/text.hpp"
+#include "formats/shared/module_names.hpp"
 #include "shardweld/error.hpp"
 
-#include "adapter.hpp"
-
 namespace shardweld::formats::megatron {
+
+namespace {
+
+constexpr std::string_view kAdapter = ".adapter.";
+constexpr std::string_view kUp = ".linear_out.weight";
+constexpr std::string_view kBase = ".base_layer.";
+constexpr std::string_view kOriginal = ".original_module.";
+// PEFT's spelling of a factor, and Megatron-Bridge's.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kFactors = {
+    {{".lora_A.", ".adapter.linear_in."}, {".lora_B.", ".adapter.linear_out."}}};
+// What else PEFT's modules hold of an adapter.
+constexpr std::array<std::string_view, 2> kOthersOfPeft = {".lora_", ".modules_to_save."};
+constexpr std::string_view kExperts = ".experts.";
+constexpr const char* kMergeThere =
+    "merge the adapter into the model with the framework that trained it and save that";
+
+/// What the names of tensors or shards tell of an adapter.
+struct FoundFactors {
+    std::set<Index> ranks;  ///< by B, whose columns nothing cuts
+    bool is_there = false;
+    bool is_only = true;
+
+    template <typename Item>
+    void add(const std::vector<Item>& items) {
+        for (const Item& item : items) {
+            const std::string& name = item.name;
+            if (!is_of_adapter(name)) {
+                is_only = false;
+                continue;
+            }
+            is_there = true;
+            if (name.ends_with(kUp) && !item.shape.empty()) {
+                ranks.insert(item.shape.back());
+            }
+        }
+    }
+};
+
+/// The rows at which pieces begin.
+std::set<Index> row_begins(const catalogue::Tensor& tensor) {
+    std::set<Index> begins;
+    for (const catalogue::Piece& piece : tensor.pieces) {
+        begins.insert(piece.patch.axes[tensor.shape.size() - 2].lo);
+    }
+    return begins;
+}
+
+/// ms-swift's B of [gate; up] is column-parallel as any other, so that rows of gate and up of a
+/// rank lie together; Megatron-Bridge's is cut in as many halves. Says of how many ranks the rows
+/// lie so. Experts' are not looked at: they have a tensor-parallel group of their own.
+void note_row_order(catalogue::Catalogue& out) {
+    constexpr std::string_view kGated = ".linear_fc1.adapter.linear_out.weight";
+    const auto tp = out.facts.find("tp");
+    if (tp == out.facts.end() || tp->second < 2) {
+        return;
+    }
+    for (const catalogue::Tensor& tensor : out.tensors) {
+        if (tensor.name.ends_with(kGated) && tensor.name.find(kExperts) == std::string::npos &&
+            tensor.shape.size() >= 2 &&
+            static_cast<Index>(row_begins(tensor).size()) == tp->second) {
+            out.facts["lora_rows_by_rank"] = tp->second;
+        }
+    }
+}
+
+bool is_halved(std::string_view name) {
+    return name.ends_with(kUp) &&
+           (name.find(".linear_fc1.adapter.adapter_gate.") != std::string_view::npos ||
+            name.find(".linear_fc1.adapter.adapter_up.") != std::string_view::npos);
+}
+
+/// Without the dot and the word between dots at `part`.
+void remove_part(std::string& name, std::string_view part) {
+    for (auto at = name.find(part); at != std::string::npos; at = name.find(part, at)) {
+        name.erase(at, part.size() - 1);
+    }
+}
+
+}  // namespace
+
+std::string without_peft(std::string name) {
+    remove_part(name, kBase);
+    remove_part(name, kOriginal);
+    for (const auto& [peft, bridge] : kFactors) {
+        const auto at = name.find(peft);
+        // "X.lora_A.default.weight"
+        const auto end = at == std::string::npos ? at : name.find('.', at + peft.size());
+        if (end != std::string::npos && name.compare(end, std::string::npos, ".weight") == 0) {
+            return name.replace(at, end + 1 - at, bridge);
+        }
+    }
+    for (const std::string_view part : kOthersOfPeft) {
+        if (const auto at = name.find(part); at != std::string::npos) {
+            return name.insert(at, kAdapter.substr(0, kAdapter.size() - 1));
+        }
+    }
+    return name;
+}
+
+bool is_of_adapter(std::string_view name) {
+    return name.find(kAdapter) != std::string_view::npos && !is_extra_state(name);
+}
+
+void note_adapter(catalogue::Catalogue& out) {
+    FoundFactors found;
+    found.add(out.tensors);
+    found.add(out.shards);
+    if (!found.is_there) {
+        return;
+    }
+    out.facts["lora_rank"] = found.ranks.size() == 1 ? *found.ranks.begin() : 0;
+    if (found.is_only) {
+        out.facts["lora_only"] = 1;
+    }
+    note_row_order(out);
+}
+
+void undo_halves(catalogue::Tensor& tensor) {
+    if (!is_halved(tensor.name) || tensor.shape.size() < 2) {
+        return;
+    }
+    const std::size_t rows = tensor.shape.size() - 2;
+    const auto n_blocks = static_cast<Index>(row_begins(tensor).size());
+    const Index block = n_blocks == 0 ? 0 : tensor.shape[rows] / n_blocks;
+    const bool is_even = n_blocks % 2 == 0 && block * n_blocks == tensor.shape[rows] &&
+                         std::ranges::all_of(tensor.pieces, [&](const catalogue::Piece& piece) {
+                             const layout::Axis& axis = piece.patch.axes[rows];
+                             return axis.extent == block && axis.lo % block == 0;
+                         });
+    if (!is_even) {
+        throw Error(ErrorCode::unsupported,
+                    "the pieces of " + printable(tensor.name) +
+                        " are not two equal halves for each rank: their order is not known",
+                    kMergeThere);
+    }
+    const Index n_ranks = n_blocks / 2;
+    for (catalogue::Piece& piece : tensor.pieces) {
+        layout::Axis& axis = piece.patch.axes[rows];
+        const Index at = axis.lo / block;
+        axis.lo = (at % n_ranks * 2 + at / n_ranks) * block;
+    }
+}
 
 namespace {
 

@@ -127,11 +127,10 @@ class StackOrder {
                 first = &mine;
                 first_file = file;
             } else if (mine != *first) {
-                throw Error(ErrorCode::mismatch,
-                            printable(files[first_file].path) + " holds " + layers_text(*first) +
-                                " of " + printable(stack_) + " but " + printable(files[file].path) +
-                                ", of the same pipeline stage, holds " + layers_text(mine),
-                            kOneSave);
+                throw of_several_saves(printable(files[first_file].path) + " holds " +
+                                       layers_text(*first) + " of " + printable(stack_) + " but " +
+                                       printable(files[file].path) +
+                                       ", of the same pipeline stage, holds " + layers_text(mine));
             }
         }
         return first == nullptr || first->empty() ? 0 : *first->rbegin() + 1;
@@ -161,11 +160,9 @@ void require_total(const Orders& orders, const Pipeline& pipeline) {
         found->second.total() == *pipeline.num_layers) {
         return;
     }
-    throw Error(ErrorCode::mismatch,
-                "args.num_layers is " + std::to_string(*pipeline.num_layers) +
-                    " but the files hold " + std::to_string(found->second.total()) + " of " +
-                    printable(found->first) + ": " + found->second.sizes_text(),
-                kOneSave);
+    throw of_several_saves("args.num_layers is " + std::to_string(*pipeline.num_layers) +
+                           " but the files hold " + std::to_string(found->second.total()) + " of " +
+                           printable(found->first) + ": " + found->second.sizes_text());
 }
 
 }  // namespace

@@ -1,27 +1,23 @@
 // Megatron distributed checkpoints: `.metadata`, *.distcp, common.pt, metadata.json.
 // Sources: megatron-core 0.16.1 megatron/core/dist_checkpointing/{core,serialization}.py.
 #include <algorithm>
-#include <iterator>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
+#include "core/in_context.hpp"
 #include "core/text.hpp"
 #include "formats/containers/dcp_metadata.hpp"
-#include "formats/format.hpp"
 #include "formats/registry.hpp"
 #include "formats/shared/dcp_blobs.hpp"
 #include "formats/shared/dcp_pieces.hpp"
 #include "formats/shared/directory_listing.hpp"
-#include "formats/shared/file_scan.hpp"
-#include "formats/shared/file_sets.hpp"
-#include "formats/shared/training_state.hpp"
+#include "formats/shared/neighbour_names.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 
-#include "adapter.hpp"
 #include "dist_state.hpp"
 #include "model_names.hpp"
 
@@ -30,26 +26,21 @@ namespace shardweld::formats::megatron {
 namespace {
 
 /// The common state of megatron-core 0.19, in the first rank's file, as `.metadata` is that rank's.
-void read_common_state(const Location& location, const DcpObject& object, const std::string& file,
-                       StateScan& scan) {
+void read_common_state(const Location& location, const ObjectPlace& place, StateScan& scan) {
     catalogue::Catalogue& out = scan.told;
-    const fs::path path = location.directory / file;
-    if (object.length == 0 || !io::is_file(path)) {
-        out.warnings["args_unread"] = std::string(kCommonState) + " lies in " + printable(file) +
+    const fs::path path = location.directory / place.file;
+    if (place.length == 0 || !io::is_file(path)) {
+        out.warnings["args_unread"] = std::string(kCommonState) + " lies in " +
+                                      printable(place.file) +
                                       ", which is not seen where .metadata is: the run's "
                                       "arguments are not compared with config.json";
         return;
     }
-    try {
-        StateScan state = scan_state(io::InputFile::open(path), file,
-                                     {object.offset, object.length}, location.check_crc);
-        out.statements = std::move(state.told.statements);
-        out.inert_globals = std::move(state.told.inert_globals);
+    in_context(std::string(kCommonState) + " in ", place.file, [&] {
+        StateScan state = scan_state(io::InputFile::open(path), place, location.check_crc);
+        take_said(state.told, out);
         add_claims(state, scan.own, out);
-    } catch (Error& error) {
-        error.add_context(std::string(kCommonState) + " in " + printable(file));
-        throw;
-    }
+    });
 }
 
 /// Model tensors with their chunks as unlocated pieces; training state and byte objects are counted
@@ -76,25 +67,24 @@ StateScan read_index(const Location& location) {
     for (const DcpObject& object : metadata.objects) {
         const auto row = ignored_row(object.name);
         const std::string name = object.name.substr(0, object.name.find("/shard_"));
-        const std::string file =
-            object.length == 0 ? std::string("no file") : metadata.files.at(object.file);
+        const ObjectPlace place =
+            object.length == 0 ? ObjectPlace{"no file", 0, 0} : place_of(object, metadata);
         if (row || !is_in_module(name) || object.length == 0) {
             if (!row && name != kCommonState) {
-                require_no_part(location, {file, object.offset, object.length}, name);
+                require_no_part(location, place, name);
             }
             ignored.add(row ? *row : std::pair(printable(name), std::string("not a tensor")), 1,
                         object.length);
         } else {
-            leave_aside_object(location, {file, object.offset, object.length}, name, ignored);
+            leave_aside_object(location, place, name, ignored);
         }
         if (name == kCommonState) {
-            read_common_state(location, object, file, scan);
+            read_common_state(location, place, scan);
         }
     }
     sort_tensors(out.tensors);
     out.ignored = ignored.take();
-    note_unnamed(location, location.shard_files, metadata.files, out);
-    keep_used_files(std::move(metadata.files), out, metadata.ends);
+    take_files(location, location.shard_files, std::move(metadata.files), out);
     add_save_name(metadata.checkpoint_id, ".metadata", out);
     add_likenesses(".metadata", out);
     return scan;
@@ -163,94 +153,58 @@ std::string summary(const Catalogue& catalogue) {
     return text + ", " + std::to_string(catalogue.files.size()) + " shard files";
 }
 
-class TorchDist final : public FormatOf<FileState> {
-  public:
-    [[nodiscard]] std::string_view name() const override { return "megatron torch_dist"; }
-    [[nodiscard]] std::string_view backend() const override { return "megatron"; }
-    [[nodiscard]] std::string_view noun() const override { return "Megatron checkpoint"; }
-    [[nodiscard]] std::string_view dialect() const override { return "megatron_core"; }
-    [[nodiscard]] std::string_view subject_of(InputOption option) const override {
-        return option == InputOption::prefix ? "Megatron checkpoints" : "";
+std::optional<Location> probe_torch_dist(const fs::path& directory) {
+    const Listing listing = try_list_directory(directory);
+    if (!is_ours(directory, listing)) {
+        return std::nullopt;
     }
-    [[nodiscard]] bool pads_vocabulary() const override { return true; }
-    [[nodiscard]] std::string detail_of(const Location& /*location*/) const override {
-        return "torch_dist";
+    Location location = begun_at(torch_dist_format, directory);
+    for (const std::string& file : listing.files) {
+        if (file.ends_with(".distcp") || file.ends_with(".safetensors")) {
+            location.shard_files.push_back(file);
+        }
     }
-    [[nodiscard]] std::string_view looks_for() const override { return ".metadata"; }
+    if (io::is_file(directory / kTokenizer / "tokenizer_config.json")) {
+        location.tokenizer_directory = directory / kTokenizer;
+    }
+    return location;
+}
 
-    [[nodiscard]] std::optional<Location> probe(const fs::path& directory) const override {
-        const Listing listing = try_list_directory(directory);
-        if (!is_ours(directory, listing)) {
-            return std::nullopt;
-        }
-        Location location = begun_at(directory);
-        for (const std::string& file : listing.files) {
-            if (file.ends_with(".distcp") || file.ends_with(".safetensors")) {
-                location.shard_files.push_back(file);
-            }
-        }
-        if (io::is_file(directory / kTokenizer / "tokenizer_config.json")) {
-            location.tokenizer_directory = directory / kTokenizer;
-        }
-        return location;
-    }
+StateScan scan_torch_dist(const Location& location, const std::string& file) {
+    return in_context("file ", file, [&] {
+        return file == kIndexFile ? read_index(location) : scan_beside(location, file);
+    });
+}
 
-    [[nodiscard]] std::vector<std::string> scan_list(const Location& location) const override {
-        return metadata_files(location, kIndexFile);
+Catalogue join_torch_dist(const Location& location, std::vector<StateScan> scans) {
+    auto& [out, known] = scans.front();
+    require_model(location, out);
+    for (const auto& [name, value] : location.facts) {
+        out.facts[name] = value;
     }
-
-    [[nodiscard]] Resolution resolve(const Location& location, const Catalogue& catalogue,
-                                     std::span<const std::uint32_t> files,
-                                     const std::function<void()>& before_file) const override {
-        return locate_blobs(location, catalogue, files, before_file);
+    for (std::size_t i = 1; i < scans.size(); ++i) {
+        take_said(scans[i].told, out);
+        add_claims(scans[i], known, out);
     }
-
-  private:
-    [[nodiscard]] StateScan scan_file(const Location& location,
-                                      const std::string& file) const override {
-        try {
-            if (file == kIndexFile) {
-                return read_index(location);
-            }
-            const fs::path path = location.directory / file;
-            return file == kCommonFile
-                       ? scan_state(io::InputFile::open(path), file, {}, location.check_crc)
-                       : StateScan{scan_claims(path.lexically_normal())};
-        } catch (Error& error) {
-            error.add_context("file " + file);
-            throw;
-        }
-    }
-
-    [[nodiscard]] Catalogue join(const Location& location,
-                                 std::vector<StateScan> scans) const override {
-        auto& [out, known] = scans.front();
-        require_model(location, out);
-        for (const auto& [name, value] : location.facts) {
-            out.facts[name] = value;
-        }
-        for (std::size_t i = 1; i < scans.size(); ++i) {
-            Catalogue& scan = scans[i].told;
-            std::move(scan.statements.begin(), scan.statements.end(),
-                      std::back_inserter(out.statements));
-            for (const auto& [global, count] : scan.inert_globals) {
-                out.inert_globals[global] += count;
-            }
-            add_claims(scans[i], known, out);
-        }
-        tell_unnamed(out);
-        add_global_facts(out);
-        out.notes = {summary(out)};
-        note_unchecked(out);
-        return std::move(out);
-    }
-};
+    tell_unnamed(out);
+    add_global_facts(out);
+    out.notes = {summary(out)};
+    note_unchecked(out);
+    return std::move(out);
+}
 
 }  // namespace
 
-const Format& torch_dist_format() {
-    static const TorchDist format;
-    return format;
-}
+const Format torch_dist_format = of_megatron({
+    .name = "megatron torch_dist",
+    .looks_for = ".metadata",
+    .detail_of = [](const Location& /*location*/) { return std::string("torch_dist"); },
+    .ranks = part_grid,
+    .probe = probe_torch_dist,
+    .scan_list = [](const Location& location) { return metadata_files(location, kIndexFile); },
+    .scan = scan_typed<FileState, scan_torch_dist>,
+    .combine = combine_typed<FileState, join_torch_dist>,
+    .resolve = locate_archives,
+});
 
 }  // namespace shardweld::formats::megatron

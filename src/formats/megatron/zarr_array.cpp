@@ -86,25 +86,23 @@ std::vector<Index> extents_of(const json& root, const char* name) {
 }
 
 void require_plain(const json& root) {
-    const json version = field_of(root, "zarr_format");
-    if (version != 2) {
-        refuse("zarr_format", version, "2");
-    }
-    const json compressor = field_of(root, "compressor");
-    if (!compressor.is_null()) {
-        refuse("compressor", compressor, "null");
-    }
-    const json filters = field_of(root, "filters");
-    if (!filters.empty()) {  // null or []
-        refuse("filters", filters, "null");
-    }
-    const json order = field_of(root, "order");
-    if (order != "C") {
-        refuse("order", order, "\"C\"");
-    }
-    const json separator = field_of(root, "dimension_separator");
-    if (!separator.is_null() && separator != ".") {
-        refuse("dimension_separator", separator, "\".\"");
+    struct Field {
+        const char* name;
+        bool (*is_plain)(const json& value);
+        const char* expected;
+    };
+    constexpr std::array<Field, 5> kFields = {{
+        {"zarr_format", [](const json& value) { return value == 2; }, "2"},
+        {"compressor", [](const json& value) { return value.is_null(); }, "null"},
+        {"filters", [](const json& value) { return value.empty(); }, "null"},  // null or []
+        {"order", [](const json& value) { return value == "C"; }, "\"C\""},
+        {"dimension_separator", [](const json& value) { return value.is_null() || value == "."; },
+         "\".\""},
+    }};
+    for (const auto& [name, is_plain, expected] : kFields) {
+        if (const json value = field_of(root, name); !is_plain(value)) {
+            refuse(name, value, expected);
+        }
     }
 }
 
@@ -161,11 +159,9 @@ std::vector<Index> place_of(const std::string& name, const std::vector<Index>& g
         more = k > 0;
     }
     const auto n_unnamed = n_missing - static_cast<Index>(missing.size());
-    throw Error(ErrorCode::not_found,
-                std::to_string(n_missing) + " of " + std::to_string(n_chunks) +
-                    " chunk files are missing: " + name_list(missing) +
-                    (n_unnamed > 0 ? " and " + std::to_string(n_unnamed) + " more" : ""),
-                kCopyAll);
+    throw files_missing(std::to_string(n_missing) + " of " + std::to_string(n_chunks) +
+                        " chunk files are missing: " + name_list(missing) +
+                        (n_unnamed > 0 ? " and " + std::to_string(n_unnamed) + " more" : ""));
 }
 
 catalogue::Piece piece_of(const ZarrArray& array, const std::vector<Index>& at) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
+#include "core/in_context.hpp"
 #include "core/text.hpp"
 #include "formats/containers/range_reader.hpp"
 #include "formats/containers/safetensors_header.hpp"
@@ -53,17 +54,13 @@ std::vector<Index> extents_of(const layout::Patch& patch) {
 
 void require_match(const StoredTensor& stored, const Tensor& tensor, const Piece& piece) {
     if (stored.dtype != tensor.dtype) {
-        throw Error(ErrorCode::mismatch,
-                    "a chunk is stored as " + std::string(torch_name(stored.dtype)) +
-                        ", .metadata says " + std::string(torch_name(tensor.dtype)),
-                    kOneSave);
+        throw of_several_saves("a chunk is stored as " + std::string(torch_name(stored.dtype)) +
+                               ", .metadata says " + std::string(torch_name(tensor.dtype)));
     }
     const auto extents = extents_of(piece.patch);
     if (without_unit_axes(stored.shape) != without_unit_axes(extents)) {
-        throw Error(ErrorCode::mismatch,
-                    "a chunk is stored with shape " + shape_text(stored.shape) +
-                        ", .metadata says " + shape_text(extents),
-                    kOneSave);
+        throw of_several_saves("a chunk is stored with shape " + shape_text(stored.shape) +
+                               ", .metadata says " + shape_text(extents));
     }
 }
 
@@ -113,10 +110,9 @@ class ShardFile {
     /// short shows at the item that is missing.
     void require_end(Bytes end) const {
         if (end != 0 && file_.size() > end && !index_) {
-            throw Error(ErrorCode::mismatch,
-                        "it has " + std::to_string(file_.size()) +
-                            " bytes, but by .metadata its last item ends at " + std::to_string(end),
-                        kOneSave);
+            throw of_several_saves("it has " + std::to_string(file_.size()) +
+                                   " bytes, but by .metadata its last item ends at " +
+                                   std::to_string(end));
         }
     }
 
@@ -282,6 +278,12 @@ Resolution locate_blobs(const Location& location, const catalogue::Catalogue& ca
     return out;
 }
 
+Resolution locate_archives(const Location& location, const catalogue::Catalogue& catalogue,
+                           std::span<const std::uint32_t> files,
+                           const std::function<void()>& before_file) {
+    return locate_blobs(location, catalogue, files, before_file, Blobs::archives);
+}
+
 namespace {
 
 [[noreturn]] void refuse_unseen(const std::string& what) {
@@ -347,27 +349,20 @@ void require_no_part(const Location& location, const ObjectPlace& place, const s
     }
     const auto archive = TorchFile::read(input, place.offset, place.length, location.check_crc);
     IgnoredRows rows;
-    try {
+    in_context("file ", place.file, [&] {
         ModelValues(archive, rows)
             .require_no_part(name, only_element_of(archive.root()),
                              [](std::string_view /*name*/) { return false; });
-    } catch (Error& error) {
-        error.add_context("file " + printable(place.file));
-        throw;
-    }
+    });
 }
 
 void leave_aside_object(const Location& location, const ObjectPlace& place, const std::string& name,
                         IgnoredRows& ignored) {
     const bool is_state = is_extra_state(name);
     if (!is_state && place.length > 0) {
-        try {
-            require_no_weight(location, place, name);
-        } catch (Error& error) {
-            error.add_context("tensor " + printable(name));
-            error.add_context("file " + printable(place.file));
-            throw;
-        }
+        in_context("file ", place.file, [&] {
+            in_context("tensor ", name, [&] { require_no_weight(location, place, name); });
+        });
     }
     ignored.add({pattern_of(printable(name)), is_state ? "extra state" : "not a tensor"}, 1,
                 place.length);

@@ -29,7 +29,12 @@ enum class Blobs { archives, bare };
 /// dtype or shape are not those of the index.
 Resolution locate_blobs(const Location& location, const catalogue::Catalogue& catalogue,
                         std::span<const std::uint32_t> files,
-                        const std::function<void()>& before_file, Blobs blobs = Blobs::archives);
+                        const std::function<void()>& before_file, Blobs blobs);
+
+/// Format::resolve of archives.
+Resolution locate_archives(const Location& location, const catalogue::Catalogue& catalogue,
+                           std::span<const std::uint32_t> files,
+                           const std::function<void()>& before_file);
 
 /// Where an object lies.
 struct ObjectPlace {

@@ -1,6 +1,9 @@
 #include "dcp_pieces.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -9,6 +12,7 @@
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
+#include "directory_listing.hpp"
 #include "file_scan.hpp"
 #include "iteration_directories.hpp"
 
@@ -60,49 +64,122 @@ catalogue::Tensor tensor_of(const DcpTensor& stored, const std::vector<StoredTen
     return tensor;
 }
 
-void keep_used_files(std::vector<std::string> files, catalogue::Catalogue& out,
-                     const std::vector<Bytes>& ends) {
-    std::vector<bool> used(files.size(), false);
-    for (const auto& tensor : out.tensors) {
-        for (const auto& piece : tensor.pieces) {
-            used.at(piece.file) = true;
-        }
+namespace {
+
+constexpr AssemblyWords kTiling = {
+    .gap = {ErrorCode::corrupt,
+            "tensor '{tensor}' of shape {shape} is not covered by its chunks {where}",
+            "the save left them out: take another one"},
+    .overlap = {ErrorCode::corrupt,
+                "tensor '{tensor}': chunks of one tensor overlap: the chunk of {box} and the chunk "
+                "of {box2}"},
+    .irregular = {ErrorCode::unsupported,
+                  "tensor '{tensor}': its chunks do not form a grid or slabs, so shardweld cannot "
+                  "check that they cover it once"}};
+
+}  // namespace
+
+void check_tiling(const catalogue::Tensor& tensor, const CoverFault& fault) {
+    require_cover(tensor, fault, {}, kTiling);
+}
+
+void check_tiling(const catalogue::Tensor& tensor) {
+    check_tiling(tensor, find_cover_fault(tensor));
+}
+
+namespace {
+
+constexpr const char* kReason = "a file that .metadata does not name";
+// A file of safetensors without a tensor, as the writer makes it, has 88 bytes; the smallest item
+// is larger.
+constexpr Bytes kNoContent = 128;
+
+/// Puts a row among `out`'s ignored for each of the location's neighbours that is among `files` and
+/// none of `named`. Files without content are passed over: torch's writer makes one for a rank that
+/// has nothing to save (torch 2.15, torch/distributed/checkpoint/filesystem.py). Pure.
+void note_unnamed(const Location& location, const std::vector<std::string>& files,
+                  const std::vector<catalogue::File>& named, catalogue::Catalogue& out) {
+    std::set<std::string_view> known;
+    for (const catalogue::File& file : named) {
+        known.insert(file.path);
     }
-    std::vector<std::uint32_t> number(files.size(), 0);
-    for (std::size_t i = 0; i < files.size(); ++i) {
-        if (used[i]) {
-            number[i] = static_cast<std::uint32_t>(out.files.size());
-            out.files.push_back({std::move(files[i]), ends.empty() ? 0 : ends.at(i)});
-        }
-    }
-    for (auto& tensor : out.tensors) {
-        for (auto& piece : tensor.pieces) {
-            piece.file = number[piece.file];
+    const std::set<std::string_view> shards(files.begin(), files.end());
+    for (const Neighbour& neighbour : location.neighbours) {
+        if (shards.contains(neighbour.path) && !known.contains(neighbour.path) &&
+            neighbour.bytes > kNoContent) {
+            out.ignored.push_back({neighbour.path, kReason, 1, neighbour.bytes});
         }
     }
 }
 
-void check_tiling(const catalogue::Tensor& tensor) {
-    const CoverFault fault = find_cover_fault(tensor);
-    const std::string name = "tensor '" + printable(tensor.name) + "'";
-    switch (fault.kind) {
-        case Cover::Kind::exact:
-            return;
-        case Cover::Kind::gap:
-            throw Error(ErrorCode::corrupt,
-                        name + " of shape " + shape_text(tensor.shape) +
-                            " is not covered by its chunks " + fault.text,
-                        "the save left them out: take another one");
-        case Cover::Kind::overlap:
-            throw Error(ErrorCode::corrupt, name + ": chunks of one tensor overlap: the chunk of " +
-                                                fault.first_box + " and the chunk of " +
-                                                fault.second_box);
-        case Cover::Kind::irregular:
-            throw Error(ErrorCode::unsupported,
-                        name +
-                            ": its chunks do not form a grid or slabs, so shardweld cannot "
-                            "check that they cover it once");
+}  // namespace
+
+void tell_unnamed(catalogue::Catalogue& catalogue) {
+    catalogue::Ignored all{"*.distcp", kReason, 0, 0};
+    std::vector<std::string> names;
+    for (const catalogue::Ignored& row : catalogue.ignored) {
+        if (row.reason == kReason) {
+            names.push_back(row.pattern);
+            ++all.count;
+            all.bytes = checked_add_bytes(all.bytes, row.bytes, "bytes of files left aside");
+        }
     }
+    if (names.empty()) {
+        return;
+    }
+    std::erase_if(catalogue.ignored,
+                  [](const catalogue::Ignored& row) { return row.reason == kReason; });
+    catalogue.ignored.push_back(std::move(all));
+    std::sort(names.begin(), names.end(), natural_less);
+    catalogue.warnings["unreferenced_files"] =
+        std::to_string(names.size()) + " shard file(s) with " +
+        human_bytes(catalogue.ignored.back().bytes) +
+        " are not named in .metadata and not read: " + listed(names) +
+        "; do they belong to another save?";
+}
+
+ObjectPlace place_of(const DcpObject& object, const DcpMetadata& metadata) {
+    return {metadata.files.at(object.file).path, object.offset, object.length};
+}
+
+void take_files(const Location& location, const std::vector<std::string>& shards,
+                std::vector<catalogue::File> files, catalogue::Catalogue& out) {
+    note_unnamed(location, shards, files, out);
+    out.files = std::move(files);
+    order_files(out, Unused::dropped);
+}
+
+namespace {
+
+/// The rank in "__12_0.distcp"; nullopt of any other name.
+std::optional<Index> rank_of_part(std::string_view file) {
+    constexpr std::string_view kBegin = "__";
+    if (!file.starts_with(kBegin) || !file.ends_with(".distcp")) {
+        return std::nullopt;
+    }
+    file.remove_prefix(kBegin.size());
+    return parse_index(file.substr(0, file.find('_')));
+}
+
+}  // namespace
+
+RankGrid part_grid(const RankFiles& files) {
+    constexpr Index kLargestRank = 1 << 16;
+    std::vector<Index> ranks;
+    for (const std::string& path : files.paths) {
+        const auto rank = rank_of_part(path);
+        if (!rank) {
+            return {};
+        }
+        ranks.push_back(std::min(*rank, kLargestRank));
+    }
+    RankGrid grid({{"rank", std::ranges::max(ranks) + 1}}, RankGrid::Place::none);
+    for (std::size_t file = 0; file < ranks.size() && !grid.places.empty(); ++file) {
+        const auto rank = static_cast<std::size_t>(ranks[file]);
+        grid.places[rank] = RankGrid::Place::file;
+        grid.files[rank] = static_cast<std::uint32_t>(file);
+    }
+    return grid;
 }
 
 namespace {

@@ -8,10 +8,10 @@
 
 #include "catalogue/tensor.hpp"
 #include "formats/containers/dcp_metadata.hpp"
+#include "formats/rank_grid.hpp"
 
-namespace shardweld::catalogue {
-struct Catalogue;
-}  // namespace shardweld::catalogue
+#include "assembler.hpp"
+#include "dcp_blobs.hpp"
 
 namespace shardweld::formats {
 
@@ -22,15 +22,24 @@ Bytes stored_bytes(const DcpTensor& tensor);
 /// index's. `views`: the index's, with which pieces have their strides already.
 catalogue::Tensor tensor_of(const DcpTensor& stored, const std::vector<StoredTensor>& views = {});
 
-/// Gives the catalogue those of `files`, which its pieces are numbered by, that pieces lie in, and
-/// renumbers the pieces accordingly. `ends`, if any, are the sizes that the files must have.
-void keep_used_files(std::vector<std::string> files, catalogue::Catalogue& out,
-                     const std::vector<Bytes>& ends = {});
-
 /// Checks that the primary pieces cover the tensor exactly once. Error(corrupt) naming the tensor
 /// and the chunk or place where two overlap or none is; Error(unsupported) for large irregular
-/// tilings.
+/// tilings. `fault`: what find_cover_fault says of it.
 void check_tiling(const catalogue::Tensor& tensor);
+void check_tiling(const catalogue::Tensor& tensor, const CoverFault& fault);
+
+ObjectPlace place_of(const DcpObject& object, const DcpMetadata& metadata);
+
+/// Gives the catalogue those of the index's files, by which its pieces are numbered, that pieces
+/// lie in, and an ignored row for each of `shards` that the index does not name.
+void take_files(const Location& location, const std::vector<std::string>& shards,
+                std::vector<catalogue::File> files, catalogue::Catalogue& out);
+
+/// Makes one row of those, with a warning `unreferenced_files` that names the files. Pure.
+void tell_unnamed(catalogue::Catalogue& catalogue);
+
+/// Format::ranks of "__RANK_PART.distcp": any rank may have written any number of parts, also none.
+RankGrid part_grid(const RankFiles& files);
 
 /// The iteration in the name of the directory that was saved to, if it has one. `index`: the file
 /// that says so.

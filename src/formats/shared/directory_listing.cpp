@@ -1,10 +1,14 @@
 #include "directory_listing.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <system_error>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "core/index.hpp"
 #include "core/json.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
@@ -89,6 +93,74 @@ std::string name_list(const std::vector<std::string>& names) {
 
 namespace {
 
+constexpr std::string_view kOf = "-of-";
+constexpr std::string_view kDigits = "0123456789";
+constexpr std::size_t kMostNamed = 5;
+
+/// The numbers found of one set.
+struct FoundNumbers {
+    std::set<Index> numbers;
+    Index count = 0;        ///< as the names state it
+    std::size_t width = 0;  ///< of a padded number
+};
+
+/// By the text before and behind the number.
+using Sets = std::map<std::pair<std::string, std::string>, FoundNumbers>;
+
+void add(const std::string& file, Sets& sets) {
+    const std::string_view name = file;
+    const std::size_t of = name.rfind(kOf);
+    if (of == std::string_view::npos || of == 0) {
+        return;
+    }
+    const std::size_t begin = name.find_last_not_of(kDigits, of - 1) + 1;
+    const std::size_t behind = of + kOf.size();
+    const auto number = parse_index(name.substr(begin, of - begin));
+    const auto count =
+        parse_index(name.substr(behind, name.find_first_not_of(kDigits, behind) - behind));
+    if (number && count) {
+        FoundNumbers& found = sets[{file.substr(0, begin), file.substr(of)}];
+        found.numbers.insert(*number);
+        found.count = *count;
+        found.width = std::max(found.width, name[begin] == '0' ? of - begin : 0);
+    }
+}
+
+std::vector<std::string> missing(const Sets::value_type& set) {
+    const auto& [around, found] = set;
+    const Index first = *found.numbers.begin() == 0 ? 0 : 1;
+    std::vector<std::string> names;
+    for (Index at = 0; at < found.count && names.size() < kMostNamed; ++at) {
+        if (!found.numbers.contains(first + at)) {
+            const std::string digits = std::to_string(first + at);
+            const std::size_t zeros = found.width - std::min(found.width, digits.size());
+            names.push_back(around.first + std::string(zeros, '0') + digits + around.second);
+        }
+    }
+    return names;
+}
+
+}  // namespace
+
+void require_whole_sets(const std::vector<std::string>& files) {
+    Sets sets;
+    for (const std::string& file : files) {
+        add(file, sets);
+    }
+    for (const Sets::value_type& set : sets) {
+        const auto absent = missing(set);
+        if (!absent.empty()) {
+            throw Error(ErrorCode::not_found,
+                        "of " + std::to_string(set.second.count) + " files of one set " +
+                            std::to_string(set.second.numbers.size()) +
+                            " are there; missing: " + name_list(absent),
+                        "copy the missing ones too, or remove what is left of another model");
+        }
+    }
+}
+
+namespace {
+
 constexpr Bytes kLargestConfig = kMiB;
 
 }  // namespace
@@ -100,6 +172,61 @@ bool is_run_config(const fs::path& file) {
                !root.contains("model_type") && !root.contains("architectures");
     } catch (const Error&) {
         return false;
+    }
+}
+
+namespace {
+
+constexpr const char* kIntegrityFile = "integrity.json";
+constexpr Bytes kLargestIntegrityFile = 64U << 20U;
+constexpr std::size_t kSumDigits = 64;
+
+bool is_sum(const nlohmann::json& value) {
+    const std::string text = value.is_string() ? value.get<std::string>() : "";
+    return text.size() == kSumDigits &&
+           text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+/// Megatron lists files of the directory itself.
+bool is_file_name(std::string_view name) {
+    return !name.empty() && name != "." && name != ".." &&
+           name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
+}
+
+std::map<std::string, std::string> sums_in(const nlohmann::json& root) {
+    if (!root.is_object() || !root.contains("files") || !root["files"].is_object()) {
+        throw Error(ErrorCode::corrupt, "is not a JSON object with `files`");
+    }
+    const auto algorithm = root.value("algorithm", nlohmann::json());
+    if (algorithm != "sha256") {
+        throw Error(
+            ErrorCode::unsupported,
+            "lists sums by the algorithm " + printable(algorithm.dump(), 60) + ", not sha256",
+            "check them with the framework and remove the file");
+    }
+    std::map<std::string, std::string> sums;
+    for (const auto& [name, sum] : root["files"].items()) {
+        if (!is_file_name(name) || !is_sum(sum)) {
+            throw Error(ErrorCode::corrupt,
+                        "has an entry that is no file's SHA-256: " + printable(name, 200));
+        }
+        sums[name] = sum.get<std::string>();
+    }
+    return sums;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> listed_sums(const fs::path& directory) {
+    const fs::path path = directory / kIntegrityFile;
+    if (!io::is_file(path)) {
+        return {};
+    }
+    try {
+        return sums_in(parse_json<nlohmann::json>(io::read_text(path, kLargestIntegrityFile)));
+    } catch (Error& error) {
+        error.add_context("file " + path.string());
+        throw;
     }
 }
 

@@ -1,6 +1,7 @@
-// What is read of a directory before any shard: its names, once.
+// What is read of a directory before any shard: its names, once, and the sums that it lists.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,8 +37,20 @@ std::optional<std::string> first_with_suffix(const Listing& listing, std::string
 /// "a, b, c", at most twenty and how many more; every name printable.
 std::string name_list(const std::vector<std::string>& names);
 
+/// All files of every set that `files` are of must be among them: files that number themselves
+/// ("model-00002-of-00003.safetensors"). Sets count from 1, or from 0 where there is a 0.
+/// Error(not_found) naming those that are not.
+void require_whole_sets(const std::vector<std::string>& files);
+
 /// Whether a config.json describes a run, in which the model is one object, and no HuggingFace
 /// model: OLMo-core's (train/callbacks/config_saver.py). Local; false where it cannot be read.
 bool is_run_config(const fs::path& file);
+
+/// The SHA-256 sums that a save lists of its own files in integrity.json, which Megatron writes
+/// with
+/// --verify-integrity (megatron-core 0.19.2 megatron/core/dist_checkpointing/validation.py), by
+/// file name; empty where the directory has no such file. Error(corrupt) where it is damaged,
+/// Error(unsupported) where its sums are of another kind.
+std::map<std::string, std::string> listed_sums(const fs::path& directory);
 
 }  // namespace shardweld::formats

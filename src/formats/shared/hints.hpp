@@ -1,5 +1,9 @@
-// What to do, where several formats say the same.
+// What several formats say alike: errors, and what to do.
 #pragma once
+
+#include <string>
+
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats {
 
@@ -12,5 +16,14 @@ inline constexpr const char* kWhereModel =
 inline constexpr const char* kNothingStated =
     "nothing states the run's arguments: heads, norms, rotary embeddings and experts are as "
     "config.json says, unchecked where no tensor's shape shows them";
+
+/// Error(mismatch) of files that contradict each other.
+inline Error of_several_saves(const std::string& what) {
+    return Error(ErrorCode::mismatch, what, kOneSave);
+}
+/// Error(not_found) of files without which the others are no whole checkpoint.
+inline Error files_missing(const std::string& what) {
+    return Error(ErrorCode::not_found, what, kCopyAll);
+}
 
 }  // namespace shardweld::formats

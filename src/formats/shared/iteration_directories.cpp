@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "core/text.hpp"
+#include "formats/format.hpp"
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
@@ -14,31 +15,25 @@ namespace shardweld::formats {
 namespace {
 
 constexpr const char* kRelease = "release";
-constexpr const char* kLatestLink = "LATEST";
+constexpr std::string_view kLatestLink = "LATEST";
 constexpr Bytes kLargestTracker = 4096;
-// DeepSpeed 0.19.8, runtime/engine.py (save_checkpoint), checkpoint/ds_to_universal.py; NeMo
-// Automodel, components/checkpoint/lifecycle.py, where links cannot be made: they hold the name of
-// a directory.
-constexpr std::array<const char*, 4> kTagFiles = {"latest", "latest_universal", kLatestLink,
-                                                  "LATEST.txt"};
+// NeMo Automodel, components/checkpoint/lifecycle.py, where links cannot be made: they hold the
+// name of a directory.
+constexpr std::array<std::string_view, 2> kTagFiles = {kLatestLink, "LATEST.txt"};
 
 // NeMo Automodel's best save, as kTagFiles.
-constexpr std::array<const char*, 2> kBestFiles = {"LOWEST_VAL", "LOWEST_VAL.txt"};
+constexpr std::array<std::string_view, 2> kBestFiles = {"LOWEST_VAL", "LOWEST_VAL.txt"};
 
-/// How a trainer's saves are named, and whether it writes beside them which is the last.
-struct StepName {
-    std::string_view prefix;
-    bool has_tracker;
-};
-constexpr std::array<StepName, 9> kNames = {{{"iter_", true},
+// Of Megatron, verl, transformers, accelerate, torchtitan and OLMo-core, which write several
+// formats.
+constexpr std::array<StepName, 8> kNames = {{{"iter_", true},
                                              {"global_step_", true},
                                              {"global_steps_", true},
-                                             {"global_step", true},
-                                             {"checkpoint-", false},
-                                             {"checkpoint_", false},
-                                             {"step-", false},
-                                             {"step_", false},
-                                             {"step", false}}};
+                                             {"checkpoint-"},
+                                             {"checkpoint_"},
+                                             {"step-"},
+                                             {"step_"},
+                                             {"step"}}};
 // NeMo Automodel's: "epoch_0_step_10".
 constexpr std::string_view kEpoch = "epoch_";
 constexpr std::string_view kOfEpoch = "_step_";
@@ -61,6 +56,29 @@ std::optional<Index> number_behind_epoch(std::string_view name) {
     const bool has_epoch = name.starts_with(kEpoch) && at != std::string_view::npos &&
                            parse_index(name.substr(kEpoch.size(), at - kEpoch.size()));
     return has_epoch ? parse_index(name.substr(at + kOfEpoch.size())) : std::nullopt;
+}
+
+/// The files that name a directory, as all but the tracker do.
+std::vector<std::string_view> tag_files() {
+    std::vector<std::string_view> files;
+    for (const Format* const format : all_formats()) {
+        files.insert(files.end(), format->tag_files.begin(), format->tag_files.end());
+    }
+    files.insert(files.end(), kTagFiles.begin(), kTagFiles.end());
+    return files;
+}
+
+/// A directory that one of these names is of; nullopt where it is none.
+std::optional<IterationDirectory> step_among(std::span<const StepName> names,
+                                             std::string_view directory) {
+    for (const StepName& name : names) {
+        if (directory.starts_with(name.prefix)) {
+            if (const auto iteration = parse_index(directory.substr(name.prefix.size()))) {
+                return IterationDirectory{*iteration, std::string(directory), name.has_tracker};
+            }
+        }
+    }
+    return std::nullopt;
 }
 
 std::vector<IterationDirectory> steps_in(const Listing& listing) {
@@ -225,11 +243,13 @@ std::optional<StepChoice> tagged_step(const fs::path& directory, const Listing& 
     if (listing.has_directory(kLatestLink)) {
         std::error_code failed;
         const std::string end = fs::read_symlink(directory / kLatestLink, failed).filename();
-        return StepChoice{!failed && listing.has_directory(end) ? end : kLatestLink, ""};
+        return StepChoice{!failed && listing.has_directory(end) ? end : std::string(kLatestLink),
+                          ""};
     }
-    const auto* const file = std::find_if(kTagFiles.begin(), kTagFiles.end(),
-                                          [&](const char* name) { return listing.has_file(name); });
-    if (file == kTagFiles.end() || listing.has_file(kTrackerFile)) {
+    const auto files = tag_files();
+    const auto file =
+        std::ranges::find_if(files, [&](std::string_view name) { return listing.has_file(name); });
+    if (file == files.end() || listing.has_file(kTrackerFile)) {
         return std::nullopt;
     }
     return StepChoice{read_tag(directory / *file, choice_among(steps, "")), ""};
@@ -241,12 +261,12 @@ std::optional<IterationDirectory> parse_step(std::string_view directory) {
     if (directory == kRelease) {
         return IterationDirectory{std::nullopt, kRelease};
     }
-    for (const StepName& name : kNames) {
-        if (directory.starts_with(name.prefix)) {
-            if (const auto iteration = parse_index(directory.substr(name.prefix.size()))) {
-                return IterationDirectory{*iteration, std::string(directory), name.has_tracker};
-            }
-        }
+    auto step = step_among(kNames, directory);
+    for (const Format* const format : all_formats()) {
+        step = step ? step : step_among(format->steps, directory);
+    }
+    if (step) {
+        return step;
     }
     const auto within = number_within(directory);
     if (const auto iteration = within ? within : number_behind_epoch(directory)) {
@@ -255,15 +275,25 @@ std::optional<IterationDirectory> parse_step(std::string_view directory) {
     return std::nullopt;
 }
 
+std::string step_names() {
+    std::string text = "iter_*, global_step_*, checkpoint-*, step-*, epoch_*_step_*, *-step=*";
+    for (const Format* const format : all_formats()) {
+        for (const StepName& step : format->steps) {
+            text.append(", ").append(step.prefix).append("*");
+        }
+    }
+    return text + ", " + kRelease;
+}
+
 bool has_tracker(const Listing& listing) {
     return listing.has_file(kTrackerFile) ||
-           std::any_of(kTagFiles.begin(), kTagFiles.end(),
-                       [&](const char* file) { return listing.has_file(file); });
+           std::ranges::any_of(tag_files(),
+                               [&](std::string_view file) { return listing.has_file(file); });
 }
 
 bool has_tag_file(const fs::path& path) {
-    return std::any_of(kTagFiles.begin(), kTagFiles.end(),
-                       [&](const char* file) { return io::is_file(path / file); });
+    return std::ranges::any_of(tag_files(),
+                               [&](std::string_view file) { return io::is_file(path / file); });
 }
 
 std::optional<StepChoice> choose_step(const fs::path& directory, const Listing& listing,
@@ -301,7 +331,8 @@ std::optional<StepChoice> choose_step(const fs::path& directory, const Listing& 
 
 fs::path named_directory(const fs::path& given) {
     const std::string name = given.filename();
-    const bool is_tag = std::ranges::find(kTagFiles, name) != kTagFiles.end() ||
+    const auto tags = tag_files();
+    const bool is_tag = std::ranges::find(tags, name) != tags.end() ||
                         std::ranges::find(kBestFiles, name) != kBestFiles.end();
     if ((!is_tag && name != kTrackerFile) || !io::is_file(given)) {
         return given;
@@ -315,8 +346,8 @@ std::optional<Index> iteration_of(const fs::path& directory) {
     return step ? step->iteration : std::nullopt;
 }
 
-std::vector<catalogue::Statement> steps_stated(const fs::path& directory) {
-    std::vector<catalogue::Statement> statements;
+std::vector<catalogue::FileAssertion> steps_stated(const fs::path& directory) {
+    std::vector<catalogue::FileAssertion> statements;
     const auto add = [&](const fs::path& file, const char* source, std::optional<Index> iteration) {
         if (iteration) {
             statements.push_back(

@@ -1,5 +1,6 @@
-// Which of several saved iterations a directory means. The names are those that Megatron, verl,
-// transformers, DeepSpeed, torchtitan, Lightning, NeMo and NeMo Automodel give iterations.
+// Which of several saved iterations a directory means, by the names that trainers give iterations
+// (Megatron, verl, transformers, torchtitan, Lightning, NeMo and NeMo Automodel) and those that
+// formats declare.
 #pragma once
 
 #include <optional>
@@ -7,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "catalogue/statement.hpp"
+#include "catalogue/file.hpp"
 #include "core/index.hpp"
 
 #include "directory_listing.hpp"
@@ -15,9 +16,8 @@
 namespace shardweld::formats {
 
 inline constexpr const char* kTrackerFile = "latest_checkpointed_iteration.txt";
-/// The names of iterations, for messages.
-inline constexpr const char* kStepNames =
-    "iter_*, global_step_*, checkpoint-*, step-*, epoch_*_step_*, *-step=*, global_step*, release";
+/// The names of iterations, for messages: "iter_*, global_step_*, release".
+std::string step_names();
 
 /// One saved iteration: iter_0000010, global_step_10, checkpoint-10, step-10, epoch=0-step=10.ckpt
 /// or release (no number).
@@ -28,7 +28,7 @@ struct IterationDirectory {
 };
 
 /// Whether a directory holds a file that names the last save in it: Megatron's and verl's tracker,
-/// DeepSpeed's `latest` or `latest_universal`, NeMo Automodel's `LATEST`.
+/// NeMo Automodel's `LATEST`, a format's.
 bool has_tracker(const Listing& listing);
 
 /// Whether the directory at `path` holds one that names a directory, as all but the tracker do.
@@ -55,6 +55,6 @@ std::optional<Index> iteration_of(const fs::path& directory);
 
 /// What the directory of a checkpoint's shards says of its iteration: by its name or that of the
 /// step it is part of (iter_0000010, global_step_10/actor/dist_ckpt), and by a tracker file in it.
-std::vector<catalogue::Statement> steps_stated(const fs::path& directory);
+std::vector<catalogue::FileAssertion> steps_stated(const fs::path& directory);
 
 }  // namespace shardweld::formats

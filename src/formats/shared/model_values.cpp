@@ -11,7 +11,7 @@
 #include "shardweld/error.hpp"
 
 #include "module_names.hpp"
-#include "training_state.hpp"
+#include "neighbour_names.hpp"
 
 namespace shardweld::formats {
 
@@ -85,8 +85,7 @@ void for_each_part(const PickleValue& value, const Add& add) {
 }
 
 bool is_container(const PickleValue& value) {
-    return value.is_mapping() || value.kind == PickleKind::tuple ||
-           value.kind == PickleKind::list || value.kind == PickleKind::set;
+    return value.is_mapping() || value.is_list() || value.kind == PickleKind::set;
 }
 
 /// Whether its class is one whose instances could be anything.
@@ -112,24 +111,16 @@ bool may_be_weight(std::string_view name, const PickleValue& value, const Conten
 }  // namespace
 
 std::string words_for(const PickleValue& value) {
-    constexpr int kMostWraps = 16;
-    const PickleValue* inner = &value;
-    for (int i = 0; i < kMostWraps; ++i) {
-        const auto arguments = inner->arguments();
-        if (is_subclass_call(inner->class_name()) && arguments.size() > 1) {
-            return "of class " + describe(*arguments[1]);
-        }
-        if (!is_parameter_call(inner->class_name()) || arguments.empty()) {
-            break;
-        }
-        inner = arguments.front();
+    const PickleValue& inner = without_parameter(value);
+    if (is_subclass_call(inner.class_name()) && inner.arguments().size() > 1) {
+        return "of class " + describe(*inner.arguments()[1]);
     }
-    if (inner->kind == PickleKind::object && !is_container(*inner)) {
-        return "made by " + describe(*inner);
+    if (inner.kind == PickleKind::object && !is_container(inner)) {
+        return "made by " + describe(inner);
     }
-    return inner->kind == PickleKind::bytes                        ? "a byte string"
-           : inner->kind == PickleKind::integer || is_real(*inner) ? "a number"
-                                                                   : in_words(inner->kind);
+    return inner.kind == PickleKind::bytes                       ? "a byte string"
+           : inner.kind == PickleKind::integer || is_real(inner) ? "a number"
+                                                                 : in_words(inner.kind);
 }
 
 void refuse_value(const PickleValue& value, bool holds_tensors) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/text.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::formats {
 
@@ -145,53 +146,49 @@ bool has(const Listing& listing, std::string_view pattern) {
                : any_of_these(listing.files, pattern);
 }
 
-struct Row {
-    Sign sign;
-    std::array<std::string_view, 3> any;   ///< one of these tells it
-    std::array<std::string_view, 2> with;  ///< beside all of these
-};
-
-constexpr std::array<Row, 11> kRows = {{
-    {{"the optimizer of a ColossalAI checkpoint", "give the directory of its model"},
-     {"pytorch_optim*", "", ""},
-     {}},
-    {{"optimizer state without weights", "give the directory of the weights, or an earlier save"},
-     {"optimizer.bin", "optimizer.pt", "optimizer_*rank*.bin"},
-     {}},
-    {{"a PEFT adapter without weights", "copy adapter_model.safetensors, too"},
-     {"adapter_config.json", "", ""},
-     {}},
-    {{"a GGUF model, llama.cpp's format", "give the HuggingFace model that it was made of"},
-     {"*.gguf", "", ""},
-     {}},
-    {{"a NeMo archive", "unpack it (tar -xf) and give what lies in it"}, {"*.nemo", "", ""}, {}},
-    {{"an Orbax checkpoint of JAX", "convert it with the tools of the program that trained it"},
-     {"_CHECKPOINT_METADATA", "manifest.ocdbt", "checkpoint_metadata"},
-     {}},
-    {{"a TensorFlow checkpoint", "load it with transformers' from_pretrained(from_tf=True)"},
-     {"*.data-00000-of-*", "", ""},
-     {}},
-    {{"a release of Llama in Meta's own layout",
-      "convert it with transformers' convert_llama_weights_to_hf.py"},
-     {"consolidated.*.pth", "", ""},
-     {}},
-    {{"a Lightning checkpoint in one file", "load it with torch: there is nothing to merge"},
-     {"*.ckpt", "", ""},
-     {}},
-    {{"an ONNX model", "give the HuggingFace model that it was made of"}, {"*.onnx", "", ""}, {}},
-    {{"a HuggingFace model without weights",
-      "give the checkpoint as --local_dir, and this "
-      "directory as --hf_config"},
-     {"config.json", "", ""},
-     {"tokenizer_config.json", ""}},
+// Of trainers and programs whatever their format is.
+constexpr std::array<Sign, 10> kSigns = {{
+    {"optimizer state without weights",
+     "give the directory of the weights, or an earlier save",
+     {"optimizer.bin", "optimizer.pt", "optimizer_*rank*.bin"}},
+    {"a PEFT adapter without weights",
+     "copy adapter_model.safetensors, too",
+     {"adapter_config.json"}},
+    {"a GGUF model, llama.cpp's format",
+     "give the HuggingFace model that it was made of",
+     {"*.gguf"}},
+    {"a NeMo archive", "unpack it (tar -xf) and give what lies in it", {"*.nemo"}},
+    {"an Orbax checkpoint of JAX",
+     "convert it with the tools of the program that trained it",
+     {"_CHECKPOINT_METADATA", "manifest.ocdbt", "checkpoint_metadata"}},
+    {"a TensorFlow checkpoint",
+     "load it with transformers' from_pretrained(from_tf=True)",
+     {"*.data-00000-of-*"}},
+    {"a release of Llama in Meta's own layout",
+     "convert it with transformers' convert_llama_weights_to_hf.py",
+     {"consolidated.*.pth"}},
+    {"a Lightning checkpoint in one file",
+     "load it with torch: there is nothing to merge",
+     {"*.ckpt"}},
+    {"an ONNX model", "give the HuggingFace model that it was made of", {"*.onnx"}},
+    {"a HuggingFace model without weights",
+     "give the checkpoint as --local_dir, and this directory as --hf_config",
+     {"config.json"},
+     {"tokenizer_config.json"}},
 }};
 
-bool is_told(const Row& row, const Listing& listing) {
-    return std::any_of(
-               row.any.begin(), row.any.end(),
-               [&](std::string_view name) { return !name.empty() && has(listing, name); }) &&
-           std::all_of(row.with.begin(), row.with.end(),
-                       [&](std::string_view name) { return name.empty() || has(listing, name); });
+bool is_told(const Sign& sign, const Listing& listing) {
+    const auto is_there = [&](std::string_view name) { return has(listing, name); };
+    return std::ranges::any_of(sign.any,
+                               [&](auto name) { return !name.empty() && is_there(name); }) &&
+           std::ranges::all_of(sign.with,
+                               [&](auto name) { return name.empty() || is_there(name); });
+}
+
+const Sign* sign_among(std::span<const Sign> signs, const Listing& listing) {
+    const auto sign =
+        std::ranges::find_if(signs, [&](const Sign& one) { return is_told(one, listing); });
+    return sign == signs.end() ? nullptr : &*sign;
 }
 
 }  // namespace
@@ -205,11 +202,99 @@ bool is_hf_model(const Listing& listing) {
            });
 }
 
-std::optional<Sign> sign_in(const Listing& listing) {
-    const auto* const row = std::find_if(kRows.begin(), kRows.end(), [&](const Row& candidate) {
-        return is_told(candidate, listing);
+const Sign* sign_in(const Listing& listing) {
+    for (const Format* const format : all_formats()) {
+        if (const Sign* const sign = sign_among(format->signs, listing)) {
+            return sign;
+        }
+    }
+    return sign_among(kSigns, listing);
+}
+
+namespace {
+
+// Without number, plural and "_state", "_states", "_state_dict": see stem_of.
+constexpr std::array<std::string_view, 11> kTrainingOnly = {
+    "optimizer",   "optim",       "lr_scheduler", "dataloader",          "train_dataloader", "rng",
+    "data_loader", "grad_scaler", "loss_scaler",  "opt_param_scheduler", "callback"};
+// Modules are called by these, too.
+constexpr std::array<std::string_view, 7> kAmbiguous = {"scheduler", "random", "train", "training",
+                                                        "trainer",   "scaler", "loop"};
+
+void drop_ending(std::string& text, std::string_view end) {
+    if (text.size() > end.size() && text.ends_with(end)) {
+        text.resize(text.size() - end.size());
+    }
+}
+
+// "Optimizers_0", "optim_state_dict", "rng_states" -> "optimizer", "optim", "rng".
+std::string stem_of(std::string_view key) {
+    std::string stem;
+    for (const char c : key) {
+        stem.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+    }
+    const auto digits = stem.find_last_not_of("0123456789");
+    if (digits != std::string::npos && stem[digits] == '_') {
+        stem.resize(digits);
+    }
+    for (const std::string_view end : {"_state_dict", "_states", "_state", "s"}) {
+        drop_ending(stem, end);
+    }
+    return stem;
+}
+
+// What a number that a trainer keeps beside a model is called by, among others: "train_loss".
+constexpr std::array<std::string_view, 14> kNumbers = {
+    "loss", "losses",  "step",   "steps", "epoch", "epochs", "iteration",
+    "iter", "samples", "tokens", "seed",  "lr",    "metric", "accuracy"};
+
+}  // namespace
+
+bool is_training_number(std::string_view key) {
+    return std::ranges::any_of(split(key, '_'), [](std::string_view word) {
+        return std::ranges::find(kNumbers, word) != kNumbers.end();
     });
-    return row == kRows.end() ? std::nullopt : std::optional(row->sign);
+}
+
+bool is_training_only(std::string_view key) {
+    return std::ranges::find(kTrainingOnly, stem_of(key)) != kTrainingOnly.end();
+}
+
+bool is_training_key(std::string_view key) {
+    return is_training_only(key) || std::ranges::find(kAmbiguous, stem_of(key)) != kAmbiguous.end();
+}
+
+namespace {
+
+constexpr const char* kWeights =
+    "give the directory of the weights: it usually lies beside this one, as pytorch_model_fsdp_0, "
+    "model or weights";
+constexpr std::size_t kMostRows = 3;
+
+bool is_of_optimizer(const catalogue::Ignored& row) {
+    return row.pattern.find("optim") != std::string::npos;
+}
+
+/// The largest rows: "optimizer* (24 entries, 172.1 kB)".
+std::string text_of(std::vector<catalogue::Ignored> rows) {
+    std::ranges::stable_sort(rows, std::ranges::greater{}, &catalogue::Ignored::bytes);
+    rows.resize(std::min(rows.size(), kMostRows));
+    return joined(rows, ", ", [](const catalogue::Ignored& row) {
+        return row.pattern + " (" + std::to_string(row.count) + " entries, " +
+               human_bytes(row.bytes) + ")";
+    });
+}
+
+}  // namespace
+
+void refuse_only_state(const std::string& where, const catalogue::Catalogue& catalogue,
+                       const std::string& hint) {
+    const auto& rows = catalogue.ignored;
+    const bool is_optimizer = std::ranges::any_of(rows, is_of_optimizer);
+    throw Error(ErrorCode::not_found,
+                where + " holds only " + (is_optimizer ? "optimizer" : "training") +
+                    " state and no weights: " + (rows.empty() ? "nothing" : text_of(rows)),
+                hint.empty() ? kWeights : hint);
 }
 
 }  // namespace shardweld::formats

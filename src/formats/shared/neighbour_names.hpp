@@ -1,11 +1,14 @@
-// What names say of files that lie beside a model, and of directories that this build does not
-// read.
+// What names say of files that lie beside a model, of directories that this build does not read,
+// and of the state that trainers save beside a model. Sources of the latter: the state dicts and
+// directories of torchtitan, accelerate, lightning and torch's own examples.
 #pragma once
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "catalogue/catalogue.hpp"
 #include "formats/format.hpp"
 
 #include "directory_listing.hpp"
@@ -24,15 +27,27 @@ bool is_container(std::string_view name);
 /// Whether a name matches a KnownName's pattern. Linear in the name for each '*'.
 bool matches(std::string_view pattern, std::string_view name);
 
-struct Sign {
-    std::string_view what;    ///< "a DeepSpeed checkpoint"
-    std::string_view remedy;  ///< what to do with it, in the imperative
-};
-
-/// nullopt when nothing gives the directory away.
-std::optional<Sign> sign_in(const Listing& listing);
+/// A sign of what the directory is, a format's own or one of programs that no format here is of;
+/// nullptr when nothing gives it away.
+const Sign* sign_in(const Listing& listing);
 
 /// Whether a directory holds the weights of a finished HuggingFace model.
 bool is_hf_model(const Listing& listing);
+
+/// Whether a dictionary's key or a directory's name is that of optimizers, schedulers, data
+/// loaders, random generators...: also numbered, in the plural or with `_state`, `_state_dict`.
+bool is_training_key(std::string_view key);
+
+/// Whether it is one that no module of a model is called by: "optimizer", not "scaler" or "loops".
+bool is_training_only(std::string_view key);
+
+/// Whether a single number of this name is one that trainers count or measure: "global_step",
+/// "train_loss".
+bool is_training_number(std::string_view key);
+
+/// Error(not_found) saying of `where` that it holds only optimizer (or other training) state, what
+/// that is, and where the weights usually lie, unless `hint` knows better.
+[[noreturn]] void refuse_only_state(const std::string& where, const catalogue::Catalogue& catalogue,
+                                    const std::string& hint = "");
 
 }  // namespace shardweld::formats

@@ -108,9 +108,10 @@ TEST(ModelParts, are_told_by_the_first_word_that_decides) {
     EXPECT_EQ(human_count(1'234'567), "1.23 M");
 }
 
-catalogue::Catalogue with_files(const std::vector<std::string>& paths,
+catalogue::Catalogue with_files(const std::string& format, const std::vector<std::string>& paths,
                                 const std::map<std::string, Index>& facts) {
     catalogue::Catalogue catalogue;
+    catalogue.format = format;
     for (const std::string& path : paths) {
         catalogue.files.push_back({path, 1});
     }
@@ -124,23 +125,25 @@ std::string drawn(const catalogue::Catalogue& catalogue) {
 
 TEST(RankGrid, is_drawn_by_stages_and_shards) {
     EXPECT_EQ(
-        drawn(with_files({"mp_rank_00_000/a.pt", "mp_rank_00_001/a.pt", "mp_rank_01_000/a.pt"},
+        drawn(with_files("megatron legacy",
+                         {"mp_rank_00_000/a.pt", "mp_rank_00_001/a.pt", "mp_rank_01_000/a.pt"},
                          {{"tp", 2}, {"pp", 2}})),
         "ranks: pp 2 x tp 2 (# its file, X missing)\n"
         "  pp0 ##\n"
         "  pp1 #X\n");
     // Experts divided among the ranks that divide the rest: no file belongs to the other places.
-    EXPECT_EQ(drawn(with_files({"mp_rank_00_000/a.pt", "mp_rank_01_001/a.pt"},
+    EXPECT_EQ(drawn(with_files("megatron legacy", {"mp_rank_00_000/a.pt", "mp_rank_01_001/a.pt"},
                                {{"tp", 2}, {"ep", 2}, {"etp", 1}})),
               "ranks: ep 2 x tp 2 (# its file, . no file)\n"
               "  ep0 #.\n"
               "  ep1 .#\n");
-    EXPECT_EQ(drawn(with_files({"mp_rank_00/a.pt"}, {{"tp", 1}})), "");
+    EXPECT_EQ(drawn(with_files("megatron legacy", {"mp_rank_00/a.pt"}, {{"tp", 1}})), "");
 }
 
 TEST(RankGrid, shows_copies_and_missing_ranks_of_a_mesh) {
     catalogue::Catalogue catalogue =
-        with_files({"model_world_size_4_rank_0.pt", "model_world_size_4_rank_1.pt",
+        with_files("verl fsdp",
+                   {"model_world_size_4_rank_0.pt", "model_world_size_4_rank_1.pt",
                     "model_world_size_4_rank_2.pt"},
                    {});
     EXPECT_EQ(drawn(catalogue), "ranks: rank 4 (# its file, X missing)\n  0 ###X\n");
@@ -157,17 +160,18 @@ TEST(RankGrid, shows_copies_and_missing_ranks_of_a_mesh) {
               "ranks: ddp 2 x fsdp 2 (# its file, = copies only, X missing)\n"
               "  ddp0 ##\n"
               "  ddp1 =X\n");
-    EXPECT_EQ(drawn(with_files({"__0_0.distcp", "__0_1.distcp", "__2_0.distcp"}, {})),
+    EXPECT_EQ(drawn(with_files("torch dcp", {"__0_0.distcp", "__0_1.distcp", "__2_0.distcp"}, {})),
               "ranks: rank 3 (# its file, . no file)\n  0 #.#\n");
 }
 
 TEST(RankGrid, of_absurd_sizes_is_none) {
-    EXPECT_EQ(drawn(with_files({"model_world_size_999999999_rank_0.pt"}, {})), "");
-    EXPECT_EQ(drawn(with_files({"mp_rank_00_000/a.pt"}, {{"tp", 1'000'000}, {"pp", 1'000'000}})),
+    EXPECT_EQ(drawn(with_files("verl fsdp", {"model_world_size_999999999_rank_0.pt"}, {})), "");
+    EXPECT_EQ(drawn(with_files("megatron legacy", {"mp_rank_00_000/a.pt"},
+                               {{"tp", 1'000'000}, {"pp", 1'000'000}})),
               "");
-    EXPECT_EQ(drawn(with_files({"model.safetensors"}, {})), "");
+    EXPECT_EQ(drawn(with_files("huggingface", {"model.safetensors"}, {})), "");
     // Any rank may write as many parts as it likes, and its number be as large.
-    EXPECT_EQ(drawn(with_files({"__0_0.distcp", "__9999999999_0.distcp"}, {})), "");
+    EXPECT_EQ(drawn(with_files("torch dcp", {"__0_0.distcp", "__9999999999_0.distcp"}, {})), "");
 }
 
 TEST(Escaped, leaves_no_markup_and_no_unseen_characters) {

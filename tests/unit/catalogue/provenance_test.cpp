@@ -9,15 +9,15 @@ namespace {
 
 const std::vector<File> kFiles = {{"mp_rank_00/a.pt", 1}, {"mp_rank_01/a.pt", 1}};
 
-Statement name_says(std::size_t file, const std::string& tp) {
+FileAssertion name_says(std::size_t file, const std::string& tp) {
     return {kFiles[file].path, "its name", {{"tp", tp}}, {}, false};
 }
 
-Statement args_say(std::size_t file, const std::string& tp, const std::string& iteration) {
+FileAssertion args_say(std::size_t file, const std::string& tp, const std::string& iteration) {
     return {kFiles[file].path, "args", {{"tp", tp}}, {{"iteration", iteration}}, true};
 }
 
-std::string refusal(const std::vector<Statement>& statements) {
+std::string refusal(const std::vector<FileAssertion>& statements) {
     try {
         judge(kFiles, statements);
     } catch (const Error& error) {
@@ -55,18 +55,19 @@ TEST(Provenance, is_unknown_where_names_alone_tell) {
 }
 
 TEST(Provenance, is_consistent_where_a_state_file_and_a_name_agree) {
-    const Statement state{"common.pt", "its state", {}, {{"iteration", "10"}}, true};
-    const Statement name{"iter_0000010", "the directory's name", {}, {{"iteration", "10"}}, false};
+    const FileAssertion state{"common.pt", "its state", {}, {{"iteration", "10"}}, true};
+    const FileAssertion name{
+        "iter_0000010", "the directory's name", {}, {{"iteration", "10"}}, false};
     EXPECT_EQ(judge(kFiles, std::vector{state, name}).standing, Standing::consistent);
     // One word alone agrees with nothing, and names with each other tell nothing.
     EXPECT_EQ(judge(kFiles, std::vector{state}).standing, Standing::unknown);
-    const Statement tracker{"latest", "the tracker", {}, {{"iteration", "10"}}, false};
+    const FileAssertion tracker{"latest", "the tracker", {}, {{"iteration", "10"}}, false};
     EXPECT_EQ(judge(kFiles, std::vector{tracker, name}).standing, Standing::unknown);
 }
 
 TEST(Provenance, of_a_single_file_needs_no_part) {
     const std::vector<File> file = {{"a.pt", 1}};
-    const std::vector<Statement> said = {{"a.pt", "args", {}, {{"iteration", "3"}}, true}};
+    const std::vector<FileAssertion> said = {{"a.pt", "args", {}, {{"iteration", "3"}}, true}};
     EXPECT_EQ(judge(file, said).standing, Standing::proved);
 }
 

@@ -8,23 +8,23 @@
 namespace shardweld::formats::megatron {
 namespace {
 
-using catalogue::Claims;
+using catalogue::StatedConfig;
 
 TEST(Args, of_json_have_one_spelling) {
     EXPECT_EQ(claims_of_json(R"({"a": 1, "b": -2, "c": 1e-06, "d": 10000.0, "e": true, "f": false,
                                  "g": "text", "h": null, "i": [1], "j": {"k": 1}, "l": 0.1,
                                  "m": "True", "n": "None"})"),
-              (Claims{{"a", "1"},
-                      {"b", "-2"},
-                      {"c", "1e-06"},
-                      {"d", "10000"},
-                      {"e", "true"},
-                      {"f", "false"},
-                      {"g", "text"},
-                      {"i", "[1]"},
-                      {"j", R"({"k":1})"},
-                      {"l", "0.1"},
-                      {"m", "true"}}));
+              (StatedConfig{{"a", "1"},
+                            {"b", "-2"},
+                            {"c", "1e-06"},
+                            {"d", "10000"},
+                            {"e", "true"},
+                            {"f", "false"},
+                            {"g", "text"},
+                            {"i", "[1]"},
+                            {"j", R"({"k":1})"},
+                            {"l", "0.1"},
+                            {"m", "true"}}));
     expect_error(ErrorCode::corrupt, "is not a JSON object", [] { claims_of_json("[1]"); });
     expect_error(ErrorCode::corrupt, "is not a JSON object", [] { claims_of_json("{\"a\": "); });
 }
@@ -35,16 +35,16 @@ TEST(Args, of_a_run_config_are_its_models) {
                                    "  rotary_interleaved: True\n  params_dtype:\n    _target_: x\n"
                                    "  rotary_base:\n  - 10000\n  - 1000000\n  name: 'a: b'\n"
                                    "tokenizer:\n  tokenizer_type: HuggingFaceTokenizer\n"),
-              (Claims{{"layernorm_epsilon", "1e-06"},
-                      {"name", "a: b"},
-                      {"num_layers", "4"},
-                      {"rotary_base", "[10000, 1000000]"},
-                      {"rotary_interleaved", "true"},
-                      {"tokenizer_type", "HuggingFaceTokenizer"}}));
+              (StatedConfig{{"layernorm_epsilon", "1e-06"},
+                            {"name", "a: b"},
+                            {"num_layers", "4"},
+                            {"rotary_base", "[10000, 1000000]"},
+                            {"rotary_interleaved", "true"},
+                            {"tokenizer_type", "HuggingFaceTokenizer"}}));
 }
 
 TEST(Args, of_different_saves_do_not_agree) {
-    const Claims a = {{"num_layers", "4"}, {"seed", "1"}};
+    const StatedConfig a = {{"num_layers", "4"}, {"seed", "1"}};
     require_agreement(a, "a.pt", {{"num_layers", "4"}, {"seed", "1"}}, "b.pt");
     expect_error(ErrorCode::mismatch, "args.seed is 1 in a.pt but 2 in b.pt", [&] {
         require_agreement(a, "a.pt", {{"num_layers", "4"}, {"seed", "2"}}, "b.pt");
@@ -66,8 +66,9 @@ TEST(Args, that_ranks_share_are_all_but_their_own) {
     scratch.file("a.pt", test::torch_file(text, {}));
     const auto input = io::InputFile::open(scratch.path() / "a.pt");
     const auto file = TorchFile::read(input);
-    EXPECT_EQ(common_args(file.root(), ScalarReader(file, input)),
-              (Claims{{"freq", "[1, 2]"}, {"load", "None"}, {"q_lora_rank", "6"}, {"seed", "5"}}));
+    EXPECT_EQ(
+        common_args(file.root(), ScalarReader(file, input)),
+        (StatedConfig{{"freq", "[1, 2]"}, {"load", "None"}, {"q_lora_rank", "6"}, {"seed", "5"}}));
 }
 
 TEST(Args, with_interleaved_gates_are_refused) {

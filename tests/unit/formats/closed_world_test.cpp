@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "catalogue/catalogue.hpp"
-#include "formats/shared/file_sets.hpp"
+#include "formats/shared/directory_listing.hpp"
 #include "formats/shared/neighbour_names.hpp"
 
 #include "safetensors_builder.hpp"

@@ -58,12 +58,13 @@ TEST(ContainerFixtures, metadata_and_blobs_agree) {
     EXPECT_EQ(metadata.tensors.size(), 36U);
     EXPECT_EQ(metadata.objects.size(), 10U);
     EXPECT_EQ(metadata.files.size(), 8U);
-    EXPECT_EQ(metadata.files.front(), "__0_0.distcp");
+    EXPECT_EQ(metadata.files.front().path, "__0_0.distcp");
     std::size_t n_chunks = 0;
     for (const DcpTensor& tensor : metadata.tensors) {
         EXPECT_NO_THROW(check_tiling(tensor_of(tensor)));
         for (const DcpChunk& chunk : tensor.chunks) {
-            const io::InputFile file = io::InputFile::open(kTorchDist / metadata.files[chunk.file]);
+            const io::InputFile file =
+                io::InputFile::open(kTorchDist / metadata.files[chunk.file].path);
             const TorchFile blob = TorchFile::read(file, chunk.offset, chunk.length);
             const auto stored = blob.tensor(blob.root());
             ASSERT_TRUE(stored.has_value()) << tensor.name;

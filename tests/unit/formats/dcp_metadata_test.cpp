@@ -42,7 +42,7 @@ std::string shown(const DcpMetadata& metadata) {
                 shape_text(tensor.shape) + ":";
         for (const DcpChunk& chunk : tensor.chunks) {
             text += " " + shape_text(chunk.offsets) + shape_text(chunk.sizes) + "=" +
-                    metadata.files.at(chunk.file) + "+" + std::to_string(chunk.offset) + "," +
+                    metadata.files.at(chunk.file).path + "+" + std::to_string(chunk.offset) + "," +
                     std::to_string(chunk.length);
         }
         text += "\n";
@@ -65,8 +65,12 @@ const Pairs kPlaces = {{index_of("rng/shard_0", "N"), place_of("__0_0.distcp", 0
 
 TEST(DcpMetadata, reads_tensors_objects_and_places) {
     const DcpMetadata metadata = read_metadata(metadata_of(kEntries, kPlaces));
-    EXPECT_EQ(metadata.files,
-              (std::vector<std::string>{"__0_0.distcp", "__2_0.distcp", "__10_0.distcp"}));
+    std::vector<std::string> files;
+    for (const catalogue::File& file : metadata.files) {
+        files.push_back(file.path + " " + std::to_string(file.size));
+    }
+    EXPECT_EQ(files, (std::vector<std::string>{"__0_0.distcp 129", "__2_0.distcp 580",
+                                               "__10_0.distcp 15"}));
     EXPECT_EQ(shown(metadata),
               "a float32 []: [][]=__0_0.distcp+99,30\n"
               "w bfloat16 [4, 2]: [0, 0][2, 2]=__2_0.distcp+500,80 "

@@ -76,7 +76,8 @@ TEST(IterationDirectory, is_stated_by_the_directory_and_by_a_tracker_in_it) {
         fs::create_directories(scratch.path() / directory);
         const auto stated = steps_stated(scratch.path() / directory);
         ASSERT_EQ(stated.size(), 1U) << directory;
-        EXPECT_EQ(stated.front().save, (catalogue::Claims{{"iteration", "10"}})) << directory;
+        EXPECT_EQ(stated.front().save, (catalogue::FileAssertion::Values{{"iteration", "10"}}))
+            << directory;
         EXPECT_FALSE(stated.front().is_inner);
     }
     fs::create_directories(scratch.path() / "step-3/run/release");
@@ -85,7 +86,7 @@ TEST(IterationDirectory, is_stated_by_the_directory_and_by_a_tracker_in_it) {
     const auto both = steps_stated(scratch.path() / "iter_0000010");
     ASSERT_EQ(both.size(), 2U);
     EXPECT_EQ(both.back().file, kTrackerFile);
-    EXPECT_EQ(both.back().save, (catalogue::Claims{{"iteration", "20"}}));
+    EXPECT_EQ(both.back().save, (catalogue::FileAssertion::Values{{"iteration", "20"}}));
 }
 
 TEST(IterationDirectory, asked_for_overrides_the_tracker) {

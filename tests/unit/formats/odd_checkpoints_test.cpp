@@ -14,8 +14,8 @@ namespace shardweld::formats {
 namespace {
 
 using catalogue::Catalogue;
-using catalogue::Claims;
 using catalogue::Shard;
+using catalogue::StatedConfig;
 
 Location locate_odd(const std::string& name) {
     InputRequest request;
@@ -59,13 +59,13 @@ TEST(OddLegacy, flattens_names_of_before_megatron_core) {
                          "language_model.encoder.final_layernorm.weight"}));
     EXPECT_EQ(got.facts.at("version"), 0);
     EXPECT_EQ(got.facts.at("etp"), 2);
-    EXPECT_EQ(got.claims, (Claims{{"bf16", "false"},
-                                  {"hidden_size", "2"},
-                                  {"lr", "0.00015"},
-                                  {"name", "old"},
-                                  {"num_layers", "2"},
-                                  {"pipeline_model_parallel_size", "1"},
-                                  {"tensor_model_parallel_size", "2"}}));
+    EXPECT_EQ(got.claims, (StatedConfig{{"bf16", "false"},
+                                        {"hidden_size", "2"},
+                                        {"lr", "0.00015"},
+                                        {"name", "old"},
+                                        {"num_layers", "2"},
+                                        {"pipeline_model_parallel_size", "1"},
+                                        {"tensor_model_parallel_size", "2"}}));
     ASSERT_EQ(got.ignored.size(), 1U);
     EXPECT_EQ(got.ignored[0].pattern, "optimizer");
     EXPECT_EQ(got.ignored[0].count, 2);

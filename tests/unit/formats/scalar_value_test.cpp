@@ -118,9 +118,9 @@ TEST(ScalarValue, of_args_is_never_not_stated) {
         test::torch_file(with_state("omegaconf.dictconfig DictConfig", "_content", content), {}));
     const auto input = io::InputFile::open(scratch.path() / "a.pt");
     const auto file = TorchFile::read(input);
-    EXPECT_EQ(
-        megatron::claims_of(file.root(), ScalarReader(file, input)),
-        (catalogue::Claims{{"freqs", "[1, b]"}, {"num_layers", "4"}, {"odd", "trainer Odd"}}));
+    EXPECT_EQ(megatron::claims_of(file.root(), ScalarReader(file, input)),
+              (catalogue::StatedConfig{
+                  {"freqs", "[1, b]"}, {"num_layers", "4"}, {"odd", "trainer Odd"}}));
 }
 
 }  // namespace

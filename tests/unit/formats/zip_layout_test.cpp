@@ -1,6 +1,6 @@
-#include "formats/containers/zip_layout.hpp"
-
 #include <gtest/gtest.h>
+
+#include "formats/containers/zip.hpp"
 
 namespace shardweld::formats {
 namespace {

@@ -1,0 +1,236 @@
+#include "assembler.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
+#include <utility>
+
+#include "core/text.hpp"
+
+namespace shardweld::formats {
+
+namespace {
+
+using catalogue::Catalogue;
+using catalogue::Piece;
+using catalogue::Tensor;
+
+using Values = std::initializer_list<std::pair<std::string_view, std::string>>;
+
+/// In one pass: values may hold braces themselves.
+[[noreturn]] void throw_worded(const Wording& wording, const Values& values) {
+    std::string text;
+    for (std::string_view rest = wording.text; !rest.empty();) {
+        const auto* const value = std::ranges::find_if(
+            values, [&](const auto& one) { return rest.starts_with(one.first); });
+        text.append(value == values.end() ? std::string(rest.substr(0, 1)) : value->second);
+        rest.remove_prefix(value == values.end() ? 1 : value->first.size());
+    }
+    throw Error(wording.code, text, std::string(wording.hint));
+}
+
+// Order of boxes: by begin, then by extent; pieces of one tensor have the same axes.
+int compare(const Piece& a, const Piece& b) {
+    for (std::size_t k = 0; k < a.patch.axes.size(); ++k) {
+        const layout::Axis& x = a.patch.axes[k];
+        const layout::Axis& y = b.patch.axes[k];
+        if (x.lo != y.lo) {
+            return x.lo < y.lo ? -1 : 1;
+        }
+        if (x.extent != y.extent) {
+            return x.extent < y.extent ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
+std::string box_text(const Piece& piece) {
+    std::vector<Index> offsets;
+    std::vector<Index> sizes;
+    for (const layout::Axis& axis : piece.patch.axes) {
+        offsets.push_back(axis.lo);
+        sizes.push_back(axis.extent);
+    }
+    return shape_text(sizes) + " at " + shape_text(offsets);
+}
+
+std::string path_of(const std::vector<catalogue::File>& files, std::uint32_t file) {
+    return file < files.size() ? printable(files[file].path) : "";
+}
+
+std::string kind_of(bool is_shard) {
+    return is_shard ? "a plain tensor" : "part of a sharded tensor";
+}
+
+std::string placement_of(const Tensor& tensor) {
+    return tensor.placement.empty() ? "a ShardedTensor" : tensor.placement;
+}
+
+}  // namespace
+
+void number_replicas(std::vector<Piece>& pieces) {
+    std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+        const int order = compare(a, b);
+        return order < 0 || (order == 0 && a.file < b.file);
+    });
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+        const bool is_copy =
+            i > 0 && compare(pieces[i - 1], pieces[i]) == 0 && pieces[i - 1].file != pieces[i].file;
+        pieces[i].replica = is_copy ? pieces[i - 1].replica + 1 : 0;
+    }
+}
+
+CoverFault find_cover_fault(const Tensor& tensor) {
+    CoverFault fault;
+    std::vector<const Piece*> primary;
+    std::vector<const layout::Patch*> patches;
+    for (const Piece& piece : tensor.pieces) {
+        if (piece.replica == 0) {
+            primary.push_back(&piece);
+            patches.push_back(&piece.patch);
+            fault.held = checked_add(fault.held, piece.patch.volume(), "elements of a tensor");
+        }
+    }
+    const Cover cover = patches.empty()
+                            ? layout::check_cover(tensor.shape, {})
+                            : layout::check_cover(layout::dense_shape(tensor.shape), patches);
+    fault.kind = cover.kind;
+    if (cover.kind == Cover::Kind::gap) {
+        fault.where = "between " + shape_text(cover.lo) + " and " + shape_text(cover.hi);
+    } else if (cover.kind == Cover::Kind::overlap) {
+        fault.first_box = box_text(*primary[cover.first]);
+        fault.second_box = box_text(*primary[cover.second]);
+        fault.where = fault.first_box + " and " + fault.second_box;
+        fault.first_file = primary[cover.first]->file;
+        fault.second_file = primary[cover.second]->file;
+    }
+    return fault;
+}
+
+void require_cover(const Tensor& tensor, const CoverFault& fault,
+                   const std::vector<catalogue::File>& files, const AssemblyWords& words) {
+    if (fault.kind != Cover::Kind::exact) {
+        throw_worded(fault.kind == Cover::Kind::gap       ? words.gap
+                     : fault.kind == Cover::Kind::overlap ? words.overlap
+                                                          : words.irregular,
+                     {{"{tensor}", printable(tensor.name)},
+                      {"{shape}", shape_text(tensor.shape)},
+                      {"{where}", fault.where},
+                      {"{box}", fault.first_box},
+                      {"{box2}", fault.second_box},
+                      {"{file}", path_of(files, fault.first_file)},
+                      {"{file2}", path_of(files, fault.second_file)}});
+    }
+}
+
+void order_files(Catalogue& catalogue, Unused unused) {
+    std::vector<bool> is_used(catalogue.files.size(), unused == Unused::kept);
+    const auto for_each_piece = [&](const auto& visit) {
+        for (Tensor& tensor : catalogue.tensors) {
+            std::ranges::for_each(tensor.pieces, visit);
+        }
+    };
+    for_each_piece([&](const Piece& piece) { is_used.at(piece.file) = true; });
+    const std::vector<catalogue::File> files = std::exchange(catalogue.files, {});
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        if (is_used[i]) {
+            catalogue.files.push_back(files[i]);
+        }
+    }
+    std::ranges::sort(catalogue.files, [](const auto& a, const auto& b) {
+        return a.path == b.path ? a.size > b.size : natural_less(a.path, b.path);
+    });
+    const auto doubles = std::ranges::unique(catalogue.files, {}, &catalogue::File::path);
+    catalogue.files.erase(doubles.begin(), doubles.end());
+    std::vector<std::uint32_t> numbers;
+    for (const catalogue::File& file : files) {
+        const auto at = std::ranges::lower_bound(catalogue.files, file.path, natural_less,
+                                                 &catalogue::File::path);
+        numbers.push_back(static_cast<std::uint32_t>(at - catalogue.files.begin()));
+    }
+    for_each_piece([&](Piece& piece) { piece.file = numbers[piece.file]; });
+}
+
+void take_said(Catalogue& scan, Catalogue& out) {
+    std::ranges::move(scan.statements, std::back_inserter(out.statements));
+    for (const auto& [global, count] : scan.inert_globals) {
+        out.inert_globals[global] += count;
+    }
+}
+
+std::uint32_t Assembler::take(Catalogue& scan) {
+    const auto first = static_cast<std::uint32_t>(out_.files.size());
+    std::ranges::move(scan.files, std::back_inserter(out_.files));
+    take_said(scan, out_);
+    ignored_.add(scan.ignored);
+    for (Tensor& tensor : scan.tensors) {
+        for (Piece& piece : tensor.pieces) {
+            piece.file += first;
+        }
+    }
+    for (catalogue::Shard& shard : scan.shards) {
+        shard.piece.file += first;
+    }
+    return first;
+}
+
+Assembled& Assembler::add(Tensor tensor, std::uint32_t file, bool is_shard) {
+    const auto [at, is_new] = tensors.try_emplace(tensor.name);
+    Assembled& known = at->second;
+    if (is_new) {
+        known = {std::move(tensor), {file}, is_shard};
+        return known;
+    }
+    require_same(known, tensor, file, is_shard);
+    for (std::size_t k = 0; k < tensor.shape.size(); ++k) {
+        known.tensor.shape[k] = std::max(known.tensor.shape[k], tensor.shape[k]);
+    }
+    known.tensor.pieces.insert(known.tensor.pieces.end(), tensor.pieces.begin(),
+                               tensor.pieces.end());
+    known.files.push_back(file);
+    return known;
+}
+
+void Assembler::require_same(const Assembled& known, const Tensor& more, std::uint32_t file,
+                             bool is_shard) const {
+    const Tensor& tensor = known.tensor;
+    const bool has_shape = shapes_ == Shapes::stated ? tensor.shape == more.shape
+                                                     : tensor.shape.size() == more.shape.size();
+    const Wording* const wording = known.is_shard != is_shard           ? &words_.other_kind
+                                   : tensor.dtype != more.dtype         ? &words_.other_dtype
+                                   : !has_shape                         ? &words_.other_shape
+                                   : tensor.placement != more.placement ? &words_.other_placement
+                                                                        : nullptr;
+    if (wording != nullptr) {
+        throw_worded(
+            *wording,
+            {{"{tensor}", printable(more.name)},
+             {"{stored}", printable(tensor.stored_as)},
+             {"{kind}", kind_of(known.is_shard)},
+             {"{kind2}", kind_of(is_shard)},
+             {"{dtype}", std::string(safetensors_name(tensor.dtype))},
+             {"{dtype2}", std::string(safetensors_name(more.dtype))},
+             {"{torch}", std::string(torch_name(tensor.dtype))},
+             {"{torch2}", std::string(torch_name(more.dtype))},
+             {"{shape}", shape_text(tensor.shape)},
+             {"{shape2}", shape_text(more.shape)},
+             {"{placement}", placement_of(tensor)},
+             {"{placement2}", placement_of(more)},
+             {"{file}", known.files.empty() ? "" : path_of(out_.files, known.files.front())},
+             {"{file2}", path_of(out_.files, file)}});
+    }
+}
+
+void Assembler::require_same(const Tensor& known, const Tensor& more) const {
+    require_same(Assembled{known, {}}, more, 0);
+}
+
+void Assembler::finish() {
+    out_.tensors.reserve(tensors.size());
+    for (auto& [name, assembled] : tensors) {
+        out_.tensors.push_back(std::move(assembled.tensor));
+    }
+    out_.ignored = ignored_.take();
+}
+
+}  // namespace shardweld::formats

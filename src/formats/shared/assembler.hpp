@@ -1,0 +1,120 @@
+// The scans of a save's files put together: tensors of one name become one, which all files must
+// tell alike and whose elements must all be there, once. What is said where they are not is a table
+// of the format's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catalogue/catalogue.hpp"
+#include "layout/cover.hpp"
+#include "shardweld/error.hpp"
+
+#include "file_scan.hpp"
+
+namespace shardweld::formats {
+
+/// An error as a format words it. What stands in braces in the text is filled in: {tensor};
+/// {dtype}, {shape}, {placement} and {file} as they are known, and {dtype2}... as another file has
+/// them; of pieces that do not fit together {where}, and of two that overlap {file}, {file2}, {box}
+/// and {box2}.
+struct Wording {
+    ErrorCode code = ErrorCode::mismatch;
+    std::string_view text = "";
+    std::string_view hint = "";
+};
+
+/// Whether each file states a tensor's whole shape, or only that it reaches so far.
+enum class Shapes { stated, reached };
+
+/// What is said of a tensor that files tell differently, and of pieces that do not hold each
+/// element once.
+struct AssemblyWords {
+    Wording other_kind = {};
+    Wording other_dtype = {};
+    Wording other_shape = {};
+    Wording other_placement = {};
+    Wording gap = {};
+    Wording overlap = {};
+    Wording irregular = {};  ///< too many pieces, in no order that shows it
+};
+
+using layout::Cover;
+
+struct CoverFault {
+    Cover::Kind kind = Cover::Kind::exact;
+    Index held = 0;          ///< elements in pieces numbered 0; those that overlap count twice
+    std::string where;       ///< "between [0, 0] and [4, 8]", "[4] at [0] and [2] at [3]"
+    std::string first_box;   ///< of an overlap: "[4] at [0]"
+    std::string second_box;  ///< of an overlap
+    std::uint32_t first_file = 0;   ///< of an overlap
+    std::uint32_t second_file = 0;  ///< of an overlap
+};
+
+/// Whether the pieces numbered 0 hold every element of the tensor once.
+CoverFault find_cover_fault(const catalogue::Tensor& tensor);
+
+/// An error in these words where they do not; `files` are those of the pieces.
+void require_cover(const catalogue::Tensor& tensor, const CoverFault& fault,
+                   const std::vector<catalogue::File>& files, const AssemblyWords& words);
+
+/// Sorts pieces by their boxes, then by file, and numbers those of one box in different files: 0 is
+/// the lowest file's. The same box twice in one file is no copy but an overlap.
+void number_replicas(std::vector<catalogue::Piece>& pieces);
+
+enum class Unused { kept, dropped };
+/// Sorts the files naturally, each path once with the largest of its sizes, and renumbers the
+/// pieces. `unused`: what becomes of files in which no piece lies.
+void order_files(catalogue::Catalogue& catalogue, Unused unused);
+
+/// Moves into `out` what a scan says beside its tensors and files: statements, globals left inert.
+void take_said(catalogue::Catalogue& scan, catalogue::Catalogue& out);
+
+/// All files' tensor of one name.
+struct Assembled {
+    catalogue::Tensor tensor;
+    std::vector<std::uint32_t> files;  ///< that have it, ascending
+    bool is_shard = false;  ///< plain, and joined by the dialect: its shape is not compared
+};
+
+class Assembler {
+  public:
+    /// `words` and `out` must outlive it.
+    Assembler(const AssemblyWords& words, catalogue::Catalogue& out, Shapes shapes = Shapes::stated)
+        : words_(words), out_(out), shapes_(shapes) {}
+
+    /// Moves into the catalogue what every scan has: its files, what take_said says, rows left
+    /// aside. Its pieces get their files' numbers in the catalogue, of which the first is given.
+    std::uint32_t take(catalogue::Catalogue& scan);
+
+    [[nodiscard]] IgnoredRows& ignored() { return ignored_; }
+
+    /// Adds a file's tensor to those of its name. Error in the format's words where it is of
+    /// another kind, dtype, shape or placement.
+    Assembled& add(catalogue::Tensor tensor, std::uint32_t file, bool is_shard = false);
+    /// add's check alone, and that of tensors whose files nobody names.
+    void require_same(const Assembled& known, const catalogue::Tensor& more, std::uint32_t file,
+                      bool is_shard = false) const;
+    void require_same(const catalogue::Tensor& known, const catalogue::Tensor& more) const;
+
+    /// As above, of pieces in the catalogue's files.
+    void require_cover(const catalogue::Tensor& tensor, const CoverFault& fault) const {
+        formats::require_cover(tensor, fault, out_.files, words_);
+    }
+
+    /// Moves the tensors, by name, and the rows left aside into the catalogue.
+    void finish();
+
+    std::map<std::string, Assembled> tensors;  ///< by name
+
+  private:
+    const AssemblyWords& words_;
+    catalogue::Catalogue& out_;
+    Shapes shapes_;
+    IgnoredRows ignored_;
+};
+
+}  // namespace shardweld::formats
