@@ -16,6 +16,7 @@
 
 #include "index.hpp"
 #include "path.hpp"
+#include "rare.hpp"
 #include "shared_text.hpp"
 
 namespace shardweld {
@@ -79,6 +80,13 @@ class ByteWriter {
     }
     template <typename T>
     void put(const std::optional<T>& value) {
+        put(value.has_value());
+        if (value) {
+            put(*value);
+        }
+    }
+    template <typename T>
+    void put(const Rare<T>& value) {
         put(value.has_value());
         if (value) {
             put(*value);
@@ -161,6 +169,10 @@ class ByteReader {
     template <typename T>
     void read(std::optional<T>& value) {
         value = get<bool>() ? std::optional<T>(get<T>()) : std::nullopt;
+    }
+    template <typename T>
+    void read(Rare<T>& value) {
+        value = get<bool>() ? Rare<T>(get<T>()) : Rare<T>();
     }
     template <typename K, typename V>
     void read(std::map<K, V>& values) {

@@ -48,10 +48,10 @@ class Comparer::State {
           // A window, and at most three parts: the reference's elements and both sides rounded.
           part_bytes_(std::min(kLargestPart, memory / 8)),
           reader_(reference_.source, std::min(kLargestWindow, memory / 4)),
-          of_target_(plan.targets.size()),
+          of_tensor_(plan.tensors.size()),
           found_(pairs_.size()) {
         for (std::size_t i = 0; i < pairs_.size(); ++i) {
-            of_target_[pairs_[i].target].push_back(i);
+            of_tensor_[pairs_[i].written].push_back(i);
         }
     }
 
@@ -93,7 +93,7 @@ class Comparer::State {
   private:
     template <typename Do>
     void for_pairs(const plan::Slice& slice, Do&& act) {
-        for (const std::size_t i : of_target_[slice.target]) {
+        for (const std::size_t i : of_tensor_[slice.tensor]) {
             try {
                 act(i);
             } catch (Error& error) {
@@ -105,11 +105,11 @@ class Comparer::State {
     }
 
     [[nodiscard]] const catalogue::Tensor& tensor_of(std::size_t i) const {
-        return (*reference_.tensors)[pairs_[i].tensor];
+        return (*reference_.tensors)[pairs_[i].reference];
     }
 
     void add(std::size_t i, const plan::Slice& slice, std::span<const std::byte> bytes) {
-        const DType own = plan_.targets[slice.target].dtype;
+        const DType own = plan_.tensor(slice.tensor).dtype;
         const DType theirs = tensor_of(i).dtype;
         const Bytes widest = std::max({size_of(own), size_of(theirs), size_of(pairs_[i].dtype)});
         const auto step = static_cast<Index>(std::max<Bytes>(part_bytes_ / widest, 1));
@@ -168,7 +168,7 @@ class Comparer::State {
     numeric::Tolerance tolerance_;
     Bytes part_bytes_;
     Reader reader_;
-    std::vector<std::vector<std::size_t>> of_target_;
+    std::vector<std::vector<std::size_t>> of_tensor_;
     std::vector<numeric::Comparison> found_;
     StripQualities qualities_;
     std::vector<plan::Operand> operands_;

@@ -22,10 +22,10 @@ struct Slice;
 
 namespace shardweld::execute {
 
-/// A target and the tensor of the reference that it is compared with, of the same shape.
+/// A written tensor and the tensor of the reference that it is compared with, of the same shape.
 struct Pair {
-    std::uint32_t target = 0;
-    std::uint32_t tensor = 0;  ///< index into the reference's tensors
+    std::uint32_t written = 0;    ///< index into the plan's tensors
+    std::uint32_t reference = 0;  ///< index into the reference's tensors
     DType dtype = DType::f32;  ///< in which they are compared: the wider one is rounded to it
 };
 
@@ -46,7 +46,7 @@ class Comparer {
     Comparer(Comparer&&) = delete;
     Comparer& operator=(Comparer&&) = delete;
 
-    /// Compares the slice in all pairs of its target, reading the same elements of the reference:
+    /// Compares the slice in all pairs of its tensor, reading the same elements of the reference:
     /// an OnSlice. Local. Error(corrupt) when a file has changed or does not cover a tensor.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes);
 

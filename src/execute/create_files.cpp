@@ -54,7 +54,7 @@ std::vector<std::size_t> own_files(int rank, const plan::Plan& plan) {
             own.push_back(at);
         }
         for (const std::uint32_t tensor : plan.placement.files[at].tensors) {
-            begin += plan.targets[tensor].bytes();
+            begin += plan.tensor(tensor).bytes();
         }
     }
     return own;

@@ -41,25 +41,25 @@ BlockDigests::BlockDigests(const plan::Plan& plan, bool keeps_ends)
 BlockDigests::~BlockDigests() = default;
 
 void BlockDigests::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
-    const plan::Target& target = plan_.targets[slice.target];
-    const Bytes size = size_of(target.dtype);
-    const Index block = plan::block_elements(target);
+    const plan::WrittenTensor& tensor = plan_.tensor(slice.tensor);
+    const Bytes size = size_of(tensor.dtype);
+    const Index block = plan_.block_elements(slice.tensor);
     for (Index at = slice.begin; at < slice.end;) {
-        const Index end = std::min({slice.end, (at / block + 1) * block, target.volume()});
+        const Index end = std::min({slice.end, (at / block + 1) * block, tensor.volume()});
         const auto part = bytes.subspan(static_cast<std::size_t>(at - slice.begin) * size,
                                         static_cast<std::size_t>(end - at) * size);
         if (at % block == 0) {
             (void)XXH3_128bits_reset(state_->hash);
             edges_.open = at / block;
-            edges_.open_tensor = slice.target;
+            edges_.open_tensor = slice.tensor;
         }
         if (edges_.open != kNone) {
             (void)XXH3_128bits_update(state_->hash, part.data(), part.size());
         } else {
-            add_fragment({slice.target, at, end, 0}, part);
+            add_fragment({slice.tensor, at, end, 0}, part);
         }
         end_ = end;
-        if (edges_.open != kNone && (end % block == 0 || end == target.volume())) {
+        if (edges_.open != kNone && (end % block == 0 || end == tensor.volume())) {
             finish_block();
         }
         at = end;
@@ -68,12 +68,12 @@ void BlockDigests::add(const plan::Slice& slice, std::span<const std::byte> byte
 
 /// The end of a block that another rank begins.
 void BlockDigests::add_fragment(const plan::Slice& part, std::span<const std::byte> bytes) {
-    const plan::Target& target = plan_.targets[part.target];
-    const Bytes size = size_of(target.dtype);
-    const Index block = plan::block_elements(target);
+    const plan::WrittenTensor& tensor = plan_.tensor(part.tensor);
+    const Bytes size = size_of(tensor.dtype);
+    const Index block = plan_.block_elements(part.tensor);
     if (!first_) {
         (void)XXH3_128bits_reset(state_->hash);
-        first_ = {part.target, part.begin, part.begin, {}};
+        first_ = {part.tensor, part.begin, part.begin, {}};
     }
     (void)XXH3_128bits_update(state_->hash, bytes.data(), bytes.size());
     first_->end = part.end;
@@ -82,9 +82,9 @@ void BlockDigests::add_fragment(const plan::Slice& part, std::span<const std::by
         return;
     }
     edges_.fragment = part.begin / block;
-    edges_.fragment_tensor = part.target;
+    edges_.fragment_tensor = part.tensor;
     if (fragment_.empty()) {
-        const Index whole = std::min((edges_.fragment + 1) * block, target.volume());
+        const Index whole = std::min((edges_.fragment + 1) * block, tensor.volume());
         fragment_.reserve(static_cast<std::size_t>(whole - part.begin) * size);
     }
     fragment_.insert(fragment_.end(), bytes.begin(), bytes.end());
@@ -96,8 +96,7 @@ Written BlockDigests::take_written() {
         written.edges.push_back(*first_);
     }
     if (edges_.open != kNone) {
-        const plan::Target& target = plan_.targets[edges_.open_tensor];
-        const Index block = plan::block_elements(target);
+        const Index block = plan_.block_elements(edges_.open_tensor);
         written.edges.push_back({edges_.open_tensor, edges_.open * block, end_,
                                  canonical(XXH3_128bits_digest(state_->hash))});
     }
@@ -159,14 +158,14 @@ std::vector<std::string> BlockDigests::gather(mpi::Comm& comm) {
     if (comm.rank() != 0) {
         return {};
     }
-    std::vector<std::vector<DoneBlock>> blocks(plan_.targets.size());
+    std::vector<std::vector<DoneBlock>> blocks(plan_.tensors.size());
     for (const auto& bytes : all) {
         std::vector<DoneBlock> part(bytes.size() / sizeof(DoneBlock));
         if (!part.empty()) {
             std::memcpy(part.data(), bytes.data(), bytes.size());
         }
         for (const DoneBlock& block : part) {
-            blocks[block.target].push_back(block);
+            blocks[block.tensor].push_back(block);
         }
     }
     std::vector<std::string> tensors;
@@ -184,10 +183,10 @@ std::vector<std::string> BlockDigests::gather(mpi::Comm& comm) {
 
 std::string root_digest(const plan::Plan& plan, const std::vector<std::string>& tensor_digests) {
     std::vector<std::string> lines;
-    for (std::size_t i = 0; i < plan.targets.size(); ++i) {
-        const plan::Target& target = plan.targets[i];
-        std::string line = target.name + " " + std::string(safetensors_name(target.dtype));
-        for (const Index extent : target.shape) {
+    for (std::uint32_t i = 0; i < plan.tensors.size(); ++i) {
+        const plan::WrittenTensor& tensor = plan.tensor(i);
+        std::string line = tensor.name + " " + std::string(safetensors_name(tensor.dtype));
+        for (const Index extent : tensor.shape) {
             line += " " + std::to_string(extent);
         }
         lines.push_back(line + " " + tensor_digests[i] + "\n");

@@ -13,11 +13,11 @@
 namespace shardweld::execute {
 
 LargestValues::LargestValues(const plan::Plan& plan)
-    : plan_(plan), largest_(plan.targets.size(), 0) {}
+    : plan_(plan), largest_(plan.tensors.size(), 0) {}
 
 void LargestValues::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
-    const float found = numeric::largest_magnitude(plan_.targets[slice.target].dtype, bytes);
-    std::uint32_t& largest = largest_[slice.target];
+    const float found = numeric::largest_magnitude(plan_.tensor(slice.tensor).dtype, bytes);
+    std::uint32_t& largest = largest_[slice.tensor];
     largest = std::max(largest, std::bit_cast<std::uint32_t>(found));
 }
 
@@ -40,16 +40,12 @@ void set_divisors(plan::Plan& plan, const std::vector<float>& largest,
     for (std::size_t i = 0; i < shares.size(); ++i) {
         of_share[shares[i]] = std::max(of_share[shares[i]], largest[i]);
     }
-    for (std::size_t i = 0; i + 2 < plan.targets.size(); ++i) {
-        plan::Target& codes = plan.targets[i];
-        if (!codes.holds_codes() || !facts_of(codes.quantised->encoding).has_global) {
-            continue;
+    for (plan::Target& target : plan.targets) {
+        if (target.encode && facts_of(target.encode->encoding).has_global) {
+            plan::Encode& how = *target.encode;
+            how.global = numeric::nvfp4_global(of_share[how.share], how.weight);
+            std::memcpy(target.beside.back().literal.data(), &how.global, sizeof(how.global));
         }
-        const float divisor =
-            numeric::nvfp4_global(of_share[codes.quantised->share], codes.quantised->weight);
-        codes.quantised->global = divisor;
-        plan.targets[i + 1].quantised->global = divisor;
-        std::memcpy(plan.targets[i + 2].literal.data(), &divisor, sizeof(divisor));
     }
 }
 

@@ -15,12 +15,12 @@ namespace shardweld::execute {
 
 class LargestValues {
   public:
-    /// Targets are f32, f16 or bf16. The plan must outlive it.
+    /// Tensors are f32, f16 or bf16. The plan must outlive it.
     explicit LargestValues(const plan::Plan& plan);
 
     /// An OnSlice. Local.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes);
-    /// Collective. By target, the same on all ranks, whatever their number. A NaN's is larger than
+    /// Collective. By tensor, the same on all ranks, whatever their number. A NaN's is larger than
     /// all others.
     [[nodiscard]] std::vector<float> gather(mpi::Comm& comm) const;
 
@@ -29,8 +29,8 @@ class LargestValues {
     std::vector<std::uint32_t> largest_;  ///< bits of magnitudes, which are ordered alike
 };
 
-/// Gives each weight of `plan` that is NVFP4 its divisor, and the tensor beside it that holds it:
-/// that of the largest among the weights of its share. Weights come in the order of the measured
+/// Gives each weight of `plan` that is NVFP4 its divisor, and its last output, which holds it: that
+/// of the largest among the weights of its share. Weights come in the order of the measured
 /// ones; `shares` has their shares.
 void set_divisors(plan::Plan& plan, const std::vector<float>& largest,
                   const std::vector<std::uint32_t>& shares);

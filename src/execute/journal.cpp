@@ -57,7 +57,7 @@ JournalEntry checked(JournalEntry record) {
 JournalEntry record_of(const DoneBlock& block) {
     JournalEntry record{};
     put_little(static_cast<std::uint64_t>(block.number), record.data());
-    put_little(block.target, record.data() + 8);
+    put_little(block.tensor, record.data() + 8);
     std::copy(block.digest.begin(), block.digest.end(), record.begin() + 16);
     return checked(record);
 }
@@ -80,7 +80,7 @@ JournalEntry record_of(const SeenBlock& seen) {
     }
     JournalEntry record{};
     put_little(static_cast<std::uint64_t>(seen.number), record.data());
-    put_little(seen.target, record.data() + 8);
+    put_little(seen.tensor, record.data() + 8);
     put_little(kReadBack, record.data() + 12);
     put_little(counts, record.data() + 16);
     put_little(census.bits, record.data() + 24);
@@ -105,7 +105,7 @@ RangeSum sum_in(const std::byte* record) {
 std::optional<DoneBlock> block_in(const std::byte* record, const BlockPlaces& places) {
     DoneBlock block;
     block.number = static_cast<Index>(get_little<std::uint64_t>(record));
-    block.target = get_little<std::uint32_t>(record + 8);
+    block.tensor = get_little<std::uint32_t>(record + 8);
     std::copy_n(record + 16, block.digest.size(), block.digest.begin());
     return places.has(block) ? std::optional(block) : std::nullopt;
 }
@@ -134,9 +134,10 @@ std::size_t most_sums(const BlockPlaces& places) {
     return 4 * places.count() + kRepeated;
 }
 
-std::size_t n_blocks_of(const plan::Target& target) {
-    const auto block = static_cast<Bytes>(plan::block_elements(target)) * size_of(target.dtype);
-    return (target.bytes() + block - 1) / block;
+std::size_t n_blocks_of(const plan::Plan& plan, std::uint32_t tensor) {
+    const plan::WrittenTensor& written = plan.tensor(tensor);
+    const auto block = static_cast<Bytes>(plan.block_elements(tensor)) * size_of(written.dtype);
+    return (written.bytes() + block - 1) / block;
 }
 
 /// The session in a file's name "SESSION-RANK"; 0 when it is none, or none that another can follow.
@@ -163,52 +164,52 @@ std::vector<std::pair<Index, fs::path>> files_by_session(const fs::path& directo
 
 }  // namespace
 
-BlockPlaces::BlockPlaces(const plan::Plan& plan) : plan_(plan), begins_(plan.targets.size()) {
+BlockPlaces::BlockPlaces(const plan::Plan& plan) : plan_(plan), begins_(plan.tensors.size()) {
     for (std::size_t i = 0; i < plan.line.order.size(); ++i) {
-        const std::uint32_t target = plan.line.order[i];
-        const bool has_scales = plan.targets[target].has_scales();
-        for (std::uint32_t part = 0; part < (has_scales ? 2U : 1U); ++part) {
-            begins_[target + part] = {plan.line.begins[i], n_blocks_};
-        }
-        n_blocks_ += n_blocks_of(plan.targets[target]) * (has_scales ? 2 : 1);
+        const std::uint32_t tensor = plan.line.order[i];
+        begins_[tensor] = {plan.line.begins[i], n_blocks_};
+        n_blocks_ += n_blocks_of(plan, tensor) * n_together({0, tensor, {}});
     }
 }
 
 bool BlockPlaces::has(const DoneBlock& block) const {
-    return block.target < begins_.size() && block.number >= 0 &&
-           static_cast<std::size_t>(block.number) < n_blocks_of(plan_.targets[block.target]);
+    return block.tensor < begins_.size() && block.number >= 0 &&
+           static_cast<std::size_t>(block.number) < n_blocks_of(plan_, block.tensor);
+}
+
+std::uint32_t BlockPlaces::first_of(std::uint32_t tensor) const {
+    return plan_.is_constant(tensor) ? tensor : tensor - plan_.tensors[tensor].output;
+}
+
+std::size_t BlockPlaces::n_together(const DoneBlock& block) const {
+    return plan_.is_constant(block.tensor) ? 1 : plan_.target_of(block.tensor).n_made();
+}
+
+bool BlockPlaces::are_together(const DoneBlock& a, const DoneBlock& b) const {
+    return a.number == b.number && first_of(a.tensor) == first_of(b.tensor);
 }
 
 std::size_t BlockPlaces::index(const DoneBlock& block) const {
-    const plan::Target& target = plan_.targets[block.target];
-    const auto number = static_cast<std::size_t>(block.number);
-    return begins_[block.target].block + (target.has_scales() || target.is_scales()
-                                              ? 2 * number + (target.is_scales() ? 1 : 0)
-                                              : number);
+    const std::uint32_t first = first_of(block.tensor);
+    return begins_[first].block + n_together(block) * static_cast<std::size_t>(block.number) +
+           (block.tensor - first);
 }
 
 plan::LineRange BlockPlaces::line(const DoneBlock& block) const {
     const plan::Slice part = slice(block);
-    const Bytes bytes =
-        static_cast<Bytes>(part.end - part.begin) * size_of(plan_.targets[block.target].dtype);
-    return {part.line_begin, part.line_begin + bytes};
+    return {part.line_begin, part.line_begin + plan_.bytes_of(part)};
 }
 
 plan::Slice BlockPlaces::slice(const DoneBlock& block) const {
-    const plan::Target& target = plan_.targets[block.target];
-    const Index n = plan::block_elements(target);
+    const std::uint32_t first = first_of(block.tensor);
+    const Index n = plan_.block_elements(first);
     const Index begin = block.number * n;
-    const auto number = static_cast<Bytes>(block.number);
-    const auto size = static_cast<Bytes>(n) * size_of(target.dtype);
-    Bytes line = begins_[block.target].line + number * size;
-    if (target.quantised) {
-        const std::uint32_t codes = block.target - (target.is_scales() ? 1 : 0);
-        const Bytes left =
-            plan_.targets[codes].bytes() - number * plan::strip_of(plan_, codes).codes;
-        line = begins_[codes].line + number * plan::strip_of(plan_, codes).both() +
-               (target.is_scales() ? std::min(left, plan::strip_of(plan_, codes).codes) : 0);
-    }
-    return {block.target, begin, std::min(begin + n, target.volume()), line};
+    const bool is_alone = n_together(block) == 1;
+    const Bytes size = is_alone ? static_cast<Bytes>(n) * size_of(plan_.tensor(first).dtype)
+                                : plan_.target_of(first).strip_bytes();
+    const plan::Slice of_first{first, begin, std::min(begin + n, plan_.tensor(first).volume()),
+                               begins_[first].line + static_cast<Bytes>(block.number) * size};
+    return is_alone ? of_first : plan::made_with(plan_, of_first)[block.tensor - first];
 }
 
 std::vector<plan::LineRange> BlockPlaces::lines(std::span<const DoneBlock> blocks) const {
@@ -245,8 +246,8 @@ JournalRead read_journal(const fs::path& directory, const plan::Plan& plan) {
                 } else if (const auto block = block_in(record, places); !block) {
                     ++read.n_unreadable;
                 } else if (kind_of(record) == kReadBack) {
-                    const DType dtype = plan.targets[block->target].dtype;
-                    seen[places.index(*block)] = {block->number, block->target,
+                    const DType dtype = plan.tensor(block->tensor).dtype;
+                    seen[places.index(*block)] = {block->number, block->tensor,
                                                   census_in(record, places.slice(*block), dtype)};
                 } else {
                     // Written anew since it was read back, if it ever was.

@@ -19,17 +19,18 @@ namespace shardweld::execute {
 
 using io::Digest;
 
-/// A block of a target: its elements [number * plan::block_elements, ...), as far as it reaches.
+/// A block of a written tensor: its elements [number * Plan::block_elements, ...), as far as it
+/// reaches.
 struct DoneBlock {
     Index number = 0;
-    std::uint32_t target = 0;
+    std::uint32_t tensor = 0;
     Digest digest{};  ///< of the written bytes
 };
 
 /// A block that a run has read back and found right, and what its elements look like.
 struct SeenBlock {
     Index number = 0;
-    std::uint32_t target = 0;
+    std::uint32_t tensor = 0;
     numeric::Census census;  ///< nothing where numeric::is_counted does not know the type
 };
 
@@ -42,6 +43,10 @@ class BlockPlaces {
     [[nodiscard]] bool has(const DoneBlock& block) const;
     [[nodiscard]] plan::LineRange line(const DoneBlock& block) const;
     [[nodiscard]] plan::Slice slice(const DoneBlock& block) const;
+    /// Blocks that are right together only: this one, and those of the tensors that are made with
+    /// its own, strip by strip.
+    [[nodiscard]] std::size_t n_together(const DoneBlock& block) const;
+    [[nodiscard]] bool are_together(const DoneBlock& a, const DoneBlock& b) const;
     /// The lines of all, united.
     [[nodiscard]] std::vector<plan::LineRange> lines(std::span<const DoneBlock> blocks) const;
 
@@ -54,8 +59,11 @@ class BlockPlaces {
         Bytes line = 0;
         std::size_t block = 0;
     };
+    /// The first of the tensors that are made together with one.
+    [[nodiscard]] std::uint32_t first_of(std::uint32_t tensor) const;
+
     const plan::Plan& plan_;
-    std::vector<Begin> begins_;  ///< by target
+    std::vector<Begin> begins_;  ///< by tensor; of those that are made together the first one's
     std::size_t n_blocks_ = 0;
 };
 
@@ -79,10 +87,10 @@ Bytes journal_bytes(const plan::Plan& plan);
 
 /// One rank's records of one session; the file is made with the first one.
 ///
-/// Records have 40 bytes, little-endian. Of a block: its number (8), target (4), zero (4), digest
+/// Records have 40 bytes, little-endian. Of a block: its number (8), tensor (4), zero (4), digest
 /// (16), xxh3-64 of the bytes before (8); of a range of input: its begin (8), record (4), one (4),
 /// end (8), CRC-32 (4), zero (4), the same xxh3-64; of a block that was read back: its number (8),
-/// target (4), two (4), how many NaNs, infinities and zeros (21 bits each) and whether all elements
+/// tensor (4), two (4), how many NaNs, infinities and zeros (21 bits each) and whether all elements
 /// are alike (1), the bits of one (8), the same xxh3-64.
 class Journal {
   public:

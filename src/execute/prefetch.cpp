@@ -58,14 +58,14 @@ bool Prefetch::next(std::vector<plan::LineRange>& ranges) {
 }
 
 void Prefetch::announce(int owner, plan::LineRange range, std::uint32_t term) {
-    for (const plan::Slice& slice : plan::slices_of(plan_, range)) {
-        const plan::Target& target = plan_.targets[slice.target];
-        for (const plan::Operand& operand : target.operands) {
+    for (const plan::Slice& slice : plan::work_of(plan_, range)) {
+        const plan::Target& target = plan_.target_of(slice.tensor);
+        for (const plan::Operand& operand : plan_.operands_of(slice.tensor)) {
             if (operand.term != term || plan_.reader_of(operand, target, owner) != rank_) {
                 continue;
             }
             const Bytes element_bytes = size_of(target.stored_as(operand));
-            const layout::Range wanted = target.sources(slice.begin, slice.end);
+            const layout::Range wanted = plan_.sources(slice);
             for (const layout::Copy& part :
                  layout::restrict_dst(operand.copy, wanted.lo, wanted.lo + wanted.extent)) {
                 const layout::Range span = layout::src_span(part);

@@ -38,17 +38,15 @@ class BlockReader {
     BlockReader(const plan::Plan& plan, io::Directory directory, bool sync)
         : plan_(plan), directory_(std::move(directory)), sync_(sync) {}
 
-    std::span<const std::byte> read(const plan::Slice& slice) {
-        const std::uint32_t at = plan_.placement.slots[slice.target].file;
+    void read(const plan::Slice& slice, std::vector<std::byte>& bytes) {
+        const std::uint32_t at = plan_.placement.slots[slice.tensor].file;
         if (!file_.is_open() || at_ != at) {
             finish();
             file_ = io::InputFile::open(directory_, plan_.placement.files[at].name);
             at_ = at;
         }
-        bytes_.resize(static_cast<Bytes>(slice.end - slice.begin) *
-                      size_of(plan_.targets[slice.target].dtype));
-        file_.read_at(file_offset_of(plan_, slice), bytes_);
-        return bytes_;
+        bytes.resize(plan_.bytes_of(slice));
+        file_.read_at(file_offset_of(plan_, slice), bytes);
     }
 
     /// Blocks of a run with --no_fsync may be in a cache only, of this host or, until they were
@@ -65,11 +63,10 @@ class BlockReader {
     bool sync_;
     io::InputFile file_;
     std::uint32_t at_ = 0;
-    std::vector<std::byte> bytes_;  ///< less than two blocks, given back before rounds begin
 };
 
 /// A rank's part of the blocks: runs of the list with about as many bytes each.
-std::span<const DoneBlock> share_of(const std::vector<DoneBlock>& blocks, const plan::Plan& plan,
+std::span<const DoneBlock> share_of(const std::vector<DoneBlock>& blocks,
                                     const BlockPlaces& places, const mpi::Comm& comm) {
     std::vector<Bytes> ends;
     Bytes total = 0;
@@ -81,11 +78,13 @@ std::span<const DoneBlock> share_of(const std::vector<DoneBlock>& blocks, const 
         const Bytes at = total / static_cast<Bytes>(comm.size()) * static_cast<Bytes>(rank);
         return rank == comm.size() ? ends.end() : std::upper_bound(ends.begin(), ends.end(), at);
     };
-    // Codes and their scales stay together.
     const auto whole = [&](std::ptrdiff_t at) {
-        const bool divides = at > 0 && at < std::ssize(blocks) &&
-                             plan.targets[blocks[static_cast<std::size_t>(at)].target].is_scales();
-        return divides ? at + 1 : at;
+        while (at > 0 && at < std::ssize(blocks) &&
+               places.are_together(blocks[static_cast<std::size_t>(at - 1)],
+                                   blocks[static_cast<std::size_t>(at)])) {
+            ++at;
+        }
+        return at;
     };
     const auto first = whole(cut(comm.rank()) - ends.begin());
     const auto last = whole(cut(comm.rank() + 1) - ends.begin());
@@ -106,7 +105,7 @@ Index bytes_of(std::span<const DoneBlock> blocks, const BlockPlaces& places) {
 const SeenBlock* seen_at(const Resumption& earlier, const BlockPlaces& places,
                          const DoneBlock& block) {
     const auto index_of = [&](const SeenBlock& seen) {
-        return places.index({seen.number, seen.target, {}});
+        return places.index({seen.number, seen.tensor, {}});
     };
     const std::size_t index = places.index(block);
     const auto at = std::lower_bound(
@@ -131,6 +130,70 @@ std::vector<plan::LineRange> shared(mpi::Comm& comm, const std::vector<plan::Lin
     return plan::united(mpi::gather_all(comm, mine));
 }
 
+/// Reads a rank's blocks back, those that are right together only together.
+class ReadBack {
+  public:
+    ReadBack(const plan::Plan& plan, const BlockPlaces& places, const io::Directory& directory,
+             const RunOptions& options)
+        : places_(places), options_(options), reader_(plan, directory, options.sync) {}
+
+    /// Gives `on_reused` those that are right and returns them. Counts. Error(io).
+    std::vector<DoneBlock> read(mpi::Comm& comm, std::span<const DoneBlock> blocks,
+                                const OnReused& on_reused, RankCounts& counts) {
+        const Index own = bytes_of(blocks, places_);
+        const Index total = comm.all_sum(own);
+        Index done = 0;
+        std::vector<DoneBlock> good;
+        mpi::run_freely(comm, options_.why_stop, [&](const mpi::OnStep& step) {
+            const auto before_block = [&] {
+                step();
+                if (options_.on_read_back) {
+                    options_.on_read_back(done, own, total);
+                }
+            };
+            while (!blocks.empty()) {
+                const auto together = next_of(blocks);
+                bool is_good = together.size() == places_.n_together(together.front());
+                for (std::size_t i = 0; i < together.size(); ++i) {
+                    before_block();
+                    reader_.read(places_.slice(together[i]), bytes_[i]);
+                    done += static_cast<Index>(bytes_[i].size());
+                    if (digest_of(bytes_[i]) != together[i].digest) {
+                        is_good = false;
+                        counts.bytes_damaged += bytes_[i].size();
+                    }
+                }
+                for (std::size_t i = 0; is_good && i < together.size(); ++i) {
+                    good.push_back(together[i]);
+                    on_reused(together[i], places_.slice(together[i]), bytes_[i]);
+                    ++counts.blocks_reused;
+                    counts.bytes_reused += bytes_[i].size();
+                }
+            }
+            reader_.finish();
+        });
+        return good;
+    }
+
+  private:
+    /// Takes the first ones that belong together.
+    std::span<const DoneBlock> next_of(std::span<const DoneBlock>& blocks) {
+        std::size_t n = 1;
+        while (n < blocks.size() && places_.are_together(blocks[n - 1], blocks[n])) {
+            ++n;
+        }
+        const auto together = blocks.first(n);
+        blocks = blocks.subspan(n);
+        bytes_.resize(std::max(bytes_.size(), n));
+        return together;
+    }
+
+    const BlockPlaces& places_;
+    const RunOptions& options_;
+    BlockReader reader_;
+    std::vector<std::vector<std::byte>> bytes_;  ///< of blocks that belong together
+};
+
 /// Collective. Reads the blocks of `options.resumption` back, each by one rank, not necessarily its
 /// owner, and calls `on_reused` there; `on_kept` for those that need not be read. Returns the lines
 /// of those that are right, the same on all ranks, and counts this rank's. Error(io),
@@ -146,54 +209,18 @@ std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
     const Resumption& earlier = options.resumption;
     const auto [kept, unread] = parted(earlier, places);
     std::vector<DoneBlock> good;
-    for (const DoneBlock& block : share_of(kept, plan, places, comm)) {
+    for (const DoneBlock& block : share_of(kept, places, comm)) {
         const plan::Slice slice = places.slice(block);
-        const Bytes bytes =
-            static_cast<Bytes>(slice.end - slice.begin) * size_of(plan.targets[block.target].dtype);
+        const Bytes bytes = plan.bytes_of(slice);
         good.push_back(block);
         on_kept(block, slice, seen_at(earlier, places, block)->census);
         ++counts.blocks_reused;
         counts.bytes_reused += bytes;
         counts.bytes_seen += bytes;
     }
-    const auto mine = share_of(unread, plan, places, comm);
-    BlockReader reader(plan, directory, options.sync);
-    const Index own = bytes_of(mine, places);
-    const Index total = comm.all_sum(own);
-    Index done = 0;
-    mpi::run_freely(comm, options.why_stop, [&](const mpi::OnStep& step) {
-        const auto accept = [&](const DoneBlock& block, std::span<const std::byte> bytes) {
-            good.push_back(block);
-            on_reused(block, places.slice(block), bytes);
-            ++counts.blocks_reused;
-            counts.bytes_reused += bytes.size();
-        };
-        std::optional<DoneBlock> codes;  // without their scales they have to be made again
-        std::vector<std::byte> held;
-        for (const DoneBlock& block : mine) {
-            step();
-            if (options.on_read_back) {
-                options.on_read_back(done, own, total);
-            }
-            const auto bytes = reader.read(places.slice(block));
-            done += static_cast<Index>(bytes.size());
-            const bool is_good = digest_of(bytes) == block.digest;
-            counts.bytes_damaged += is_good ? 0 : bytes.size();
-            const auto last = std::exchange(codes, std::nullopt);
-            const plan::Target& target = plan.targets[block.target];
-            if (is_good && target.has_scales()) {
-                codes = block;
-                held.assign(bytes.begin(), bytes.end());
-            } else if (is_good && !target.is_scales()) {
-                accept(block, bytes);
-            } else if (is_good && last && last->target + 1 == block.target &&
-                       last->number == block.number) {
-                accept(*last, held);
-                accept(block, bytes);
-            }
-        }
-        reader.finish();
-    });
+    ReadBack back(plan, places, directory, options);
+    const auto read = back.read(comm, share_of(unread, places, comm), on_reused, counts);
+    good.insert(good.end(), read.begin(), read.end());
     return shared(comm, places.lines(good));
 }
 
@@ -239,7 +266,7 @@ void Product::put(const Round& round, plan::LineRange range) {
         return;
     }
     for (const Assembled& from : round.slices) {
-        for (const plan::Relation& relation : followed_->of(from.slice.target)) {
+        for (const plan::Relation& relation : followed_->of(from.slice.tensor)) {
             const plan::LineRange line = followed_->line_of(relation, from.slice);
             for (const plan::LineRange& part : plan::without(line, done_)) {
                 put_part(round, from, relation, part);
@@ -252,9 +279,8 @@ void Product::put(const Round& round, plan::LineRange range) {
 void Product::put_part(const Round& round, const Assembled& from, const plan::Relation& relation,
                        plan::LineRange part) {
     std::vector<Assembled> slices;
-    for (const plan::Slice& slice : plan::slices_of(plan_, part)) {
-        const bool is_next = !relation.is_straight() && !plan_.targets[slice.target].is_scales();
-        if (is_next && !slices.empty()) {
+    for (const plan::Slice& slice : plan::work_of(plan_, part)) {
+        if (!relation.is_straight() && !slices.empty()) {
             put_slices(round.term, std::exchange(slices, {}));
         }
         slices.push_back(assembled(round, from, relation, slice));
@@ -266,10 +292,8 @@ void Product::put_slices(std::uint32_t term, std::vector<Assembled> slices) {
     if (slices.empty()) {
         return;
     }
-    const plan::Slice& last = slices.back().slice;
-    const Bytes size =
-        static_cast<Bytes>(last.end - last.begin) * size_of(plan_.targets[last.target].dtype);
-    const plan::LineRange range{slices.front().slice.line_begin, last.line_begin + size};
+    const plan::LineRange range{slices.front().slice.line_begin,
+                                plan::range_of(plan_, slices.back().slice).end};
     Round own;
     own.term = term;
     own.slices = std::move(slices);
@@ -280,9 +304,9 @@ void Product::put_slices(std::uint32_t term, std::vector<Assembled> slices) {
 /// from there where their order is another one.
 Assembled Product::assembled(const Round& round, const Assembled& from,
                              const plan::Relation& relation, const plan::Slice& slice) {
-    const plan::Target& leading = leader_->targets[from.slice.target];
-    const layout::Range wanted = plan_.targets[slice.target].sources(slice.begin, slice.end);
-    const layout::Range there = leading.sources(from.slice.begin, from.slice.end);
+    const plan::Target& leading = leader_->target_of(from.slice.tensor);
+    const layout::Range wanted = plan_.sources(slice);
+    const layout::Range there = leader_->sources(from.slice);
     const Bytes size =
         size_of(leading.mix ? leading.mix->terms[round.term].stored : leading.stored);
     if (wanted.extent == 0 || from.stored.empty()) {
@@ -313,7 +337,7 @@ void Product::put_constants(const mpi::Comm& comm) {
     for (auto at = static_cast<std::size_t>(comm.rank()); at < alone.size(); at += n_ranks) {
         for (const plan::LineRange& part : plan::without(alone[at], done_)) {
             std::vector<Assembled> constants;
-            for (const plan::Slice& slice : plan::slices_of(plan_, part)) {
+            for (const plan::Slice& slice : plan::work_of(plan_, part)) {
                 constants.push_back({slice, {}});
             }
             put_slices(plan_.n_terms - 1, std::move(constants));

@@ -40,7 +40,7 @@ class RoundMaker {
           incoming_(static_cast<std::size_t>(plan.n_ranks())) {}
 
     void add_owner(int owner, plan::LineRange range) {
-        const auto slices = plan::slices_of(plan_, range);
+        const auto slices = plan::work_of(plan_, range);
         if (owner == rank_) {
             assemble(slices);
         }
@@ -102,40 +102,41 @@ class RoundMaker {
     }
 
     [[nodiscard]] Bytes stored_bytes(const Slice& slice) const {
-        const Target& target = plan_.targets[slice.target];
+        const Target& target = plan_.target_of(slice.tensor);
         const bool is_met = target.mix || round_.term + 1 == plan_.n_terms;
         const DType stored = target.mix ? target.mix->terms[round_.term].stored : target.stored;
-        const auto n = static_cast<Bytes>(target.sources(slice.begin, slice.end).extent);
+        const auto n = static_cast<Bytes>(plan_.sources(slice).extent);
         return is_met ? n * size_of(stored) : 0;
     }
 
     void add_slice(int owner, const Slice& slice, std::span<std::byte> place) {
-        const Target& target = plan_.targets[slice.target];
         Bytes filled = 0;
-        for (const Operand& operand : target.operands) {
+        for (const Operand& operand : plan_.operands_of(slice.tensor)) {
             filled += add_operand(owner, slice, operand, {{}, 0, &operand, place, nullptr, false});
         }
         // Whatever the plan went through, nobody writes bytes that nobody filled.
         if (owner == rank_ && filled != place.size()) {
             throw Error(ErrorCode::internal, "the plan fills " + std::to_string(filled) + " of " +
                                                  std::to_string(place.size()) +
-                                                 " bytes of tensor " + printable(target.name));
+                                                 " bytes of tensor " + printable(plan_.tensor(slice.tensor).name));
         }
-        const Bytes every = plan_.sample_every[slice.target];
-        for (std::uint32_t i = 0; i < target.replicas.size(); ++i) {
+        const std::uint32_t target = plan_.tensors[slice.tensor].target;
+        const Bytes every = plan_.sample_every[target];
+        const std::vector<Operand>& replicas = plan_.replicas_of(slice.tensor);
+        for (std::uint32_t i = 0; i < replicas.size(); ++i) {
             // Replicas take turns: what they cost is spread over the line, and each is looked at.
-            const Bytes phase = every * i / target.replicas.size();
-            if (every == 0 || target.replicas[i].term != round_.term ||
+            const Bytes phase = every * i / replicas.size();
+            if (every == 0 || replicas[i].term != round_.term ||
                 (slice.line_begin / kSampleBytes + phase) % every != 0) {
                 continue;
             }
             Index* n_different = nullptr;
             if (owner == rank_) {
-                round_.compared.push_back({slice.target, i, 0});
+                round_.compared.push_back({target, i, 0});
                 n_different = &round_.compared.back().n_different;
             }
-            add_operand(owner, slice, target.replicas[i],
-                        {{}, 0, &target.replicas[i], place, n_different, true});
+            add_operand(owner, slice, replicas[i],
+                        {{}, 0, &replicas[i], place, n_different, true});
         }
     }
 
@@ -144,14 +145,14 @@ class RoundMaker {
         if (operand.term != round_.term) {
             return 0;
         }
-        const Target& target = plan_.targets[slice.target];
+        const Target& target = plan_.target_of(slice.tensor);
         const int reader = plan_.reader_of(operand, target, owner);
         if (reader != rank_ && owner != rank_) {
             return 0;
         }
         Bytes filled = 0;
         transfer.element_bytes = static_cast<std::uint32_t>(size_of(target.stored_as(operand)));
-        const layout::Range wanted = target.sources(slice.begin, slice.end);
+        const layout::Range wanted = plan_.sources(slice);
         for (layout::Copy part :
              layout::restrict_dst(operand.copy, wanted.lo, wanted.lo + wanted.extent)) {
             part.dst_offset -= wanted.lo;
@@ -201,8 +202,8 @@ class RoundMaker {
 }  // namespace
 
 Bytes file_offset_of(const plan::Plan& plan, const plan::Slice& slice) {
-    return plan.placement.slots[slice.target].offset +
-           static_cast<Bytes>(slice.begin) * size_of(plan.targets[slice.target].dtype);
+    return plan.placement.slots[slice.tensor].offset +
+           static_cast<Bytes>(slice.begin) * size_of(plan.tensor(slice.tensor).dtype);
 }
 
 Round make_round(const Plan& plan, std::vector<plan::LineRange> ranges, std::uint32_t term,

@@ -49,8 +49,8 @@ class Buffer {
     Bytes used_ = 0;
 };
 
-/// A slice of this rank's part of the line and where its elements of one term are assembled, as
-/// stored; nowhere if it has none of that term.
+/// A slice of this rank's work (plan::work_of) and where what it is made of is assembled, as stored
+/// and of one term; nowhere if there is nothing of that term.
 struct Assembled {
     plan::Slice slice;
     std::span<std::byte> stored;

@@ -71,9 +71,9 @@ struct Result {
     std::vector<RankResult> ranks;        ///< all ranks, on every rank
     std::vector<Difference> differences;  ///< all ranks', sorted, on every rank
     std::vector<std::string>
-        tensor_digests;  ///< xxh3-128 in hex by target, on rank 0 when asked for
+        tensor_digests;  ///< xxh3-128 in hex by tensor, on rank 0 when asked for
     Written written;     ///< this rank's part
-    std::map<std::uint32_t, numeric::Quality> quality;  ///< of codes' targets, with the digests
+    std::map<std::uint32_t, numeric::Quality> quality;  ///< by tensor of codes, with the digests
 };
 
 /// What is written down of a run, and what an earlier one has done of it.

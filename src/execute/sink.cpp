@@ -116,7 +116,7 @@ void Sink::write(plan::LineRange range, std::span<const std::byte> bytes) {
     // Consecutive slices that follow each other in their file too are one write.
     const auto slices = plan::slices_of(plan_, range);
     for (std::size_t first = 0; first < slices.size();) {
-        const outputs::Slot& slot = plan_.placement.slots[slices[first].target];
+        const outputs::Slot& slot = plan_.placement.slots[slices[first].tensor];
         std::size_t last = first + 1;
         while (last < slices.size() && follows(slices[last - 1], slices[last])) {
             ++last;
@@ -131,9 +131,9 @@ void Sink::write(plan::LineRange range, std::span<const std::byte> bytes) {
 }
 
 bool Sink::follows(const plan::Slice& before, const plan::Slice& slice) const {
-    const outputs::Slot& end = plan_.placement.slots[before.target];
-    const outputs::Slot& begin = plan_.placement.slots[slice.target];
-    const plan::Slice behind{before.target, before.end, before.end, 0};
+    const outputs::Slot& end = plan_.placement.slots[before.tensor];
+    const outputs::Slot& begin = plan_.placement.slots[slice.tensor];
+    const plan::Slice behind{before.tensor, before.end, before.end, 0};
     return begin.file == end.file && file_offset_of(plan_, slice) == file_offset_of(plan_, behind);
 }
 

@@ -24,7 +24,7 @@ void Sums::begin(const Round& round) {
     begins_.assign(1, 0);
     bool needs_base = false;
     for (const Assembled& one : round.slices) {
-        const auto& mix = plan_.targets[one.slice.target].mix;
+        const auto& mix = plan_.target_of(one.slice.tensor).mix;
         const Index n = mix ? one.slice.end - one.slice.begin : 0;
         begins_.push_back(begins_.back() + static_cast<std::size_t>(n));
         needs_base = needs_base || (mix && mix->n_strips() > 1);
@@ -39,7 +39,7 @@ void Sums::add(const Round& round) {
     }
     for (std::size_t i = 0; i < round.slices.size(); ++i) {
         const Assembled& one = round.slices[i];
-        const auto& mix = plan_.targets[one.slice.target].mix;
+        const auto& mix = plan_.target_of(one.slice.tensor).mix;
         if (!mix) {
             continue;
         }
@@ -60,7 +60,7 @@ void Sums::add(const Round& round) {
 }
 
 void Sums::finish(const Round& round, std::size_t i, std::span<std::byte> out) {
-    numeric::round_sum(strip(sums_, i), plan_.targets[round.slices[i].slice.target].dtype, out);
+    numeric::round_sum(strip(sums_, i), plan_.tensor(round.slices[i].slice.tensor).dtype, out);
 }
 
 }  // namespace shardweld::execute

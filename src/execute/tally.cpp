@@ -19,7 +19,7 @@ namespace {
 
 std::string tensor_at(const plan::Plan& plan, Bytes position) {
     const auto slices = plan::slices_of(plan, {position, position + 1});
-    return slices.empty() ? "the output" : plan.targets[slices.front().target].name;
+    return slices.empty() ? "the output" : plan.tensor(slices.front().tensor).name;
 }
 
 }  // namespace

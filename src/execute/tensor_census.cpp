@@ -15,16 +15,16 @@ bool is_remarkable(const numeric::Census& census) {
 }  // namespace
 
 void TensorCensus::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
-    const DType dtype = plan_.targets[slice.target].dtype;
+    const DType dtype = plan_.tensor(slice.tensor).dtype;
     if (numeric::is_counted(dtype)) {
         add(slice, numeric::take_census(dtype, bytes));
     }
 }
 
 void TensorCensus::add(const plan::Slice& slice, const numeric::Census& census) {
-    if (slice.target != current_.target) {
+    if (slice.tensor != current_.tensor) {
         keep(current_);
-        current_ = {slice.target, {}};
+        current_ = {slice.tensor, {}};
     }
     current_.census.add(census);
 }
@@ -32,7 +32,7 @@ void TensorCensus::add(const plan::Slice& slice, const numeric::Census& census) 
 /// A whole tensor with nothing remarkable is forgotten; a part may still become remarkable.
 void TensorCensus::keep(const CensusPart& part) {
     const numeric::Census& census = part.census;
-    const bool is_part = census.n_elements < plan_.targets[part.target].volume();
+    const bool is_part = census.n_elements < plan_.tensor(part.tensor).volume();
     if (census.n_elements > 0 && (is_part || is_remarkable(census))) {
         parts_.push_back(part);
     }
@@ -48,7 +48,7 @@ std::map<std::uint32_t, numeric::Census> TensorCensus::gather(mpi::Comm& comm) {
             std::memcpy(parts.data(), bytes.data(), bytes.size());
         }
         for (const CensusPart& part : parts) {
-            found[part.target].add(part.census);
+            found[part.tensor].add(part.census);
         }
     }
     std::erase_if(found, [](const auto& entry) { return !is_remarkable(entry.second); });

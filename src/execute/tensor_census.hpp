@@ -20,27 +20,27 @@ class TensorCensus {
     /// The plan must outlive it.
     explicit TensorCensus(const plan::Plan& plan) : plan_(plan) {}
 
-    /// Takes the slice's elements in: an OnSlice. Local. Slices of one target may come in any
+    /// Takes the slice's elements in: an OnSlice. Local. Slices of one tensor may come in any
     /// order; no element may come twice.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes);
     /// Adds elements that were looked at earlier.
     void add(const plan::Slice& slice, const numeric::Census& census);
 
-    /// Collective. By target, on every rank: those that hold a NaN or an infinity, zeros for the
+    /// Collective. By tensor, on every rank: those that hold a NaN or an infinity, zeros for the
     /// most part or one value only. Independent of ranks and rounds. Types that numeric::is_counted
     /// does not know are left out.
     std::map<std::uint32_t, numeric::Census> gather(mpi::Comm& comm);
 
   private:
     struct CensusPart {
-        std::uint32_t target = 0;
+        std::uint32_t tensor = 0;
         numeric::Census census;
     };
 
     void keep(const CensusPart& part);
 
     const plan::Plan& plan_;
-    CensusPart current_;             ///< the target under way
+    CensusPart current_;             ///< the tensor under way
     std::vector<CensusPart> parts_;  ///< that may be remarkable: few, unless there are many ranks
 };
 

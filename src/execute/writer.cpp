@@ -90,32 +90,28 @@ void Writer::put(const Round& round, plan::LineRange range) {
 void Writer::make(const Round& round, plan::LineRange range) {
     const bool is_plain = std::none_of(
         round.slices.begin(), round.slices.end(),
-        [&](const Assembled& one) { return plan_.targets[one.slice.target].is_converted(); });
+        [&](const Assembled& one) { return plan_.target_of(one.slice.tensor).is_converted(); });
     // Slices lie behind one another in both buffers, so without a numeric step the assembled bytes
     // are the output.
     const plan::Slice& first = round.slices.front().slice;
     const std::span<std::byte> out =
         is_plain ? std::span(round.slices.front().stored.data(), range.end - range.begin)
                  : converted_.get(range.end - range.begin, file_offset_of(plan_, first));
-    const auto place_of = [&](const Assembled& one) {
-        const Bytes size = static_cast<Bytes>(one.slice.end - one.slice.begin) *
-                           size_of(plan_.targets[one.slice.target].dtype);
-        return out.subspan(one.slice.line_begin - range.begin, size);
-    };
     for (std::size_t i = 0; i < round.slices.size(); ++i) {
-        const Assembled& one = round.slices[i];
-        const auto place = place_of(one);
-        const plan::Target& target = plan_.targets[one.slice.target];
-        if (target.holds_codes()) {
-            quantise(round, i, place,
-                     target.has_scales() ? place_of(round.slices[i + 1]) : std::span<std::byte>());
-        } else if (!is_plain && !target.is_scales()) {
-            convert(round, i, place);
+        const auto made = plan::made_with(plan_, round.slices[i].slice);
+        InlineVector<std::span<std::byte>, 2> places;
+        for (const plan::Slice& slice : made) {
+            places.push_back(out.subspan(slice.line_begin - range.begin, plan_.bytes_of(slice)));
         }
-        if (has_digests_) {
-            digests_.add(one.slice, place);
+        if (!is_plain) {
+            convert(round, i, places.span());
         }
-        hand_out(one.slice, place);
+        for (std::size_t at = 0; at < made.size(); ++at) {
+            if (has_digests_) {
+                digests_.add(made[at], places[at]);
+            }
+            hand_out(made[at], places[at]);
+        }
     }
     if (options_.write) {
         write(range, out);
@@ -141,13 +137,15 @@ void Writer::put_kept(const DoneBlock& block, const plan::Slice& slice,
 
 /// Codes and scales are right together only: they are read again.
 void Writer::note_seen(const DoneBlock& block, std::span<const std::byte> bytes) {
-    const plan::Target& target = plan_.targets[block.target];
-    if (!journal_ || target.holds_codes() || target.is_scales()) {
+    const bool is_encoded =
+        plan_.target_of(block.tensor).encode && !plan_.is_constant(block.tensor);
+    if (!journal_ || is_encoded) {
         return;
     }
-    const bool is_counted = numeric::is_counted(target.dtype);
-    seen_.push_back({block.number, block.target,
-                     is_counted ? numeric::take_census(target.dtype, bytes) : numeric::Census()});
+    const DType dtype = plan_.tensor(block.tensor).dtype;
+    seen_.push_back(
+        {block.number, block.tensor,
+         numeric::is_counted(dtype) ? numeric::take_census(dtype, bytes) : numeric::Census()});
     since_flush_ += bytes.size();
     if (since_flush_ >= kFlushBytes || wall_seconds() - flushed_at_ >= kFlushSeconds) {
         flush();
@@ -161,16 +159,16 @@ void Writer::hand_out(const plan::Slice& slice, std::span<const std::byte> bytes
 }
 
 /// A strip of a weight becomes codes and scales.
-void Writer::quantise(const Round& round, std::size_t i, std::span<std::byte> out,
-                      std::span<std::byte> scales) {
+void Writer::encode(const Round& round, std::size_t i, std::span<std::byte> out,
+                    std::span<std::byte> scales) {
     const Assembled& codes = round.slices[i];
-    const plan::Target& target = plan_.targets[codes.slice.target];
-    const plan::Quantised& how = *target.quantised;
-    const Index n = target.sources(codes.slice.begin, codes.slice.end).extent;
+    const plan::Target& target = plan_.target_of(codes.slice.tensor);
+    const plan::Encode& how = *target.encode;
+    const Index n = plan_.sources(codes.slice).extent;
     std::span<const std::byte> values = codes.stored;
     if (plan::staged_width(target) > 0) {
         const auto staged = staged_.get(static_cast<Bytes>(n) * size_of(how.weight));
-        convert(round, i, staged);
+        compute(round, i, staged);
         values = staged;
     }
     try {
@@ -178,8 +176,8 @@ void Writer::quantise(const Round& round, std::size_t i, std::span<std::byte> ou
                                           how.n_columns, how.global};
         numeric::quantise(rows, values, out, scales);
         if (options_.digests) {
-            const Index first = codes.slice.begin / how.row_elements();
-            quality_.add(codes.slice.target, codes.slice.begin,
+            const Index first = codes.slice.begin / how.row_codes();
+            quality_.add(codes.slice.tensor, codes.slice.begin,
                          numeric::quality_of(rows, first, values, out, scales));
         }
     } catch (Error& error) {
@@ -189,10 +187,10 @@ void Writer::quantise(const Round& round, std::size_t i, std::span<std::byte> ou
 }
 
 /// Scales of the tiles that rows [first, first + n) lie in.
-std::span<std::byte> Writer::scales_of(const plan::Quantised& how, Bytes first, Bytes n) {
+std::span<std::byte> Writer::scales_of(const plan::Decode& how, Bytes first, Bytes n) {
     const EncodingFacts& facts = facts_of(how.encoding);
     const Index columns = how.is_turned() ? how.n_columns : facts.scale_columns(how.n_columns);
-    const Bytes size = static_cast<Bytes>(columns) * size_of(facts.scale_type(how.weight));
+    const Bytes size = static_cast<Bytes>(columns) * size_of(facts.scale_type(how.scales));
     const bool is_shared = how.rows_per_scale > 0;
     const auto tile = static_cast<Bytes>(is_shared         ? how.rows_per_scale
                                          : how.is_turned() ? facts.tile_columns
@@ -208,11 +206,11 @@ std::span<std::byte> Writer::scales_of(const plan::Quantised& how, Bytes first, 
 }
 
 /// Codes become rows of a weight, with the scales in the file of factors.
-void Writer::dequantise(const Assembled& codes, std::span<std::byte> out) {
-    const plan::Target& target = plan_.targets[codes.slice.target];
-    const plan::Quantised& how = *target.quantised;
+void Writer::decode(const Assembled& codes, std::span<std::byte> out) {
+    const plan::Target& target = plan_.target_of(codes.slice.tensor);
+    const plan::Decode& how = *target.decode;
     const EncodingFacts& facts = facts_of(how.encoding);
-    numeric::QuantisedRows rows{how.encoding, how.weight,
+    numeric::QuantisedRows rows{how.encoding, how.scales,
                                 (codes.slice.end - codes.slice.begin) / how.n_columns,
                                 how.n_columns};
     const auto scales = scales_of(how, static_cast<Bytes>(codes.slice.begin / how.n_columns),
@@ -232,30 +230,35 @@ void Writer::dequantise(const Assembled& codes, std::span<std::byte> out) {
     }
 }
 
-void Writer::convert(const Round& round, std::size_t i, std::span<std::byte> out) {
+/// Makes what a slice and those made with it are, in their places.
+void Writer::convert(const Round& round, std::size_t i,
+                     std::span<const std::span<std::byte>> places) {
+    const plan::Slice& slice = round.slices[i].slice;
+    if (plan_.is_constant(slice.tensor)) {
+        const plan::WrittenTensor& tensor = plan_.tensor(slice.tensor);
+        const auto size = static_cast<Index>(size_of(tensor.dtype));
+        std::copy(tensor.literal.begin() + slice.begin * size,
+                  tensor.literal.begin() + slice.end * size, places.front().begin());
+    } else if (plan_.target_of(slice.tensor).encode) {
+        encode(round, i, places.front(), places.size() > 1 ? places[1] : std::span<std::byte>());
+    } else {
+        compute(round, i, places.front());
+    }
+}
+
+/// The elements of the tensor of the model, in the type that they are written or encoded in.
+void Writer::compute(const Round& round, std::size_t i, std::span<std::byte> out) {
     const Assembled& one = round.slices[i];
-    const plan::Target& target = plan_.targets[one.slice.target];
-    if (!target.literal.empty()) {
-        const auto size = static_cast<Index>(size_of(target.dtype));
-        std::copy(target.literal.begin() + one.slice.begin * size,
-                  target.literal.begin() + one.slice.end * size, out.begin());
-        return;
-    }
-    if (target.is_dequantised()) {
-        dequantise(one, out);
-        return;
-    }
-    if (target.mix) {
+    const plan::Target& target = plan_.target_of(one.slice.tensor);
+    if (target.decode) {
+        decode(one, out);
+    } else if (target.mix) {
         sums_.finish(round, i, out);
-        return;
-    }
-    if (target.fold) {
-        const layout::Range elements = target.sources(one.slice.begin, one.slice.end);
-        factors_.fold(one.slice.target, elements.lo, elements.lo + elements.extent, one.stored,
-                      out);
-        return;
-    }
-    if (target.add != 0) {
+    } else if (target.fold) {
+        const layout::Range elements = plan_.sources(one.slice);
+        factors_.fold(plan_.tensors[one.slice.tensor].target, elements.lo,
+                      elements.lo + elements.extent, one.stored, out);
+    } else if (target.add != 0) {
         add_and_convert(target, one.stored, out);
     } else {
         numeric::convert(target.stored, one.stored, target.cast(), out);

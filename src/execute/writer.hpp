@@ -70,11 +70,12 @@ class Writer {
 
   private:
     void make(const Round& round, plan::LineRange range);
-    void convert(const Round& round, std::size_t i, std::span<std::byte> out);
-    void dequantise(const Assembled& codes, std::span<std::byte> out);
-    std::span<std::byte> scales_of(const plan::Quantised& how, Bytes first, Bytes n);
-    void quantise(const Round& round, std::size_t i, std::span<std::byte> out,
-                  std::span<std::byte> scales);
+    void convert(const Round& round, std::size_t i, std::span<const std::span<std::byte>> places);
+    void compute(const Round& round, std::size_t i, std::span<std::byte> out);
+    void decode(const Assembled& codes, std::span<std::byte> out);
+    std::span<std::byte> scales_of(const plan::Decode& how, Bytes first, Bytes n);
+    void encode(const Round& round, std::size_t i, std::span<std::byte> out,
+                std::span<std::byte> scales);
     void hand_out(const plan::Slice& slice, std::span<const std::byte> bytes);
     void write(plan::LineRange range, std::span<const std::byte> bytes);
     [[nodiscard]] bool is_flush_due() const;

@@ -28,17 +28,15 @@ std::vector<StretchInFile> pieces_of(const plan::Plan& plan, const Written& writ
     std::vector<StretchInFile> pieces;
     pieces.reserve(written.blocks.size() + written.edges.size());
     const auto add = [&](const plan::Slice& slice, const Digest& digest) {
-        const Bytes size = size_of(plan.targets[slice.target].dtype);
-        pieces.push_back({plan.placement.slots[slice.target].file,
-                          {file_offset_of(plan, slice),
-                           static_cast<Bytes>(slice.end - slice.begin) * size, digest}});
+        pieces.push_back({plan.placement.slots[slice.tensor].file,
+                          {file_offset_of(plan, slice), plan.bytes_of(slice), digest}});
     };
     const BlockPlaces places(plan);
     for (const DoneBlock& block : written.blocks) {
         add(places.slice(block), block.digest);
     }
     for (const BlockPart& edge : written.edges) {
-        add({edge.target, edge.begin, edge.end, 0}, edge.digest);
+        add({edge.tensor, edge.begin, edge.end, 0}, edge.digest);
     }
     std::sort(pieces.begin(), pieces.end(), is_before);
     return pieces;
@@ -61,8 +59,8 @@ Index bytes_of(const CreatedFiles& created, const std::vector<StretchInFile>& pi
 std::string tensor_at(const plan::Plan& plan, std::uint32_t file, Bytes offset) {
     for (const std::uint32_t tensor : plan.placement.files[file].tensors) {
         const Bytes begin = plan.placement.slots[tensor].offset;
-        if (begin <= offset && offset < begin + plan.targets[tensor].bytes()) {
-            return plan.targets[tensor].name;
+        if (begin <= offset && offset < begin + plan.tensor(tensor).bytes()) {
+            return plan.tensor(tensor).name;
         }
     }
     return "no tensor";

@@ -31,7 +31,7 @@ struct CreatedFiles {
 
 /// A part of a block of which another rank wrote the rest.
 struct BlockPart {
-    std::uint32_t target = 0;
+    std::uint32_t tensor = 0;
     Index begin = 0;  ///< elements
     Index end = 0;
     Digest digest{};

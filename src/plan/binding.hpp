@@ -12,6 +12,7 @@
 #include "core/dtype.hpp"
 #include "core/encoding.hpp"
 #include "core/index.hpp"
+#include "core/rare.hpp"
 #include "layout/copy.hpp"
 #include "models/config.hpp"
 #include "models/recipe.hpp"
@@ -24,51 +25,64 @@ struct Tensor;
 
 namespace shardweld::plan {
 
-/// One of the tensors that a weight and its encoding are. A weight that becomes codes and scales
-/// has two targets behind one another: the codes', which has the weight's operands, and the
-/// scales'. One that is made of them has one target, whose operands are the codes; its scales lie
-/// in the file of factors. Strips of the weight's rows are never divided, so neither ranks nor
-/// rounds cut a tile.
-struct Quantised {
-    enum class Part { codes, scales, weight };
-
-    Part part = Part::codes;
+/// A weight as matrices, rows of which are made together: no strip of rows is ever divided, so
+/// neither ranks nor rounds cut a tile.
+struct Strips {
     Encoding encoding = Encoding::fp8_block;
-    DType weight = DType::bf16;  ///< codes: stored elements are cast to it first; weight: of scales
-    Index n_rows = 0;            ///< of a stack of matrices all rows
+    Index n_rows = 0;  ///< of a stack of matrices all rows
     Index n_columns = 0;
-    Index strip_rows = 0;      ///< a multiple of the tile's
-    float global = 1;          ///< NVFP4: the divisor, known before any row is written
-    std::uint32_t share = 0;   ///< NVFP4: weights of one number have one divisor
-    Bytes scales_at = 0;       ///< weight: in the file of factors, as they are stored
-    Bytes global_at = 0;       ///< the same of NVFP4's divisor, f32
-    Index rows_per_scale = 0;  ///< weight: that share a stored scale, 0: those of a tile
+    Index strip_rows = 0;  ///< a multiple of the tile's
+
+    static constexpr auto strip_fields = [](auto& self) {
+        return std::tie(self.encoding, self.n_rows, self.n_columns, self.strip_rows);
+    };
+};
+
+/// The weight becomes codes, the target's first output, and scales, its second one. The types of
+/// GGML have both in one output.
+struct Encode : Strips {
+    DType weight = DType::bf16;  ///< stored elements are cast to it first
+    float global = 1;            ///< NVFP4: the divisor, known before any row is written
+    std::uint32_t share = 0;     ///< NVFP4: weights of one number have one divisor
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tuple_cat(strip_fields(self), std::tie(self.weight, self.global, self.share));
+    };
+
+    [[nodiscard]] bool has_scales() const { return !facts_of(encoding).is_ggml(); }
+    /// Codes of one row.
+    [[nodiscard]] Index row_codes() const { return facts_of(encoding).code_columns(n_columns); }
+    [[nodiscard]] Index strip_codes() const { return row_codes() * strip_rows; }
+    [[nodiscard]] Index strip_scales() const {
+        const EncodingFacts& facts = facts_of(encoding);
+        return facts.scale_columns(n_columns) * facts.scale_rows(strip_rows);
+    }
+    /// Elements of the weight for one of the codes, at most.
+    [[nodiscard]] Index packing() const { return (n_columns + row_codes() - 1) / row_codes(); }
+};
+
+/// The weight is made of codes, which are the target's operands; its scales lie in the file of
+/// factors.
+struct Decode : Strips {
+    DType scales = DType::f32;  ///< that the scales are computed in
+    Bytes scales_at = 0;        ///< in the file of factors, as they are stored
+    Bytes global_at = 0;        ///< the same of NVFP4's divisor, f32
+    Index rows_per_scale = 0;   ///< that share a stored scale; 0: those of a tile
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tuple_cat(strip_fields(self), std::tie(self.scales, self.scales_at,
+                                                           self.global_at, self.rows_per_scale));
+    };
 
     /// gpt-oss stores experts by columns: codes and scales of a weight come transposed.
-    [[nodiscard]] bool is_turned() const {
-        return part == Part::weight && encoding == Encoding::gptoss_mxfp4;
-    }
-    /// Written elements of this part in one row of the weight, or of its tiles.
-    [[nodiscard]] Index row_elements() const {
-        const EncodingFacts& facts = facts_of(encoding);
-        return part == Part::weight  ? n_columns
-               : part == Part::codes ? facts.code_columns(n_columns)
-                                     : facts.scale_columns(n_columns);
-    }
-    /// Written elements of this part in a whole strip.
-    [[nodiscard]] Index strip() const {
-        return row_elements() *
-               (part == Part::scales ? facts_of(encoding).scale_rows(strip_rows) : strip_rows);
-    }
-    /// Elements of the weight for one element of the codes, at most.
+    [[nodiscard]] bool is_turned() const { return encoding == Encoding::gptoss_mxfp4; }
+    [[nodiscard]] Index strip() const { return n_columns * strip_rows; }
+    /// Elements of the weight for one of the codes, at most.
     [[nodiscard]] Index packing() const {
-        if (is_turned()) {
-            return 2;
-        }
         const Index codes = facts_of(encoding).code_columns(n_columns);
-        return (n_columns + codes - 1) / codes;
+        return is_turned() ? 2 : (n_columns + codes - 1) / codes;
     }
-    /// Elements of the codes in so many whole rows.
+    /// Codes of so many whole rows.
     [[nodiscard]] Index codes_in(Index rows) const {
         return is_turned() ? rows / 2 * n_columns
                            : rows * facts_of(encoding).code_columns(n_columns);
@@ -156,64 +170,100 @@ struct Part {
     static constexpr auto fields = [](auto& self) { return std::tie(self.of, self.patch); };
 };
 
-/// One output tensor.
-struct Target {
-    std::string name;           ///< hub name
-    DType stored = DType::f32;  ///< as the checkpoint holds it
-    DType dtype = DType::f32;   ///< as it is written
+/// Bytes of a tensor in one block of its checksum; its last block may have less. Codes and scales
+/// have a strip in a block.
+inline constexpr Bytes kDigestBlock = Bytes{1} << 20U;
+
+/// A tensor that is written.
+struct WrittenTensor {
+    std::string name;          ///< hub name
+    DType dtype = DType::f32;  ///< as it is written
     std::vector<Index> shape;
+    std::vector<std::byte> literal = {};  ///< its bytes, where it is made of nothing stored
+
+    static constexpr auto tensor_fields = [](auto& self) {
+        return std::tie(self.name, self.dtype, self.shape, self.literal);
+    };
+    static constexpr auto fields = tensor_fields;
+
+    [[nodiscard]] Index volume() const;
+    [[nodiscard]] Bytes bytes() const;
+};
+
+/// A work item: what is stored of a tensor of the model, what becomes of it, and the tensors that
+/// are written of it, its outputs. Itself it is the first one; `beside` are the others: the scales
+/// that are made with codes, and what has no operands, as a shape or a divisor.
+struct Target : WrittenTensor {
+    DType stored = DType::f32;      ///< as the checkpoint holds it
     Index add = 0;                  ///< added in fp32, rounded once
-    std::vector<Operand> operands;  ///< cover every element exactly once
-    std::vector<Operand> replicas;  ///< hold some elements again: compared, never written
+    std::vector<Operand> operands = {};  ///< cover every element exactly once
+    std::vector<Operand> replicas = {};  ///< hold some elements again: compared, never written
+    std::vector<WrittenTensor> beside = {};
     std::string source = {};  ///< the stored tensor all elements come from, "" if there are several
     std::string file = {};    ///< the file it has to lie in; "": one of the model's own
-    std::optional<Fold> fold = {};  ///< changes it on the way
-    std::optional<Mix> mix = {};    ///< it is made of several: operands of each cover it once
-    std::optional<Quantised> quantised = {};  ///< it holds codes or scales
-    std::vector<std::byte> literal = {};      ///< its bytes, where it has no operands
+    Rare<Fold> fold = {};     ///< changes it on the way
+    Rare<Mix> mix = {};       ///< it is made of several: operands of each cover it once
+    Rare<Encode> encode = {};
+    Rare<Decode> decode = {};
     Index block = 0;  ///< elements under one checksum, where that is not what block_elements says
-    bool is_kept = false;  ///< written as it is stored, whatever --dtype says
-    Index strip = 0;       ///< elements that are made at once, where another output is made with it
+    Index strip = 0;  ///< elements that are made at once, where another output is made with it
+    bool is_kept = false;          ///< written as it is stored, whatever --dtype says
     std::vector<Part> parts = {};  ///< what it holds of the model, where it is asked for
 
     /// All but operands and replicas, of which most ranks need few.
     static constexpr auto fields = [](auto& self) {
-        return std::tie(self.name, self.stored, self.dtype, self.shape, self.add, self.source,
-                        self.file, self.fold, self.mix, self.quantised, self.literal, self.block,
-                        self.is_kept, self.strip, self.parts);
+        return std::tuple_cat(
+            tensor_fields(self),
+            std::tie(self.stored, self.add, self.beside, self.source, self.file, self.fold,
+                     self.mix, self.encode, self.decode, self.block, self.strip, self.is_kept,
+                     self.parts));
     };
 
     /// As the elements of an operand or a replica are stored.
     [[nodiscard]] DType stored_as(const Operand& operand) const {
         return mix ? mix->terms[operand.term].stored : stored;
     }
-    [[nodiscard]] Index volume() const;
-    /// The elements of the operands that written elements [begin, end) are made of.
-    [[nodiscard]] layout::Range sources(Index begin, Index end) const;
-    /// Bytes of the operands' elements for one written element, at most.
-    [[nodiscard]] Bytes stored_width() const;
-    /// Elements that neither ranks nor rounds divide; 0: any are alike.
-    [[nodiscard]] Index strip_elements() const { return quantised ? quantised->strip() : strip; }
     /// What the operands' elements are cast to.
-    [[nodiscard]] DType cast() const { return holds_codes() ? quantised->weight : dtype; }
-    [[nodiscard]] bool holds_codes() const {
-        return quantised && quantised->part == Quantised::Part::codes;
+    [[nodiscard]] DType cast() const { return encode ? encode->weight : dtype; }
+    /// The elements of the operands that elements [begin, end) of the first output are made of.
+    [[nodiscard]] layout::Range sources(Index begin, Index end) const;
+    /// Elements of the weight for one of its codes, at most; 1 where there are none.
+    [[nodiscard]] Index packing() const {
+        return encode ? encode->packing() : decode ? decode->packing() : 1;
     }
-    /// The target behind it holds their scales.
-    [[nodiscard]] bool has_scales() const {
-        return holds_codes() && !facts_of(quantised->encoding).is_ggml();
-    }
-    /// A weight that is made of codes.
-    [[nodiscard]] bool is_dequantised() const {
-        return quantised && quantised->part == Quantised::Part::weight;
-    }
-    /// Made together with the target before it.
-    [[nodiscard]] bool is_scales() const {
-        return quantised && quantised->part == Quantised::Part::scales;
-    }
-    [[nodiscard]] Bytes bytes() const;  ///< as written
-    /// Whether its bytes change on the way: cast, added to, folded, mixed, quantised or made.
+    /// Bytes of the operands' elements for one element of the first output, at most.
+    [[nodiscard]] Bytes stored_width() const;
+    /// Whether its bytes change on the way: cast, added to, folded, mixed, encoded or made.
     [[nodiscard]] bool is_converted() const;
+
+    // By number of an output, counted from the first.
+    [[nodiscard]] std::uint32_t n_outputs() const {
+        return 1 + static_cast<std::uint32_t>(beside.size());
+    }
+    [[nodiscard]] const WrittenTensor& output(std::uint32_t at) const {
+        return at == 0 ? *this : beside[at - 1];
+    }
+    /// So many outputs are made together of the operands, strip by strip where there are several;
+    /// those behind them are constants.
+    [[nodiscard]] std::uint32_t n_made() const { return encode && encode->has_scales() ? 2 : 1; }
+    /// Elements that neither ranks nor rounds divide; 0: any are alike.
+    [[nodiscard]] Index strip_elements(std::uint32_t at = 0) const;
+    /// Elements under one checksum and in one block of the journal: kDigestBlock, or a strip.
+    [[nodiscard]] Index block_elements(std::uint32_t at = 0) const;
+    /// Bytes of a whole strip, of all outputs that are made together.
+    [[nodiscard]] Bytes strip_bytes() const;
+};
+
+/// All tensors that targets write, in their order. The targets must outlive it.
+class WrittenTensors {
+  public:
+    WrittenTensors(const std::vector<Target>& targets);
+
+    [[nodiscard]] std::size_t size() const { return tensors_.size(); }
+    const WrittenTensor& operator[](std::size_t at) const { return *tensors_[at]; }
+
+  private:
+    std::vector<const WrittenTensor*> tensors_;
 };
 
 struct Warning {

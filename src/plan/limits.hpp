@@ -1,6 +1,7 @@
 // How a rank's memory is split among its buffers.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "core/index.hpp"
@@ -59,14 +60,14 @@ Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& n
 /// reference with the other half.
 inline constexpr Bytes kLeastMemory = Bytes{512} << 10U;
 
-/// Bytes that elements of a target take in a round's buffer: the widest of the types in which they
-/// are stored, summed and written.
-Bytes buffer_bytes(const Target& target, Index n_elements);
+/// Bytes that elements of an output of a target take in a round's buffer: the widest of the types in
+/// which they are stored, summed and written.
+Bytes buffer_bytes(const Target& target, Index n_elements, std::uint32_t output = 0);
 /// Bytes of the elements that one written element is quantised from; 0 where they are taken as
 /// stored.
 Bytes staged_width(const Target& target);
-/// What one strip costs of the target at `at`, with its scales where it holds codes.
-Bytes strip_buffer(const std::vector<Target>& targets, std::size_t at);
+/// What one strip costs, of all outputs that are made together.
+Bytes strip_buffer(const Target& target);
 
 /// Whether some operand has no run that is contiguous in source and target (a transpose).
 bool is_scattered(const Target& target);

@@ -31,13 +31,6 @@ struct OutputLine {
     };
 };
 
-/// Bytes of one strip of two tensors that are made together; the last one may have less.
-struct Strip {
-    Bytes codes = 0;
-    Bytes scales = 0;
-    [[nodiscard]] Bytes both() const { return codes + scales; }
-};
-
 OutputLine line_of(const std::vector<outputs::OutputTensor>& tensors,
                    const outputs::Placement& placement);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "catalogue/file.hpp"
+#include "core/inline_vector.hpp"
 #include "outputs/output.hpp"
 #include "plan/binding.hpp"
 #include "plan/choice.hpp"
@@ -18,10 +19,6 @@
 #include "ownership.hpp"
 
 namespace shardweld::plan {
-
-/// Bytes of a tensor in one block of its checksum; its last block may have less. Codes and scales
-/// have a strip in a block.
-inline constexpr Bytes kDigestBlock = Bytes{1} << 20U;
 
 /// A place in the source line (file, address): from here to the next one `reader` reads what owners
 /// do not read themselves.
@@ -34,8 +31,25 @@ struct ReadCut {
     return std::tie(a.file, a.address) < std::tie(b.file, b.address);
 }
 
+/// Which output of which target a written tensor is.
+struct OutputOfTarget {
+    std::uint32_t target = 0;
+    std::uint32_t output = 0;  ///< 0: the first, which has the operands
+};
+
+/// Elements [begin, end) of a written tensor.
+struct Slice {
+    std::uint32_t tensor = 0;
+    Index begin = 0;
+    Index end = 0;
+    Bytes line_begin = 0;  ///< line position of `begin`
+};
+
+/// Targets are what is to be done; tensors are what is written, in the order of targets, and what
+/// slots, slices, blocks and checksums are counted by.
 struct Plan {
     std::vector<Target> targets;
+    std::vector<OutputOfTarget> tensors;
     outputs::Placement placement;
     OutputLine line;
     std::vector<Bytes> cuts;         ///< owners' runs on the line, n_ranks + 1
@@ -52,7 +66,7 @@ struct Plan {
     std::vector<std::uint32_t> sample_every;
     Visibility visibility;
     Limits limits;
-    std::vector<bool> scattered;  ///< by target
+    std::vector<bool> scattered;  ///< by target: is_scattered
     /// Each part of the line takes so many rounds, one for each checkpoint of a mix. What is not
     /// mixed is read in the last.
     std::uint32_t n_terms = 1;
@@ -61,6 +75,35 @@ struct Plan {
     bool is_part = false;  ///< targets that others make have no operands here
 
     [[nodiscard]] int n_ranks() const { return static_cast<int>(cuts.size()) - 1; }
+
+    [[nodiscard]] const Target& target_of(std::uint32_t tensor) const {
+        return targets[tensors[tensor].target];
+    }
+    [[nodiscard]] const WrittenTensor& tensor(std::uint32_t at) const {
+        return target_of(at).output(tensors[at].output);
+    }
+    /// What a tensor's elements, and those of the ones that are made with it, are made of; none for
+    /// a constant and for the ones that are made with another.
+    [[nodiscard]] const std::vector<Operand>& operands_of(std::uint32_t tensor) const;
+    [[nodiscard]] const std::vector<Operand>& replicas_of(std::uint32_t tensor) const;
+    /// The elements of these that a slice is made of.
+    [[nodiscard]] layout::Range sources(const Slice& slice) const;
+    /// Whether a tensor is made of nothing stored.
+    [[nodiscard]] bool is_constant(std::uint32_t tensor) const;
+    /// Whether rounds of it should be large: see is_scattered.
+    [[nodiscard]] bool is_read_scattered(std::uint32_t tensor) const {
+        return scattered[tensors[tensor].target] && !is_constant(tensor);
+    }
+    [[nodiscard]] Index strip_elements(std::uint32_t tensor) const {
+        return target_of(tensor).strip_elements(tensors[tensor].output);
+    }
+    [[nodiscard]] Index block_elements(std::uint32_t tensor) const {
+        return target_of(tensor).block_elements(tensors[tensor].output);
+    }
+    [[nodiscard]] Bytes bytes_of(const Slice& slice) const {
+        return static_cast<Bytes>(slice.end - slice.begin) * size_of(tensor(slice.tensor).dtype);
+    }
+
     /// The rank that reads an operand for an owner.
     [[nodiscard]] int reader_of(const Operand& operand, const Target& target, int owner) const;
     /// Digest of what determines the output, for reports and agreement between ranks and runs: not
@@ -85,21 +128,18 @@ void share_among(Plan& plan, const std::vector<catalogue::File>& files, Visibili
 /// What outputs need to know of targets.
 std::vector<outputs::OutputTensor> output_tensors(const std::vector<Target>& targets);
 
-/// Elements [begin, end) of a target.
-struct Slice {
-    std::uint32_t target = 0;
-    Index begin = 0;
-    Index end = 0;
-    Bytes line_begin = 0;  ///< line position of `begin`
-};
+/// What a part of the line takes to make, in line order: slices of tensors, but of those that are
+/// made together, strip by strip, only the first one's. The part ends between strips.
+std::vector<Slice> work_of(const Plan& plan, LineRange range);
 
-/// The slices of a part of the line, in line order; a strip's codes come right before its scales.
+/// A slice of work_of and, behind it on the line, those of the tensors that are made with it.
+using MadeTogether = InlineVector<Slice, 2>;
+MadeTogether made_with(const Plan& plan, const Slice& slice);
+
+/// All slices of a part of the line, in line order.
 std::vector<Slice> slices_of(const Plan& plan, LineRange range);
 
-/// The strip of a target that is made strip by strip, with its scales where it holds codes.
-Strip strip_of(const Plan& plan, std::uint32_t codes);
-
-/// A target's block for checksums and the journal: kDigestBlock, or a strip.
-Index block_elements(const Target& target);
+/// The part of the line that a slice of work_of and those made with it take.
+LineRange range_of(const Plan& plan, const Slice& slice);
 
 }  // namespace shardweld::plan

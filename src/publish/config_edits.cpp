@@ -271,11 +271,13 @@ Facts facts_of(const std::vector<plan::Target>& targets, const std::set<std::str
             continue;  // an adapter's: beside the model
         }
         // Codes count as what they are computed with, scales not at all.
-        if (is_float(target.cast()) && target.literal.empty() && !target.is_scales()) {
+        if (is_float(target.cast()) && target.literal.empty()) {
             bytes_of[target.cast()] += target.bytes();
         }
-        facts.is_quantised =
-            facts.is_quantised || is_codes(target.name, target.dtype, target.shape);
+        for (std::uint32_t at = 0; at < target.n_outputs(); ++at) {
+            const plan::WrittenTensor& one = target.output(at);
+            facts.is_quantised = facts.is_quantised || is_codes(one.name, one.dtype, one.shape);
+        }
         facts.predicts = facts.predicts || predicts_further_tokens(target.name);
         facts.last_layer = std::max(facts.last_layer, stack_layer_of(target.name));
         if (target.name == "score.weight" && !target.shape.empty()) {

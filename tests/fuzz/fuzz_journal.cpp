@@ -46,9 +46,9 @@ void records(const JsonFile& file) {
         next = places.index(block) + 1;
         const plan::LineRange line = places.line(block);
         const plan::Slice slice = places.slice(block);
-        const plan::Target& target = the_plan().targets[block.target];
+        const plan::WrittenTensor& tensor = the_plan().tensor(block.tensor);
         fuzz::require(line.begin < line.end && slice.begin < slice.end && slice.begin >= 0 &&
-                      static_cast<Bytes>(slice.end) * size_of(target.dtype) <= target.bytes());
+                      static_cast<Bytes>(slice.end) * size_of(tensor.dtype) <= tensor.bytes());
         total += line.end - line.begin;
     }
     fuzz::require(plan::total_of(places.lines(read.blocks)) == total);

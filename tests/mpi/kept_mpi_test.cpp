@@ -56,8 +56,8 @@ std::vector<execute::DoneBlock> blocks_of(const Sample& sample, const plan::Plan
 /// Whether a block's bytes in the output are what the journal says.
 bool is_on_disk(const Sample& sample, const plan::Plan& plan, const execute::DoneBlock& block) {
     const plan::Slice slice = execute::BlockPlaces(plan).slice(block);
-    const auto& slot = plan.placement.slots[slice.target];
-    const Bytes size = size_of(plan.targets[slice.target].dtype);
+    const auto& slot = plan.placement.slots[slice.tensor];
+    const Bytes size = size_of(plan.tensor(slice.tensor).dtype);
     std::ifstream in(sample.directory() / "out" / plan.placement.files[slot.file].name,
                      std::ios::binary);
     in.seekg(static_cast<std::streamoff>(slot.offset + static_cast<Bytes>(slice.begin) * size));
@@ -71,7 +71,7 @@ bool is_on_disk(const Sample& sample, const plan::Plan& plan, const execute::Don
 void expect_all_on_disk(const Sample& sample, const plan::Plan& plan,
                         const std::vector<execute::DoneBlock>& blocks) {
     for (const execute::DoneBlock& block : blocks) {
-        EXPECT_TRUE(is_on_disk(sample, plan, block)) << block.target << "/" << block.number;
+        EXPECT_TRUE(is_on_disk(sample, plan, block)) << block.tensor << "/" << block.number;
     }
 }
 

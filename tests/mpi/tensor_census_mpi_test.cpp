@@ -61,7 +61,7 @@ TEST(TensorCensus, is_the_same_at_any_number_of_ranks_and_in_any_order) {
                 const plan::Slice& slice = is_backwards ? slices[slices.size() - 1 - i] : slices[i];
                 std::vector<std::uint16_t> values;
                 for (Index k = slice.begin; k < slice.end; ++k) {
-                    values.push_back(element(slice.target, k));
+                    values.push_back(element(slice.tensor, k));
                 }
                 census.add(slice, std::as_bytes(std::span(values)));
             }

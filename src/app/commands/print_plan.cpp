@@ -93,7 +93,7 @@ std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge) {
         {"format", merge.format},
         {"recipe", merge.recipe},
         {"output", counted(plan.placement.files.size(), "file") + ", " +
-                       counted(plan.targets.size(), "tensor") + ", " +
+                       counted(plan.tensors.size(), "tensor") + ", " +
                        human_bytes(plan.placement.total_bytes()) +
                        (plan.placement.is_settled ? "" : kEstimated)},
         {"ranks", std::to_string(plan.n_ranks())},

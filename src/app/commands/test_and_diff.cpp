@@ -192,7 +192,7 @@ void add_quality(Outcome& outcome, const std::vector<execute::Pair>& pairs,
     for (const auto& [pair, quality] : found) {
         ComparedTensor& row = outcome.tensors[tensor_of_pair[pair]];
         row.quality = quality;
-        row.encoding = facts_of(plan.targets[pairs[pair].target].quantised->encoding).name;
+        row.encoding = facts_of(plan.target_of(pairs[pair].written).decode->encoding).name;
     }
 }
 

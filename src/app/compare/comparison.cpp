@@ -29,16 +29,16 @@ bool is_embedding(std::string_view name) {
                        [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
-/// The only embedding of this shape, which a tied head must equal; nullptr if there is none.
-template <typename Tensor>
-const Tensor* embedding_of(const std::vector<Tensor>& tensors, const std::vector<Index>& shape) {
-    const Tensor* found = nullptr;
-    for (const Tensor& tensor : tensors) {
-        if (is_embedding(tensor.name) && tensor.shape == shape) {
-            if (found != nullptr) {
-                return nullptr;
+/// The only embedding of this shape, which a tied head must equal; nullopt if there is none.
+template <typename Tensors>
+std::optional<std::size_t> embedding_of(const Tensors& tensors, const std::vector<Index>& shape) {
+    std::optional<std::size_t> found;
+    for (std::size_t at = 0; at < tensors.size(); ++at) {
+        if (is_embedding(tensors[at].name) && tensors[at].shape == shape) {
+            if (found) {
+                return std::nullopt;
             }
-            found = &tensor;
+            found = at;
         }
     }
     return found;
@@ -47,32 +47,32 @@ const Tensor* embedding_of(const std::vector<Tensor>& tensors, const std::vector
 /// Puts the tensors of both sides together; indices, not names, from here on.
 class Matcher {
   public:
-    Matcher(const std::vector<plan::Target>& tested,
+    Matcher(const plan::WrittenTensors& tested,
             const std::vector<catalogue::Tensor>& reference, const StatedTies& ties)
         : tested_(tested), reference_(reference), ties_(ties) {}
 
     Matching run() {
         struct NamedPair {
-            const plan::Target* target = nullptr;
-            const catalogue::Tensor* tensor = nullptr;
+            std::optional<std::size_t> tested;
+            std::optional<std::size_t> reference;
         };
         const auto less = [](const std::string& a, const std::string& b) {
             return natural_less(a, b);
         };
         std::map<std::string, NamedPair, decltype(less)> places(less);
-        for (const plan::Target& target : tested_) {
-            places[target.name].target = &target;
+        for (std::size_t i = 0; i < tested_.size(); ++i) {
+            places[tested_[i].name].tested = i;
         }
-        for (const catalogue::Tensor& tensor : reference_) {
-            places[tensor.name].tensor = &tensor;
+        for (std::size_t i = 0; i < reference_.size(); ++i) {
+            places[reference_[i].name].reference = i;
         }
         for (const auto& [name, at] : places) {
-            if (at.target != nullptr && at.tensor != nullptr) {
-                add_both(*at.target, *at.tensor);
-            } else if (at.target != nullptr) {
-                add_extra(*at.target);
+            if (at.tested && at.reference) {
+                add_both(*at.tested, *at.reference);
+            } else if (at.tested) {
+                add_extra(*at.tested);
             } else {
-                add_missing(*at.tensor);
+                add_missing(*at.reference);
             }
         }
         if (n_computed_ > 0) {
@@ -84,51 +84,55 @@ class Matcher {
     }
 
   private:
-    void add_both(const plan::Target& target, const catalogue::Tensor& tensor) {
-        ComparedTensor row{target.name, Verdict::shape, side_of(target), side_of(tensor), "", {},
-                           {}};
-        if (target.shape == tensor.shape) {
+    void add_both(std::size_t tested, std::size_t reference) {
+        const plan::WrittenTensor& one = tested_[tested];
+        const catalogue::Tensor& other = reference_[reference];
+        ComparedTensor row{one.name, Verdict::shape, side_of(one), side_of(other), "", {}, {}};
+        if (one.shape == other.shape) {
             row.verdict = Verdict::dtype;
-            pair(row, target, tensor);
+            pair(row, tested, reference);
         }
         result_.tensors.push_back(std::move(row));
     }
 
-    void add_extra(const plan::Target& target) {
-        ComparedTensor row{target.name, Verdict::extra, side_of(target), {}, "", {}, {}};
-        if (target.name.ends_with(kHead) && ties_.reference.value_or(true)) {
-            if (const auto* embedding = embedding_of(reference_, target.shape)) {
-                row.tied_to = embedding->name;
-                pair(row, target, *embedding);
+    void add_extra(std::size_t tested) {
+        const plan::WrittenTensor& tensor = tested_[tested];
+        ComparedTensor row{tensor.name, Verdict::extra, side_of(tensor), {}, "", {}, {}};
+        if (tensor.name.ends_with(kHead) && ties_.reference.value_or(true)) {
+            if (const auto embedding = embedding_of(reference_, tensor.shape)) {
+                row.tied_to = reference_[*embedding].name;
+                pair(row, tested, *embedding);
             }
         }
         result_.tensors.push_back(std::move(row));
     }
 
-    void add_missing(const catalogue::Tensor& tensor) {
+    void add_missing(std::size_t reference) {
+        const catalogue::Tensor& tensor = reference_[reference];
         if (tensor.name.ends_with(kComputed)) {
             ++n_computed_;
             return;
         }
         ComparedTensor row{tensor.name, Verdict::missing, {}, side_of(tensor), "", {}, {}};
         if (tensor.name.ends_with(kHead) && ties_.tested.value_or(true)) {
-            if (const auto* embedding = embedding_of(tested_, tensor.shape)) {
-                row.tied_to = embedding->name;
-                pair(row, *embedding, tensor);
+            if (const auto embedding = embedding_of(tested_, tensor.shape)) {
+                row.tied_to = tested_[*embedding].name;
+                pair(row, *embedding, reference);
             }
         }
         result_.tensors.push_back(std::move(row));
     }
 
     /// Has the row's values compared, where there is a type for it.
-    void pair(ComparedTensor& row, const plan::Target& target, const catalogue::Tensor& tensor) {
-        const auto dtype = numeric::common_dtype(target.dtype, tensor.dtype);
+    void pair(ComparedTensor& row, std::size_t tested, std::size_t reference) {
+        const auto dtype =
+            numeric::common_dtype(tested_[tested].dtype, reference_[reference].dtype);
         if (!dtype) {
             return;
         }
         row.compared_as = *dtype;
-        result_.pairs.push_back({static_cast<std::uint32_t>(&target - tested_.data()),
-                                 static_cast<std::uint32_t>(&tensor - reference_.data()), *dtype});
+        result_.pairs.push_back({static_cast<std::uint32_t>(tested),
+                                 static_cast<std::uint32_t>(reference), *dtype});
         result_.tensor_of_pair.push_back(result_.tensors.size());
     }
 
@@ -137,7 +141,7 @@ class Matcher {
         return {tensor.dtype, tensor.shape};
     }
 
-    const std::vector<plan::Target>& tested_;
+    const plan::WrittenTensors& tested_;
     const std::vector<catalogue::Tensor>& reference_;
     StatedTies ties_;
     Matching result_;
@@ -326,7 +330,7 @@ bool is_difference(Verdict verdict) {
     return verdict != Verdict::same_bits && verdict != Verdict::close;
 }
 
-Matching match(const std::vector<plan::Target>& tested,
+Matching match(const plan::WrittenTensors& tested,
                const std::vector<catalogue::Tensor>& reference, const StatedTies& ties) {
     return Matcher(tested, reference, ties).run();
 }

@@ -306,7 +306,7 @@ void ModelDirectory::want(const std::vector<execute::Pair>& pairs) const {
     }
     std::vector<catalogue::Tensor> read;
     for (const execute::Pair& pair : pairs) {
-        read.push_back(tensors[pair.tensor]);
+        read.push_back(tensors[pair.reference]);
     }
     input.sums->want(targets_of(read));
 }

@@ -173,7 +173,7 @@ void judge_unscaled(const models::Config& config, const Options& options, plan::
     std::set<std::string> names;
     std::vector<std::string> unscaled;
     for (const plan::Target& target : binding.targets) {
-        if (is_eight_bit(target.stored) && target.literal.empty() && !target.is_dequantised()) {
+        if (is_eight_bit(target.stored) && target.literal.empty() && !target.decode) {
             if (target.dtype != target.stored || target.fold || is_made_of) {
                 refuse_unscaled(target);
             }

@@ -107,7 +107,7 @@ void tell_trace(Session& session, const Planned& planned) {
 
 void say_plan(const Session& session, const plan::Plan& plan) {
     session.log.info("writing " + human_bytes(plan.placement.tensor_bytes) + ": " +
-                     counted(plan.targets.size(), "tensor") + " in " +
+                     counted(plan.tensors.size(), "tensor") + " in " +
                      counted(plan.placement.files.size(), "file") + " by " +
                      counted(static_cast<std::size_t>(session.comm.size()), "rank") + ", " +
                      std::string(plan::name_of(plan.strategy)) + " (" + plan.why + ")");

@@ -95,7 +95,7 @@ void keep_untouched(execute::JournalRead& read, const plan::Plan& plan,
     const publish::OutputStamps then = publish::read_stamps(partial.journal());
     const publish::OutputStamps now = stamps_of(plan, partial.path());
     std::erase_if(read.seen, [&](const execute::SeenBlock& seen) {
-        const std::string& name = plan.placement.files[plan.placement.slots[seen.target].file].name;
+        const std::string& name = plan.placement.files[plan.placement.slots[seen.tensor].file].name;
         const auto before = then.find(name);
         const auto at = now.find(name);
         return at == now.end() || before == then.end() || at->second != before->second;

@@ -63,10 +63,10 @@ std::string command_of(int pid) {
     return process::shell_line(words);
 }
 
-std::vector<std::string> sources_of(const plan::Target& target,
+std::vector<std::string> sources_of(const std::vector<plan::Operand>& operands,
                                     const std::vector<catalogue::File>& files) {
     std::set<std::uint32_t> used;
-    for (const plan::Operand& operand : target.operands) {
+    for (const plan::Operand& operand : operands) {
         used.insert(operand.file);
     }
     std::vector<std::string> paths;
@@ -79,21 +79,21 @@ std::vector<std::string> sources_of(const plan::Target& target,
 
 }  // namespace
 
-Sanity judge_census(const std::vector<plan::Target>& targets,
+Sanity judge_census(const plan::WrittenTensors& tensors,
                     const std::map<std::uint32_t, numeric::Census>& census,
                     const std::set<std::string>& changed) {
     Sanity sanity{true, {}};
     for (const auto& [at, found] : census) {
-        const plan::Target& target = targets[at];
-        const bool is_uniform = found.is_constant && is_matrix(target.shape);
-        const bool is_odd_zero = is_matrix(target.shape) || changed.contains(target.name);
+        const plan::WrittenTensor& tensor = tensors[at];
+        const bool is_uniform = found.is_constant && is_matrix(tensor.shape);
+        const bool is_odd_zero = is_matrix(tensor.shape) || changed.contains(tensor.name);
         const OddTensor odd{
-            target.name,
+            tensor.name,
             found.n_nan,
             found.n_inf,
             is_odd_zero && !found.has_nonzero,
-            is_uniform && found.has_nonzero && found.n_nan == 0 && is_float(target.dtype),
-            is_factor(target.name) && found.has_nonzero && found.is_mostly_zero()};
+            is_uniform && found.has_nonzero && found.n_nan == 0 && is_float(tensor.dtype),
+            is_factor(tensor.name) && found.has_nonzero && found.is_mostly_zero()};
         if (odd.n_nan > 0 || odd.n_inf > 0 || odd.is_zero || odd.is_constant ||
             odd.is_mostly_zero) {
             sanity.tensors.push_back(odd);
@@ -125,9 +125,9 @@ std::vector<plan::Warning> sanity_warnings(const Sanity& sanity, const std::stri
     return warnings;
 }
 
-std::vector<plan::Warning> factor_warnings(const std::vector<plan::Target>& targets,
+std::vector<plan::Warning> factor_warnings(const plan::WrittenTensors& tensors,
                                            const std::map<std::uint32_t, numeric::Census>& census) {
-    Sanity sanity = judge_census(targets, census);
+    Sanity sanity = judge_census(tensors, census);
     std::erase_if(sanity.tensors, [](const OddTensor& odd) {
         return !is_factor(odd.name) || !(odd.is_zero || odd.is_mostly_zero);
     });
@@ -190,19 +190,18 @@ std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
                                         const execute::Result& result) {
     const std::vector<std::string>& digests = result.tensor_digests;
     std::vector<TensorEntry> entries;
-    entries.reserve(plan.targets.size());
-    for (std::size_t i = 0; i < plan.targets.size(); ++i) {
-        const plan::Target& target = plan.targets[i];
+    entries.reserve(plan.tensors.size());
+    for (std::uint32_t i = 0; i < plan.tensors.size(); ++i) {
+        const plan::WrittenTensor& tensor = plan.tensor(i);
         const outputs::Slot& slot = plan.placement.slots[i];
-        entries.push_back({target.name, target.dtype, target.shape,
-                           plan.placement.files[slot.file].name, slot.offset, target.bytes(),
-                           i < digests.size() ? digests[i] : "", sources_of(target, files)});
-        const Bytes block =
-            static_cast<Bytes>(plan::block_elements(target)) * size_of(target.dtype);
+        entries.push_back({tensor.name, tensor.dtype, tensor.shape,
+                           plan.placement.files[slot.file].name, slot.offset, tensor.bytes(),
+                           i < digests.size() ? digests[i] : "",
+                           sources_of(plan.operands_of(i), files)});
+        const Bytes block = static_cast<Bytes>(plan.block_elements(i)) * size_of(tensor.dtype);
         entries.back().block = block == plan::kDigestBlock ? 0 : block;
-        if (const auto at = result.quality.find(static_cast<std::uint32_t>(i));
-            at != result.quality.end()) {
-            entries.back().encoding = facts_of(target.quantised->encoding).name;
+        if (const auto at = result.quality.find(i); at != result.quality.end()) {
+            entries.back().encoding = facts_of(plan.target_of(i).encode->encoding).name;
             entries.back().quality = at->second;
         }
     }

@@ -91,7 +91,7 @@ struct Sanity {
 /// (Gemma, Qwen3-Next), and exponents (f8_e8m0) that are all alike. All zeros are odd everywhere
 /// among the names in `changed`: the model that was trained had something there. Trained factors of
 /// an adapter hold hardly a zero: where most are, the rows of some ranks were lost.
-Sanity judge_census(const std::vector<plan::Target>& targets,
+Sanity judge_census(const plan::WrittenTensors& tensors,
                     const std::map<std::uint32_t, numeric::Census>& census,
                     const std::set<std::string>& changed = {});
 
@@ -101,7 +101,7 @@ std::vector<plan::Warning> sanity_warnings(const Sanity& sanity,
                                            const std::string& noun = "written tensor(s)");
 
 /// Warnings about factors that are folded, and so are in no output: zeros only.
-std::vector<plan::Warning> factor_warnings(const std::vector<plan::Target>& targets,
+std::vector<plan::Warning> factor_warnings(const plan::WrittenTensors& tensors,
                                            const std::map<std::uint32_t, numeric::Census>& census);
 
 /// How a run was started, so that it can be started again.

@@ -13,7 +13,7 @@
 #include "plan/plan.hpp"
 #include "shardweld/error.hpp"
 
-#include "turned.hpp"
+#include "transposed.hpp"
 
 namespace shardweld::plan {
 
@@ -317,20 +317,21 @@ void give_codes(Target& target, const EncodedWeight& weight) {
     Tensor codes = weight.codes;
     Target made = target_as_stored(codes, codes.name, {});
     if (is_turned) {
-        Turned({codes.shape[0], codes.shape[1], codes.shape[2] * codes.shape[3]}).turn(made);
+        Transposed({codes.shape[0], codes.shape[1], codes.shape[2] * codes.shape[3]}).transpose(made);
     }
     const Index columns = weight.shape.back();
     const Index tile = is_turned ? facts.tile_columns : facts.tile_rows;
     target.operands = std::move(made.operands);
     target.replicas = std::move(made.replicas);
     target.stored = codes.dtype;
-    target.quantised = Quantised{Quantised::Part::weight,
-                                 weight.encoding,
-                                 weight.scales.dtype,
-                                 target.volume() / std::max<Index>(columns, 1),
-                                 columns,
-                                 strip_rows_of(tile, columns)};
-    target.quantised->rows_per_scale = weight.rows_per_scale;
+    Decode how;
+    how.encoding = weight.encoding;
+    how.n_rows = target.volume() / std::max<Index>(columns, 1);
+    how.n_columns = columns;
+    how.strip_rows = strip_rows_of(tile, columns);
+    how.scales = weight.scales.dtype;
+    how.rows_per_scale = weight.rows_per_scale;
+    target.decode = how;
 }
 
 /// Scales, and NVFP4's divisor behind them, as they are stored.
@@ -338,7 +339,7 @@ void add_scales(const EncodedWeight& weight, std::vector<Target>& out) {
     out.push_back(target_as_stored(weight.scales, weight.scales.name, {}));
     if (weight.encoding == Encoding::gptoss_mxfp4) {
         const std::vector<Index> shape = out.back().shape;
-        Turned(shape).turn(out.back());
+        Transposed(shape).transpose(out.back());
         out.back().shape = {shape[0], shape[2], shape[1]};
     }
     if (weight.global) {
@@ -375,9 +376,9 @@ std::vector<Target> make_of_codes(Binding& binding, const std::vector<EncodedWei
     const auto placement = outputs::place_in_one_file(output_tensors(scales), file);
     std::size_t at = 0;
     for (std::size_t i = 0; i < weights.size(); ++i) {
-        made[i]->quantised->scales_at = placement.slots[at++].offset;
+        made[i]->decode->scales_at = placement.slots[at++].offset;
         if (weights[i].global) {
-            made[i]->quantised->global_at = placement.slots[at++].offset;
+            made[i]->decode->global_at = placement.slots[at++].offset;
         }
     }
     for (Target& target : scales) {

@@ -10,7 +10,7 @@
 #include "shardweld/error.hpp"
 
 #include "hub_names.hpp"
-#include "turned.hpp"
+#include "transposed.hpp"
 
 namespace shardweld::plan {
 
@@ -93,14 +93,11 @@ class Quantiser {
                         "name them in a recipe with 'linear' and give it with --recipe");
         }
         find_refused(is_ignored);
-        std::vector<Target> written;
         for (Target& target : targets_) {
-            const LinearWeight* weight = taken(target);
-            if (weight == nullptr) {
-                keep(target);
-                written.push_back(std::move(target));
+            if (const LinearWeight* weight = taken(target)) {
+                encode(target, *weight);
             } else {
-                replace(std::move(target), *weight, written);
+                keep(target);
             }
         }
         if (result_.n_quantised == 0) {
@@ -108,7 +105,6 @@ class Quantiser {
                         "no weight of this model can be written as " + std::string(facts_.name) +
                             (result_.notes.empty() ? "" : ": " + result_.notes.front()));
         }
-        targets_ = std::move(written);
         std::ranges::sort(result_.kept);
         result_.kept.erase(std::unique(result_.kept.begin(), result_.kept.end()),
                            result_.kept.end());
@@ -187,26 +183,22 @@ class Quantiser {
         }
     }
 
-    void replace(Target target, const LinearWeight& weight, std::vector<Target>& out) {
+    /// The weight's target becomes that of its codes, with the other tensors beside it.
+    void encode(Target& target, const LinearWeight& weight) {
         const Matrices matrices = matrices_of(target);
         const std::string name = target.name;
-        Quantised quantised{Quantised::Part::codes,
-                            facts_.encoding,
-                            target.dtype,
-                            checked_mul(matrices.n, matrices.rows, name),
-                            matrices.columns,
-                            strip_rows_of(facts_.tile_rows, matrices.columns),
-                            1,
-                            share_of(target, weight)};
-        Target scales;
-        scales.name = name + std::string(facts_.scales_ending);
-        scales.stored = scales.dtype = facts_.scale_type(target.dtype);
-        scales.shape = {facts_.scale_rows(matrices.rows), facts_.scale_columns(matrices.columns)};
-        scales.quantised = quantised;
-        scales.quantised->part = Quantised::Part::scales;
-        scales.source = target.source;
+        Encode how;
+        how.encoding = facts_.encoding;
+        how.n_rows = checked_mul(matrices.n, matrices.rows, name);
+        how.n_columns = matrices.columns;
+        how.strip_rows = strip_rows_of(facts_.tile_rows, matrices.columns);
+        how.weight = target.dtype;
+        how.share = share_of(target, weight);
+        WrittenTensor scales{name + std::string(facts_.scales_ending),
+                             facts_.scale_type(target.dtype),
+                             {facts_.scale_rows(matrices.rows), facts_.scale_columns(matrices.columns)}};
         if (is_turned()) {
-            Turned(target.shape).turn(target);
+            Transposed(target.shape).transpose(target);
         }
         target.name += facts_.codes_ending;
         target.shape = {matrices.rows, facts_.code_columns(matrices.columns)};
@@ -219,18 +211,17 @@ class Quantiser {
             scales.shape.insert(scales.shape.begin(), matrices.n);
         }
         target.dtype = facts_.codes;
-        target.quantised = quantised;
-        out.push_back(std::move(target));
-        out.push_back(std::move(scales));
+        target.encode = how;
+        target.beside.push_back(std::move(scales));
         if (facts_.has_shape) {
             const std::array<Index, 2> shape{matrices.rows, matrices.columns};
-            out.push_back(
-                literal_target(name + "_shape", DType::i64, 2, std::as_bytes(std::span(shape))));
+            target.beside.push_back(
+                constant(name + "_shape", DType::i64, 2, std::as_bytes(std::span(shape))));
         }
         if (facts_.has_global) {
-            const std::array<float, 1> global{1};
-            out.push_back(literal_target(name + "_global_scale", DType::f32, 1,
-                                         std::as_bytes(std::span(global))));
+            const std::array<float, 1> global{1};  // until it is known
+            target.beside.push_back(constant(name + "_global_scale", DType::f32, 1,
+                                             std::as_bytes(std::span(global))));
         }
         ++result_.n_quantised;
     }
@@ -259,12 +250,13 @@ class Quantiser {
 
 }  // namespace
 
+WrittenTensor constant(std::string name, DType dtype, Index n, std::span<const std::byte> bytes) {
+    return {std::move(name), dtype, {n}, {bytes.begin(), bytes.end()}};
+}
+
 Target literal_target(std::string name, DType dtype, Index n, std::span<const std::byte> bytes) {
-    Target target;
-    target.name = std::move(name);
-    target.stored = target.dtype = dtype;
-    target.shape = {n};
-    target.literal.assign(bytes.begin(), bytes.end());
+    Target target{constant(std::move(name), dtype, n, bytes)};
+    target.stored = dtype;
     return target;
 }
 

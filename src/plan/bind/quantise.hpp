@@ -1,4 +1,4 @@
-// Weights of linear layers put onto two targets each, codes and scales, behind bind.
+// Weights of linear layers written as codes and scales, decided behind bind.
 #pragma once
 
 #include <functional>
@@ -21,11 +21,13 @@ struct Quantisation {
     std::vector<std::uint32_t> shares;
 };
 
-/// A target of one dim whose bytes are known.
+/// A tensor of one dim whose bytes are known.
+WrittenTensor constant(std::string name, DType dtype, Index n, std::span<const std::byte> bytes);
+/// A target that is such a tensor.
 Target literal_target(std::string name, DType dtype, Index n, std::span<const std::byte> bytes);
 
-/// Replaces each target that the recipe calls linear by codes, scales and what else the encoding
-/// has. What servers fuse (queries, keys and values; gate and up; the experts of a layer) is
+/// Each target that the recipe calls linear becomes codes, scales and what else the encoding has.
+/// What servers fuse (queries, keys and values; gate and up; the experts of a layer) is
 /// quantised all or none. Error(unsupported) when the recipe names no linear weights or none can be
 /// quantised.
 Quantisation quantise(std::vector<Target>& targets, const Model& model, Encoding encoding,

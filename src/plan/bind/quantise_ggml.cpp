@@ -50,12 +50,13 @@ void make_blocks(Target& target, Encoding encoding) {
     const EncodingFacts& facts = facts_of(encoding);
     const Index columns = target.shape.empty() ? 1 : target.shape.back();
     const Index rows = columns == 0 ? 0 : target.volume() / columns;
-    target.quantised = Quantised{Quantised::Part::codes,
-                                 encoding,
-                                 target.add == 0 ? target.dtype : DType::f32,
-                                 rows,
-                                 columns,
-                                 strip_rows_of(facts.tile_rows, columns)};
+    Encode how;
+    how.encoding = encoding;
+    how.n_rows = rows;
+    how.n_columns = columns;
+    how.strip_rows = strip_rows_of(facts.tile_rows, columns);
+    how.weight = target.add == 0 ? target.dtype : DType::f32;
+    target.encode = how;
     target.dtype = facts.codes;
     if (!target.shape.empty()) {
         target.shape.back() = facts.code_columns(columns);

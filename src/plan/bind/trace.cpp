@@ -198,53 +198,69 @@ std::vector<std::string> trace_stored(const catalogue::Catalogue& catalogue, con
 
 namespace {
 
-/// What becomes of stored elements on the way, beside a fold.
-std::string step_text(const Target& target) {
-    const std::string stored(safetensors_name(target.stored));
-    if (target.quantised) {
-        return std::string(target.is_dequantised() ? ", from codes of " : ", quantised as ") +
-               std::string(facts_of(target.quantised->encoding).name);
+/// What becomes of stored elements on the way to an output, beside a fold.
+std::string step_text(const Target& target, std::uint32_t output) {
+    if (output >= target.n_made()) {
+        return "";
     }
-    return target.dtype == target.stored ? "" : ", cast from " + stored;
+    if (target.encode) {
+        return ", quantised as " + std::string(facts_of(target.encode->encoding).name);
+    }
+    if (target.decode) {
+        return ", from codes of " + std::string(facts_of(target.decode->encoding).name);
+    }
+    return target.dtype == target.stored
+               ? ""
+               : ", cast from " + std::string(safetensors_name(target.stored));
+}
+
+/// The number of the written tensor of a name, or of the weight that is made into codes.
+std::optional<std::uint32_t> written_as(const Plan& plan, const std::string& name) {
+    for (std::uint32_t at = 0; at < plan.tensors.size(); ++at) {
+        const Target& target = plan.target_of(at);
+        const std::string& own = plan.tensor(at).name;
+        if (own == name ||
+            (plan.tensors[at].output == 0 && target.encode &&
+             own == name + std::string(facts_of(target.encode->encoding).codes_ending))) {
+            return at;
+        }
+    }
+    return std::nullopt;
 }
 
 }  // namespace
 
 std::vector<std::string> trace_target(const Plan& plan, const std::vector<catalogue::File>& files,
                                       const std::string& name) {
-    // Codes may have a name of their own.
-    const auto is_it = [&](const Target& target) {
-        return target.name == name ||
-               (target.holds_codes() &&
-                target.name ==
-                    name + std::string(facts_of(target.quantised->encoding).codes_ending));
-    };
-    const auto found = std::find_if(plan.targets.begin(), plan.targets.end(), is_it);
-    if (found == plan.targets.end()) {
+    const auto found = written_as(plan, name);
+    if (!found) {
         return {};
     }
-    const auto at = static_cast<std::size_t>(found - plan.targets.begin());
+    const std::uint32_t at = *found;
+    const WrittenTensor& tensor = plan.tensor(at);
     const outputs::Slot& slot = plan.placement.slots[at];
     std::vector<std::string> out;
-    out.push_back("written " + found->name + " " + std::string(safetensors_name(found->dtype)) +
-                  " " + shape_text(found->shape) + ", " + std::to_string(found->bytes()) +
+    out.push_back("written " + tensor.name + " " + std::string(safetensors_name(tensor.dtype)) +
+                  " " + shape_text(tensor.shape) + ", " + std::to_string(tensor.bytes()) +
                   " bytes, to " + plan.placement.files[slot.file].name + " at byte " +
-                  std::to_string(slot.offset) + step_text(*found));
-    for (std::size_t i = 0; i < std::min(found->operands.size(), kMostPieces); ++i) {
-        const Operand& operand = found->operands[i];
+                  std::to_string(slot.offset) +
+                  step_text(plan.target_of(at), plan.tensors[at].output));
+    const std::vector<Operand>& operands = plan.operands_of(at);
+    for (std::size_t i = 0; i < std::min(operands.size(), kMostPieces); ++i) {
+        const Operand& operand = operands[i];
         out.push_back("  " + std::to_string(operand.copy.volume()) + " elements from " +
                       files[operand.file].path + " at byte " + std::to_string(operand.base) +
                       " + " + std::to_string(operand.copy.src_offset) + " elements to element " +
                       std::to_string(operand.copy.dst_offset));
     }
-    if (found->operands.size() > kMostPieces) {
-        out.push_back("  ... " + std::to_string(found->operands.size()) + " copies");
+    if (operands.size() > kMostPieces) {
+        out.push_back("  ... " + std::to_string(operands.size()) + " copies");
     }
     std::string owners;
     for (int rank = 0; rank < plan.n_ranks(); ++rank) {
         const auto index = static_cast<std::size_t>(rank);
         for (const Slice& slice : slices_of(plan, {plan.cuts[index], plan.cuts[index + 1]})) {
-            if (slice.target == at) {
+            if (slice.tensor == at) {
                 owners += (owners.empty() ? "" : ", ") + std::to_string(rank) + " (elements " +
                           std::to_string(slice.begin) + ":" + std::to_string(slice.end) + ")";
             }

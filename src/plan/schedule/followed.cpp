@@ -8,34 +8,32 @@ namespace {
 
 /// Elements of the weight before a place in a target: codes are many to one.
 Index weight_at(const Target& target, Index element) {
-    const auto& how = target.quantised;
-    return target.holds_codes() ? element / how->row_elements() * how->n_columns : element;
+    const auto& how = target.encode;
+    return how ? element / how->row_codes() * how->n_columns : element;
 }
 
 Index element_at(const Target& target, Index weight) {
-    const auto& how = target.quantised;
-    return target.holds_codes() ? weight / how->n_columns * how->row_elements() : weight;
+    const auto& how = target.encode;
+    return how ? weight / how->n_columns * how->row_codes() : weight;
 }
 
 /// Where a target's elements [0, element) end on the line, counted from its begin; between strips.
-Bytes bytes_before(const Plan& plan, std::uint32_t target, Index element, Bytes whole) {
-    const Target& one = plan.targets[target];
-    if (element >= one.volume()) {
+Bytes bytes_before(const Target& target, Index element, Bytes whole) {
+    if (element >= target.volume()) {
         return whole;
     }
-    const Index strip = one.strip_elements();
-    return strip > 0 ? static_cast<Bytes>(element / strip) * strip_of(plan, target).both()
-                     : static_cast<Bytes>(element) * size_of(one.dtype);
+    const Index strip = target.strip_elements();
+    return strip > 0 ? static_cast<Bytes>(element / strip) * target.strip_bytes()
+                     : static_cast<Bytes>(element) * size_of(target.dtype);
 }
 
 /// The elements that lie wholly in a part of a target's item, whole strips where it has them.
-layout::Range elements_within(const Plan& plan, std::uint32_t target, LineRange part, Bytes whole) {
-    const Target& one = plan.targets[target];
-    const Index strip = one.strip_elements();
-    const Bytes unit = strip > 0 ? strip_of(plan, target).both() : size_of(one.dtype);
+layout::Range elements_within(const Target& target, LineRange part, Bytes whole) {
+    const Index strip = target.strip_elements();
+    const Bytes unit = strip > 0 ? target.strip_bytes() : size_of(target.dtype);
     const Index step = strip > 0 ? strip : 1;
     const auto begin = static_cast<Index>((part.begin + unit - 1) / unit) * step;
-    const Index end = part.end >= whole ? one.volume() : static_cast<Index>(part.end / unit) * step;
+    const Index end = part.end >= whole ? target.volume() : static_cast<Index>(part.end / unit) * step;
     return {std::min(begin, end), std::max<Index>(0, end - begin)};
 }
 
@@ -57,15 +55,21 @@ Followed::Followed(const Plan& leader, const Plan& own)
       items_(own.targets.size()) {
     std::ranges::stable_sort(relations_, {}, &Relation::leader);
     for (std::size_t at = 0; at < own.line.order.size(); ++at) {
-        const std::uint32_t target = own.line.order[at];
-        items_[target] = {own.line.begins[at], own.line.begins[at + 1]};
-        if (!own.targets[target].literal.empty()) {
-            alone_.push_back(items_[target]);
+        const std::uint32_t tensor = own.line.order[at];
+        const LineRange item{own.line.begins[at], own.line.begins[at + 1]};
+        if (own.is_constant(tensor)) {
+            alone_.push_back(item);
+        } else {
+            items_[own.tensors[tensor].target] = item;
         }
     }
 }
 
-std::span<const Relation> Followed::of(std::uint32_t leader) const {
+std::span<const Relation> Followed::of(std::uint32_t tensor) const {
+    if (leader_.is_constant(tensor)) {
+        return {};
+    }
+    const std::uint32_t leader = leader_.tensors[tensor].target;
     const auto found = std::ranges::equal_range(relations_, leader, {}, &Relation::leader);
     return {found.begin(), found.end()};
 }
@@ -73,15 +77,14 @@ std::span<const Relation> Followed::of(std::uint32_t leader) const {
 LineRange Followed::line_of(const Relation& relation, const Slice& slice) const {
     const LineRange item = items_[relation.own];
     const Target& leading = leader_.targets[relation.leader];
+    const Target& own = own_.targets[relation.own];
     const auto place = [&](Index element) {
         const Index n_units = weight_at(leading, element) / relation.unit;
         const Index volume = element == leading.volume()
                                  ? relation.volume
                                  : std::min(n_units * relation.own_unit, relation.volume);
         return item.begin +
-               bytes_before(own_, relation.own,
-                            element_at(own_.targets[relation.own], relation.first + volume),
-                            item.end - item.begin);
+               bytes_before(own, element_at(own, relation.first + volume), item.end - item.begin);
     };
     return {place(slice.begin), place(slice.end)};
 }
@@ -92,7 +95,7 @@ LineRange Followed::done_of(std::size_t at, const Relation& relation, LineRange 
     const Target& own = own_.targets[relation.own];
     const LineRange item = items_[relation.own];
     const auto there =
-        elements_within(own_, relation.own, {done.begin - item.begin, done.end - item.begin},
+        elements_within(own, {done.begin - item.begin, done.end - item.begin},
                         item.end - item.begin);
     const auto in_relation = [&](Index element) {
         return std::clamp<Index>(weight_at(own, element) - relation.first, 0, relation.volume);
@@ -106,8 +109,8 @@ LineRange Followed::done_of(std::size_t at, const Relation& relation, LineRange 
     const auto here = whole_strips(leading, {begin, element_at(leading, last) - begin});
     const Bytes line = leader_.line.begins[at];
     const Bytes whole = leader_.line.begins[at + 1] - line;
-    return {line + bytes_before(leader_, relation.leader, here.lo, whole),
-            line + bytes_before(leader_, relation.leader, here.lo + here.extent, whole)};
+    return {line + bytes_before(leading, here.lo, whole),
+            line + bytes_before(leading, here.lo + here.extent, whole)};
 }
 
 std::vector<LineRange> Followed::done_for(std::size_t at, const Relation& relation,

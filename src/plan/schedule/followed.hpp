@@ -20,10 +20,11 @@ class Followed {
     /// Error(unsupported) as by relations_of.
     Followed(const Plan& leader, const Plan& own);
 
-    /// What is made of a target of the leader.
-    [[nodiscard]] std::span<const Relation> of(std::uint32_t leader) const;
+    /// What is made of what a tensor of the leader is made of.
+    [[nodiscard]] std::span<const Relation> of(std::uint32_t tensor) const;
 
-    /// The part of the own line that is made, by one of the relations, of a slice of the leader:
+    /// The part of the own line that is made, by one of the relations, of a slice of the leader's
+    /// work:
     /// whole strips of both.
     [[nodiscard]] LineRange line_of(const Relation& relation, const Slice& slice) const;
 
@@ -42,7 +43,7 @@ class Followed {
     const Plan& leader_;
     const Plan& own_;
     std::vector<Relation> relations_;  ///< in the order of the leader's targets
-    std::vector<LineRange> items_;     ///< by own target that is on the line by itself
+    std::vector<LineRange> items_;     ///< on the own line, by own target
     std::vector<LineRange> alone_;
 };
 

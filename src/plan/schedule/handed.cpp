@@ -10,19 +10,22 @@ namespace {
 
 /// All but the targets and the digest.
 auto parts_of(auto& plan) {
-    return std::tie(plan.placement, plan.line, plan.cuts, plan.readers, plan.read_cuts,
+    return std::tie(plan.tensors, plan.placement, plan.line, plan.cuts, plan.readers, plan.read_cuts,
                     plan.strategy, plan.why, plan.is_lockstep, plan.replica_bytes, plan.equal_bytes,
                     plan.compared_bytes, plan.sample_every, plan.visibility, plan.limits,
                     plan.scattered, plan.n_terms);
 }
 
-/// By target: whether a rank makes some of it.
+/// By target: whether a rank makes some of its outputs.
 std::vector<bool> owned_by(const Plan& plan, std::size_t n_targets, int rank) {
     const Bytes begin = plan.cuts[static_cast<std::size_t>(rank)];
     const Bytes end = plan.cuts[static_cast<std::size_t>(rank) + 1];
     std::vector<bool> owned(n_targets, false);
     for (std::size_t i = 0; i < plan.line.order.size(); ++i) {
-        owned[plan.line.order[i]] = plan.line.begins[i] < end && plan.line.begins[i + 1] > begin;
+        const OutputOfTarget made = plan.tensors[plan.line.order[i]];
+        if (made.output == 0 && plan.line.begins[i] < end && plan.line.begins[i + 1] > begin) {
+            owned[made.target] = true;
+        }
     }
     return owned;
 }

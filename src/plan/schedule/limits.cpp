@@ -37,11 +37,12 @@ Bytes share(Bytes bytes, double of) {
 
 }  // namespace
 
-Bytes strip_buffer(const std::vector<Target>& targets, std::size_t at) {
-    const auto bytes_of = [](const Target& target) {
-        return buffer_bytes(target, target.strip_elements());
-    };
-    return bytes_of(targets[at]) + (targets[at].has_scales() ? bytes_of(targets[at + 1]) : 0);
+Bytes strip_buffer(const Target& target) {
+    Bytes bytes = 0;
+    for (std::uint32_t at = 0; at < target.n_made(); ++at) {
+        bytes += buffer_bytes(target, target.strip_elements(at), at);
+    }
+    return bytes;
 }
 
 void note_shares(const std::vector<Target>& targets, LimitNeeds& needs) {
@@ -51,20 +52,22 @@ void note_shares(const std::vector<Target>& targets, LimitNeeds& needs) {
     const auto raise = [](double& share, Bytes part, Bytes width) {
         share = std::max(share, static_cast<double>(part) / static_cast<double>(width));
     };
-    for (std::size_t i = 0; i < targets.size(); ++i) {
-        const Target& target = targets[i];
+    for (const Target& target : targets) {
         const Bytes width = buffer_bytes(target, 1);
         raise(needs.stored_share, target.stored_width(), width);
         raise(needs.staged_share, staged_width(target), width);
         raise(written, size_of(target.dtype), width);
+        if (!target.beside.empty()) {
+            raise(written, 1, 1);  // they are no wider than as they are written
+        }
         if (target.mix) {
             needs.n_strips = std::max(needs.n_strips, static_cast<Bytes>(target.mix->n_strips()));
             for (const Term& term : target.mix->terms) {
                 raise(needs.stored_share, size_of(term.stored), width);
             }
         }
-        if (target.strip_elements() > 0 && !target.is_scales()) {
-            needs.strip = std::max(needs.strip, strip_buffer(targets, i));
+        if (target.strip_elements() > 0) {
+            needs.strip = std::max(needs.strip, strip_buffer(target));
         }
         any = any || target.is_converted();
     }

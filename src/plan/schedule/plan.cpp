@@ -97,15 +97,17 @@ outputs::Placement place(const std::vector<Target>& targets,
                          const std::vector<outputs::OutputTensor>& tensors,
                          const PlanChoice& choice) {
     outputs::Placement placement;
+    std::size_t at = 0;
     for (std::size_t begin = 0; begin < targets.size();) {
         const std::string& file = targets[begin].file;
         std::size_t end = begin;
-        while (end < targets.size() && targets[end].file == file) {
-            ++end;
+        std::vector<outputs::OutputTensor> part;
+        for (; end < targets.size() && targets[end].file == file; ++end) {
+            const auto n = targets[end].n_outputs();
+            part.insert(part.end(), tensors.begin() + static_cast<std::ptrdiff_t>(at),
+                        tensors.begin() + static_cast<std::ptrdiff_t>(at + n));
+            at += n;
         }
-        const std::vector<outputs::OutputTensor> part(
-            tensors.begin() + static_cast<std::ptrdiff_t>(begin),
-            tensors.begin() + static_cast<std::ptrdiff_t>(end));
         outputs::Placement more = file.empty()
                                       ? choice.output_format->place(part, choice.max_shard_size)
                                       : outputs::place_in_one_file(part, file);
@@ -137,17 +139,22 @@ std::string mix_text(const Mix& mix) {
     return text;
 }
 
+std::string encoding_text(const Target& target) {
+    const auto text_of = [](const Strips& strips, DType dtype) {
+        return " " + std::string(facts_of(strips.encoding).name) + " of " +
+               std::string(safetensors_name(dtype));
+    };
+    return target.encode   ? text_of(*target.encode, target.encode->weight)
+           : target.decode ? " from" + text_of(*target.decode, target.decode->scales)
+                           : "";
+}
+
 /// What happens to a target's elements on the way, beside the cast.
 std::string steps_text(const Target& target) {
     if (target.mix) {
         return mix_text(*target.mix);
     }
-    std::string text = std::to_string(target.add);
-    if (target.quantised) {
-        text += (target.is_dequantised() ? " from " : " ") +
-                std::string(facts_of(target.quantised->encoding).name) + " of " +
-                std::string(safetensors_name(target.quantised->weight));
-    }
+    std::string text = std::to_string(target.add) + encoding_text(target);
     if (!target.fold) {
         return text;
     }
@@ -159,7 +166,7 @@ std::string steps_text(const Target& target) {
     const Fold& fold = *target.fold;
     std::array<char, 32> scale{};
     (void)std::snprintf(scale.data(), scale.size(), "%.17g", fold.scale);
-    return (target.quantised ? text + " " : "") + scale.data() + " rank " +
+    return (target.encode ? text + " " : "") + scale.data() + " rank " +
            std::to_string(fold.rank) + " " + (fold.left ? text_of(*fold.left) : "ones") + " " +
            text_of(fold.right) + " norm " + std::to_string(static_cast<int>(fold.norm)) + " " +
            std::to_string(fold.magnitudes);
@@ -248,20 +255,26 @@ std::vector<outputs::OutputTensor> output_tensors(const std::vector<Target>& tar
     std::vector<outputs::OutputTensor> tensors;
     tensors.reserve(targets.size());
     for (const Target& target : targets) {
-        tensors.push_back({target.name,
-                           target.dtype,
-                           target.shape,
-                           target.strip_elements(),
-                           target.is_scales(),
-                           {}});
-        if (target.holds_codes()) {
-            tensors.back().encoding = target.quantised->encoding;
+        for (std::uint32_t at = 0; at < target.n_outputs(); ++at) {
+            const WrittenTensor& tensor = target.output(at);
+            tensors.push_back({tensor.name,
+                               tensor.dtype,
+                               tensor.shape,
+                               target.strip_elements(at),
+                               at > 0 && at < target.n_made(),
+                               {}});
+            if (at == 0 && target.encode) {
+                tensors.back().encoding = target.encode->encoding;
+            }
         }
     }
     return tensors;
 }
 
-Bytes buffer_bytes(const Target& target, Index n_elements) {
+Bytes buffer_bytes(const Target& target, Index n_elements, std::uint32_t output) {
+    if (output > 0) {
+        return static_cast<Bytes>(n_elements) * size_of(target.output(output).dtype);
+    }
     Bytes width = std::max({target.stored_width(), staged_width(target), size_of(target.dtype)});
     if (target.mix) {
         width = std::max<Bytes>(width, sizeof(float));
@@ -274,8 +287,8 @@ Bytes buffer_bytes(const Target& target, Index n_elements) {
 
 Bytes staged_width(const Target& target) {
     const bool is_staged =
-        target.holds_codes() && (target.stored != target.cast() || target.add != 0 || target.fold);
-    return is_staged ? size_of(target.cast()) * static_cast<Bytes>(target.quantised->packing()) : 0;
+        target.encode && (target.stored != target.cast() || target.add != 0 || target.fold);
+    return is_staged ? size_of(target.cast()) * static_cast<Bytes>(target.encode->packing()) : 0;
 }
 
 Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& files,
@@ -288,8 +301,12 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
     const auto tensors = output_tensors(targets);
     plan.placement = place(targets, tensors, choice);
     plan.line = line_of(tensors, plan.placement);
-    for (const Target& target : targets) {
-        plan.scattered.push_back(target.is_scales() ? plan.scattered.back() : is_scattered(target));
+    plan.tensors.reserve(tensors.size());
+    for (std::uint32_t i = 0; i < targets.size(); ++i) {
+        plan.scattered.push_back(is_scattered(targets[i]));
+        for (std::uint32_t at = 0; at < targets[i].n_outputs(); ++at) {
+            plan.tensors.push_back({i, at});
+        }
     }
     plan.targets = std::move(targets);
     plan.n_terms = settle_terms(plan.targets);
@@ -330,12 +347,16 @@ std::string Plan::hash() const {
         print.add(file.name);
         print.add(file.header);
     }
-    for (const Target& target : targets) {
-        print.add(target.name);
-        print.add(safetensors_name(target.dtype));
-        print.add(safetensors_name(target.stored));
-        print.add(steps_text(target));
-        for (const Operand& operand : target.operands) {
+    for (std::uint32_t at = 0; at < tensors.size(); ++at) {
+        const Target& target = target_of(at);
+        const bool is_first = tensors[at].output == 0;
+        print.add(tensor(at).name);
+        print.add(safetensors_name(tensor(at).dtype));
+        print.add(safetensors_name(is_first ? target.stored : tensor(at).dtype));
+        print.add(is_first          ? steps_text(target)
+                  : is_constant(at) ? "0"
+                                    : "0" + encoding_text(target));
+        for (const Operand& operand : operands_of(at)) {
             print.add(std::to_string(operand.file));
             if (operand.term > 0) {
                 print.add("term " + std::to_string(operand.term));
@@ -347,79 +368,106 @@ std::string Plan::hash() const {
     return hash_text(print);
 }
 
-Strip strip_of(const Plan& plan, std::uint32_t codes) {
-    const auto bytes_of = [&](const Target& target) {
-        return static_cast<Bytes>(target.strip_elements()) * size_of(target.dtype);
-    };
-    const Target& target = plan.targets[codes];
-    return {bytes_of(target), target.has_scales() ? bytes_of(plan.targets[codes + 1]) : 0};
+const std::vector<Operand>& Plan::operands_of(std::uint32_t tensor) const {
+    static const std::vector<Operand> none;
+    return tensors[tensor].output == 0 ? target_of(tensor).operands : none;
 }
 
-Index block_elements(const Target& target) {
-    return target.block > 0   ? target.block
-           : target.quantised ? target.quantised->strip()
-                              : static_cast<Index>(kDigestBlock / size_of(target.dtype));
+const std::vector<Operand>& Plan::replicas_of(std::uint32_t tensor) const {
+    static const std::vector<Operand> none;
+    return tensors[tensor].output == 0 ? target_of(tensor).replicas : none;
+}
+
+layout::Range Plan::sources(const Slice& slice) const {
+    return tensors[slice.tensor].output == 0
+               ? target_of(slice.tensor).sources(slice.begin, slice.end)
+               : layout::Range();
+}
+
+bool Plan::is_constant(std::uint32_t tensor) const {
+    const Target& target = target_of(tensor);
+    return tensors[tensor].output >= target.n_made() || !target.literal.empty();
 }
 
 namespace {
 
-/// The part of a target's elements from `first` on, `bytes` of them at `begin` on the line, that
-/// lies in a range of it.
-void add_slice(const Plan& plan, LineRange range, const Slice& part, std::vector<Slice>& slices) {
-    const Bytes size = size_of(plan.targets[part.target].dtype);
-    const Bytes begin = part.line_begin;
-    const Bytes end = begin + static_cast<Bytes>(part.end - part.begin) * size;
-    const Bytes lo = std::max(range.begin, begin);
-    const Bytes hi = std::min(range.end, end);
-    if (lo < hi) {
-        slices.push_back({part.target, part.begin + static_cast<Index>((lo - begin) / size),
-                          part.begin + static_cast<Index>((hi - begin) / size), lo});
-    }
+bool meet(const Plan& plan, LineRange range, const Slice& slice) {
+    return slice.line_begin < range.end &&
+           range.begin < slice.line_begin + plan.bytes_of(slice);
 }
 
-void add_strips(const Plan& plan, LineRange range, std::uint32_t codes, Bytes begin,
-                std::vector<Slice>& slices) {
-    const Strip strip = strip_of(plan, codes);
-    const Bytes first = range.begin > begin ? (range.begin - begin) / strip.both() : 0;
-    const Target& target = plan.targets[codes];
-    for (auto at = static_cast<Index>(first); at * target.strip_elements() < target.volume();
-         ++at) {
-        const Bytes line = begin + static_cast<Bytes>(at) * strip.both();
-        if (line >= range.end) {
-            break;
-        }
-        const auto part_of = [&](const Target& one) {
-            const Index n = one.strip_elements();
-            return std::pair(at * n, std::min((at + 1) * n, one.volume()));
-        };
-        const auto [lo, hi] = part_of(target);
-        add_slice(plan, range, {codes, lo, hi, line}, slices);
-        if (!target.has_scales()) {
-            continue;
-        }
-        const auto [scale_lo, scale_hi] = part_of(plan.targets[codes + 1]);
-        const Bytes behind = line + static_cast<Bytes>(hi - lo) * size_of(target.dtype);
-        add_slice(plan, range, {codes + 1, scale_lo, scale_hi, behind}, slices);
-    }
+/// The part of a slice that lies in a range of the line, which it meets.
+Slice cut_to(const Plan& plan, LineRange range, const Slice& slice) {
+    const Bytes size = size_of(plan.tensor(slice.tensor).dtype);
+    const Bytes lo = std::max(range.begin, slice.line_begin);
+    const Bytes hi = std::min(range.end, slice.line_begin + plan.bytes_of(slice));
+    return {slice.tensor, slice.begin + static_cast<Index>((lo - slice.line_begin) / size),
+            slice.begin + static_cast<Index>((hi - slice.line_begin) / size), lo};
 }
 
 }  // namespace
 
-std::vector<Slice> slices_of(const Plan& plan, LineRange range) {
-    std::vector<Slice> slices;
+std::vector<Slice> work_of(const Plan& plan, LineRange range) {
+    std::vector<Slice> work;
     if (range.begin >= range.end) {
-        return slices;
+        return work;
     }
     const auto& begins = plan.line.begins;
     auto at = static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), range.begin) -
                                        begins.begin()) -
               1;
     for (; at < plan.line.order.size() && begins[at] < range.end; ++at) {
-        const std::uint32_t target = plan.line.order[at];
-        if (plan.targets[target].strip_elements() > 0) {
-            add_strips(plan, range, target, begins[at], slices);
-        } else {
-            add_slice(plan, range, {target, 0, plan.targets[target].volume(), begins[at]}, slices);
+        const std::uint32_t number = plan.line.order[at];
+        const WrittenTensor& tensor = plan.tensor(number);
+        const Bytes lo = std::max(range.begin, begins[at]) - begins[at];
+        const Bytes hi = std::min(range.end, begins[at + 1]) - begins[at];
+        const auto strip = plan.strip_elements(number);
+        if (strip == 0) {
+            const Bytes size = size_of(tensor.dtype);
+            if (lo < hi) {
+                work.push_back({number, static_cast<Index>(lo / size),
+                                static_cast<Index>(hi / size), begins[at] + lo});
+            }
+            continue;
+        }
+        const Bytes unit = plan.target_of(number).strip_bytes();
+        const bool is_alone = plan.target_of(number).n_made() == 1;
+        for (Bytes i = lo / unit; i * unit < hi; ++i) {
+            const Index begin = static_cast<Index>(i) * strip;
+            const Slice whole{number, begin, std::min(begin + strip, tensor.volume()),
+                              begins[at] + i * unit};
+            work.push_back(is_alone ? cut_to(plan, range, whole) : whole);
+        }
+    }
+    return work;
+}
+
+MadeTogether made_with(const Plan& plan, const Slice& slice) {
+    MadeTogether made{slice};
+    const OutputOfTarget first = plan.tensors[slice.tensor];
+    const std::uint32_t n_made = first.output == 0 ? plan.targets[first.target].n_made() : 1;
+    for (std::uint32_t i = 1; i < n_made; ++i) {
+        const Index strip = plan.strip_elements(slice.tensor + i);
+        const Index begin = slice.begin / plan.strip_elements(slice.tensor) * strip;
+        made.push_back({slice.tensor + i, begin,
+                        std::min(begin + strip, plan.tensor(slice.tensor + i).volume()),
+                        made.back().line_begin + plan.bytes_of(made.back())});
+    }
+    return made;
+}
+
+LineRange range_of(const Plan& plan, const Slice& slice) {
+    const Slice last = made_with(plan, slice).back();
+    return {slice.line_begin, last.line_begin + plan.bytes_of(last)};
+}
+
+std::vector<Slice> slices_of(const Plan& plan, LineRange range) {
+    std::vector<Slice> slices;
+    for (const Slice& work : work_of(plan, range)) {
+        for (const Slice& slice : made_with(plan, work)) {
+            if (meet(plan, range, slice)) {
+                slices.push_back(cut_to(plan, range, slice));
+            }
         }
     }
     return slices;

@@ -70,12 +70,13 @@ class Sharing {
         const OutputLine& line = plan_.line;
         for (std::size_t at = 0; at < line.order.size(); ++at) {
             const LineRange range{line.begins[at], line.begins[at + 1]};
-            const Target& target = plan_.targets[line.order[at]];
-            for (const Operand& operand : target.operands) {
+            const std::uint32_t tensor = line.order[at];
+            const Target& target = plan_.target_of(tensor);
+            for (const Operand& operand : plan_.operands_of(tensor)) {
                 add(range, target, operand, 1);
             }
-            if (const Bytes every = plan_.sample_every[line.order[at]]; every > 0) {
-                for (const Operand& replica : target.replicas) {
+            if (const Bytes every = plan_.sample_every[plan_.tensors[tensor].target]; every > 0) {
+                for (const Operand& replica : plan_.replicas_of(tensor)) {
                     add(range, target, replica, every);
                 }
             }
@@ -100,7 +101,8 @@ class Sharing {
         const auto elements = static_cast<double>(target.sources(0, target.volume()).extent);
         // About whole strips: a cut lies between two.
         const auto element_at = [&](Bytes position) {
-            return target.quantised ? static_cast<Index>(elements * static_cast<double>(position) /
+            return target.encode || target.decode
+                       ? static_cast<Index>(elements * static_cast<double>(position) /
                                                          static_cast<double>(all))
                                     : static_cast<Index>(position / size_of(target.dtype));
         };

@@ -92,8 +92,8 @@ std::map<std::uint32_t, Relation> common_parts(const Holders& holders, const Tar
     return found;
 }
 
-Index tile_elements(const Target& codes) {
-    return facts_of(codes.quantised->encoding).tile_rows * codes.quantised->n_columns;
+Index tile_elements(const Encode& encode) {
+    return facts_of(encode.encoding).tile_rows * encode.n_columns;
 }
 
 /// The largest strip of whole units, about a megabyte of bf16; where it is to divide the target, it
@@ -110,15 +110,11 @@ Index strip_of_units(Index unit, Index volume, bool divides) {
     return count * unit;
 }
 
-void set_strip(std::vector<Target>& targets, std::size_t at, Index elements) {
-    if (!targets[at].holds_codes()) {
-        targets[at].strip = elements;
-        return;
-    }
-    const Index rows = elements / targets[at].quantised->n_columns;
-    targets[at].quantised->strip_rows = rows;
-    if (targets[at].has_scales()) {
-        targets[at + 1].quantised->strip_rows = rows;
+void set_strip(Target& target, Index elements) {
+    if (target.encode) {
+        target.encode->strip_rows = elements / target.encode->n_columns;
+    } else {
+        target.strip = elements;
     }
 }
 
@@ -129,10 +125,10 @@ struct StripNeeds {
 };
 
 void note(const Relation& relation, const Target& own, StripNeeds& needs) {
-    if (!own.holds_codes()) {
+    if (!own.encode) {
         return;
     }
-    const Index own_unit = std::lcm(relation.own_unit, tile_elements(own));
+    const Index own_unit = std::lcm(relation.own_unit, tile_elements(*own.encode));
     const Index unit = own_unit / relation.own_unit * relation.unit;
     needs.unit = needs.unit == 0 ? unit : std::lcm(needs.unit, unit);
     needs.is_stacked = needs.is_stacked || relation.volume < weight_volume(own);
@@ -143,7 +139,7 @@ void follow(const std::vector<Relation>& relations, const std::vector<Index>& le
             std::vector<Target>& own) {
     std::map<std::uint32_t, Index> strips;
     for (const Relation& relation : relations) {
-        if (!own[relation.own].holds_codes()) {
+        if (!own[relation.own].encode) {
             continue;
         }
         const Index image = leading[relation.leader] / relation.unit * relation.own_unit;
@@ -153,7 +149,7 @@ void follow(const std::vector<Relation>& relations, const std::vector<Index>& le
                     : std::gcd(std::gcd(strip, image), std::gcd(relation.first, relation.volume));
     }
     for (const auto& [at, strip] : strips) {
-        set_strip(own, at, strip);
+        set_strip(own[at], strip);
     }
 }
 
@@ -192,7 +188,7 @@ std::vector<Relation> relations_of(const std::vector<Target>& leader,
 void share_strips(std::vector<Target>& leader, const std::vector<std::vector<Target>*>& others) {
     std::vector<StripNeeds> needs(leader.size());
     for (std::size_t i = 0; i < leader.size(); ++i) {
-        needs[i].unit = leader[i].holds_codes() ? tile_elements(leader[i]) : 0;
+        needs[i].unit = leader[i].encode ? tile_elements(*leader[i].encode) : 0;
     }
     std::vector<std::vector<Relation>> relations;
     for (const std::vector<Target>* const other : others) {
@@ -205,7 +201,7 @@ void share_strips(std::vector<Target>& leader, const std::vector<std::vector<Tar
         if (needs[i].unit > 0) {
             strips[i] =
                 strip_of_units(needs[i].unit, weight_volume(leader[i]), needs[i].is_stacked);
-            set_strip(leader, i, strips[i]);
+            set_strip(leader[i], strips[i]);
         }
     }
     for (std::size_t at = 0; at < others.size(); ++at) {

@@ -13,15 +13,16 @@ namespace {
 /// reader.
 void add_sent(const Plan& plan, int owner, LineRange range, std::vector<Bytes>& sent) {
     const auto n_ranks = static_cast<std::size_t>(plan.n_ranks());
-    for (const Slice& slice : slices_of(plan, range)) {
-        const Target& target = plan.targets[slice.target];
-        for (const auto* operands : {&target.operands, &target.replicas}) {
+    for (const Slice& slice : work_of(plan, range)) {
+        const Target& target = plan.target_of(slice.tensor);
+        for (const auto* operands :
+             {&plan.operands_of(slice.tensor), &plan.replicas_of(slice.tensor)}) {
             for (const Operand& operand : *operands) {
                 const int reader = plan.reader_of(operand, target, owner);
                 if (reader == owner) {
                     continue;
                 }
-                const layout::Range wanted = target.sources(slice.begin, slice.end);
+                const layout::Range wanted = plan.sources(slice);
                 for (const layout::Copy& part :
                      layout::restrict_dst(operand.copy, wanted.lo, wanted.lo + wanted.extent)) {
                     sent[operand.term * n_ranks + static_cast<std::size_t>(reader)] +=
@@ -48,13 +49,13 @@ Bytes most_added(const std::vector<Bytes>& with, const std::vector<Bytes>& befor
 
 /// The line position nearest below `end` at which the file's offset is a multiple of the part's
 /// size (rounded down to a power of two), so that the parts that follow are whole extents; `end`
-/// where there is none. The part begins at `begin` and ends inside target `line.order[at]`.
+/// where there is none. The part begins at `begin` and ends inside tensor `line.order[at]`.
 Bytes aligned_end(const Plan& plan, std::size_t at, Bytes begin, Bytes end) {
-    const std::uint32_t target = plan.line.order[at];
+    const std::uint32_t tensor = plan.line.order[at];
     const Bytes extent = std::bit_floor(end - begin);
-    const Bytes offset = plan.placement.slots[target].offset + (end - plan.line.begins[at]);
+    const Bytes offset = plan.placement.slots[tensor].offset + (end - plan.line.begins[at]);
     const Bytes beyond = offset % extent;
-    const bool is_whole = beyond % size_of(plan.targets[target].dtype) == 0;
+    const bool is_whole = beyond % size_of(plan.tensor(tensor).dtype) == 0;
     return is_whole && beyond < end - std::max(begin, plan.line.begins[at]) ? end - beyond : end;
 }
 
@@ -64,12 +65,13 @@ struct Unit {
     Bytes width = 0;  ///< in buffers
 };
 
-Unit unit_of(const Plan& plan, std::uint32_t at) {
-    const Target& target = plan.targets[at];
-    if (target.strip_elements() == 0) {
-        return {size_of(target.dtype), buffer_bytes(target, 1)};
+Unit unit_of(const Plan& plan, std::uint32_t tensor) {
+    const Target& target = plan.target_of(tensor);
+    if (plan.strip_elements(tensor) == 0) {
+        return {size_of(plan.tensor(tensor).dtype),
+                buffer_bytes(target, 1, plan.tensors[tensor].output)};
     }
-    return {strip_of(plan, at).both(), strip_buffer(plan.targets, at)};
+    return {target.strip_bytes(), strip_buffer(target)};
 }
 
 }  // namespace
@@ -107,7 +109,7 @@ Bytes Rounds::step_end(Bytes begin, Bytes run_end, Bytes most) const {
     auto at = static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), begin) -
                                        begins.begin()) -
               1;
-    const bool is_scattered = plan_.scattered[plan_.line.order[at]];
+    const bool is_scattered = plan_.is_read_scattered(plan_.line.order[at]);
     Bytes room =
         is_scattered ? std::min(most, plan_.limits.round) : std::min(most, plan_.limits.step);
     const auto file_of = [&](std::size_t position) {
@@ -116,11 +118,11 @@ Bytes Rounds::step_end(Bytes begin, Bytes run_end, Bytes most) const {
     const std::uint32_t file = file_of(at);
     Bytes end = begin;
     for (; at < plan_.line.order.size() && begins[at] < run_end; ++at) {
-        const Target& target = plan_.targets[plan_.line.order[at]];
-        if (plan_.scattered[plan_.line.order[at]] != is_scattered || file_of(at) != file) {
+        const std::uint32_t tensor = plan_.line.order[at];
+        if (plan_.is_read_scattered(tensor) != is_scattered || file_of(at) != file) {
             break;
         }
-        const Unit unit = unit_of(plan_, plan_.line.order[at]);
+        const Unit unit = unit_of(plan_, tensor);
         const Bytes size = unit.size;
         const Bytes width = unit.width;
         const Bytes stop = std::min(run_end, begins[at + 1]);
@@ -129,7 +131,7 @@ Bytes Rounds::step_end(Bytes begin, Bytes run_end, Bytes most) const {
             std::min(n_left, std::max(room / width, end == begin ? Bytes{1} : Bytes{0}));
         end = std::min(end + n_fit * size, stop);
         if (n_fit < n_left) {
-            return target.strip_elements() > 0 ? end : aligned_end(plan_, at, begin, end);
+            return plan_.strip_elements(tensor) > 0 ? end : aligned_end(plan_, at, begin, end);
         }
         room -= std::min(room, n_fit * width);
     }

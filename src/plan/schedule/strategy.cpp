@@ -86,7 +86,7 @@ Bytes read_again(const Plan& plan) {
         const Target& target = plan.targets[i];
         if (plan.scattered[i]) {
             const auto written = static_cast<Index>(room / buffer_bytes(target, 1));
-            const Index round = written * (target.quantised ? target.quantised->packing() : 1);
+            const Index round = written * target.packing();
             for (const Operand& operand : target.operands) {
                 const ReadingSteps steps{size_of(target.stored_as(operand)),
                                          std::max<Index>(round, 1), 0,

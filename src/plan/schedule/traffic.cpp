@@ -29,10 +29,10 @@ class RoundLine {
             is_scattered_ = is_scattered;
         }
     }
-    /// Elements of a target that one round assembles.
-    [[nodiscard]] Index elements(const Target& target) const {
+    /// Elements that one round assembles, each of which takes `width` bytes of buffers.
+    [[nodiscard]] Index elements(Bytes width) const {
         const Bytes room = is_scattered_ ? limits_.round : limits_.step;
-        return std::max<Index>(1, static_cast<Index>(room / buffer_bytes(target, 1)));
+        return std::max<Index>(1, static_cast<Index>(room / width));
     }
     void advance(double rounds) { at_ += rounds; }
     [[nodiscard]] Index count() const { return static_cast<Index>(std::ceil(at_)); }
@@ -82,7 +82,7 @@ class TrafficCounter {
             std::size_t last_file = traffic_.outputs.size();
             for (const Slice& slice :
                  slices_of(plan_, {plan_.cuts[index_of(owner)], plan_.cuts[index_of(owner) + 1]})) {
-                const std::size_t file = plan_.placement.slots[slice.target].file;
+                const std::size_t file = plan_.placement.slots[slice.tensor].file;
                 add_written(owner, slice, file, file != last_file);
                 add_slice(owner, slice, rounds);
                 last_file = file;
@@ -100,8 +100,7 @@ class TrafficCounter {
   private:
     void add_written(int owner, const Slice& slice, std::size_t file, bool is_new) {
         RankTraffic& rank = traffic_.ranks[index_of(owner)];
-        const Bytes bytes = static_cast<Bytes>(slice.end - slice.begin) *
-                            size_of(plan_.targets[slice.target].dtype);
+        const Bytes bytes = plan_.bytes_of(slice);
         rank.bytes_written += bytes;
         rank.files_written += is_new ? 1 : 0;
         traffic_.outputs[file].bytes += bytes;
@@ -109,16 +108,16 @@ class TrafficCounter {
     }
 
     void add_slice(int owner, const Slice& slice, RoundLine& rounds) {
-        const Target& target = plan_.targets[slice.target];
-        rounds.enter(plan_.scattered[slice.target]);
-        const Index written = rounds.elements(target);
-        const Wanted wanted{target, target.sources(slice.begin, slice.end),
-                            written * (target.quantised ? target.quantised->packing() : 1)};
-        for (const Operand& operand : target.operands) {
+        const OutputOfTarget made = plan_.tensors[slice.tensor];
+        const Target& target = plan_.targets[made.target];
+        rounds.enter(plan_.is_read_scattered(slice.tensor));
+        const Index written = rounds.elements(buffer_bytes(target, 1, made.output));
+        const Wanted wanted{target, plan_.sources(slice), written * target.packing()};
+        for (const Operand& operand : plan_.operands_of(slice.tensor)) {
             add_operand(owner, wanted, operand, 1, rounds);
         }
-        if (const Index every = plan_.sample_every[slice.target]; every > 0) {
-            for (const Operand& replica : target.replicas) {
+        if (const Index every = plan_.sample_every[made.target]; every > 0) {
+            for (const Operand& replica : plan_.replicas_of(slice.tensor)) {
                 add_operand(owner, wanted, replica, every, rounds);
             }
         }

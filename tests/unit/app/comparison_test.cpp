@@ -42,8 +42,8 @@ TEST(Comparison, pairs_by_name_in_natural_order) {
         tensor("only.there", DType::f32, {1}), tensor("reshaped", DType::f32, {3, 2})};
     Matching matching = match(tested, reference, {});
     ASSERT_EQ(matching.pairs.size(), 2U);
-    EXPECT_EQ(matching.pairs[0].target, 1U);
-    EXPECT_EQ(matching.pairs[0].tensor, 0U);
+    EXPECT_EQ(matching.pairs[0].written, 1U);
+    EXPECT_EQ(matching.pairs[0].reference, 0U);
     const Outcome outcome = judge(std::move(matching), {equal(4), differing(4)}, false);
     EXPECT_EQ(verdicts(outcome),
               "l.9.w same_bits\nl.10.w values\nonly.here extra\nonly.there missing\nreshaped "

@@ -16,11 +16,11 @@
 namespace shardweld::execute {
 
 bool operator==(const DoneBlock& a, const DoneBlock& b) {
-    return a.number == b.number && a.target == b.target && a.digest == b.digest;
+    return a.number == b.number && a.tensor == b.tensor && a.digest == b.digest;
 }
 
 void PrintTo(const DoneBlock& block, std::ostream* out) {
-    *out << block.target << "/" << block.number;
+    *out << block.tensor << "/" << block.number;
 }
 
 namespace {
@@ -29,9 +29,9 @@ using test::small_plan;
 using test::TemporaryDirectory;
 using Blocks = std::vector<DoneBlock>;
 
-DoneBlock block(std::uint32_t target, Index number, int digest = 0) {
+DoneBlock block(std::uint32_t tensor, Index number, int digest = 0) {
     DoneBlock made;
-    made.target = target;
+    made.tensor = tensor;
     made.number = number;
     made.digest.fill(static_cast<std::byte>(digest));
     return made;
@@ -119,7 +119,7 @@ TEST(Journal, tells_what_was_read_back_and_not_written_since) {
     const JournalRead read = read_journal(journal.path(), plan);
     EXPECT_EQ(read.blocks, (Blocks{block(0, 0), block(0, 1)}));
     ASSERT_EQ(read.seen.size(), 1U) << "another was written again, of a third no block is known";
-    EXPECT_EQ(read.seen[0].target, 0U);
+    EXPECT_EQ(read.seen[0].tensor, 0U);
     EXPECT_EQ(read.seen[0].number, 0);
     EXPECT_EQ(read.seen[0].census, remarkable.census);
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "execute/journal.hpp"
+#include "plan/bind/quantise.hpp"
 #include "plan/plan.hpp"
 #include "plan/schedule/rounds.hpp"
 #include "support/flat_target.hpp"
@@ -12,7 +13,7 @@
 namespace shardweld::execute {
 namespace {
 
-using plan::Quantised;
+using plan::Encode;
 using plan::Target;
 
 /// A weight [rows, columns] as codes and scales, all its elements in file 0.
@@ -22,20 +23,13 @@ void add_quantised(const std::string& name, Index rows, Index columns,
     const EncodingFacts& facts = facts_of(Encoding::fp8_block);
     codes.shape = {rows, columns};
     codes.dtype = facts.codes;
-    codes.quantised = Quantised{Quantised::Part::codes,
-                                Encoding::fp8_block,
-                                DType::bf16,
-                                rows,
-                                columns,
-                                plan::strip_rows_of(facts.tile_rows, columns)};
-    Target scales;
-    scales.name = name + "_scale_inv";
-    scales.stored = scales.dtype = DType::f32;
-    scales.shape = {facts.scale_rows(rows), facts.scale_columns(columns)};
-    scales.quantised = codes.quantised;
-    scales.quantised->part = Quantised::Part::scales;
+    codes.encode = Encode{
+        {Encoding::fp8_block, rows, columns, plan::strip_rows_of(facts.tile_rows, columns)}};
+    codes.beside.push_back(
+        {name + "_scale_inv", DType::f32, {facts.scale_rows(rows), facts.scale_columns(columns)}});
+    codes.beside.push_back(plan::constant(name + "_shape", DType::i64, 2,
+                                          std::as_bytes(std::span(codes.shape))));
     targets.push_back(std::move(codes));
-    targets.push_back(std::move(scales));
 }
 
 plan::Plan strips_plan(int n_ranks) {
@@ -48,25 +42,24 @@ plan::Plan strips_plan(int n_ranks) {
 
 /// Elements of each target that slices hold, each once and in order.
 void expect_whole(const plan::Plan& plan, const std::vector<plan::Slice>& slices) {
-    std::vector<Index> done(plan.targets.size(), 0);
+    std::vector<Index> done(plan.tensors.size(), 0);
     for (std::size_t i = 0; i < slices.size(); ++i) {
         const plan::Slice& slice = slices[i];
-        const Target& target = plan.targets[slice.target];
-        EXPECT_EQ(slice.begin, done[slice.target]) << target.name;
-        done[slice.target] = slice.end;
-        if (!target.quantised) {
+        EXPECT_EQ(slice.begin, done[slice.tensor]) << plan.tensor(slice.tensor).name;
+        done[slice.tensor] = slice.end;
+        if (!plan.target_of(slice.tensor).encode || plan.is_constant(slice.tensor)) {
             continue;
         }
-        EXPECT_EQ(slice.begin % target.quantised->strip(), 0);
-        if (target.holds_codes()) {
+        EXPECT_EQ(slice.begin % plan.strip_elements(slice.tensor), 0);
+        if (plan.tensors[slice.tensor].output == 0) {
             ASSERT_LT(i + 1, slices.size());
-            EXPECT_EQ(slices[i + 1].target, slice.target + 1);
+            EXPECT_EQ(slices[i + 1].tensor, slice.tensor + 1);
             EXPECT_EQ(slices[i + 1].line_begin,
                       slice.line_begin + static_cast<Bytes>(slice.end - slice.begin));
         }
     }
-    for (std::size_t i = 0; i < done.size(); ++i) {
-        EXPECT_EQ(done[i], plan.targets[i].volume()) << plan.targets[i].name;
+    for (std::uint32_t i = 0; i < done.size(); ++i) {
+        EXPECT_EQ(done[i], plan.tensor(i).volume()) << plan.tensor(i).name;
     }
 }
 
@@ -83,7 +76,7 @@ TEST(Strips, are_never_divided) {
                 slices.insert(slices.end(), of_round.begin(), of_round.end());
             }
         }
-        std::erase_if(slices, [](const plan::Slice& slice) { return slice.target == 0; });
+        std::erase_if(slices, [](const plan::Slice& slice) { return slice.tensor == 0; });
         slices.insert(slices.begin(), {0, 0, plan.targets[0].volume(), 0});
         expect_whole(plan, slices);
     }
@@ -94,13 +87,13 @@ TEST(Strips, are_blocks_of_the_journal) {
     const BlockPlaces places(plan);
     std::vector<DoneBlock> blocks;
     std::set<std::size_t> numbers;
-    for (std::uint32_t target = 0; target < plan.targets.size(); ++target) {
-        for (Index number = 0; places.has({number, target, {}}); ++number) {
-            blocks.push_back({number, target, {}});
+    for (std::uint32_t tensor = 0; tensor < plan.tensors.size(); ++tensor) {
+        for (Index number = 0; places.has({number, tensor, {}}); ++number) {
+            blocks.push_back({number, tensor, {}});
             numbers.insert(places.index(blocks.back()));
             const auto found = plan::slices_of(plan, places.line(blocks.back()));
             ASSERT_EQ(found.size(), 1U);
-            EXPECT_EQ(found.front().target, target);
+            EXPECT_EQ(found.front().tensor, tensor);
             EXPECT_EQ(found.front().begin, places.slice(blocks.back()).begin);
             EXPECT_EQ(found.front().end, places.slice(blocks.back()).end);
         }

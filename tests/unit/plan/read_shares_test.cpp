@@ -54,7 +54,7 @@ Plan plan_of(const std::vector<Index>& sizes, Visibility visibility, Strategy st
 void expect_readers_see(const Plan& plan) {
     for (std::size_t owner = 0; owner + 1 < plan.cuts.size(); ++owner) {
         for (const Slice& slice : slices_of(plan, {plan.cuts[owner], plan.cuts[owner + 1]})) {
-            const Target& one = plan.targets[slice.target];
+            const Target& one = plan.target_of(slice.tensor);
             const Operand& operand = one.operands.front();
             const int reader = plan.reader_of(operand, one, static_cast<int>(owner));
             EXPECT_TRUE(plan.visibility.sees(reader, operand.file))

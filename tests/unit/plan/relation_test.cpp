@@ -32,19 +32,15 @@ void add_codes(Target target, Encoding encoding, std::vector<Target>& targets) {
     const EncodingFacts& facts = facts_of(encoding);
     const Index columns = target.shape.back();
     const Index rows = target.volume() / columns;
-    target.quantised =
-        Quantised{Quantised::Part::codes, encoding, DType::bf16, rows, columns, facts.tile_rows};
+    target.encode = Encode{{encoding, rows, columns, facts.tile_rows}};
     target.dtype = facts.codes;
     target.shape.back() = facts.code_columns(columns);
-    targets.push_back(target);
-    if (target.has_scales()) {
-        target.quantised->part = Quantised::Part::scales;
-        target.name += "_scale";
-        target.dtype = target.stored = DType::f32;
-        target.shape = {facts.scale_rows(rows), facts.scale_columns(columns)};
-        target.parts.clear();
-        targets.push_back(target);
+    if (target.n_made() > 1) {
+        target.beside.push_back({target.name + "_scale",
+                                 DType::f32,
+                                 {facts.scale_rows(rows), facts.scale_columns(columns)}});
     }
+    targets.push_back(std::move(target));
 }
 
 // 40 heads of 96 rows; 3 experts of 1408 rows; 16 heads with keys and values of 128 and 64 rows.
@@ -178,12 +174,11 @@ TEST(Relations, RefuseWhatTheLeaderDoesNotHold) {
 /// The own line as the leader's strips make it.
 std::vector<LineRange> made_by(const Followed& followed, const Plan& leader, const Plan& own) {
     std::vector<LineRange> made;
-    for (const Slice& slice : slices_of(leader, {0, leader.line.begins.back()})) {
-        for (const Relation& relation : followed.of(slice.target)) {
+    for (const Slice& slice : work_of(leader, {0, leader.line.begins.back()})) {
+        for (const Relation& relation : followed.of(slice.tensor)) {
             made.push_back(followed.line_of(relation, slice));
             const Slice first = slices_of(own, made.back()).front();
-            EXPECT_EQ(first.begin % std::max<Index>(own.targets[first.target].strip_elements(), 1),
-                      0);
+            EXPECT_EQ(first.begin % std::max<Index>(own.strip_elements(first.tensor), 1), 0);
         }
     }
     return made;
@@ -235,16 +230,13 @@ TEST_P(Outputs, NeedNoRoundForWhatIsDone) {
         done = united(std::move(done));
         const auto needless = followed.done_of_leader(done);
         EXPECT_FALSE(needless.empty());
-        for (const Slice& slice : slices_of(leader, {0, leader.line.begins.back()})) {
-            if (leader.targets[slice.target].is_scales()) {
-                continue;
-            }
-            const auto relations = followed.of(slice.target);
+        for (const Slice& slice : work_of(leader, {0, leader.line.begins.back()})) {
+            const auto relations = followed.of(slice.tensor);
             const bool is_done = std::ranges::all_of(relations, [&](const Relation& relation) {
                 return without(followed.line_of(relation, slice), done).empty();
             });
             EXPECT_EQ(without({slice.line_begin, slice.line_begin + 1}, needless).empty(), is_done)
-                << leader.targets[slice.target].name;
+                << leader.tensor(slice.tensor).name;
         }
     }
 }
@@ -257,10 +249,10 @@ TEST(ShareStrips, StacksAreCutAtTheirMatrices) {
     share_strips(first, {&form});
     EXPECT_EQ(first[0].strip, kSize * kHidden);
     EXPECT_EQ(kExpertRows * kExpertColumns % first[1].strip, 0);
-    EXPECT_EQ(form[1].quantised->strip_rows, first[1].strip / kExpertColumns);
-    EXPECT_EQ(form[1].quantised->strip_rows, 176);
+    EXPECT_EQ(form[1].encode->strip_rows, first[1].strip / kExpertColumns);
+    EXPECT_EQ(form[1].encode->strip_rows, 176);
     EXPECT_EQ(first[4].strip % (kBoth * kRank), 0);
-    EXPECT_EQ(form[2].quantised->strip_rows, first[4].strip / kBoth);
+    EXPECT_EQ(form[2].encode->strip_rows, first[4].strip / kBoth);
 }
 
 }  // namespace

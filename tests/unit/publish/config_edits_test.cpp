@@ -204,9 +204,9 @@ TEST(TrueConfig, drops_a_quantisation_that_is_not_written) {
 
 TEST(FactsOf, takes_the_dtype_of_most_bytes_and_the_rows_of_the_head) {
     std::vector<plan::Target> targets(3);
-    targets[0] = {"a", DType::bf16, DType::bf16, {10, 10}, 0, {}, {}};
-    targets[1] = {"b", DType::f32, DType::f32, {40}, 0, {}, {}};
-    targets[2] = {"score.weight", DType::i64, DType::i64, {3, 99}, 0, {}, {}};
+    targets[0] = {{"a", DType::bf16, {10, 10}}, DType::bf16};
+    targets[1] = {{"b", DType::f32, {40}}, DType::f32};
+    targets[2] = {{"score.weight", DType::i64, {3, 99}}, DType::i64};
     const Facts facts = facts_of(targets, {"layer.{l}.qkv"}, models::Recipe{});
     EXPECT_EQ(facts.dtype, DType::bf16);
     EXPECT_EQ(facts.labels, 3);
@@ -218,7 +218,7 @@ TEST(FactsOf, takes_the_dtype_of_most_bytes_and_the_rows_of_the_head) {
 
 TEST(FactsOf, knows_codes_and_layers_by_names_and_types) {
     const auto of = [](const std::string& name, DType dtype, std::vector<Index> shape) {
-        return facts_of({plan::Target{name, dtype, dtype, std::move(shape), 0, {}, {}}}, {},
+        return facts_of({plan::Target{{name, dtype, std::move(shape)}, dtype}}, {},
                         models::Recipe{});
     };
     EXPECT_TRUE(of("a.weight", DType::i8, {4, 4}).is_quantised);

@@ -10,23 +10,23 @@
 namespace shardweld::plan {
 
 /// Destinations in a stack of matrices [n, rows, columns] become those in [n, columns, rows].
-class Turned {
+class Transposed {
   public:
-    explicit Turned(const std::vector<Index>& shape)
+    explicit Transposed(const std::vector<Index>& shape)
         : rows_(shape[1]), columns_(shape[2]), matrix_(shape[1] * shape[2]) {}
 
     /// Its parts are lost: other outputs have these elements in another order.
-    void turn(Target& target) const {
+    void transpose(Target& target) const {
         target.parts.clear();
         for (auto* operands : {&target.operands, &target.replicas}) {
             for (Operand& operand : *operands) {
-                operand.copy = turned(operand.copy);
+                operand.copy = transposed(operand.copy);
             }
         }
     }
 
   private:
-    [[nodiscard]] layout::Copy turned(const layout::Copy& straight) const {
+    [[nodiscard]] layout::Copy transposed(const layout::Copy& straight) const {
         layout::Copy copy;
         copy.src_offset = straight.src_offset;
         copy.dst_offset = address(straight.dst_offset);
