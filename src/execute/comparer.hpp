@@ -26,7 +26,7 @@ namespace shardweld::execute {
 struct Pair {
     std::uint32_t written = 0;    ///< index into the plan's tensors
     std::uint32_t reference = 0;  ///< index into the reference's tensors
-    DType dtype = DType::f32;  ///< in which they are compared: the wider one is rounded to it
+    DType dtype = DType::f32;     ///< in which they are compared: the wider one is rounded to it
 };
 
 /// The model that is compared with, as this rank sees it.

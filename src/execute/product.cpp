@@ -66,8 +66,8 @@ class BlockReader {
 };
 
 /// A rank's part of the blocks: runs of the list with about as many bytes each.
-std::span<const DoneBlock> share_of(const std::vector<DoneBlock>& blocks,
-                                    const BlockPlaces& places, const mpi::Comm& comm) {
+std::span<const DoneBlock> share_of(const std::vector<DoneBlock>& blocks, const BlockPlaces& places,
+                                    const mpi::Comm& comm) {
     std::vector<Bytes> ends;
     Bytes total = 0;
     for (const DoneBlock& block : blocks) {

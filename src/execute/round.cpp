@@ -118,7 +118,8 @@ class RoundMaker {
         if (owner == rank_ && filled != place.size()) {
             throw Error(ErrorCode::internal, "the plan fills " + std::to_string(filled) + " of " +
                                                  std::to_string(place.size()) +
-                                                 " bytes of tensor " + printable(plan_.tensor(slice.tensor).name));
+                                                 " bytes of tensor " +
+                                                 printable(plan_.tensor(slice.tensor).name));
         }
         const std::uint32_t target = plan_.tensors[slice.tensor].target;
         const Bytes every = plan_.sample_every[target];
@@ -135,8 +136,7 @@ class RoundMaker {
                 round_.compared.push_back({target, i, 0});
                 n_different = &round_.compared.back().n_different;
             }
-            add_operand(owner, slice, replicas[i],
-                        {{}, 0, &replicas[i], place, n_different, true});
+            add_operand(owner, slice, replicas[i], {{}, 0, &replicas[i], place, n_different, true});
         }
     }
 

@@ -194,8 +194,8 @@ struct WrittenTensor {
 /// are written of it, its outputs. Itself it is the first one; `beside` are the others: the scales
 /// that are made with codes, and what has no operands, as a shape or a divisor.
 struct Target : WrittenTensor {
-    DType stored = DType::f32;      ///< as the checkpoint holds it
-    Index add = 0;                  ///< added in fp32, rounded once
+    DType stored = DType::f32;           ///< as the checkpoint holds it
+    Index add = 0;                       ///< added in fp32, rounded once
     std::vector<Operand> operands = {};  ///< cover every element exactly once
     std::vector<Operand> replicas = {};  ///< hold some elements again: compared, never written
     std::vector<WrittenTensor> beside = {};
@@ -212,11 +212,10 @@ struct Target : WrittenTensor {
 
     /// All but operands and replicas, of which most ranks need few.
     static constexpr auto fields = [](auto& self) {
-        return std::tuple_cat(
-            tensor_fields(self),
-            std::tie(self.stored, self.add, self.beside, self.source, self.file, self.fold,
-                     self.mix, self.encode, self.decode, self.block, self.strip, self.is_kept,
-                     self.parts));
+        return std::tuple_cat(tensor_fields(self),
+                              std::tie(self.stored, self.add, self.beside, self.source, self.file,
+                                       self.fold, self.mix, self.encode, self.decode, self.block,
+                                       self.strip, self.is_kept, self.parts));
     };
 
     /// As the elements of an operand or a replica are stored.

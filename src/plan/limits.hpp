@@ -60,8 +60,8 @@ Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& n
 /// reference with the other half.
 inline constexpr Bytes kLeastMemory = Bytes{512} << 10U;
 
-/// Bytes that elements of an output of a target take in a round's buffer: the widest of the types in
-/// which they are stored, summed and written.
+/// Bytes that elements of an output of a target take in a round's buffer: the widest of the types
+/// in which they are stored, summed and written.
 Bytes buffer_bytes(const Target& target, Index n_elements, std::uint32_t output = 0);
 /// Bytes of the elements that one written element is quantised from; 0 where they are taken as
 /// stored.

@@ -47,8 +47,8 @@ std::optional<std::size_t> embedding_of(const Tensors& tensors, const std::vecto
 /// Puts the tensors of both sides together; indices, not names, from here on.
 class Matcher {
   public:
-    Matcher(const plan::WrittenTensors& tested,
-            const std::vector<catalogue::Tensor>& reference, const StatedTies& ties)
+    Matcher(const plan::WrittenTensors& tested, const std::vector<catalogue::Tensor>& reference,
+            const StatedTies& ties)
         : tested_(tested), reference_(reference), ties_(ties) {}
 
     Matching run() {
@@ -131,8 +131,8 @@ class Matcher {
             return;
         }
         row.compared_as = *dtype;
-        result_.pairs.push_back({static_cast<std::uint32_t>(tested),
-                                 static_cast<std::uint32_t>(reference), *dtype});
+        result_.pairs.push_back(
+            {static_cast<std::uint32_t>(tested), static_cast<std::uint32_t>(reference), *dtype});
         result_.tensor_of_pair.push_back(result_.tensors.size());
     }
 
@@ -330,8 +330,8 @@ bool is_difference(Verdict verdict) {
     return verdict != Verdict::same_bits && verdict != Verdict::close;
 }
 
-Matching match(const plan::WrittenTensors& tested,
-               const std::vector<catalogue::Tensor>& reference, const StatedTies& ties) {
+Matching match(const plan::WrittenTensors& tested, const std::vector<catalogue::Tensor>& reference,
+               const StatedTies& ties) {
     return Matcher(tested, reference, ties).run();
 }
 

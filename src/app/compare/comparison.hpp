@@ -63,8 +63,8 @@ struct StatedTies {
 /// Pairs tensors by name. A head (`lm_head.weight`) that only one model holds is paired with the
 /// other's embedding, unless that model's config denies the tie. Positional tables that old
 /// models store (`rotary_emb.inv_freq`) are left aside with a note.
-Matching match(const plan::WrittenTensors& tested,
-               const std::vector<catalogue::Tensor>& reference, const StatedTies& ties);
+Matching match(const plan::WrittenTensors& tested, const std::vector<catalogue::Tensor>& reference,
+               const StatedTies& ties);
 
 /// The result of a comparison.
 struct Outcome {

@@ -194,9 +194,10 @@ class Quantiser {
         how.strip_rows = strip_rows_of(facts_.tile_rows, matrices.columns);
         how.weight = target.dtype;
         how.share = share_of(target, weight);
-        WrittenTensor scales{name + std::string(facts_.scales_ending),
-                             facts_.scale_type(target.dtype),
-                             {facts_.scale_rows(matrices.rows), facts_.scale_columns(matrices.columns)}};
+        WrittenTensor scales{
+            name + std::string(facts_.scales_ending),
+            facts_.scale_type(target.dtype),
+            {facts_.scale_rows(matrices.rows), facts_.scale_columns(matrices.columns)}};
         if (is_turned()) {
             Transposed(target.shape).transpose(target);
         }
@@ -220,8 +221,8 @@ class Quantiser {
         }
         if (facts_.has_global) {
             const std::array<float, 1> global{1};  // until it is known
-            target.beside.push_back(constant(name + "_global_scale", DType::f32, 1,
-                                             std::as_bytes(std::span(global))));
+            target.beside.push_back(
+                constant(name + "_global_scale", DType::f32, 1, std::as_bytes(std::span(global))));
         }
         ++result_.n_quantised;
     }

@@ -33,7 +33,8 @@ layout::Range elements_within(const Target& target, LineRange part, Bytes whole)
     const Bytes unit = strip > 0 ? target.strip_bytes() : size_of(target.dtype);
     const Index step = strip > 0 ? strip : 1;
     const auto begin = static_cast<Index>((part.begin + unit - 1) / unit) * step;
-    const Index end = part.end >= whole ? target.volume() : static_cast<Index>(part.end / unit) * step;
+    const Index end =
+        part.end >= whole ? target.volume() : static_cast<Index>(part.end / unit) * step;
     return {std::min(begin, end), std::max<Index>(0, end - begin)};
 }
 
@@ -94,9 +95,8 @@ LineRange Followed::done_of(std::size_t at, const Relation& relation, LineRange 
     const Target& leading = leader_.targets[relation.leader];
     const Target& own = own_.targets[relation.own];
     const LineRange item = items_[relation.own];
-    const auto there =
-        elements_within(own, {done.begin - item.begin, done.end - item.begin},
-                        item.end - item.begin);
+    const auto there = elements_within(own, {done.begin - item.begin, done.end - item.begin},
+                                       item.end - item.begin);
     const auto in_relation = [&](Index element) {
         return std::clamp<Index>(weight_at(own, element) - relation.first, 0, relation.volume);
     };

@@ -22,8 +22,7 @@ Bytes held(const Container& container) {
 Bytes held_by(const Target& target) {
     return held(target.literal) + held(target.name) + held(target.shape) + held(target.operands) +
            held(target.replicas) + held(target.source) + held(target.file) + held(target.parts) +
-           held(target.beside) +
-           (target.mix ? sizeof(Mix) + held(target.mix->terms) : Bytes{0}) +
+           held(target.beside) + (target.mix ? sizeof(Mix) + held(target.mix->terms) : Bytes{0}) +
            (target.fold ? sizeof(Fold) : 0) + (target.encode ? sizeof(Encode) : 0) +
            (target.decode ? sizeof(Decode) : 0);
 }
@@ -71,9 +70,9 @@ Bytes writing_buffers(const Plan& plan) {
 }
 
 Bytes metadata_bytes(const Plan& plan) {
-    Bytes bytes = held(plan.targets) + held(plan.tensors) + held(plan.line.order) + held(plan.line.begins) +
-                  held(plan.placement.slots) + held(plan.cuts) + held(plan.readers) +
-                  held(plan.read_cuts) + held(plan.sample_every);
+    Bytes bytes = held(plan.targets) + held(plan.tensors) + held(plan.line.order) +
+                  held(plan.line.begins) + held(plan.placement.slots) + held(plan.cuts) +
+                  held(plan.readers) + held(plan.read_cuts) + held(plan.sample_every);
     for (const Target& target : plan.targets) {
         bytes += held_by(target);
     }

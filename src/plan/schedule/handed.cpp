@@ -10,10 +10,10 @@ namespace {
 
 /// All but the targets and the digest.
 auto parts_of(auto& plan) {
-    return std::tie(plan.tensors, plan.placement, plan.line, plan.cuts, plan.readers, plan.read_cuts,
-                    plan.strategy, plan.why, plan.is_lockstep, plan.replica_bytes, plan.equal_bytes,
-                    plan.compared_bytes, plan.sample_every, plan.visibility, plan.limits,
-                    plan.scattered, plan.n_terms);
+    return std::tie(plan.tensors, plan.placement, plan.line, plan.cuts, plan.readers,
+                    plan.read_cuts, plan.strategy, plan.why, plan.is_lockstep, plan.replica_bytes,
+                    plan.equal_bytes, plan.compared_bytes, plan.sample_every, plan.visibility,
+                    plan.limits, plan.scattered, plan.n_terms);
 }
 
 /// By target: whether a rank makes some of its outputs.

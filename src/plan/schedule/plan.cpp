@@ -166,10 +166,9 @@ std::string steps_text(const Target& target) {
     const Fold& fold = *target.fold;
     std::array<char, 32> scale{};
     (void)std::snprintf(scale.data(), scale.size(), "%.17g", fold.scale);
-    return (target.encode ? text + " " : "") + scale.data() + " rank " +
-           std::to_string(fold.rank) + " " + (fold.left ? text_of(*fold.left) : "ones") + " " +
-           text_of(fold.right) + " norm " + std::to_string(static_cast<int>(fold.norm)) + " " +
-           std::to_string(fold.magnitudes);
+    return (target.encode ? text + " " : "") + scale.data() + " rank " + std::to_string(fold.rank) +
+           " " + (fold.left ? text_of(*fold.left) : "ones") + " " + text_of(fold.right) + " norm " +
+           std::to_string(static_cast<int>(fold.norm)) + " " + std::to_string(fold.magnitudes);
 }
 
 /// How many rounds a part of the line takes; what is not mixed belongs to the last.
@@ -392,8 +391,7 @@ bool Plan::is_constant(std::uint32_t tensor) const {
 namespace {
 
 bool meet(const Plan& plan, LineRange range, const Slice& slice) {
-    return slice.line_begin < range.end &&
-           range.begin < slice.line_begin + plan.bytes_of(slice);
+    return slice.line_begin < range.end && range.begin < slice.line_begin + plan.bytes_of(slice);
 }
 
 /// The part of a slice that lies in a range of the line, which it meets.

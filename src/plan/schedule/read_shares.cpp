@@ -103,8 +103,8 @@ class Sharing {
         const auto element_at = [&](Bytes position) {
             return target.encode || target.decode
                        ? static_cast<Index>(elements * static_cast<double>(position) /
-                                                         static_cast<double>(all))
-                                    : static_cast<Index>(position / size_of(target.dtype));
+                                            static_cast<double>(all))
+                       : static_cast<Index>(position / size_of(target.dtype));
         };
         Bytes own = 0;
         auto owner = static_cast<std::size_t>(

@@ -77,9 +77,8 @@ TEST_F(ReaderTest, reads_over_small_gaps_only) {
         Reader reader(source, 300'000);
         reader.read({{0, 0, 1, copy, out, nullptr}});
         EXPECT_EQ(out, expected(copy, 1, 0, 30));
-        EXPECT_EQ(reader.bytes_read(), gap > static_cast<Index>(kSmallGap)
-                                           ? 30U
-                                           : 30U + static_cast<Bytes>(2 * gap));
+        EXPECT_EQ(reader.bytes_read(),
+                  gap > static_cast<Index>(kSmallGap) ? 30U : 30U + static_cast<Bytes>(2 * gap));
     }
 }
 
@@ -135,8 +134,9 @@ TEST_F(ReaderTest, refuses_files_that_are_shorter_than_said_or_changed_meanwhile
     EXPECT_NE(test::error_text([&] { reader.read({{1, 0, 1, ten, out, nullptr}}); }), "no error");
     reader.read({{0, 0, 1, ten, out, nullptr}});
     fs::resize_file(place.path() / "a", 100);
-    EXPECT_NE(test::error_text([&] { reader.read({{0, 500'000, 1, ten, out, nullptr}}); })
-                  .find((place.path() / "a").string()),
+    EXPECT_NE(test::error_text([&] {
+                  reader.read({{0, 500'000, 1, ten, out, nullptr}});
+              }).find((place.path() / "a").string()),
               std::string::npos);
     EXPECT_EQ(test::error_text([&] { reader.finish(); }).substr(0, 4), "io: ");
 }

@@ -23,12 +23,12 @@ void add_quantised(const std::string& name, Index rows, Index columns,
     const EncodingFacts& facts = facts_of(Encoding::fp8_block);
     codes.shape = {rows, columns};
     codes.dtype = facts.codes;
-    codes.encode = Encode{
-        {Encoding::fp8_block, rows, columns, plan::strip_rows_of(facts.tile_rows, columns)}};
+    codes.encode =
+        Encode{{Encoding::fp8_block, rows, columns, plan::strip_rows_of(facts.tile_rows, columns)}};
     codes.beside.push_back(
         {name + "_scale_inv", DType::f32, {facts.scale_rows(rows), facts.scale_columns(columns)}});
-    codes.beside.push_back(plan::constant(name + "_shape", DType::i64, 2,
-                                          std::as_bytes(std::span(codes.shape))));
+    codes.beside.push_back(
+        plan::constant(name + "_shape", DType::i64, 2, std::as_bytes(std::span(codes.shape))));
     targets.push_back(std::move(codes));
 }
 

@@ -45,8 +45,8 @@ Target encoded() {
 class Example {
   public:
     explicit Example(std::vector<Target> targets)
-        : the_plan(plan::make_plan(std::move(targets), files, plan::Visibility::everywhere(1, 1),
-                                   {})) {
+        : the_plan(
+              plan::make_plan(std::move(targets), files, plan::Visibility::everywhere(1, 1), {})) {
         fs::create_directory(place.path() / "out");
         fs::create_directory(place.path() / "journal");
         for (const outputs::PlacedFile& file : the_plan.placement.files) {
@@ -131,7 +131,8 @@ std::string text_of(std::span<const std::byte> bytes) {
 }
 
 TEST(Writer, writes_what_is_stored_as_it_is) {
-    Example example({test::flat_target("a", DType::bf16, 1000), test::flat_target("b", DType::u8, 3)});
+    Example example(
+        {test::flat_target("a", DType::bf16, 1000), test::flat_target("b", DType::u8, 3)});
     Writer writer = example.writer();
     example.put(writer, {0, 7 * 2});
     example.put(writer, {7 * 2, 2003});
@@ -145,7 +146,8 @@ TEST(Writer, writes_what_is_stored_as_it_is) {
 
 TEST(Writer, casts_and_adds_in_the_wider_type) {
     for (const auto& [stored, written] : {std::pair(DType::f32, DType::bf16),
-                                          {DType::bf16, DType::f32}, {DType::f16, DType::f16}}) {
+                                          {DType::bf16, DType::f32},
+                                          {DType::f16, DType::f16}}) {
         Target target = test::flat_target("a", stored, 5000);
         target.dtype = written;
         target.add = 1;
@@ -253,7 +255,8 @@ TEST(Writer, notes_nothing_more_after_a_write_has_failed) {
 }
 
 TEST(Writer, takes_over_what_an_earlier_run_has_done) {
-    Example example({test::flat_target("a", DType::bf16, 100), test::flat_target("b", DType::u8, 3)});
+    Example example(
+        {test::flat_target("a", DType::bf16, 100), test::flat_target("b", DType::u8, 3)});
     std::vector<std::string> seen;
     example.options.on_seen = [&](const plan::Slice& slice, const numeric::Census& census) {
         seen.push_back(std::to_string(slice.tensor) + " " + std::to_string(census.n_nan));

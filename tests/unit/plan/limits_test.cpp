@@ -30,7 +30,8 @@ LimitNeeds needs_of(unsigned number, int n_ranks) {
 }
 
 TEST(Limits, stay_inside_the_memory_whatever_is_needed) {
-    for (const Bytes memory : {kLeastMemory, kLeastMemory + 1, 3 * kMiB, 256 * kMiB, Bytes{64} << 30U}) {
+    for (const Bytes memory :
+         {kLeastMemory, kLeastMemory + 1, 3 * kMiB, 256 * kMiB, Bytes{64} << 30U}) {
         for (const int n_ranks : {1, 2, 3, 100'000}) {
             for (unsigned number = 0; number < 512; ++number) {
                 const LimitNeeds needs = needs_of(number, n_ranks);
@@ -71,8 +72,9 @@ TEST(Limits, hold_a_whole_strip_or_say_what_it_needs) {
     const Limits limits = split_memory(64 * kMiB, 0, needs);
     EXPECT_GE(limits.step, needs.strip);
     EXPECT_LE(limits.total(), 64 * kMiB);
-    EXPECT_NE(test::error_text([&] { (void)split_memory(8 * kMiB, 0, needs); })
-                  .find("the rows of the widest quantised weight need buffers of 15 MiB a rank"),
+    EXPECT_NE(test::error_text([&] {
+                  (void)split_memory(8 * kMiB, 0, needs);
+              }).find("the rows of the widest quantised weight need buffers of 15 MiB a rank"),
               std::string::npos);
 }
 
