@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -301,93 +300,6 @@ void sort_targets(Binding& binding) {
 }
 
 }  // namespace
-
-Index WrittenTensor::volume() const {
-    return volume_of(shape, name);
-}
-
-Bytes WrittenTensor::bytes() const {
-    return bytes_of(volume(), dtype);
-}
-
-bool Target::is_converted() const {
-    return stored != dtype || add != 0 || fold || mix || encode || decode || !literal.empty();
-}
-
-Index Target::strip_elements(std::uint32_t at) const {
-    if (at > 0) {
-        return at < n_made() ? encode->strip_scales() : 0;
-    }
-    return encode ? encode->strip_codes() : decode ? decode->strip() : strip;
-}
-
-Index Target::block_elements(std::uint32_t at) const {
-    if (at == 0 && block > 0) {
-        return block;
-    }
-    const bool is_in_strips = (encode || decode) && at < n_made();
-    return is_in_strips ? strip_elements(at)
-                        : static_cast<Index>(kDigestBlock / size_of(output(at).dtype));
-}
-
-Bytes Target::strip_bytes() const {
-    Bytes bytes = 0;
-    for (std::uint32_t at = 0; at < n_made(); ++at) {
-        bytes += bytes_of(strip_elements(at), output(at).dtype);
-    }
-    return bytes;
-}
-
-layout::Range Target::sources(Index begin, Index end) const {
-    if (!literal.empty()) {
-        return {};
-    }
-    if (!encode && !decode) {
-        return {begin, end - begin};
-    }
-    const Index row = encode ? encode->row_codes() : decode->n_columns;
-    const Index first = begin / row;
-    const Index n = (end + row - 1) / row - first;
-    if (decode) {
-        return {decode->codes_in(first), decode->codes_in(n)};
-    }
-    return {first * encode->n_columns, n * encode->n_columns};
-}
-
-Bytes Target::stored_width() const {
-    if (!literal.empty()) {
-        return 0;
-    }
-    const auto n = static_cast<Bytes>(packing());
-    return decode ? (size_of(stored) + n - 1) / n : size_of(stored) * n;
-}
-
-WrittenTensors::WrittenTensors(const std::vector<Target>& targets) {
-    tensors_.reserve(targets.size());
-    for (const Target& target : targets) {
-        for (std::uint32_t at = 0; at < target.n_outputs(); ++at) {
-            tensors_.push_back(&target.output(at));
-        }
-    }
-}
-
-void write_as(std::vector<Target>& targets, DType dtype) {
-    for (Target& target : targets) {
-        if (is_float(target.stored) && !target.is_kept && !target.encode && !target.decode) {
-            target.dtype = dtype;
-        }
-    }
-}
-
-Bytes source_bytes(const Target& target, const Operand& operand) {
-    return bytes_of(operand.copy.volume(), target.stored_as(operand));
-}
-
-Bytes source_bytes(const Target& target) {
-    return std::accumulate(
-        target.operands.begin(), target.operands.end(), Bytes{0},
-        [&](Bytes sum, const Operand& operand) { return sum + source_bytes(target, operand); });
-}
 
 Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
     Binding binding;

@@ -12,7 +12,6 @@
 #include "core/text.hpp"
 
 #include "mismatches.hpp"
-#include "shard_group.hpp"
 
 namespace shardweld::plan {
 
@@ -24,6 +23,67 @@ using models::Join;
 using models::JoinStep;
 
 namespace {
+
+/// Fact of a catalogue whose device mesh was given by hand.
+inline constexpr const char* kMeshFact = "mesh_by_hand";
+
+/// All shards of one global name, and the line that takes them (null: none).
+struct ShardGroup {
+    const models::Line* line = nullptr;
+    models::Captures captures;
+    std::vector<const catalogue::Shard*> shards;
+};
+
+/// Ranks of a parallel group, as the catalogue's facts say; 1 if they do not.
+Index group_size(const Catalogue& catalogue, JoinStep::Group group) {
+    const char* const name = group == JoinStep::Group::tp    ? "tp"
+                             : group == JoinStep::Group::etp ? "etp"
+                             : group == JoinStep::Group::ep  ? "ep"
+                                                             : "fsdp";
+    const auto found = catalogue.facts.find(name);
+    return found == catalogue.facts.end() ? 1 : found->second;
+}
+
+/// The shard's rank in a group.
+int rank_in(const Shard& shard, JoinStep::Group group) {
+    switch (group) {
+        case JoinStep::Group::tp:
+            return shard.at.tp;
+        case JoinStep::Group::etp:
+            return shard.at.etp;
+        case JoinStep::Group::ep:
+            return shard.at.ep;
+        case JoinStep::Group::fsdp:
+            return shard.at.fsdp;
+    }
+    return 0;
+}
+
+std::string_view group_name(JoinStep::Group group) {
+    switch (group) {
+        case JoinStep::Group::tp:
+            return "tensor-parallel";
+        case JoinStep::Group::etp:
+            return "expert-tensor-parallel";
+        case JoinStep::Group::ep:
+            return "expert-parallel";
+        case JoinStep::Group::fsdp:
+            return "data-parallel";
+    }
+    return "";
+}
+
+std::string place_of(const Shard& shard, const Catalogue& catalogue) {
+    return "file " + catalogue.files[shard.piece.file].path;
+}
+
+/// The whole tensor's shape, as the line's layout implies it. Requires a line.
+std::vector<Index> full_shape(const ShardGroup& group, const Model& model) {
+    return layout::BoundLayout::bind(
+               group.line->layout,
+               [&](const std::string& axis) { return model.symbols->value(axis, group.captures); })
+        .shape();
+}
 
 /// The global shape that steps would give, looking at extents only; nullopt when a dim is not
 /// there.

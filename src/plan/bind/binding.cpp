@@ -1,0 +1,134 @@
+#include "plan/binding.hpp"
+
+#include <numeric>
+
+#include "models/pattern.hpp"
+#include "shardweld/error.hpp"
+
+namespace shardweld::plan {
+
+namespace {
+
+Bytes stored_bytes(Index n_elements, DType dtype) {
+    return static_cast<Bytes>(n_elements) * size_of(dtype);
+}
+
+}  // namespace
+
+Index WrittenTensor::volume() const {
+    return volume_of(shape, name);
+}
+
+Bytes WrittenTensor::bytes() const {
+    return stored_bytes(volume(), dtype);
+}
+
+bool Target::is_converted() const {
+    return stored != dtype || add != 0 || fold || mix || encode || decode || !literal.empty();
+}
+
+Index Target::strip_elements(std::uint32_t at) const {
+    if (at > 0) {
+        return at < n_made() ? encode->strip_scales() : 0;
+    }
+    return encode ? encode->strip_codes() : decode ? decode->strip() : strip;
+}
+
+Index Target::block_elements(std::uint32_t at) const {
+    if (at == 0 && block > 0) {
+        return block;
+    }
+    const bool is_in_strips = (encode || decode) && at < n_made();
+    return is_in_strips ? strip_elements(at)
+                        : static_cast<Index>(kDigestBlock / size_of(output(at).dtype));
+}
+
+Bytes Target::strip_bytes() const {
+    Bytes bytes = 0;
+    for (std::uint32_t at = 0; at < n_made(); ++at) {
+        bytes += stored_bytes(strip_elements(at), output(at).dtype);
+    }
+    return bytes;
+}
+
+layout::Range Target::sources(Index begin, Index end) const {
+    if (!literal.empty()) {
+        return {};
+    }
+    if (!encode && !decode) {
+        return {begin, end - begin};
+    }
+    const Index row = encode ? encode->row_codes() : decode->n_columns;
+    const Index first = begin / row;
+    const Index n = (end + row - 1) / row - first;
+    if (decode) {
+        return {decode->codes_in(first), decode->codes_in(n)};
+    }
+    return {first * encode->n_columns, n * encode->n_columns};
+}
+
+Bytes Target::stored_width() const {
+    if (!literal.empty()) {
+        return 0;
+    }
+    const auto n = static_cast<Bytes>(packing());
+    return decode ? (size_of(stored) + n - 1) / n : size_of(stored) * n;
+}
+
+WrittenTensors::WrittenTensors(const std::vector<Target>& targets) {
+    tensors_.reserve(targets.size());
+    for (const Target& target : targets) {
+        for (std::uint32_t at = 0; at < target.n_outputs(); ++at) {
+            tensors_.push_back(&target.output(at));
+        }
+    }
+}
+
+void write_as(std::vector<Target>& targets, DType dtype) {
+    for (Target& target : targets) {
+        if (is_float(target.stored) && !target.is_kept && !target.encode && !target.decode) {
+            target.dtype = dtype;
+        }
+    }
+}
+
+Bytes source_bytes(const Target& target, const Operand& operand) {
+    return stored_bytes(operand.copy.volume(), target.stored_as(operand));
+}
+
+Bytes source_bytes(const Target& target) {
+    return std::accumulate(
+        target.operands.begin(), target.operands.end(), Bytes{0},
+        [&](Bytes sum, const Operand& operand) { return sum + source_bytes(target, operand); });
+}
+
+void Ledger::ignore(const std::string& name, const std::string& reason, Bytes bytes) {
+    const std::string pattern = models::digits_hidden(name);
+    for (catalogue::Ignored& entry : ignored) {
+        if (entry.pattern == pattern && entry.reason == reason) {
+            ++entry.count;
+            entry.bytes += bytes;
+            return;
+        }
+    }
+    ignored.push_back({pattern, reason, 1, bytes});
+}
+
+void Ledger::require_closed() const {
+    Bytes left_out = 0;
+    for (const catalogue::Ignored& entry : ignored) {
+        left_out += entry.bytes;
+    }
+    const Bytes sum = consumed + replica + padding + left_out;
+    if (sum != stored) {
+        throw Error(ErrorCode::mismatch,
+                    "the ledger does not close: the checkpoint's tensors hold " +
+                        std::to_string(stored) + " bytes, but " + std::to_string(consumed) +
+                        " are used, " + std::to_string(replica) + " are replicas, " +
+                        std::to_string(padding) + " are padding and " + std::to_string(left_out) +
+                        " are ignored, " + std::to_string(sum) + " in all",
+                    "please report it with the output of shardweld inspect");
+    }
+}
+
+}  // namespace shardweld::plan
