@@ -27,10 +27,6 @@ struct Coder {
     float largest;  ///< of these
 };
 
-const Coder& fp8_coder(Encoding encoding);
-const Coder& integer_coder(Encoding encoding);
-const Coder& fp4_coder(Encoding encoding);
-
 /// Error(unsupported) when the bits of a largest magnitude are those of a NaN or an infinity.
 void require_finite(std::uint32_t largest);
 

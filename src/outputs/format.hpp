@@ -73,6 +73,22 @@ class Format {
 const std::vector<const Format*>& all_formats();
 const Format& default_format();
 
+/// Tensors are packed greedily into files of at most max_shard_size tensor bytes (a larger tensor
+/// stands alone); inside a file by element size descending, then natural name. Headers are padded
+/// with spaces so that data begins at a multiple of 4096. Several files get
+/// model.safetensors.index.json. Error(unsupported) when a header would exceed the format's 100 MB.
+const Format& safetensors_format();
+
+/// Packed as safetensors are: one contiguous dataset at the root for each tensor, and config.json.
+/// The library decides where raw data lies, so that placements are not settled. Error(unsupported)
+/// for names that cannot be links at the root ("", ".", with '/' or a zero byte, or
+/// kConfigDataset).
+const Format& hdf5_format();
+
+/// One file; tensors in their order, each at a multiple of 32 behind the metadata. This one has no
+/// metadata (see gguf_format_of) and places nothing.
+const Format& gguf_format();
+
 /// Whether a file of this name holds tensors in one of the formats.
 bool is_output_name(std::string_view name);
 

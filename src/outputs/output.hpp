@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -74,6 +75,14 @@ struct Placement {
                         self.tensor_bytes);
     };
 };
+
+/// Files of at most `limit` tensor bytes (a larger tensor stands alone), called modelENDING or
+/// model-00001-of-0000NENDING with an index, each with its tensors by element size descending,
+/// then in their own order. Slots name files; headers, sizes and offsets are left to the format.
+Placement pack(const std::vector<OutputTensor>& tensors, Bytes limit, std::string_view ending);
+
+/// Puts a file's tensors one behind the other, from its size on, which becomes the end of the last.
+void put_in_order(Placement& placement, PlacedFile& file, const std::vector<OutputTensor>& tensors);
 
 /// One safetensors file of the given name (which may have a directory in front), without an index.
 Placement place_in_one_file(const std::vector<OutputTensor>& tensors, const std::string& file_name);

@@ -1,10 +1,6 @@
 // The formats this build writes.
 #include <algorithm>
 
-#include "outputs/gguf/gguf_output.hpp"
-#include "outputs/hdf5/hdf5_output.hpp"
-#include "outputs/safetensors/safetensors.hpp"
-
 #include "format.hpp"
 
 namespace shardweld::outputs {

@@ -6,7 +6,7 @@
 #include <xxhash.h>
 
 #include "execute/journal.hpp"
-#include "outputs/hdf5/hdf5_output.hpp"
+#include "outputs/format.hpp"
 #include "plan/plan.hpp"
 #include "publish/run_facts.hpp"
 #include "support/small_targets.hpp"

@@ -336,8 +336,8 @@ void require_equal(Session& session, const Input& input, plan::Binding& binding,
 }
 
 /// The checkpoints in the order in which they are added: a base, the lead, the others.
-std::vector<plan::Share> shares_of(const Options& options, plan::Share lead,
-                                   std::vector<plan::Share> others) {
+std::vector<plan::MixInput> mix_inputs(const Options& options, plan::MixInput lead,
+                                       std::vector<plan::MixInput> others) {
     const std::vector<float> factors = options.averaging.factors();
     const std::size_t n_bases = options.averaging.base ? 1 : 0;
     for (std::size_t i = n_bases; i < others.size(); ++i) {
@@ -354,8 +354,8 @@ std::string only_name(const models::Recipe& recipe, const std::string& logical) 
     return line == recipe.hub.end() ? "" : line->name.text;
 }
 
-plan::Share share_of(const std::string& name, BoundModel& model) {
-    plan::Share share{std::move(model.bound.binding), name, 1, {}};
+plan::MixInput mix_input(const std::string& name, BoundModel& model) {
+    plan::MixInput share{std::move(model.bound.binding), name, 1, {}};
     for (const models::SameRule& rule : model.prepared.recipe->same) {
         if (model.prepared.symbols->holds(rule.condition)) {
             share.tied[only_name(*model.prepared.recipe, rule.a)] =
@@ -375,7 +375,7 @@ void settle_tie(const std::map<std::string, std::string>& tied, BoundModel& lead
     }
 }
 
-void report_shares(RunReport& report, const std::vector<plan::Share>& shares, std::size_t lead) {
+void report_inputs(RunReport& report, const std::vector<plan::MixInput>& shares, std::size_t lead) {
     // Until now the inputs stand in the order in which they were surveyed: the lead is the first.
     std::rotate(report.mixed.begin(), report.mixed.begin() + 1,
                 report.mixed.begin() + static_cast<std::ptrdiff_t>(lead) + 1);
@@ -390,21 +390,21 @@ void report_shares(RunReport& report, const std::vector<plan::Share>& shares, st
 /// checkpoint's part.
 BoundModel mix_in(Session& session, const Input& input, BoundModel lead, std::vector<Survey> others,
                   const plan::PlanChoice& choice) {
-    std::vector<plan::Share> bindings;
+    std::vector<plan::MixInput> bindings;
     for (Survey& other : others) {
         const std::string name = other.given.string();
         BoundModel bound = bind_other(session, input, std::move(other), lead, choice);
         for (std::string& line : bound.trace) {
             lead.trace.push_back(name + ": " + line);
         }
-        bindings.push_back(share_of(name, bound));
+        bindings.push_back(mix_input(name, bound));
     }
     const std::size_t place = session.options.averaging.base ? 1 : 0;
     plan::Binding& binding = lead.bound.binding;
-    plan::Share own = share_of(session.options.local_dir.string(), lead);
+    plan::MixInput own = mix_input(session.options.local_dir.string(), lead);
     const auto tied = own.tied;
-    auto shares = shares_of(session.options, std::move(own), std::move(bindings));
-    report_shares(session.run, shares, place);
+    auto shares = mix_inputs(session.options, std::move(own), std::move(bindings));
+    report_inputs(session.run, shares, place);
     const auto kind = place == 0 ? plan::Mix::Kind::sum : plan::Mix::Kind::deltas;
     binding = mpi::collectively_get(session.comm,
                                     [&] { return plan::mixed(std::move(shares), kind, place); });

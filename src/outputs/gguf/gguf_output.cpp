@@ -1,5 +1,3 @@
-#include "gguf_output.hpp"
-
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/shared_object.hpp"
@@ -12,6 +13,11 @@ namespace shardweld::outputs {
 
 /// The dataset that holds config.json; a file's header is its text.
 inline constexpr const char* kConfigDataset = "__config__";
+
+/// `offsets`: of the file's tensors in its order, then of the header. Error(io) unless they all lie
+/// inside the file and apart from each other.
+void settle(Placement& placement, std::size_t file, const std::vector<OutputTensor>& tensors,
+            std::span<const Bytes> offsets, Bytes file_size);
 
 class Hdf5Module {
   public:

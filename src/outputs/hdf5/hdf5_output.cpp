@@ -1,10 +1,8 @@
 // Which HDF5 files there will be, and what they take. Calls no library until files are made.
-#include "hdf5_output.hpp"
-
 #include <algorithm>
 
 #include "core/text.hpp"
-#include "outputs/packing.hpp"
+#include "outputs/format.hpp"
 #include "shardweld/error.hpp"
 
 #include "hdf5_module.hpp"

@@ -1,11 +1,9 @@
-#include "safetensors.hpp"
-
 #include <algorithm>
 
 #include <nlohmann/json.hpp>
 
 #include "core/text.hpp"
-#include "outputs/packing.hpp"
+#include "outputs/format.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::outputs {

@@ -17,9 +17,9 @@ constexpr const char* kOneModel = "give checkpoints of one model, saved with one
 
 using ByName = std::map<std::string, const Target*>;
 
-ByName by_name(const Share& share) {
+ByName by_name(const MixInput& input) {
     ByName targets;
-    for (const Target& target : share.binding.targets) {
+    for (const Target& target : input.binding.targets) {
         targets.emplace(target.name, &target);
     }
     return targets;
@@ -30,7 +30,7 @@ std::string kind_of(const Target& target) {
 }
 
 /// Names that one has and the other lacks.
-void require_names(const Share& has, const Share& lacks) {
+void require_names(const MixInput& has, const MixInput& lacks) {
     const ByName known = by_name(lacks);
     std::vector<std::string> names;
     for (const Target& target : has.binding.targets) {
@@ -48,7 +48,7 @@ void require_names(const Share& has, const Share& lacks) {
 }
 
 /// Tensors of one name are of one shape, and both of them floats or of the same other type.
-void require_alike(const Share& lead, const Share& other) {
+void require_alike(const MixInput& lead, const MixInput& other) {
     const ByName known = by_name(lead);
     std::vector<std::string> texts;
     for (const Target& target : other.binding.targets) {
@@ -65,24 +65,24 @@ void require_alike(const Share& lead, const Share& other) {
 }
 
 /// Floats of 8 bits are multiples of scales that lie elsewhere.
-void require_addable(const Share& share) {
-    for (const Target& target : share.binding.targets) {
+void require_addable(const MixInput& input) {
+    for (const Target& target : input.binding.targets) {
         if (is_float(target.stored) && size_of(target.stored) == 1) {
             throw Error(ErrorCode::unsupported,
-                        printable(target.name) + " in " + share.name + " is " +
+                        printable(target.name) + " in " + input.name + " is " +
                             std::string(torch_name(target.stored)) +
                             ": quantised weights cannot be added up",
                         "give the checkpoints in bf16, fp16 or fp32");
         }
         if (target.fold || !target.file.empty()) {
             throw Error(ErrorCode::unsupported,
-                        "a LoRA adapter in " + share.name + " cannot be added up",
+                        "a LoRA adapter in " + input.name + " cannot be added up",
                         "fold it first: merge that checkpoint alone with --lora fold");
         }
     }
 }
 
-/// Puts the operands of a share's target behind the others', as those of its term.
+/// Puts the operands of a input's target behind the others', as those of its term.
 void append(std::vector<Operand>& all, std::vector<Operand>& more, std::size_t term) {
     for (Operand& operand : more) {
         operand.term = static_cast<std::uint32_t>(term);
@@ -92,14 +92,14 @@ void append(std::vector<Operand>& all, std::vector<Operand>& more, std::size_t t
 }
 
 /// The target whose own elements are those of `parts[lead]`, as a mix of all.
-Target mix(const std::vector<Target*>& parts, const std::vector<Share>& shares, Mix::Kind kind,
+Target mix(const std::vector<Target*>& parts, const std::vector<MixInput>& inputs, Mix::Kind kind,
            std::size_t lead) {
     Mix terms{kind, {}};
     std::vector<Operand> operands;
     std::vector<Operand> replicas;
     for (std::size_t term = 0; term < parts.size(); ++term) {
         Target& part = *parts[term];
-        terms.terms.push_back({part.stored, part.add, shares[term].weight});
+        terms.terms.push_back({part.stored, part.add, inputs[term].weight});
         append(operands, part.operands, term);
         append(replicas, part.replicas, term);
     }
@@ -136,18 +136,18 @@ void add_up(const Ledger& more, Ledger& sum) {
     sum.ignored.insert(sum.ignored.end(), more.ignored.begin(), more.ignored.end());
 }
 
-/// Gives a share the tensors that it ties and another one has: a tied model's head is its
+/// Gives a input the tensors that it ties and another one has: a tied model's head is its
 /// embedding.
-void untie(Share& share, const std::set<std::string>& of_any) {
-    std::vector<Target>& targets = share.binding.targets;
-    const ByName own = by_name(share);
+void untie(MixInput& input, const std::set<std::string>& of_any) {
+    std::vector<Target>& targets = input.binding.targets;
+    const ByName own = by_name(input);
     std::vector<Target> copies;
-    for (const auto& [copy, original] : share.tied) {
+    for (const auto& [copy, original] : input.tied) {
         const auto at = own.find(original);
         if (of_any.contains(copy) && !own.contains(copy) && at != own.end()) {
             copies.push_back(*at->second);
             copies.back().name = copy;
-            share.binding.warnings.push_back({"untied", copy,
+            input.binding.warnings.push_back({"untied", copy,
                                               copy + " is not stored: it is " + original +
                                                   ", as the model ties "
                                                   "them; the mix has both"});
@@ -157,52 +157,52 @@ void untie(Share& share, const std::set<std::string>& of_any) {
     std::ranges::sort(targets, natural_less, &Target::name);
 }
 
-void untie_all(std::vector<Share>& shares) {
+void untie_all(std::vector<MixInput>& inputs) {
     std::set<std::string> names;
-    for (const Share& share : shares) {
-        for (const Target& target : share.binding.targets) {
+    for (const MixInput& input : inputs) {
+        for (const Target& target : input.binding.targets) {
             names.insert(target.name);
         }
     }
-    for (Share& share : shares) {
-        untie(share, names);
+    for (MixInput& input : inputs) {
+        untie(input, names);
     }
 }
 
-void require_one_model(const std::vector<Share>& shares, std::size_t lead) {
-    for (const Share& share : shares) {
-        if (&share != &shares[lead]) {
-            require_names(shares[lead], share);
-            require_names(share, shares[lead]);
-            require_alike(shares[lead], share);
+void require_one_model(const std::vector<MixInput>& inputs, std::size_t lead) {
+    for (const MixInput& input : inputs) {
+        if (&input != &inputs[lead]) {
+            require_names(inputs[lead], input);
+            require_names(input, inputs[lead]);
+            require_alike(inputs[lead], input);
         }
-        require_addable(share);
+        require_addable(input);
     }
 }
 
 }  // namespace
 
-Binding mixed(std::vector<Share> shares, Mix::Kind kind, std::size_t lead) {
-    untie_all(shares);
-    require_one_model(shares, lead);
+Binding mixed(std::vector<MixInput> inputs, Mix::Kind kind, std::size_t lead) {
+    untie_all(inputs);
+    require_one_model(inputs, lead);
     Binding all;
-    all.logicals = shares[lead].binding.logicals;
-    all.n_predictions = shares[lead].binding.n_predictions;
-    for (Share& share : shares) {
-        add_up(share.binding.ledger, all.ledger);
-        for (Warning& warning : share.binding.warnings) {
-            warning.text = share.name + ": " + warning.text;
+    all.logicals = inputs[lead].binding.logicals;
+    all.n_predictions = inputs[lead].binding.n_predictions;
+    for (MixInput& input : inputs) {
+        add_up(input.binding.ledger, all.ledger);
+        for (Warning& warning : input.binding.warnings) {
+            warning.text = input.name + ": " + warning.text;
             all.warnings.push_back(std::move(warning));
         }
     }
     // All have the same names, in the same order.
-    for (std::size_t i = 0; i < shares[lead].binding.targets.size(); ++i) {
+    for (std::size_t i = 0; i < inputs[lead].binding.targets.size(); ++i) {
         std::vector<Target*> parts;
-        for (Share& share : shares) {
-            parts.push_back(&share.binding.targets[i]);
+        for (MixInput& input : inputs) {
+            parts.push_back(&input.binding.targets[i]);
         }
         if (is_float(parts[lead]->stored)) {
-            all.targets.push_back(mix(parts, shares, kind, lead));
+            all.targets.push_back(mix(parts, inputs, kind, lead));
             continue;
         }
         std::vector<Operand> copies;

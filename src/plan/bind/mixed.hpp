@@ -11,7 +11,7 @@
 namespace shardweld::plan {
 
 /// One checkpoint's part. The files of its operands are counted among those of all.
-struct Share {
+struct MixInput {
     Binding binding;
     std::string name;  ///< of the checkpoint, for messages
     float weight = 1;
@@ -19,12 +19,12 @@ struct Share {
     std::map<std::string, std::string> tied = {};
 };
 
-/// The shares' tensors in one binding: floats become a mix with a term for each share, in their
+/// The inputs' tensors in one binding: floats become a mix with a term for each input, in their
 /// order; of others the lead's are written, and the rest must equal them (Binding::same). What one
-/// share ties and another has is that of which it is a copy, with a warning. Written types are the
-/// lead's, ledgers are added up. Error(mismatch) naming both sides where the shares
+/// input ties and another has is that of which it is a copy, with a warning. Written types are the
+/// lead's, ledgers are added up. Error(mismatch) naming both sides where the inputs
 /// have other tensors, shapes or kinds of numbers; Error(unsupported) for floats of 8 bits and for
 /// targets that something is added to.
-Binding mixed(std::vector<Share> shares, Mix::Kind kind, std::size_t lead = 0);
+Binding mixed(std::vector<MixInput> inputs, Mix::Kind kind, std::size_t lead = 0);
 
 }  // namespace shardweld::plan

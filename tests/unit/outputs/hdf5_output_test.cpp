@@ -1,10 +1,8 @@
-#include "outputs/hdf5/hdf5_output.hpp"
-
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "outputs/format.hpp"
 #include "outputs/hdf5/hdf5_module.hpp"
-#include "outputs/safetensors/safetensors.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::outputs {

@@ -1,10 +1,9 @@
-#include "outputs/safetensors/safetensors.hpp"
-
 #include <cstring>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "outputs/format.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::outputs {

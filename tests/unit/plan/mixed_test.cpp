@@ -12,21 +12,21 @@ namespace {
 
 using test::flat_target;
 
-Share share(const std::string& name, std::vector<Target> targets, float weight = 1) {
-    Share share;
-    share.name = name;
-    share.weight = weight;
+MixInput input(const std::string& name, std::vector<Target> targets, float weight = 1) {
+    MixInput input;
+    input.name = name;
+    input.weight = weight;
     for (const Target& target : targets) {
-        share.binding.ledger.consumed += source_bytes(target);
+        input.binding.ledger.consumed += source_bytes(target);
     }
-    share.binding.ledger.stored = share.binding.ledger.consumed;
-    share.binding.targets = std::move(targets);
-    return share;
+    input.binding.ledger.stored = input.binding.ledger.consumed;
+    input.binding.targets = std::move(targets);
+    return input;
 }
 
-std::string refusal(std::vector<Share> shares, ErrorCode code) {
+std::string refusal(std::vector<MixInput> inputs, ErrorCode code) {
     try {
-        (void)mixed(std::move(shares), Mix::Kind::sum);
+        (void)mixed(std::move(inputs), Mix::Kind::sum);
     } catch (const Error& error) {
         EXPECT_EQ(error.code(), code);
         return error.what();
@@ -41,7 +41,7 @@ TEST(Mixed, EachCheckpointIsATermOfEveryFloat) {
     second.add = 1;
     second.replicas.push_back({2, 0, second.operands.front().copy});
     const Binding all =
-        mixed({share("a", {first}, 0.25F), share("b", {second}, 0.75F)}, Mix::Kind::sum);
+        mixed({input("a", {first}, 0.25F), input("b", {second}, 0.75F)}, Mix::Kind::sum);
     ASSERT_EQ(all.targets.size(), 1U);
     const Target& target = all.targets.front();
     EXPECT_EQ(target.dtype, DType::bf16);
@@ -62,14 +62,14 @@ TEST(Mixed, TheLeadGivesTypesWhereverItStands) {
     Target base = flat_target("w", DType::f32, 6, 0);
     Target tuned = flat_target("w", DType::bf16, 6, 1);
     const Binding all =
-        mixed({share("base", {base}), share("tuned", {tuned}, 0.5F)}, Mix::Kind::deltas, 1);
+        mixed({input("base", {base}), input("tuned", {tuned}, 0.5F)}, Mix::Kind::deltas, 1);
     EXPECT_EQ(all.targets.front().dtype, DType::bf16);
     EXPECT_EQ(all.targets.front().mix->terms[0].stored, DType::f32);
 }
 
 TEST(Mixed, IntegersAreComparedInFull) {
-    const Binding all = mixed({share("a", {flat_target("i", DType::i64, 3, 0)}),
-                               share("b", {flat_target("i", DType::i64, 3, 1)})},
+    const Binding all = mixed({input("a", {flat_target("i", DType::i64, 3, 0)}),
+                               input("b", {flat_target("i", DType::i64, 3, 1)})},
                               Mix::Kind::sum);
     EXPECT_FALSE(all.targets.front().mix);
     ASSERT_EQ(all.same.size(), 1U);
@@ -81,30 +81,30 @@ TEST(Mixed, IntegersAreComparedInFull) {
 
 TEST(Mixed, OtherModelsAreRefusedWithTheNamesOfBothSides) {
     const Target w = flat_target("w", DType::f32, 6);
-    EXPECT_EQ(refusal({share("a", {w, flat_target("x", DType::f32, 1)}), share("b", {w})},
+    EXPECT_EQ(refusal({input("a", {w, flat_target("x", DType::f32, 1)}), input("b", {w})},
                       ErrorCode::mismatch),
               "1 tensor of a is not in b: x");
-    EXPECT_EQ(refusal({share("a", {w}), share("b", {w, flat_target("x", DType::f32, 1)})},
+    EXPECT_EQ(refusal({input("a", {w}), input("b", {w, flat_target("x", DType::f32, 1)})},
                       ErrorCode::mismatch),
               "1 tensor of b is not in a: x");
-    EXPECT_EQ(refusal({share("a", {w}), share("b", {flat_target("w", DType::f32, 7)})},
+    EXPECT_EQ(refusal({input("a", {w}), input("b", {flat_target("w", DType::f32, 7)})},
                       ErrorCode::mismatch),
               "w is float32 [6] in a and float32 [7] in b");
-    EXPECT_EQ(refusal({share("a", {w}), share("b", {flat_target("w", DType::i32, 6)})},
+    EXPECT_EQ(refusal({input("a", {w}), input("b", {flat_target("w", DType::i32, 6)})},
                       ErrorCode::mismatch),
               "w is float32 [6] in a and int32 [6] in b");
 }
 
 TEST(Mixed, ATiedHeadIsTheEmbedding) {
-    const auto tied = [](Share share) {
-        share.tied = {{"head", "embed"}};
-        return share;
+    const auto tied = [](MixInput input) {
+        input.tied = {{"head", "embed"}};
+        return input;
     };
     const Target embed = flat_target("embed", DType::f32, 6, 0);
     const Target head = flat_target("head", DType::f32, 6, 1, 24);
     for (const std::size_t lead : {0U, 1U}) {
         const Binding all =
-            mixed({tied(share("a", {embed})), share("b", {embed, head})}, Mix::Kind::sum, lead);
+            mixed({tied(input("a", {embed})), input("b", {embed, head})}, Mix::Kind::sum, lead);
         ASSERT_EQ(all.targets.size(), 2U);
         const Target& mixed_head = all.targets.back();
         EXPECT_EQ(mixed_head.name, "head");
@@ -115,19 +115,19 @@ TEST(Mixed, ATiedHeadIsTheEmbedding) {
         EXPECT_EQ(all.warnings.front().code, "untied");
         all.ledger.require_closed();
     }
-    EXPECT_EQ(mixed({tied(share("a", {embed})), tied(share("b", {embed}))}, Mix::Kind::sum)
+    EXPECT_EQ(mixed({tied(input("a", {embed})), tied(input("b", {embed}))}, Mix::Kind::sum)
                   .targets.size(),
               1U);
 }
 
 TEST(Mixed, QuantisedWeightsAndAdaptersAreRefused) {
     const Target w = flat_target("w", DType::f8_e4m3, 6);
-    EXPECT_NE(refusal({share("a", {w}), share("b", {w})}, ErrorCode::unsupported)
+    EXPECT_NE(refusal({input("a", {w}), input("b", {w})}, ErrorCode::unsupported)
                   .find("quantised weights cannot be added up"),
               std::string::npos);
     Target adapter = flat_target("w", DType::f32, 6);
     adapter.file = "lora_adapter/adapter_model.safetensors";
-    EXPECT_NE(refusal({share("a", {adapter}), share("b", {adapter})}, ErrorCode::unsupported)
+    EXPECT_NE(refusal({input("a", {adapter}), input("b", {adapter})}, ErrorCode::unsupported)
                   .find("a LoRA adapter in a"),
               std::string::npos);
 }
@@ -135,8 +135,8 @@ TEST(Mixed, QuantisedWeightsAndAdaptersAreRefused) {
 /// Weights and their order are part of what determines the output.
 TEST(Mixed, AnotherWeightIsAnotherPlan) {
     const auto hash_with = [](float weight, Mix::Kind kind) {
-        Binding all = mixed({share("a", {flat_target("w", DType::f32, 6, 0)}, 0.5F),
-                             share("b", {flat_target("w", DType::f32, 6, 1)}, weight)},
+        Binding all = mixed({input("a", {flat_target("w", DType::f32, 6, 0)}, 0.5F),
+                             input("b", {flat_target("w", DType::f32, 6, 1)}, weight)},
                             kind);
         return make_plan(std::move(all.targets), {{"0", 24}, {"1", 24}},
                          Visibility::everywhere(1, 2), {})

@@ -1,4 +1,4 @@
-#include "packing.hpp"
+#include "output.hpp"
 
 #include <algorithm>
 #include <array>
