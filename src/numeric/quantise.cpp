@@ -159,14 +159,6 @@ const Coder& fp4_coder(Encoding encoding) {
                                           : kGptoss;
 }
 
-float nvfp4_global(float largest, DType weight) {
-    constexpr float kRange = 448 * kLargestE2m1;
-    const float tiny = weight == DType::f16 ? 0x1p-14F : 0x1p-126F;
-    const float reciprocal = rounded_to(weight, 1.0F / std::max(largest, tiny));
-    const float global = rounded_to(weight, reciprocal * kRange);
-    return std::isfinite(global) ? global : 1.0F;
-}
-
 // Integers of 8 and 4 bits, symmetric. Source: compressed-tensors 0.20, quantization/utils and
 // compressors/pack_quantized; quotients in fp32, as its GPU kernels divide.
 
@@ -203,6 +195,14 @@ const Coder& integer_coder(Encoding encoding) {
 }
 
 }  // namespace
+
+float nvfp4_global(float largest, DType weight) {
+    constexpr float kRange = 448 * kLargestE2m1;
+    const float tiny = weight == DType::f16 ? 0x1p-14F : 0x1p-126F;
+    const float reciprocal = rounded_to(weight, 1.0F / std::max(largest, tiny));
+    const float global = rounded_to(weight, reciprocal * kRange);
+    return std::isfinite(global) ? global : 1.0F;
+}
 
 const Coder& coder_of(Encoding encoding) {
     switch (encoding) {
