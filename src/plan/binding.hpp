@@ -190,9 +190,9 @@ struct WrittenTensor {
     [[nodiscard]] Bytes bytes() const;
 };
 
-/// A work item: what is stored of a tensor of the model, what becomes of it, and the tensors that
-/// are written of it, its outputs. Itself it is the first one; `beside` are the others: the scales
-/// that are made with codes, and what has no operands, as a shape or a divisor.
+/// A work item: what is stored of a tensor of the model, what becomes of it, and what is written of
+/// it, its outputs. The target itself is the first output; `beside` it are the scales that are made
+/// with codes, and behind these what is made of nothing stored, such as a shape or a divisor.
 struct Target : WrittenTensor {
     DType stored = DType::f32;           ///< as the checkpoint holds it
     Index add = 0;                       ///< added in fp32, rounded once
@@ -256,7 +256,7 @@ struct Target : WrittenTensor {
 /// All tensors that targets write, in their order. The targets must outlive it.
 class WrittenTensors {
   public:
-    WrittenTensors(const std::vector<Target>& targets);
+    WrittenTensors(const std::vector<Target>& targets);  // NOLINT(google-explicit-constructor)
 
     [[nodiscard]] std::size_t size() const { return tensors_.size(); }
     const WrittenTensor& operator[](std::size_t at) const { return *tensors_[at]; }

@@ -9,7 +9,7 @@ namespace shardweld::plan {
 
 namespace {
 
-Bytes stored_bytes(Index n_elements, DType dtype) {
+Bytes size_as(Index n_elements, DType dtype) {
     return static_cast<Bytes>(n_elements) * size_of(dtype);
 }
 
@@ -20,7 +20,7 @@ Index WrittenTensor::volume() const {
 }
 
 Bytes WrittenTensor::bytes() const {
-    return stored_bytes(volume(), dtype);
+    return size_as(volume(), dtype);
 }
 
 bool Target::is_converted() const {
@@ -46,7 +46,7 @@ Index Target::block_elements(std::uint32_t at) const {
 Bytes Target::strip_bytes() const {
     Bytes bytes = 0;
     for (std::uint32_t at = 0; at < n_made(); ++at) {
-        bytes += stored_bytes(strip_elements(at), output(at).dtype);
+        bytes += size_as(strip_elements(at), output(at).dtype);
     }
     return bytes;
 }
@@ -93,7 +93,7 @@ void write_as(std::vector<Target>& targets, DType dtype) {
 }
 
 Bytes source_bytes(const Target& target, const Operand& operand) {
-    return stored_bytes(operand.copy.volume(), target.stored_as(operand));
+    return size_as(operand.copy.volume(), target.stored_as(operand));
 }
 
 Bytes source_bytes(const Target& target) {
