@@ -62,15 +62,20 @@ class Example {
 
     /// The stored elements of a target, as they are.
     static std::vector<std::byte> stored(const Target& target) {
-        std::mt19937 random(3);
-        std::vector<std::byte> bytes;
-        const layout::Range all = target.sources(0, target.volume());
-        for (Index i = 0; i < all.extent; ++i) {
-            const float value = static_cast<float>(random() % 2000) / 16 - 50;
-            std::vector<std::byte> one(size_of(target.stored));
-            numeric::convert(DType::f32, std::as_bytes(std::span(&value, 1)), target.stored, one);
-            bytes.insert(bytes.end(), one.begin(), one.end());
+        const auto n = static_cast<std::size_t>(target.sources(0, target.volume()).extent);
+        std::vector<std::byte> bytes(n * size_of(target.stored));
+        if (!is_float(target.stored)) {
+            for (std::size_t i = 0; i < bytes.size(); ++i) {
+                bytes[i] = static_cast<std::byte>(i % 251);
+            }
+            return bytes;
         }
+        std::mt19937 random(3);
+        std::vector<float> values(n);
+        for (float& value : values) {
+            value = static_cast<float>(random() % 2000) / 16 - 50;
+        }
+        numeric::convert(DType::f32, std::as_bytes(std::span(values)), target.stored, bytes);
         return bytes;
     }
 
@@ -219,15 +224,17 @@ TEST(Writer, notes_whole_blocks_that_are_on_the_disk) {
     Example example({test::flat_target("a", DType::u8, 3 * kMiB / 2), encoded()});
     example.options.resumption.journal = example.place.path() / "journal";
     Writer writer = example.writer();
-    example.put(writer, {0, kMiB + 1});
+    // The constant comes first on the line, then the bytes.
+    const Bytes part = 8 + kMiB + 1;
+    example.put(writer, {0, part});
     writer.flush();
     const auto blocks = [&] {
         return read_journal(example.options.resumption.journal, example.the_plan).blocks;
     };
-    ASSERT_EQ(blocks().size(), 1U);
+    ASSERT_EQ(blocks().size(), 2U);
     const auto bytes = Example::stored(example.the_plan.targets[0]);
-    EXPECT_EQ(blocks()[0].digest, digest_of(std::span(bytes).first(kMiB)));
-    example.put(writer, {kMiB + 1, example.the_plan.line.begins.back()});
+    EXPECT_EQ(blocks()[1].digest, digest_of(std::span(bytes).first(kMiB)));
+    example.put(writer, {part, example.the_plan.line.begins.back()});
     writer.close();
     EXPECT_EQ(blocks().size(), BlockPlaces(example.the_plan).count());
     EXPECT_EQ(blocks().size(), 2U + 2 * 3 + 1);

@@ -74,7 +74,7 @@ TEST(Limits, hold_a_whole_strip_or_say_what_it_needs) {
     EXPECT_LE(limits.total(), 64 * kMiB);
     EXPECT_NE(test::error_text([&] {
                   (void)split_memory(8 * kMiB, 0, needs);
-              }).find("the rows of the widest quantised weight need buffers of 15 MiB a rank"),
+              }).find("the rows of the widest quantised weight need buffers of 15.7 MB a rank"),
               std::string::npos);
 }
 
