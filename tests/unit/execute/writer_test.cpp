@@ -42,9 +42,9 @@ Target encoded() {
 }
 
 /// One rank that writes a plan's line from made-up elements.
-class Example {
+class WriterExample {
   public:
-    explicit Example(std::vector<Target> targets)
+    explicit WriterExample(std::vector<Target> targets)
         : the_plan(
               plan::make_plan(std::move(targets), files, plan::Visibility::everywhere(1, 1), {})) {
         fs::create_directory(place.path() / "out");
@@ -136,14 +136,14 @@ std::string text_of(std::span<const std::byte> bytes) {
 }
 
 TEST(Writer, writes_what_is_stored_as_it_is) {
-    Example example(
+    WriterExample example(
         {test::flat_target("a", DType::bf16, 1000), test::flat_target("b", DType::u8, 3)});
     Writer writer = example.writer();
     example.put(writer, {0, 7 * 2});
     example.put(writer, {7 * 2, 2003});
     writer.close();
-    EXPECT_EQ(example.written(0), text_of(Example::stored(example.the_plan.targets[0])));
-    EXPECT_EQ(example.written(1), text_of(Example::stored(example.the_plan.targets[1])));
+    EXPECT_EQ(example.written(0), text_of(WriterExample::stored(example.the_plan.targets[0])));
+    EXPECT_EQ(example.written(1), text_of(WriterExample::stored(example.the_plan.targets[1])));
     EXPECT_EQ(text_of(example.line), example.written(0) + example.written(1));
     EXPECT_EQ(writer.bytes_written(), 2003U);
     EXPECT_EQ(writer.tally(5).parts, (std::vector<plan::LineRange>{{0, 2003}}));
@@ -156,11 +156,11 @@ TEST(Writer, casts_and_adds_in_the_wider_type) {
         Target target = test::flat_target("a", stored, 5000);
         target.dtype = written;
         target.add = 1;
-        Example example({target});
+        WriterExample example({target});
         Writer writer = example.writer();
         example.put_all(writer, true);
         writer.close();
-        const auto bytes = Example::stored(target);
+        const auto bytes = WriterExample::stored(target);
         std::vector<float> sums(5000);
         numeric::convert(stored, bytes, DType::f32, std::as_writable_bytes(std::span(sums)));
         for (float& sum : sums) {
@@ -177,11 +177,11 @@ TEST(Writer, makes_codes_scales_and_constants_of_one_weight_in_any_rounds) {
     std::vector<std::byte> codes(target.bytes());
     std::vector<std::byte> scales(target.output(1).bytes());
     std::vector<std::byte> values(static_cast<std::size_t>(kRows * kColumns) * 2);
-    numeric::convert(DType::f32, Example::stored(target), DType::bf16, values);
+    numeric::convert(DType::f32, WriterExample::stored(target), DType::bf16, values);
     numeric::quantise({Encoding::fp8_block, DType::bf16, kRows, kColumns}, values, codes, scales);
     std::string quality;
     for (const bool is_at_once : {true, false}) {
-        Example example({test::flat_target("a", DType::u8, 5), target});
+        WriterExample example({test::flat_target("a", DType::u8, 5), target});
         ASSERT_EQ(example.the_plan.tensors.size(), 4U);
         Writer writer = example.writer();
         example.put_all(writer, is_at_once);
@@ -205,14 +205,14 @@ TEST(Writer, adds_terms_up_before_it_writes) {
     target.operands.push_back(target.operands.front());
     target.operands.back().term = 1;
     target.mix = plan::Mix{plan::Mix::Kind::sum, {{DType::f32, 0, 0.5F}, {DType::f32, 0, 2}}};
-    Example example({target});
+    WriterExample example({target});
     Writer writer = example.writer();
     example.put(writer, {0, 200}, 0);
     EXPECT_EQ(writer.bytes_written(), 0U);
     example.put(writer, {0, 200}, 1);
     writer.close();
     std::vector<float> sums(50);
-    std::memcpy(sums.data(), Example::stored(target).data(), 200);
+    std::memcpy(sums.data(), WriterExample::stored(target).data(), 200);
     for (float& sum : sums) {
         sum = sum * 0.5F + sum * 2;
     }
@@ -221,7 +221,7 @@ TEST(Writer, adds_terms_up_before_it_writes) {
 }
 
 TEST(Writer, notes_whole_blocks_that_are_on_the_disk) {
-    Example example({test::flat_target("a", DType::u8, 3 * kMiB / 2), encoded()});
+    WriterExample example({test::flat_target("a", DType::u8, 3 * kMiB / 2), encoded()});
     example.options.resumption.journal = example.place.path() / "journal";
     Writer writer = example.writer();
     // The constant comes first on the line, then the bytes.
@@ -232,7 +232,7 @@ TEST(Writer, notes_whole_blocks_that_are_on_the_disk) {
         return read_journal(example.options.resumption.journal, example.the_plan).blocks;
     };
     ASSERT_EQ(blocks().size(), 2U);
-    const auto bytes = Example::stored(example.the_plan.targets[0]);
+    const auto bytes = WriterExample::stored(example.the_plan.targets[0]);
     EXPECT_EQ(blocks()[1].digest, digest_of(std::span(bytes).first(kMiB)));
     example.put(writer, {part, example.the_plan.line.begins.back()});
     writer.close();
@@ -241,7 +241,7 @@ TEST(Writer, notes_whole_blocks_that_are_on_the_disk) {
 }
 
 TEST(Writer, notes_nothing_more_after_a_write_has_failed) {
-    Example example({test::flat_target("a", DType::u8, 5 * kMiB)});
+    WriterExample example({test::flat_target("a", DType::u8, 5 * kMiB)});
     example.options.resumption.journal = example.place.path() / "journal";
     Writer writer = example.writer();
     example.put(writer, {0, kMiB});
@@ -262,7 +262,7 @@ TEST(Writer, notes_nothing_more_after_a_write_has_failed) {
 }
 
 TEST(Writer, takes_over_what_an_earlier_run_has_done) {
-    Example example(
+    WriterExample example(
         {test::flat_target("a", DType::bf16, 100), test::flat_target("b", DType::u8, 3)});
     std::vector<std::string> seen;
     example.options.on_seen = [&](const plan::Slice& slice, const numeric::Census& census) {
@@ -270,7 +270,7 @@ TEST(Writer, takes_over_what_an_earlier_run_has_done) {
     };
     example.options.resumption.journal = example.place.path() / "journal";
     Writer writer = example.writer();
-    const auto bytes = Example::stored(example.the_plan.targets[0]);
+    const auto bytes = WriterExample::stored(example.the_plan.targets[0]);
     const BlockPlaces places(example.the_plan);
     const DoneBlock done{0, 0, digest_of(bytes)};
     numeric::Census census;
@@ -289,7 +289,7 @@ TEST(Writer, takes_over_what_an_earlier_run_has_done) {
 }
 
 TEST(Writer, writes_nothing_where_bytes_are_only_looked_at) {
-    Example example({test::flat_target("a", DType::u8, 50)});
+    WriterExample example({test::flat_target("a", DType::u8, 50)});
     example.options.write = false;
     example.options.digests = false;
     Writer writer = example.writer();
