@@ -18,8 +18,14 @@ namespace {
 }
 
 std::string tensor_at(const plan::Plan& plan, Bytes position) {
-    const auto slices = plan::slices_of(plan, {position, position + 1});
-    return slices.empty() ? "the output" : plan.tensor(slices.front().tensor).name;
+    // The position may lie inside an element.
+    std::string name = "the output";
+    for (const plan::Slice& work : plan::work_of(plan, {position, position + 1})) {
+        for (const plan::Slice& slice : plan::made_with(plan, work)) {
+            name = slice.line_begin <= position ? plan.tensor(slice.tensor).name : name;
+        }
+    }
+    return name;
 }
 
 }  // namespace
