@@ -11,8 +11,8 @@
 
 #include "plan/binding.hpp"
 
-#include "modules.hpp"
 #include "parameters.hpp"
+#include "peft_names.hpp"
 #include "settings.hpp"
 
 namespace shardweld::adapters {

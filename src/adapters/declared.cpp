@@ -5,9 +5,11 @@
 #include <cctype>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "core/json.hpp"
 #include "core/text.hpp"
+#include "core/yaml.hpp"
 #include "shardweld/error.hpp"
 
 #include "target_modules.hpp"
@@ -102,20 +104,20 @@ ordered_json object_in(const ConfigFile& file) {
     return json;
 }
 
+/// A number where it is one; else text, which is refused where a number is needed.
+ordered_json value_of(const std::string& text) {
+    auto value = parse_json<ordered_json>(text);
+    return value.is_number() ? value : ordered_json(text);
+}
+
 }  // namespace
 
-ordered_json parse_declared(const ConfigFile& file) {
-    // One file is asked for by several steps, and a hostile one takes seconds each time.
-    thread_local std::string text;
-    thread_local ordered_json last = ordered_json::object();
-    if (file.text.empty()) {
-        return ordered_json::object();
+const ordered_json& ConfigFile::json() const {
+    if (parsed == nullptr) {
+        parsed = std::make_shared<const ordered_json>(text.empty() ? ordered_json::object()
+                                                                   : object_in(*this));
     }
-    if (file.text != text) {
-        last = object_in(file);
-        text = file.text;
-    }
-    return last;
+    return *parsed;
 }
 
 std::optional<double> positive(const ordered_json& json, const char* field,
@@ -213,6 +215,46 @@ void require_few_patterns(const ordered_json& json, const ConfigFile& file, std:
                         "write module names");
         }
     }
+}
+
+ConfigFile train_meta_of_args(const ConfigFile& args) {
+    if (args.text.find("\"lora_alpha\"") == std::string::npos) {
+        return {args.path, ""};
+    }
+    const ordered_json& json = args.json();
+    ordered_json meta = ordered_json::object();
+    for (const auto& [from, to] :
+         {std::pair("lora_rank", "r"), std::pair("lora_alpha", "lora_alpha"),
+          std::pair("use_rslora", "use_rslora")}) {
+        if (const auto field = json.find(from); field != json.end()) {
+            meta[to] = *field;
+        }
+    }
+    meta["task_type"] = "CAUSAL_LM";
+    return {args.path, meta.dump()};
+}
+
+ConfigFile train_meta_of(const ConfigFile& run_config) {
+    const YamlFields fields = yaml_section(run_config.text, "peft");
+    if (fields.empty()) {
+        return {run_config.path, ""};
+    }
+    const auto target = fields.find("_target_");
+    const std::string kind =
+        target == fields.end() ? "LoRA" : target->second.substr(target->second.rfind('.') + 1);
+    if (kind != "LoRA" && kind != "CanonicalLoRA" && kind != "VLMLoRA") {
+        throw Error(ErrorCode::unsupported,
+                    run_config.path + " says that the adapter is of " + printable(kind),
+                    "merge it into the model with the framework that trained it");
+    }
+    ordered_json meta = ordered_json::object();
+    for (const auto& [from, to] : {std::pair("dim", "r"), std::pair("alpha", "lora_alpha")}) {
+        if (const auto field = fields.find(from); field != fields.end()) {
+            meta[to] = value_of(field->second);
+        }
+    }
+    meta["task_type"] = "CAUSAL_LM";
+    return {run_config.path, meta.dump()};
 }
 
 }  // namespace shardweld::adapters

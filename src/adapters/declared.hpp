@@ -1,8 +1,12 @@
-// What adapter_config.json and lora_train_meta.json declare, read field by field: a value that is
-// no value of its field is an error, never a default. Facts: PEFT's LoraConfig (peft 0.21).
+// What files beside the shards declare of an adapter (adapter_config.json, lora_train_meta.json,
+// Megatron-Bridge's run_config.yaml, ms-swift's args.json), read field by field: a value that is no
+// value of its field is an error, never a default. Facts: PEFT's LoraConfig (peft 0.21);
+// megatron-bridge 0.3.1 megatron/bridge/peft/{lora,canonical_lora}.py; ms-swift 4
+// swift/arguments/tuner_args.py.
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -16,8 +20,14 @@ namespace shardweld::adapters {
 struct ConfigFile {
     std::string path;  ///< for messages
     std::string text;
+    /// What json() has read: several steps ask for it, and a hostile text takes seconds each time.
+    mutable std::shared_ptr<const nlohmann::ordered_json> parsed = {};
 
     static constexpr auto fields = [](auto& self) { return std::tie(self.path, self.text); };
+
+    /// The object that the text holds; an empty one when there is no file. Error(corrupt) when it
+    /// holds none.
+    [[nodiscard]] const nlohmann::ordered_json& json() const;
 };
 
 /// What becomes of an adapter.
@@ -26,9 +36,6 @@ enum class AdapterUse {
     folded,             ///< added into the base that was saved with it
     folded_into_given,  ///< added into another copy of the base
 };
-
-/// The object a file holds; an empty one when there is no file. Error(corrupt) when it holds none.
-nlohmann::ordered_json parse_declared(const ConfigFile& file);
 
 /// A number above 0; nullopt where the field is absent, null or 0 (verl writes 0 for an alpha it
 /// does not know). Error(mismatch) for anything else, naming the file.
@@ -55,5 +62,13 @@ std::optional<double> by_pattern(const nlohmann::ordered_json& declared, const c
 /// Error(unsupported) where so many modules and patterns would take hours to hold together.
 void require_few_patterns(const nlohmann::ordered_json& declared, const ConfigFile& file,
                           std::size_t n_modules);
+
+/// `dim` and `alpha` as lora_train_meta.json has them; text "" where there is no section `peft`.
+/// Error(unsupported) for other adapters than LoRA.
+ConfigFile train_meta_of(const ConfigFile& run_config);
+
+/// Makes one of ms-swift's args.json (`lora_rank`, `lora_alpha`, `use_rslora`): text "" where it
+/// says nothing of LoRA. Error(corrupt) for a file that is no JSON object.
+ConfigFile train_meta_of_args(const ConfigFile& args);
 
 }  // namespace shardweld::adapters

@@ -317,7 +317,7 @@ void require_parts(const Module& module, const Parameter& parameter,
 
 std::vector<std::string> mark_parameters(std::span<Module> modules,
                                          const SettingsSources& sources) {
-    const auto declared = parse_declared(sources.adapter_config);
+    const nlohmann::ordered_json& declared = sources.adapter_config.json();
     const auto target_modules = declared.value("target_modules", nlohmann::ordered_json());
     std::set<std::string> nested;
     for (const Module& module : modules) {

@@ -14,7 +14,7 @@
 #include "models/symbols.hpp"
 #include "plan/binding.hpp"
 
-#include "modules.hpp"
+#include "peft_names.hpp"
 #include "settings.hpp"
 
 namespace shardweld::adapters {

@@ -1,8 +1,12 @@
-// One name of a PEFT model read: what it is and how it is called without PEFT and in a saved
-// adapter. Pure text.
+// What the names of a PEFT model's tensors tell: what each is, how it is called without PEFT and in
+// a saved adapter, and which modules the adapter changes. Facts: PEFT's names (peft 0.21).
 #pragma once
 
+#include <optional>
+#include <set>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "core/index.hpp"
 
@@ -35,5 +39,39 @@ struct PeftName {
 
 /// Reads a name as PEFT's modules make them, with or without `base_model.model.` in front.
 PeftName read_name(const std::string& stored);
+
+/// A tensor of an adapter under the name it is saved by.
+struct SavedTensor {
+    std::string name;
+    std::vector<Index> shape;
+};
+
+/// One wrapped module. Members that count are indices into the list it was made from.
+struct Module {
+    std::string path;           ///< in the module tree without PEFT: "model.layers.0.mlp.up_proj"
+    bool is_embedding = false;  ///< its weight is [n_in, n_out] (Embedding), not [n_out, n_in]
+    bool is_matrix = true;      ///< false: factors of a convolution
+    bool is_parameter = false;  ///< a parameter that is wrapped on its own, see parameters.hpp
+    Index depth = 0;            ///< how many wrappers of the same module are around this one
+    Index rank = 0;
+    Index n_in = 0;
+    Index n_out = 0;
+    std::size_t a = 0;                     ///< [rank, n_in]
+    std::size_t b = 0;                     ///< [n_out, rank]
+    std::optional<std::size_t> magnitude;  ///< DoRA: [n_out]
+    std::optional<std::size_t> bias;       ///< lora_B's: [n_out]
+};
+
+/// In the order of the paths. Error(mismatch) for a factor without its partner and for shapes that
+/// do not fit each other. Tensors that are no factors are passed over.
+std::vector<Module> modules_of(std::span<const SavedTensor> tensors);
+
+/// What else the adapter's configuration depends on.
+struct KnownModules {
+    std::vector<std::string> whole_modules;  ///< trained as a whole
+    std::set<std::string> base_modules;      ///< all modules of the base with a weight
+    std::optional<Index> n_layers;           ///< stands in for base_modules where there is no base
+    std::vector<std::string> saved_tensors = {};  ///< beside the factors, under the base's names
+};
 
 }  // namespace shardweld::adapters

@@ -49,8 +49,8 @@ class Settler {
         : sources_(sources),
           modules_(modules),
           surroundings_(surroundings),
-          declared_(parse_declared(sources.adapter_config)),
-          meta_(parse_declared(sources.train_meta)),
+          declared_(sources.adapter_config.json()),
+          meta_(sources.train_meta.json()),
           config_(declared_) {
         std::ranges::copy_if(modules, std::back_inserter(plain_),
                              [](const Module& module) { return !module.is_parameter; });
@@ -273,8 +273,8 @@ class Settler {
     std::span<const Module> modules_;
     std::vector<Module> plain_;  ///< named by target_modules, not target_parameters
     const KnownModules& surroundings_;
-    ordered_json declared_;
-    ordered_json meta_;
+    const ordered_json& declared_;
+    const ordered_json& meta_;
     ordered_json config_;  ///< as it is written
     double alpha_ = 0;
     Settings settings_;
@@ -283,7 +283,7 @@ class Settler {
 }  // namespace
 
 Biases biases_of(const SettingsSources& sources) {
-    const ordered_json config = parse_declared(sources.adapter_config);
+    const ordered_json& config = sources.adapter_config.json();
     const auto found = config.find("bias");
     if (found == config.end() || !found->is_string() || *found == "none") {
         return Biases::none;
@@ -292,13 +292,13 @@ Biases biases_of(const SettingsSources& sources) {
 }
 
 std::string peft_version_of(const SettingsSources& sources) {
-    const ordered_json config = parse_declared(sources.adapter_config);
+    const ordered_json& config = sources.adapter_config.json();
     const auto found = config.find("peft_version");
     return found != config.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
 void require_plain_lora(const SettingsSources& sources, AdapterUse use) {
-    require_plain(parse_declared(sources.adapter_config), sources.adapter_config, use);
+    require_plain(sources.adapter_config.json(), sources.adapter_config, use);
 }
 
 Settings settle(const SettingsSources& sources, std::span<const Module> modules,

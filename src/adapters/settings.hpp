@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "declared.hpp"
-#include "modules.hpp"
+#include "peft_names.hpp"
 #include "separate.hpp"
 
 namespace shardweld::adapters {

@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "modules.hpp"
+#include "peft_names.hpp"
 
 namespace shardweld::adapters {
 

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "adapters/attach.hpp"
-#include "adapters/modules.hpp"
 #include "adapters/parameters.hpp"
+#include "adapters/peft_names.hpp"
 #include "adapters/settings.hpp"
 #include "app/settings/options.hpp"
 #include "catalogue/catalogue.hpp"
@@ -17,6 +17,7 @@
 #include "plan/plan.hpp"
 #include "shardweld/error.hpp"
 
+#include "framework_adapter.hpp"
 #include "model_files.hpp"
 #include "promises.hpp"
 #include "quantised.hpp"
@@ -66,10 +67,40 @@ const plan::Warning& dropped_warning() {
     return warning;
 }
 
-/// Binds the parts of one checkpoint, one after the other.
-class PeftBinder {
+/// Names as the reference has them.
+std::function<std::string(const std::string&)> spelling(const PreparedModel& prepared,
+                                                        const ModelFiles& files) {
+    if (files.reference.shapes.empty() || prepared.recipe->is_form) {
+        return {};
+    }
+    return [&](const std::string& name) {
+        return spelled_name(files.reference, *prepared.recipe, name);
+    };
+}
+
+/// What is stored as codes becomes values.
+void dequantise(const std::vector<plan::EncodedWeight>& weights, Bound& bound) {
+    if (!weights.empty()) {
+        bound.factors = plan::make_of_codes(bound.binding, weights, kFactors);
+        bound.notes.push_back(counted(weights.size(), "weight") +
+                              " are stored as codes and scales: they are written as bf16");
+    }
+}
+
+/// Binds a model that has no adapter beside it.
+void bind_alone(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
+                Catalogue catalogue, Bound& bound) {
+    const auto encoded = encoded_weights(prepared, options, catalogue);
+    bound.binding = plan::bind(std::move(catalogue), prepared.model(),
+                               {prepared.choice.dtype, spelling(prepared, files),
+                                prepared.choice.has_parts, prepared.kept});
+    dequantise(encoded, bound);
+}
+
+/// Binds base and adapter of one checkpoint, one after the other.
+class AdapterBinder {
   public:
-    PeftBinder(const PreparedModel& prepared, const ModelFiles& files, const Options& options)
+    AdapterBinder(const PreparedModel& prepared, const ModelFiles& files, const Options& options)
         : prepared_(prepared),
           files_(files),
           options_(options),
@@ -77,58 +108,193 @@ class PeftBinder {
           sources_(sources_of(prepared, files, options)) {}
 
     Bound bind(Catalogue catalogue) {
-        bound_.has_model = !adapters::holds_adapter_only(catalogue);
-        check_options();
-        if (lora_ != Lora::drop) {
-            adapters::require_plain_lora(sources_, use_of(catalogue));
-        }
-        const bool is_split = lora_ == Lora::split;
-        adapters::Separated parts =
-            adapters::separate(std::move(catalogue),
-                               {is_split ? adapters::biases_of(sources_) : adapters::Biases::none,
-                                lora_ == Lora::fold ? adapters::WholeModules::trained
-                                                    : adapters::WholeModules::original,
-                                lora_ == Lora::drop});
-        if (lora_ != Lora::drop) {
-            require_factors(parts.bare_modules);
-        }
-        base_names_ = names_of(parts.base);
-        surroundings_ = {std::move(parts.whole_modules), modules_with_weight(base_names_),
-                         prepared_.config.integer("num_hidden_layers"),
-                         std::move(parts.saved_tensors)};
-        plan::Ledger& ledger = bound_.binding.ledger;
-        if (bound_.has_model) {
-            require_values(parts.base);
-            bound_.binding = plan::bind(
-                std::move(parts.base), prepared_.model(),
-                {prepared_.choice.dtype, {}, prepared_.choice.has_parts, prepared_.kept});
+        if (prepared_.framework == nullptr) {
+            bind_peft(std::move(catalogue));
         } else {
-            ledger.ignored = std::move(parts.base.ignored);
+            bind_framework(std::move(catalogue));
         }
-        ledger.ignored.insert(ledger.ignored.end(), parts.replaced.begin(), parts.replaced.end());
-        if (parts.adapter.tensors.empty() && parts.adapter.shards.empty()) {
-            return std::move(bound_);  // PEFT's names, but nothing trained
-        }
-        in_both_ = std::move(parts.in_both);
-        if (lora_ == Lora::drop) {
-            bound_.binding.warnings.push_back(dropped_warning());
-            leave_out(parts.adapter.tensors);
-            leave_out(parts.adapter.shards);
-            return std::move(bound_);
-        }
-        take_adapter(std::move(parts.adapter));
         return std::move(bound_);
     }
 
   private:
-    /// A base that was saved with the adapter has `.base_layer.` in its names; one that was given
-    /// has not.
-    [[nodiscard]] adapters::AdapterUse use_of(const Catalogue& catalogue) const {
-        if (lora_ != Lora::fold) {
-            return adapters::AdapterUse::beside;
+    /// Both have the names of PEFT's modules.
+    void bind_peft(Catalogue catalogue) {
+        bound_.has_model = !adapters::holds_adapter_only(catalogue);
+        // A base that was saved with the adapter has `.base_layer.` in its names.
+        require_readable_adapter(adapters::holds_wrapped(catalogue));
+        adapters::Separated parts = adapters::separate(
+            std::move(catalogue),
+            {lora_ == Lora::split ? adapters::biases_of(sources_) : adapters::Biases::none,
+             lora_ == Lora::fold ? adapters::WholeModules::trained
+                                 : adapters::WholeModules::original,
+             lora_ == Lora::drop});
+        if (lora_ != Lora::drop) {
+            require_factors(parts.bare_modules);
         }
-        return adapters::holds_wrapped(catalogue) ? adapters::AdapterUse::folded
-                                                  : adapters::AdapterUse::folded_into_given;
+        bind_base(std::move(parts.base), prepared_.model());
+        plan::Ledger& ledger = bound_.binding.ledger;
+        std::ranges::move(parts.replaced, std::back_inserter(ledger.ignored));
+        if (parts.adapter.tensors.empty() && parts.adapter.shards.empty()) {
+            return;  // PEFT's names, but nothing trained
+        }
+        in_both_ = std::move(parts.in_both);
+        if (lora_ == Lora::drop) {
+            bound_.binding.warnings.push_back(dropped_warning());
+            leave_out(parts.adapter, ledger);
+            return;
+        }
+        surround(std::move(parts.whole_modules), std::move(parts.saved_tensors));
+        take_adapter(bind_saved(std::move(parts.adapter)));
+    }
+
+    /// The adapter has a framework's names, and so has a base that was saved with it.
+    void bind_framework(Catalogue catalogue) {
+        const PreparedModel& framework = *prepared_.framework;
+        const bool has_own_base = !prepared_.dialect->has_own_names;
+        Catalogue stored = app::take_adapter(catalogue, *framework.dialect->lora);
+        bound_.has_model = !catalogue.tensors.empty() || !catalogue.shards.empty();
+        require_readable_adapter(bound_.has_model && has_own_base);
+        if (lora_ == Lora::drop) {
+            plan::Ledger left_out;
+            leave_out(stored, left_out);
+            std::ranges::move(left_out.ignored, std::back_inserter(catalogue.ignored));
+            bind_alone(prepared_, files_, options_, std::move(catalogue), bound_);
+            bound_.binding.warnings.push_back(dropped_warning());
+            return;
+        }
+        const bool is_folded = lora_ == Lora::fold;
+        const plan::Wanted wanted{dtype_of_adapter()};
+        FrameworkAdapter adapter =
+            bind_framework_adapter(std::move(stored), framework, wanted,
+                                   is_folded ? wanted_of_base() : wanted, !is_folded);
+        require_only_padding(adapter.trained.padding, files_.tokens);
+        models::Recipe recipe = *prepared_.recipe;
+        if (is_folded) {
+            need_not_hold(adapter.trained.targets, recipe);
+        }
+        bind_base(std::move(catalogue),
+                  {&recipe, prepared_.dialect.get(), prepared_.symbols.get()});
+        bound_.binding.ledger.stored = adapter.repeated;
+        if (has_own_base) {
+            base_names_.clear();
+            for (plan::Target& target : bound_.binding.targets) {
+                target.source = target.name;  // which adapters know it by
+                base_names_.insert(target.name);
+            }
+        }
+        std::vector<std::string> whole_modules;
+        for (const plan::Target& target : adapter.trained.targets) {
+            whole_modules.push_back(target.name.substr(0, target.name.rfind('.')));
+        }
+        surround(std::move(whole_modules), {});
+        if (is_folded) {
+            put_in_place(std::move(adapter.trained));
+        } else {
+            std::ranges::move(adapter.trained.targets, std::back_inserter(adapter.factors.targets));
+            add_to_account(adapter.trained.ledger);
+        }
+        take_adapter(saved_beside(std::move(adapter.factors), bound_.has_model && has_own_base));
+    }
+
+    [[nodiscard]] plan::Wanted wanted_of_base() const {
+        return {prepared_.choice.dtype, {}, prepared_.choice.has_parts, prepared_.kept};
+    }
+
+    [[nodiscard]] std::optional<DType> dtype_of_adapter() const {
+        return lora_ == Lora::fold ? std::optional(DType::f32) : prepared_.choice.dtype;
+    }
+
+    void require_readable_adapter(bool is_saved_with_base) const {
+        check_options();
+        if (lora_ != Lora::drop) {
+            adapters::require_plain_lora(
+                sources_, lora_ != Lora::fold  ? adapters::AdapterUse::beside
+                          : is_saved_with_base ? adapters::AdapterUse::folded
+                                               : adapters::AdapterUse::folded_into_given);
+        }
+    }
+
+    void bind_base(Catalogue base, const plan::Model& model) {
+        base_names_ = names_of(base);
+        if (bound_.has_model) {
+            require_values(base);
+            bound_.binding = plan::bind(std::move(base), model, wanted_of_base());
+        } else {
+            bound_.binding.ledger.ignored = std::move(base.ignored);
+        }
+    }
+
+    void surround(std::vector<std::string> whole_modules, std::vector<std::string> saved_tensors) {
+        surroundings_ = {std::move(whole_modules), modules_with_weight(base_names_),
+                         prepared_.config.integer("num_hidden_layers"), std::move(saved_tensors)};
+    }
+
+    /// The base need not hold what was trained as a whole.
+    void need_not_hold(const std::vector<plan::Target>& trained, models::Recipe& recipe) const {
+        const auto value_of = [&](const std::string& symbol) {
+            return prepared_.symbols->value(symbol);
+        };
+        for (models::Line& line : recipe.hub) {
+            line.optional =
+                line.optional || std::ranges::any_of(trained, [&](const plan::Target& target) {
+                    return line.name.match(target.name, value_of).has_value();
+                });
+        }
+    }
+
+    /// What was trained as a whole stands in the place of the base's.
+    void put_in_place(plan::Binding trained) {
+        plan::Binding& base = bound_.binding;
+        for (plan::Target& target : trained.targets) {
+            count(target);
+            const auto at = std::ranges::lower_bound(base.targets, target.name, natural_less,
+                                                     &plan::Target::name);
+            const auto index = static_cast<std::size_t>(at - base.targets.begin());
+            if (at != base.targets.end() && at->name == target.name) {
+                replace(*at);
+                std::erase_if(base.same, [&](const auto& pair) { return pair.target == index; });
+                *at = std::move(target);
+                continue;
+            }
+            for (plan::SamePair& pair : base.same) {
+                pair.target += pair.target >= index ? 1 : 0;
+            }
+            base.targets.insert(at, std::move(target));
+        }
+        add_to_account(trained.ledger);
+        base.logicals.merge(trained.logicals);
+    }
+
+    /// Takes a target of the base out of the account of what is written.
+    void replace(const plan::Target& target) {
+        plan::Ledger& ledger = bound_.binding.ledger;
+        const Bytes bytes = plan::source_bytes(target);
+        Bytes replicas = 0;
+        for (const plan::Operand& replica : target.replicas) {
+            replicas += plan::source_bytes(target, replica);
+        }
+        ledger.consumed -= bytes;
+        ledger.replica -= replicas;
+        ledger.ignore(target.name, "trained as a whole by the adapter", bytes + replicas);
+    }
+
+    /// A framework's adapter as save_pretrained names it, with biases of the base that were
+    /// trained, too.
+    plan::Binding saved_beside(plan::Binding adapter, bool has_own_base) {
+        if (has_own_base && lora_ == Lora::split &&
+            adapters::biases_of(sources_) == adapters::Biases::all) {
+            for (const plan::Target& target : bound_.binding.targets) {
+                if (target.name.ends_with(".bias")) {
+                    adapter.targets.push_back(target);
+                    in_both_.insert(adapters::kPrefix + target.name);
+                }
+            }
+        }
+        for (plan::Target& target : adapter.targets) {
+            target.name = adapters::kPrefix + target.name;
+        }
+        std::ranges::stable_sort(adapter.targets, natural_less, &plan::Target::name);
+        return adapter;
     }
 
     /// A cast of codes would be wrong, and a fold into them is none.
@@ -167,48 +333,52 @@ class PeftBinder {
         }
     }
 
-    template <typename Item>
-    void leave_out(const std::vector<Item>& adapter) {
-        for (const Item& item : adapter) {
+    /// But for what the base has, too.
+    void leave_out(const Catalogue& adapter, plan::Ledger& ledger) const {
+        const auto ignore = [&](const auto& item) {
             if (!in_both_.contains(item.name)) {
-                bound_.binding.ledger.ignore(item.name, kDroppedAdapter,
-                                             catalogue::stored_bytes(item));
+                ledger.ignore(item.name, "an adapter (--lora drop)", catalogue::stored_bytes(item));
             }
-        }
-    }
-
-    /// What the base does not have already.
-    void count(const std::vector<plan::Target>& saved) {
-        const auto bytes_of = [](const plan::Target& target,
-                                 const std::vector<plan::Operand>& operands) {
-            Bytes bytes = 0;
-            for (const plan::Operand& operand : operands) {
-                bytes += static_cast<Bytes>(operand.copy.volume()) * size_of(target.stored);
-            }
-            return bytes;
         };
-        for (const plan::Target& target : saved) {
-            if (!in_both_.contains(target.name)) {
-                bound_.binding.ledger.consumed += bytes_of(target, target.operands);
-                bound_.binding.ledger.replica += bytes_of(target, target.replicas);
-            }
+        std::ranges::for_each(adapter.tensors, ignore);
+        std::ranges::for_each(adapter.shards, ignore);
+    }
+
+    void count(const plan::Target& target) {
+        plan::Ledger& ledger = bound_.binding.ledger;
+        ledger.consumed += plan::source_bytes(target);
+        for (const plan::Operand& replica : target.replicas) {
+            ledger.replica += plan::source_bytes(target, replica);
         }
     }
 
-    void take_adapter(Catalogue adapter) {
+    /// What was bound apart, and not written.
+    void add_to_account(plan::Ledger& apart) {
+        plan::Ledger& ledger = bound_.binding.ledger;
+        ledger.padding += apart.padding;
+        std::ranges::move(apart.ignored, std::back_inserter(ledger.ignored));
+    }
+
+    plan::Binding bind_saved(Catalogue adapter) const {
         ModelChoice choice = prepared_.choice;
         choice.names = TensorNames::module;
         const PreparedModel tree = prepare_model(files_, choice, adapter);
-        const bool is_folded = lora_ == Lora::fold;
-        plan::Binding saved =
-            plan::bind(std::move(adapter), tree.model(),
-                       {is_folded ? std::optional(DType::f32) : prepared_.choice.dtype});
-        count(saved.targets);
+        return plan::bind(std::move(adapter), tree.model(), {dtype_of_adapter()});
+    }
+
+    void take_adapter(plan::Binding saved) {
+        for (const plan::Target& target : saved.targets) {
+            if (!in_both_.contains(target.name)) {
+                count(target);
+            }
+        }
+        add_to_account(saved.ledger);
         std::vector<adapters::SavedTensor> tensors;
         for (const plan::Target& target : saved.targets) {
             tensors.push_back({target.name, target.shape});
         }
         std::vector<adapters::Module> modules = adapters::modules_of(tensors);
+        const bool is_folded = lora_ == Lora::fold;
         if (is_folded && modules.empty()) {
             return;  // only modules trained as a whole: the base has them already
         }
@@ -315,26 +485,6 @@ class PeftBinder {
     Bound bound_;
 };
 
-/// Names as the reference has them.
-std::function<std::string(const std::string&)> spelling(const PreparedModel& prepared,
-                                                        const ModelFiles& files) {
-    if (files.reference.shapes.empty() || prepared.recipe->is_form) {
-        return {};
-    }
-    return [&](const std::string& name) {
-        return spelled_name(files.reference, *prepared.recipe, name);
-    };
-}
-
-/// What is stored as codes becomes values.
-void dequantise(const std::vector<plan::EncodedWeight>& weights, Bound& bound) {
-    if (!weights.empty()) {
-        bound.factors = plan::make_of_codes(bound.binding, weights, kFactors);
-        bound.notes.push_back(counted(weights.size(), "weight") +
-                              " are stored as codes and scales: they are written as bf16");
-    }
-}
-
 Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
                  Catalogue catalogue) {
     const Bytes stored = catalogue::stored_bytes(catalogue);
@@ -345,27 +495,19 @@ Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const O
                     "write it with --lora fold as safetensors, then that with --backend hf; or "
                     "leave the adapter out with --lora drop");
     }
-    if (prepared.dialect->has_own_names && adapters::holds_adapter(catalogue)) {
-        bound = PeftBinder(prepared, files, options).bind(std::move(catalogue));
+    if (prepared.framework != nullptr ||
+        (prepared.dialect->has_own_names && adapters::holds_adapter(catalogue))) {
+        bound = AdapterBinder(prepared, files, options).bind(std::move(catalogue));
     } else {
-        if (options.lora != Lora::split && !prepared.has_dropped_adapter) {
+        if (options.lora != Lora::split) {
             bound.notes.emplace_back("the checkpoint holds no LoRA adapter: --lora has no effect");
         }
-        const auto encoded = encoded_weights(prepared, options, catalogue);
-        bound.binding = plan::bind(std::move(catalogue), prepared.model(),
-                                   {prepared.choice.dtype, spelling(prepared, files),
-                                    prepared.choice.has_parts, prepared.kept});
-        if (prepared.has_dropped_adapter) {
-            bound.binding.warnings.push_back(dropped_warning());
-        }
-        dequantise(encoded, bound);
-        if (!options.vocab_size) {
-            require_only_padding(bound.binding.padding, files.tokens);
-        }
-        for (std::string& note : padding_notes(bound.binding.padding)) {
-            bound.notes.push_back(std::move(note));
-        }
+        bind_alone(prepared, files, options, std::move(catalogue), bound);
     }
+    if (!options.vocab_size) {
+        require_only_padding(bound.binding.padding, files.tokens);
+    }
+    std::ranges::move(padding_notes(bound.binding.padding), std::back_inserter(bound.notes));
     judge_unscaled(prepared.config, options, bound.binding);
     if (bound.has_model) {
         std::ranges::move(broken_promises(prepared, files, bound.binding.targets),
@@ -374,7 +516,7 @@ Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const O
     if (options.selection.include || options.selection.exclude) {
         select(bound.binding, options.selection);
     }
-    bound.binding.ledger.stored = stored;
+    bound.binding.ledger.stored += stored;
     bound.binding.ledger.require_closed();
     return bound;
 }

@@ -13,9 +13,6 @@
 
 namespace shardweld::app {
 
-/// Why an adapter's bytes are not written.
-inline constexpr const char* kDroppedAdapter = "an adapter (--lora drop)";
-
 /// What the checkpoint's tensors become.
 struct Bound {
     plan::Binding binding;  ///< the model's targets, and behind them a split adapter's

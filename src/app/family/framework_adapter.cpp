@@ -1,19 +1,16 @@
 #include "framework_adapter.hpp"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
+#include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "adapters/separate.hpp"
-#include "adapters/stored_pieces.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
-
-#include "bind_model.hpp"
-#include "vocabulary.hpp"
 
 namespace shardweld::app {
 
@@ -22,8 +19,7 @@ namespace {
 using catalogue::Catalogue;
 
 constexpr const char* kModuleDialect = "hf_module";
-constexpr std::array<const char*, 3> kAdapterFacts = {"lora_rank", "lora_only",
-                                                      "lora_rows_by_rank"};
+constexpr const char* kLoraOnly = "lora_only";
 /// What the reader puts in front of the name of a module that was trained as a whole.
 constexpr std::string_view kOfWhole = ".adapter.modules_to_save.";
 constexpr std::string_view kExperts = ".experts.";
@@ -39,30 +35,36 @@ std::string part_name(const std::string& name, const models::LoraNames& names,
     return name.substr(0, name.size() - names.down.size()) + end;
 }
 
-/// An A that all segments of a fused weight share, as one for each.
+/// An A that all segments of a fused weight share becomes one for each. Returns how many bytes are
+/// counted anew by that.
 template <typename Item>
-void share(const models::LoraForm& form, const models::Symbols& symbols, std::vector<Item>& items) {
-    std::vector<Item> more;
+Bytes share(const models::LoraForm& form, const models::Symbols& symbols,
+            std::vector<Item>& items) {
+    const auto value_of = [&](const std::string& symbol) { return symbols.value(symbol); };
+    std::vector<Item> shared_by_none;
+    std::vector<Item> shares;
+    Bytes repeated = 0;
     for (Item& item : items) {
         const std::string name = item.name;
-        for (const models::LoraForm::Shared& shared : form.shared) {
-            const auto captures = shared.name.match(
-                name, [&](const std::string& symbol) { return symbols.value(symbol); });
-            if (!captures || !symbols.holds(shared.condition, *captures)) {
-                continue;
-            }
-            for (const std::string& label : shared.labels) {
-                more.push_back(item);
-                more.back().name = part_name(name, form.dialect.lora.value(), label);
-            }
-            item.name = {};
-            break;
+        const auto shared = std::ranges::find_if(form.shared, [&](const auto& one) {
+            const auto captures = one.name.match(name, value_of);
+            return captures && symbols.holds(one.condition, *captures);
+        });
+        if (shared == form.shared.end()) {
+            shared_by_none.push_back(std::move(item));
+            continue;
+        }
+        repeated += (shared->labels.size() - 1) * catalogue::stored_bytes(item);
+        for (const std::string& label : shared->labels) {
+            shares.push_back(item);
+            shares.back().name = part_name(name, form.dialect.lora.value(), label);
         }
     }
-    std::erase_if(items, [](const Item& item) { return item.name == ""; });
-    std::move(more.begin(), more.end(), std::back_inserter(items));
+    items = std::move(shared_by_none);
+    std::ranges::move(shares, std::back_inserter(items));
     std::stable_sort(items.begin(), items.end(),
                      [](const Item& a, const Item& b) { return a.name < b.name; });
+    return repeated;
 }
 
 /// [gate of rank 0; up of rank 0; gate of rank 1; ...] as [gate; up].
@@ -114,6 +116,17 @@ void undo_rank_orders(const models::LoraForm& form, const models::LoraNames& nam
     }
 }
 
+/// A catalogue of the same files, without tensors.
+Catalogue of_same_files(const Catalogue& catalogue) {
+    Catalogue out;
+    out.format = catalogue.format;
+    out.dialect = catalogue.dialect;
+    out.files = catalogue.files;
+    out.facts = catalogue.facts;
+    out.mesh = catalogue.mesh;
+    return out;
+}
+
 /// Takes what is the adapter's out of a catalogue.
 class FactorSorter {
   public:
@@ -122,12 +135,7 @@ class FactorSorter {
         : names_(names), of_adapter_(names.down.substr(0, names.down.find('.', 1) + 1)) {}
 
     [[nodiscard]] Catalogue take(Catalogue& catalogue) const {
-        Catalogue factors;
-        factors.format = catalogue.format;
-        factors.dialect = catalogue.dialect;
-        factors.files = catalogue.files;
-        factors.facts = catalogue.facts;
-        factors.mesh = catalogue.mesh;
+        Catalogue factors = of_same_files(catalogue);
         move(catalogue.tensors, factors.tensors);
         move(catalogue.shards, factors.shards);
         return factors;
@@ -247,163 +255,46 @@ void take_trained(std::vector<Item>& from, std::vector<Item>& to) {
 }
 
 Catalogue take_trained(Catalogue& factors) {
-    Catalogue whole;
-    whole.format = factors.format;
-    whole.dialect = factors.dialect;
-    whole.files = factors.files;
-    whole.facts = factors.facts;
-    whole.mesh = factors.mesh;
+    Catalogue whole = of_same_files(factors);
     take_trained(factors.tensors, whole.tensors);
     take_trained(factors.shards, whole.shards);
     return whole;
-}
-
-/// The recipe of any part of the model.
-models::Recipe of_parts(const models::Recipe& recipe) {
-    models::Recipe parts = recipe;
-    for (models::Line& line : parts.hub) {
-        line.optional = true;
-        line.together = false;
-        line.keep.reset();
-    }
-    parts.same = {};
-    return parts;
 }
 
 bool is_empty(const Catalogue& catalogue) {
     return catalogue.tensors.empty() && catalogue.shards.empty();
 }
 
-/// All but the tensors, which are the module tree's.
-Catalogue renamed_head(const Catalogue& catalogue) {
-    Catalogue out;
-    out.format = catalogue.format;
-    out.dialect = kModuleDialect;
-    out.notes = catalogue.notes;
-    out.warnings = catalogue.warnings;
-    out.files = catalogue.files;
-    out.statements = catalogue.statements;
-    out.inert_globals = catalogue.inert_globals;
-    out.facts = catalogue.facts;
-    for (const char* const fact : kAdapterFacts) {
-        out.facts.erase(fact);
+/// The recipe of any part of the model. Beside a base, tensors have the dtype that is asked for.
+models::Recipe of_parts(const models::Recipe& recipe, bool is_beside) {
+    models::Recipe parts = recipe;
+    for (models::Line& line : parts.hub) {
+        line.optional = true;
+        line.together = false;
+        if (is_beside) {
+            line.keep.reset();
+        }
     }
-    return out;
+    parts.same = {};
+    return parts;
 }
 
-/// "X" of "X.weight", "X.lora_A.weight".
-std::string module_of(const std::string& name, std::string_view end) {
-    return name.ends_with(end) ? name.substr(0, name.size() - end.size()) : "";
-}
-
-/// Puts what was bound into a catalogue of module names.
-class Renamer {
-  public:
-    explicit Renamer(Catalogue& out) : out_(out) {}
-
-    void add_factors(const plan::Binding& binding) {
-        for (const plan::Target& target : binding.targets) {
-            wrapped_.insert(module_of(target.name, ".lora_A.weight"));
-            out_.tensors.push_back(adapters::stored_as(target, with_part(target.name, "default")));
-        }
-        add_ignored(binding.ledger);
+/// A base that was given with --base has the names of a module tree: it is prepared as if it stood
+/// alone. nullopt where there is none.
+std::optional<PreparedModel> prepare_base(const ModelFiles& files, const ModelChoice& choice,
+                                          const models::LoraNames& names, Catalogue& catalogue) {
+    Catalogue adapter = FactorSorter(names).take(catalogue);
+    std::optional<PreparedModel> prepared;
+    if (!is_empty(catalogue)) {
+        const std::string dialect = std::exchange(catalogue.dialect, kModuleDialect);
+        auto is_alone = catalogue.facts.extract(kLoraOnly);
+        prepared = prepare_model(files, choice, catalogue);
+        catalogue.facts.insert(std::move(is_alone));
+        catalogue.dialect = dialect;
     }
-
-    void add_whole(const plan::Binding& binding) {
-        for (const plan::Target& target : binding.targets) {
-            whole_.insert(target.name);
-            out_.tensors.push_back(
-                adapters::stored_as(target, with_part(target.name, "modules_to_save.default")));
-        }
-        add_ignored(binding.ledger);
-    }
-
-    void add_base(const plan::Binding& binding) {
-        for (const plan::Target& target : binding.targets) {
-            const std::string module = module_of(target.name, ".weight");
-            const bool is_wrapped = !module.empty() && wrapped_.contains(module);
-            out_.tensors.push_back(adapters::stored_as(
-                target, whole_.contains(target.name) ? with_part(target.name, "original_module")
-                        : is_wrapped                 ? with_part(target.name, "base_layer")
-                                                     : target.name));
-        }
-        add_ignored(binding.ledger);
-    }
-
-    void finish() {
-        std::stable_sort(out_.tensors.begin(), out_.tensors.end(),
-                         [](const auto& a, const auto& b) { return a.name < b.name; });
-    }
-
-  private:
-    void add_ignored(const plan::Ledger& ledger) {
-        out_.ignored.insert(out_.ignored.end(), ledger.ignored.begin(), ledger.ignored.end());
-        if (ledger.padding != 0) {
-            out_.ignored.push_back({"vocabulary", "padding", 1, ledger.padding});
-        }
-    }
-
-    /// "X.part.weight" of "X.weight".
-    static std::string with_part(std::string name, const std::string& part) {
-        return name.insert(name.rfind('.'), "." + part);
-    }
-
-    Catalogue& out_;
-    std::set<std::string> wrapped_;  ///< modules with factors
-    std::set<std::string> whole_;    ///< tensors that were trained as a whole
-};
-
-Catalogue as_peft(Catalogue catalogue, const PreparedModel& prepared, const ModelFiles& files) {
-    const bool is_alone = adapters::holds_adapter_only(catalogue);
-    const models::LoraNames& names = *prepared.dialect->lora;
-    const models::LoraForm form = models::lora_form(*prepared.recipe, *prepared.dialect);
-    const FactorSorter sorter(names);
-    Catalogue factors = sorter.take(catalogue);
-    Catalogue whole = take_trained(factors);
-    if (!is_empty(factors) || is_empty(whole)) {
-        sorter.require_plain(factors);
-    }
-    undo_rank_orders(form, names, *prepared.symbols, factors);
-    share(form, *prepared.symbols, factors.tensors);
-    share(form, *prepared.symbols, factors.shards);
-    Catalogue out = renamed_head(catalogue);
-    Renamer renamed(out);
-    renamed.add_factors(
-        plan::bind(std::move(factors), {&form.recipe, &form.dialect, prepared.symbols.get()}, {}));
-    if (!is_empty(whole)) {
-        const models::Recipe parts = of_parts(*prepared.recipe);
-        const plan::Binding trained = plan::bind(
-            std::move(whole), {&parts, prepared.dialect.get(), prepared.symbols.get()}, {});
-        require_only_padding(trained.padding, files.tokens);
-        renamed.add_whole(trained);
-    }
-    if (is_alone) {
-        std::move(catalogue.tensors.begin(), catalogue.tensors.end(),
-                  std::back_inserter(out.tensors));
-        out.ignored.insert(out.ignored.end(), catalogue.ignored.begin(), catalogue.ignored.end());
-    } else {
-        const plan::Binding base = plan::bind(std::move(catalogue), prepared.model(), {});
-        require_only_padding(base.padding, files.tokens);
-        renamed.add_base(base);
-    }
-    renamed.finish();
-    return out;
-}
-
-/// The base alone, in the framework's own names; what is left out stays in the account.
-Catalogue without_adapter(Catalogue catalogue, const models::LoraNames& names) {
-    const Catalogue factors = FactorSorter(names).take(catalogue);
-    plan::Ledger left_out;
-    const auto leave_out = [&](const auto& item) {
-        left_out.ignore(item.name, kDroppedAdapter, catalogue::stored_bytes(item));
-    };
-    std::ranges::for_each(factors.tensors, leave_out);
-    std::ranges::for_each(factors.shards, leave_out);
-    std::ranges::move(left_out.ignored, std::back_inserter(catalogue.ignored));
-    for (const char* const fact : kAdapterFacts) {
-        catalogue.facts.erase(fact);
-    }
-    return catalogue;
+    std::ranges::move(adapter.tensors, std::back_inserter(catalogue.tensors));
+    std::ranges::move(adapter.shards, std::back_inserter(catalogue.shards));
+    return prepared;
 }
 
 }  // namespace
@@ -419,16 +310,42 @@ PreparedModel prepare_with_adapter(const ModelFiles& files, const ModelChoice& c
                     "the dialect " + prepared.dialect->name + " does not say how adapters are kept",
                     "give one that has `lora` with --recipe");
     }
-    if (choice.lora == Lora::drop && !adapters::holds_adapter_only(catalogue)) {
-        catalogue = without_adapter(std::move(catalogue), *prepared.dialect->lora);
-        prepared.has_dropped_adapter = true;
-        return prepared;
+    const auto framework = std::make_shared<const PreparedModel>(prepared);
+    if (adapters::holds_adapter_only(catalogue)) {
+        prepared = prepare_base(files, choice, *framework->dialect->lora, catalogue)
+                       .value_or(std::move(prepared));
+        // What is to be said of the framework's recipe holds for what is made of its tensors.
+        prepared.warnings = framework->warnings;
     }
-    catalogue = as_peft(std::move(catalogue), prepared, files);
-    PreparedModel renamed = prepare_model(files, choice, catalogue);
-    // What is to be said of the framework's recipe holds for what was made of its tensors.
-    renamed.warnings = std::move(prepared.warnings);
-    return renamed;
+    prepared.framework = framework;
+    return prepared;
+}
+
+Catalogue take_adapter(Catalogue& catalogue, const models::LoraNames& names) {
+    return FactorSorter(names).take(catalogue);
+}
+
+FrameworkAdapter bind_framework_adapter(Catalogue stored, const PreparedModel& framework,
+                                        const plan::Wanted& factors, const plan::Wanted& trained,
+                                        bool is_beside) {
+    const models::LoraNames& names = *framework.dialect->lora;
+    const models::Symbols& symbols = *framework.symbols;
+    const models::LoraForm form = models::lora_form(*framework.recipe, *framework.dialect);
+    Catalogue whole = take_trained(stored);
+    if (!is_empty(stored) || is_empty(whole)) {
+        FactorSorter(names).require_plain(stored);
+    }
+    undo_rank_orders(form, names, symbols, stored);
+    FrameworkAdapter adapter;
+    adapter.repeated = share(form, symbols, stored.tensors) + share(form, symbols, stored.shards);
+    adapter.factors =
+        plan::bind(std::move(stored), {&form.recipe, &form.dialect, &symbols}, factors);
+    if (!is_empty(whole)) {
+        const models::Recipe parts = of_parts(*framework.recipe, is_beside);
+        adapter.trained =
+            plan::bind(std::move(whole), {&parts, framework.dialect.get(), &symbols}, trained);
+    }
+    return adapter;
 }
 
 }  // namespace shardweld::app

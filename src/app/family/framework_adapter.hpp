@@ -1,15 +1,32 @@
-// Checkpoints whose framework keeps LoRA factors beside its own weights, seen as those of a PEFT
-// model: what becomes of an adapter (lora.hpp) needs to know PEFT's names only.
+// LoRA factors that a framework keeps beside its own weights, under its own names.
 #pragma once
 
 #include "model.hpp"
 
 namespace shardweld::app {
 
-/// prepare_model for a catalogue that may hold a framework's adapter: then all its tensors, but for
-/// a base given with --base, get PEFT's names of the module tree, and the model is prepared for
-/// these. Pure. Errors of prepare_model and plan::bind.
+/// prepare_model for a catalogue that may hold a framework's adapter. Then `framework` of the
+/// result knows the adapter's names, and the rest describes the base: that of the checkpoint, or
+/// the one given with --base, whose tensors have the names of a module tree. Pure. Errors of
+/// prepare_model; Error(unsupported) where the dialect does not say how adapters are kept.
 PreparedModel prepare_with_adapter(const ModelFiles& files, const ModelChoice& choice,
                                    catalogue::Catalogue& catalogue);
+
+/// Takes all that is the adapter's out of a catalogue; the base is left.
+catalogue::Catalogue take_adapter(catalogue::Catalogue& catalogue, const models::LoraNames& names);
+
+/// A framework's adapter under PEFT's names, without `base_model.model.` in front.
+struct FrameworkAdapter {
+    plan::Binding factors;  ///< "X.lora_A.weight"
+    plan::Binding trained;  ///< "X.weight" of modules that were trained as a whole
+    Bytes repeated = 0;     ///< of each A that several targets are made of, beyond the first
+};
+
+/// Binds what take_adapter took. `is_beside`: what was trained as a whole is written beside the
+/// base, where no tensor keeps its dtype. Pure. Error(unsupported) for adapters that are no plain
+/// LoRA of matrices; else as plan::bind.
+FrameworkAdapter bind_framework_adapter(catalogue::Catalogue stored, const PreparedModel& framework,
+                                        const plan::Wanted& factors, const plan::Wanted& trained,
+                                        bool is_beside);
 
 }  // namespace shardweld::app

@@ -51,9 +51,10 @@ struct PreparedModel {
     models::Verification verification;            ///< of the recipe in the checkpoint's format
     models::Config config;                        ///< with the command line's changes
     std::shared_ptr<const models::Symbols> symbols;
+    /// How the names are read of an adapter that a framework keeps; null: there is none.
+    std::shared_ptr<const PreparedModel> framework;
     std::vector<std::string> kept;        ///< plan::Wanted::kept
     bool is_value = false;                ///< the head is score.weight
-    bool has_dropped_adapter = false;     ///< a framework's adapter was taken out (--lora drop)
     std::vector<plan::Warning> warnings;  ///< e.g. recipe_unverified
     std::vector<std::string> notes;       ///< for people
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "adapters/run_config.hpp"
+#include "adapters/declared.hpp"
 #include "app/survey/survey.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"

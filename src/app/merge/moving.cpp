@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "adapters/peft_names.hpp"
 #include "app/family/bind_model.hpp"
 #include "app/messages/progress.hpp"
 #include "app/survey/input.hpp"
@@ -34,15 +35,11 @@ constexpr Index kElementsAtOnce = 1 << 18;
 
 /// Versions of verl leave PEFT's prefix away, or the adapter's own name in.
 std::string plain_name(std::string_view name) {
-    constexpr std::string_view kPrefix = "base_model.model.";
-    constexpr std::string_view kOwn = ".default.";
+    constexpr std::string_view kPrefix = adapters::kPrefix;
     while (name.starts_with(kPrefix)) {
         name.remove_prefix(kPrefix.size());
     }
-    const auto own = name.find(kOwn);
-    return own == std::string_view::npos
-               ? std::string(name)
-               : std::string(name.substr(0, own + 1)) + std::string(name.substr(own + kOwn.size()));
+    return adapters::read_name(std::string(name)).saved_name.substr(kPrefix.size());
 }
 
 /// The factors of one file, by their plain names.

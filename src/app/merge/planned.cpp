@@ -91,7 +91,9 @@ void settle_config(Output& output) {
     const auto [config, notes] = publish::true_config(output.model.prepared.config, output.facts());
     output.config_text = config.text_to_write();
     for (const std::string& note : notes) {
-        output.session.log.info(note);
+        if (output.model.bound.has_model) {
+            output.session.log.info(note);
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-#include "adapters/run_config.hpp"
+#include "adapters/declared.hpp"
 
 #include <gtest/gtest.h>
 
