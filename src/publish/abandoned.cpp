@@ -1,7 +1,7 @@
 #include "abandoned.hpp"
 
 #include <algorithm>
-#include <cerrno>
+#include <array>
 #include <ctime>
 #include <optional>
 #include <set>
@@ -9,16 +9,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/system.hpp"
 #include "core/text.hpp"
 #include "io/directory.hpp"
 #include "io/paths.hpp"
 #include "mpi/comm.hpp"
 #include "shardweld/error.hpp"
 
-#include "inside.hpp"
 #include "lock_file.hpp"
-#include "target.hpp"
+#include "traces.hpp"
 
 namespace shardweld::publish {
 
@@ -30,23 +28,20 @@ using Fate = Abandoned::Fate;
 /// seconds.
 constexpr double kSilence_s = 600;
 
-/// ".NAME.shardweld-partial" gives NAME; "" for other names.
-std::string target_named_by(const std::string& name, std::string_view ending) {
-    return name.size() > ending.size() + 1 && name.front() == '.' && name.ends_with(ending)
-               ? name.substr(1, name.size() - 1 - ending.size())
-               : "";
-}
+constexpr std::array<std::string_view, 3> kTracesInside = {kPartialTrace, kLockTrace, kOldTrace};
+/// The last one stands for a moment where a run takes a dead one's lock away.
+constexpr std::array<std::string_view, 5> kTracesBeside = {kPartialTrace, kLockTrace, kOldTrace,
+                                                           kJournalTrace, ".shardweld-lock.stale"};
 
 /// The target of whose run something is a trace; "" if it is none.
 fs::path target_of(const fs::path& path) {
     const std::string name = path.filename().string();
-    if (name == kPartialInside || name == kLockInside || name == kOldInside) {
+    if (std::ranges::count(kTracesInside, name) > 0) {
         return path.parent_path();
     }
-    for (const char* const ending : {".shardweld-partial", ".shardweld-lock", ".shardweld-old",
-                                     ".shardweld-journal", ".shardweld-lock.stale"}) {
-        if (const std::string target = target_named_by(name, ending); !target.empty()) {
-            return path.parent_path() / target;
+    for (const std::string_view trace : kTracesBeside) {
+        if (name.size() > trace.size() + 1 && name.front() == '.' && name.ends_with(trace)) {
+            return path.parent_path() / name.substr(1, name.size() - 1 - trace.size());
         }
     }
     return {};
@@ -58,25 +53,6 @@ bool is_lock(const fs::path& path) {
 
 bool holds_old_model(const fs::path& path) {
     return path.filename().string().ends_with("shardweld-old");
-}
-
-/// Bytes on the disk and the last write, of a path and all below it.
-void measure(Abandoned& found) {
-    std::time_t last = 0;
-    const auto add = [&](const fs::path& path) {
-        struct stat status {};
-        if (::lstat(path.c_str(), &status) == 0) {
-            found.bytes += static_cast<Bytes>(status.st_blocks) * 512;
-            last = std::max(last, status.st_mtim.tv_sec);
-        }
-    };
-    add(found.path);
-    std::error_code failed;
-    for (fs::recursive_directory_iterator at(found.path, failed), end; !failed && at != end;
-         at.increment(failed)) {
-        add(at->path());
-    }
-    found.age_s = std::max(0.0, std::difftime(std::time(nullptr), last));
 }
 
 /// Traces by target, in the order of their paths. What is a trace is not looked into.
@@ -106,37 +82,11 @@ bool is_of_this_user(const fs::path& path) {
     return ::lstat(path.c_str(), &status) == 0 && status.st_uid == ::geteuid();
 }
 
-/// A target's lock, as long as this lives.
-class TargetLock {
-  public:
-    TargetLock(const fs::path& target, const Holder& own) : path_(lock_beside(target)) {
-        if (io::is_directory(target) && is_mount_point(target)) {
-            path_ = target / kLockInside;
-        }
-        fd_ = try_lock_file(path_, target, own);
-        if (fd_ < 0) {
-            throw Error(ErrorCode::io, "no right to lock it: " + text_of_errno(errno));
-        }
-        const fs::path other =
-            path_ == target / kLockInside ? lock_beside(target) : target / kLockInside;
-        require_free(other, target, own);
-    }
-    ~TargetLock() { unlock_file(fd_, path_); }
-    TargetLock(const TargetLock&) = delete;
-    TargetLock& operator=(const TargetLock&) = delete;
-    TargetLock(TargetLock&&) = delete;
-    TargetLock& operator=(TargetLock&&) = delete;
-
-  private:
-    fs::path path_;
-    int fd_ = -1;
-};
-
 void remove(const Abandoned& found) {
     if (is_lock(found.path) && !found.path.filename().string().ends_with(".stale")) {
         return;
     }
-    if (found.path.filename() == kPartialInside && holds_work(found.path)) {
+    if (found.path.filename() == kPartialTrace && holds_work(found.path)) {
         move_back(found.target);
     }
     const io::Directory above(found.path.parent_path());
@@ -193,7 +143,7 @@ void settle_target(const std::vector<Abandoned*>& traces, const CleanRequest& re
     for (const Abandoned* const found : traces) {
         youngest_s = std::min(youngest_s, found->age_s);
     }
-    for (const fs::path& lock : {lock_beside(target), target / kLockInside}) {
+    for (const fs::path& lock : {beside(target, kLockTrace), target / kLockTrace}) {
         const Holder holder = holder_in(lock).value_or(Holder());
         const bool is_elsewhere = !holder.host.empty() && holder.host != own.host;
         if (is_elsewhere && youngest_s < kSilence_s) {
@@ -229,10 +179,10 @@ std::vector<Abandoned> clean(const CleanRequest& request, std::vector<fs::path>&
     }
     std::set<fs::path> traces;
     find_traces(directory, traces, unseen);
-    for (const fs::path& beside :
-         {partial_beside(directory), old_beside(directory), lock_beside(directory)}) {
-        if (io::kind_at(beside) != io::FileKind::none) {
-            traces.insert(beside);
+    for (const char* const trace : {kPartialTrace, kOldTrace, kLockTrace}) {
+        if (const fs::path path = beside(directory, trace);
+            io::kind_at(path) != io::FileKind::none) {
+            traces.insert(path);
         }
     }
     std::vector<Abandoned> all;
@@ -240,7 +190,9 @@ std::vector<Abandoned> clean(const CleanRequest& request, std::vector<fs::path>&
         Abandoned& found = all.emplace_back();
         found.path = path;
         found.target = target_of(path);
-        measure(found);
+        const DiskUse use = disk_use(path);
+        found.bytes = use.bytes;
+        found.age_s = std::max(0.0, std::difftime(std::time(nullptr), use.last_write));
     }
     std::stable_sort(all.begin(), all.end(),
                      [](const Abandoned& a, const Abandoned& b) { return a.target < b.target; });

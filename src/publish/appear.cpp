@@ -12,7 +12,7 @@
 #include "io/written.hpp"
 #include "shardweld/error.hpp"
 
-#include "inside.hpp"
+#include "traces.hpp"
 
 namespace shardweld::publish {
 
@@ -146,7 +146,7 @@ std::optional<NameInDirectory> replace_directory(Renames& renames, const NameInD
     if (renames.exchange(partial, target)) {
         return partial;
     }
-    NameInDirectory aside{target.directory, old_beside(target.name)};
+    NameInDirectory aside{target.directory, beside(target.name, kOldTrace)};
     io::remove_below(aside.directory, aside.name);
     renames.rename(target, aside);
     renames.rename(partial, target);
@@ -155,7 +155,7 @@ std::optional<NameInDirectory> replace_directory(Renames& renames, const NameInD
 
 NameInDirectory move_files(Renames& renames, const io::Directory& partial,
                            const io::Directory& target, const io::Identities& files, bool sync) {
-    NameInDirectory aside{target, kOldInside};
+    NameInDirectory aside{target, kOldTrace};
     restore(aside, target);
     std::vector<fs::path> names;
     for (const auto& [name, identity] : files) {

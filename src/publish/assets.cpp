@@ -6,6 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
+
+#include "core/json.hpp"
 #include "core/text.hpp"
 #include "io/errno.hpp"
 #include "io/input_file.hpp"
@@ -13,8 +16,6 @@
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
-
-#include "sentence_modules.hpp"
 
 namespace shardweld::publish {
 
@@ -64,10 +65,76 @@ constexpr std::array<std::string_view, 10> kWeights = {".safetensors", ".bin", "
                                                        ".distcp",      ".h5",  ".gguf", ".ckpt",
                                                        ".index.json",  ".npz"};
 
+constexpr std::size_t kMostModules = 100;
+
 template <typename List>
 bool ends_with_any(std::string_view name, const List& suffixes) {
     return std::any_of(suffixes.begin(), suffixes.end(),
                        [&](std::string_view suffix) { return name.ends_with(suffix); });
+}
+
+/// What modules.json says.
+struct ModuleList {
+    std::vector<std::string> directories;  ///< "1_Pooling", of modules behind the transformer
+    std::vector<std::string> lost;         ///< what cannot be followed: "0_Transformer (why)"
+};
+
+bool is_word_letter(char letter) {
+    return letter == '_' || is_digit(letter) || (letter >= 'a' && letter <= 'z') ||
+           (letter >= 'A' && letter <= 'Z');
+}
+
+bool is_config_name(std::string_view name) {
+    return name == "config.json" || name.ends_with("_config.json");
+}
+
+std::string text_at(const nlohmann::json& module, const char* key) {
+    const auto at = module.find(key);
+    return at != module.end() && at->is_string() ? at->get<std::string>() : "";
+}
+
+void take_module(const nlohmann::json& module, ModuleList& found) {
+    const std::string path = module.is_object() ? text_at(module, "path") : "";
+    const std::string type = path.empty() ? "" : text_at(module, "type");
+    if (path.empty() || type.ends_with("Normalize")) {
+        return;  // the transformer itself, or a module without files
+    }
+    if (type.ends_with("Transformer")) {
+        found.lost.push_back(path +
+                             " (where modules.json has the model that is written beside it)");
+    } else if (is_module_directory(path)) {
+        if (std::ranges::count(found.directories, path) == 0) {
+            found.directories.push_back(path);
+        }
+    } else {
+        found.lost.push_back(path + " (which modules.json names, and no module has)");
+    }
+}
+
+/// Whether a file of this name is sentence-transformers', beside config.json.
+bool is_of_sentence_model(std::string_view file_name) {
+    return file_name == "modules.json" || file_name == "config_sentence_transformers.json" ||
+           (file_name.starts_with("sentence_") && is_config_name(file_name));
+}
+
+/// Whether modules keep a file of this name in their directories.
+bool is_of_module(std::string_view file_name) {
+    return is_config_name(file_name) || file_name == "model.safetensors" ||
+           file_name == "pytorch_model.bin";
+}
+
+/// Reads the text of a modules.json; paths that lead out of the model are among the lost.
+ModuleList parse_modules(const std::string& text) {
+    ModuleList found;
+    const nlohmann::json modules = parse_json<nlohmann::json>(text);
+    if (!modules.is_array() || modules.size() > kMostModules) {
+        found.lost.emplace_back("modules.json (no list of modules)");
+        return found;
+    }
+    for (const nlohmann::json& module : modules) {
+        take_module(module, found);
+    }
+    return found;
 }
 
 io::FileKind kind_of(const fs::directory_entry& entry) {
@@ -184,6 +251,12 @@ Bytes Asset::size() const {
 
 bool is_about_codes(std::string_view name) {
     return std::ranges::find(kOfCodes, name) != kOfCodes.end();
+}
+
+bool is_module_directory(std::string_view name) {
+    const std::size_t digits = name.find_first_not_of("0123456789");
+    return digits != std::string_view::npos && digits > 0 && name[digits] == '_' &&
+           digits + 1 < name.size() && std::ranges::all_of(name.substr(digits), is_word_letter);
 }
 
 bool is_asset(std::string_view file_name) {

@@ -37,6 +37,10 @@ bool is_asset(std::string_view file_name);
 /// Whether it says how weights are quantised, which is true of codes only.
 bool is_about_codes(std::string_view file_name);
 
+/// Whether a directory has such a name as sentence-transformers gives those of its modules behind
+/// the transformer (pooling, dense layers with weights of their own): "1_Pooling".
+bool is_module_directory(std::string_view name);
+
 /// Whether one of these files of a model directory holds a tokenizer's words, as transformers'
 /// tokenizers load them.
 bool has_tokenizer(const std::vector<std::string>& file_names);

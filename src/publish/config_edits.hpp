@@ -57,4 +57,8 @@ struct TrueConfig {
 /// order, stay; when nothing is wrong, the text stays byte for byte. vocab_size is never touched.
 TrueConfig true_config(models::Config config, const Facts& facts);
 
+/// The value of quantization_config as JSON. `kept`: modules whose matrices stay as they are, which
+/// it lists under each name that readers look at.
+std::string quantisation_config(Encoding encoding, const std::vector<std::string>& kept);
+
 }  // namespace shardweld::publish

@@ -17,6 +17,8 @@
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 
+#include "traces.hpp"
+
 namespace shardweld::publish {
 
 namespace {
@@ -191,18 +193,8 @@ Opened open_lock(const fs::path& path) {
     return {fd, false};
 }
 
-}  // namespace
-
-std::optional<Holder> holder_in(const fs::path& path) {
-    const int fd = ::open(path.c_str(), O_RDONLY | kOpenFlags);
-    if (fd < 0) {
-        return errno == ENOENT ? std::nullopt : std::optional<Holder>(Holder());
-    }
-    Holder holder = holder_by(fd);
-    ::close(fd);
-    return holder;
-}
-
+/// Creates and locks the file, writing `own` into it; the descriptor holds the lock. Errors as
+/// TargetLock's. Returns -1 with errno when the directory does not allow to create files.
 int try_lock_file(const fs::path& path, const fs::path& target, const Holder& own) {
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
         const auto [fd, is_made] = open_lock(path);
@@ -237,6 +229,18 @@ int try_lock_file(const fs::path& path, const fs::path& target, const Holder& ow
     throw Error(ErrorCode::locked, "cannot lock " + path.string() + ": other runs keep taking it");
 }
 
+}  // namespace
+
+std::optional<Holder> holder_in(const fs::path& path) {
+    const int fd = ::open(path.c_str(), O_RDONLY | kOpenFlags);
+    if (fd < 0) {
+        return errno == ENOENT ? std::nullopt : std::optional<Holder>(Holder());
+    }
+    Holder holder = holder_by(fd);
+    ::close(fd);
+    return holder;
+}
+
 void require_free(const fs::path& path, const fs::path& target, const Holder& own) {
     int fd = -1;
     do {
@@ -257,13 +261,44 @@ void require_free(const fs::path& path, const fs::path& target, const Holder& ow
     }
 }
 
-void unlock_file(int fd, const fs::path& path) noexcept {
-    if (fd >= 0) {
-        if (is_same_file(fd, path)) {
-            (void)::unlink(path.c_str());
-        }
-        (void)::close(fd);
+TargetLock::TargetLock(const fs::path& target, const Holder& own)
+    : path_(beside(target, kLockTrace)) {
+    const bool exists = io::kind_at(target) != io::FileKind::none;
+    if (!exists || !is_mount_point(target)) {
+        fd_ = try_lock_file(path_, target, own);
     }
+    if (fd_ < 0 && exists) {
+        is_inside_ = true;
+        path_ = target / kLockTrace;
+        fd_ = try_lock_file(path_, target, own);
+    }
+    if (fd_ < 0) {
+        const std::string reason = text_of_errno(errno);
+        throw Error(ErrorCode::io,
+                    "cannot create " + path_.string() + ": no right to write there: " + reason,
+                    "choose another --target_dir");
+    }
+    try {
+        require_free(is_inside_ ? beside(target, kLockTrace) : target / kLockTrace, target, own);
+    } catch (...) {
+        release();
+        throw;
+    }
+}
+
+TargetLock::TargetLock(TargetLock&& other) noexcept
+    : path_(std::move(other.path_)),
+      is_inside_(other.is_inside_),
+      fd_(std::exchange(other.fd_, -1)) {}
+
+void TargetLock::release() noexcept {
+    if (fd_ < 0) {
+        return;
+    }
+    if (is_same_file(fd_, path_)) {
+        (void)::unlink(path_.c_str());
+    }
+    (void)::close(std::exchange(fd_, -1));
 }
 
 }  // namespace shardweld::publish

@@ -33,13 +33,6 @@ std::string name_of(const Holder& holder);
 /// started the job again (a node that was lost cannot give its lock back).
 bool is_over(const Holder& holder, const Holder& own);
 
-/// Creates and locks the file, writing `own` into it; the descriptor holds the lock. Where the file
-/// system has no locks, the run that made the file holds it until it is removed. A run that is over
-/// (is_over) holds nothing. Error(locked) naming the holder when another run holds the lock;
-/// Error(target) when the file is another user's and cannot be removed; Error(io). Returns -1 with
-/// errno when the directory does not allow to create files.
-int try_lock_file(const fs::path& path, const fs::path& target, const Holder& own);
-
 /// Error(locked) naming the holder when another run holds that lock; Error(io) when that cannot be
 /// seen. Makes no file.
 void require_free(const fs::path& path, const fs::path& target, const Holder& own);
@@ -47,7 +40,33 @@ void require_free(const fs::path& path, const fs::path& target, const Holder& ow
 /// Whom a lock file names; nullopt where there is no file, nobody where it cannot be read.
 std::optional<Holder> holder_in(const fs::path& path);
 
-/// Removes the file and gives the lock back.
-void unlock_file(int fd, const fs::path& path) noexcept;
+/// A target's lock: a file beside it, or one in it for who may not write beside it and for mount
+/// points, which have no place beside them. A run holds one of them and only then looks at the
+/// other: of two runs at least one sees the other. Where the file system has no locks, the run that
+/// made the file holds it until it is removed. A run that is over (is_over) holds nothing. Ended,
+/// the file is removed and the lock given back.
+class TargetLock {
+  public:
+    /// Error(locked) naming the holder when another run holds either; Error(target) when the file
+    /// is another user's and cannot be removed; Error(io), also where neither can be made.
+    TargetLock(const fs::path& target, const Holder& own);
+    TargetLock(TargetLock&& other) noexcept;
+    TargetLock(const TargetLock&) = delete;
+    TargetLock& operator=(const TargetLock&) = delete;
+    TargetLock& operator=(TargetLock&&) = delete;
+    ~TargetLock() { release(); }
+
+    /// Whether this has it: it was neither moved from nor given back.
+    [[nodiscard]] bool is_held() const { return fd_ >= 0; }
+    [[nodiscard]] bool is_inside() const { return is_inside_; }
+    /// Of the file, which is this user's.
+    [[nodiscard]] int fd() const { return fd_; }
+    void release() noexcept;
+
+  private:
+    fs::path path_;
+    bool is_inside_ = false;
+    int fd_ = -1;
+};
 
 }  // namespace shardweld::publish

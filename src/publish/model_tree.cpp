@@ -12,9 +12,8 @@
 #include "shardweld/error.hpp"
 
 #include "assets.hpp"
-#include "inside.hpp"
 #include "report_file.hpp"
-#include "sentence_modules.hpp"
+#include "traces.hpp"
 
 namespace shardweld::publish {
 
@@ -96,7 +95,7 @@ struct TreeContent {
 void look_into(const fs::path& directory, const std::string& prefix, TreeContent& found) {
     for (const fs::directory_entry& entry : io::entries_of(directory)) {
         const std::string name = entry.path().filename().string();
-        if (name == kPartialInside || name == kOldInside || name.starts_with(kLockInside)) {
+        if (name == kPartialTrace || name == kOldTrace || name.starts_with(kLockTrace)) {
             continue;
         }
         found.is_empty = false;

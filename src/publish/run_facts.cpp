@@ -14,8 +14,8 @@
 #include "shardweld/error.hpp"
 
 #include "appear.hpp"
-#include "inside.hpp"
 #include "target.hpp"
+#include "traces.hpp"
 
 namespace shardweld::publish {
 

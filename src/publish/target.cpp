@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -16,13 +17,12 @@
 #include "io/errno.hpp"
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"
+#include "mpi/share.hpp"
 #include "shardweld/error.hpp"
 
 #include "appear.hpp"
-#include "inside.hpp"
-#include "lock_file.hpp"
 #include "model_tree.hpp"
-#include "own_work.hpp"
+#include "traces.hpp"
 
 namespace shardweld::publish {
 
@@ -73,66 +73,53 @@ bool may_hold_work(const fs::path& partial) noexcept {
     return holds;
 }
 
+constexpr const char* kNonceName = ".nonce";
+constexpr Bytes kMaxNonce = 256;
+
+/// Unlike any other run's: what another machine holds under the same path must not match.
+std::string make_nonce() {
+    std::random_device random;
+    std::string nonce;
+    for (int i = 0; i < 8; ++i) {
+        nonce += std::to_string(random()) + ".";
+    }
+    return nonce;
+}
+
 }  // namespace
 
 PartialDirectory PartialDirectory::create(const TargetRequest& request) {
-    PartialDirectory made;
-    made.target_ = checked_target(request);
-    made.may_overwrite_ = request.overwrite;
+    PartialDirectory made(request);
     make_directories(made.target_.parent_path(), made.made_);
-    made.take_lock(request);
+    made.lock_.emplace(made.target_, this_process(request.job, request.job_restarts));
+    made.is_inside_ =
+        made.lock_->is_inside() ||
+        (is_there(made.target_) && (contains_current_directory(made.target_) ||
+                                    (request.resume && holds_work(made.target_ / kPartialTrace))));
+    made.partial_ =
+        made.is_inside_ ? made.target_ / kPartialTrace : beside(made.target_, kPartialTrace);
     // Another run may have finished between the check and the lock.
     checked_target(request);
-    made.restore_old();
+    if (!made.is_inside_) {
+        made.settle_old();
+        made.settle_journal(request.resume);
+    }
     made.make_partial(request.resume);
     return made;
 }
+
+PartialDirectory::PartialDirectory(const TargetRequest& request)
+    : target_(checked_target(request)), may_overwrite_(request.overwrite) {}
 
 fs::path PartialDirectory::journal() const {
     return partial_ / kJournal;
 }
 
-/// Where the journal lies while its directory gets the target's name.
-fs::path PartialDirectory::journal_aside() const {
-    return target_.parent_path() / ("." + target_.filename().string() + ".shardweld-journal");
-}
-
-/// The lock beside the target, or the one in it for who may not write beside it and for mount
-/// points, which have no place beside them. A run holds one of them and only then looks at the
-/// other: of two runs at least one sees the other.
-void PartialDirectory::take_lock(const TargetRequest& request) {
-    const fs::path beside = lock_beside(target_);
-    const Holder own = this_process(request.job, request.job_restarts);
-    const fs::path inside = target_ / kLockInside;
-    const bool exists = is_there(target_);
-    lock_path_ = beside;
-    if (!exists || !is_mount_point(target_)) {
-        lock_fd_ = try_lock_file(beside, target_, own);
-    }
-    const bool is_beside = lock_fd_ >= 0;
-    if (!is_beside && exists) {
-        lock_path_ = inside;
-        lock_fd_ = try_lock_file(inside, target_, own);
-    }
-    if (lock_fd_ < 0) {
-        const std::string reason = text_of_errno(errno);
-        throw Error(ErrorCode::io,
-                    "cannot create " + lock_path_.string() + ": no right to write there: " + reason,
-                    "choose another --target_dir");
-    }
-    require_free(is_beside ? inside : beside, target_, own);
-    is_inside_ =
-        !is_beside || (exists && (contains_current_directory(target_) ||
-                                  (request.resume && holds_work(target_ / kPartialInside))));
-    partial_ = is_inside_ ? target_ / kPartialInside : partial_beside(target_);
-    is_held_ = true;
-}
-
 /// A run that was killed between two renames has left the old model aside: it gets its name back,
 /// unless the new one has it.
-void PartialDirectory::restore_old() {
-    const fs::path old = old_beside(target_);
-    if (is_inside_ || fs::is_symlink(old) || !io::is_directory(old)) {
+void PartialDirectory::settle_old() {
+    const fs::path old = beside(target_, kOldTrace);
+    if (fs::is_symlink(old) || !io::is_directory(old)) {
         return;
     }
     if (!is_there(target_)) {
@@ -140,7 +127,7 @@ void PartialDirectory::restore_old() {
         Renames().rename({parent, old.filename()}, {parent, target_.filename()});
         notes_.push_back("gave " + old.string() + " the name " + target_.string() +
                          " back: an earlier run was killed while replacing it");
-    } else if (is_published(target_, journal_aside())) {
+    } else if (is_published(target_, beside(target_, kJournalTrace))) {
         remove_left({target_.parent_path(), old.filename()});
     } else {
         notes_.push_back(old.string() + " is what an earlier run replaced in " + target_.string() +
@@ -149,9 +136,9 @@ void PartialDirectory::restore_old() {
 }
 
 /// A run that was killed while it published has left its journal beside the partial directory.
-void PartialDirectory::settle_journal_aside(bool resume) {
-    const fs::path aside = journal_aside();
-    if (is_inside_ || !is_there(aside)) {
+void PartialDirectory::settle_journal(bool resume) {
+    const fs::path aside = beside(target_, kJournalTrace);
+    if (!is_there(aside)) {
         return;
     }
     std::error_code ignored;
@@ -167,11 +154,10 @@ void PartialDirectory::settle_journal_aside(bool resume) {
 }
 
 void PartialDirectory::make_partial(bool resume) {
-    settle_journal_aside(resume);
     std::error_code failed;
     const bool is_work = holds_work(partial_);
     if (resume && is_work) {
-        require_own_work(partial_, owner_of_new_files(lock_fd_));
+        require_own_work(partial_, owner_of_new_files(lock_->fd()));
         if (is_inside_) {
             move_back(target_);
         }
@@ -241,8 +227,8 @@ void PartialDirectory::forget_work() const noexcept {
     fs::remove_all(journal(), ignored);
 }
 
-void PartialDirectory::discard() noexcept {
-    if (std::exchange(is_held_, false) && held_ && !may_hold_work(partial_)) {
+PartialDirectory::~PartialDirectory() {
+    if (lock_ && lock_->is_held() && held_ && !may_hold_work(partial_)) {
         // Not another file that has taken its name.
         (void)mpi::error_of([&] {
             if (held_->partial.is_at(held_->holder, partial_.filename())) {
@@ -250,25 +236,152 @@ void PartialDirectory::discard() noexcept {
             }
         });
     }
-    unlock_file(std::exchange(lock_fd_, -1), lock_path_);
+    lock_.reset();
     remove_directories(made_);
 }
 
-PartialDirectory::PartialDirectory(PartialDirectory&& other) noexcept
-    : target_(std::move(other.target_)),
-      partial_(std::move(other.partial_)),
-      held_(std::move(other.held_)),
-      lock_path_(std::move(other.lock_path_)),
-      is_inside_(other.is_inside_),
-      is_held_(std::exchange(other.is_held_, false)),
-      may_overwrite_(other.may_overwrite_),
-      is_taken_up_(other.is_taken_up_),
-      lock_fd_(std::exchange(other.lock_fd_, -1)),
-      made_(std::move(other.made_)),
-      notes_(std::move(other.notes_)) {}
+void PartialDirectory::commit(const io::Identities& files, bool sync) {
+    Renames renames;
+    std::optional<NameInDirectory> old;
+    const auto failure = mpi::error_of([&] { publish(renames, old, files, sync); });
+    if (failure) {
+        const std::string left = renames.undo();
+        if (left.empty()) {
+            throw Error(*failure);
+        }
+        // What lies where is for people to see to: nothing is removed.
+        made_.clear();
+        lock_->release();
+        throw Error(failure->code(), failure->what(), "put these back by hand: " + left);
+    }
+    made_.clear();
+    if (old) {
+        remove_left(*old);
+    }
+    if (is_inside_) {
+        remove_left({held_->holder, partial_.filename()});
+    }
+    remove_left({held_->parent, beside(target_, kJournalTrace).filename()});
+    if (is_inside_ && !lock_->is_inside()) {
+        remove_left({held_->holder, kLockTrace});  // of a run that is gone
+    }
+    lock_->release();
+}
 
-PartialDirectory::~PartialDirectory() {
-    discard();
+/// The directory that has the target's name when the model is there.
+const io::Directory& PartialDirectory::published() const {
+    return is_inside_ ? held_->holder : held_->partial;
+}
+
+/// What was written is held against its names before they are changed, and again behind that: what
+/// has the target's name is what was written.
+void PartialDirectory::publish(Renames& renames, std::optional<NameInDirectory>& old,
+                               const io::Identities& files, bool sync) {
+    for (const io::Directory* one : {&held_->parent, &held_->holder, &held_->partial}) {
+        one->require_same();
+    }
+    require_replaceable({held_->parent, target_.filename()});
+    require_files(held_->partial, files);
+    require_no_others(held_->partial, files);
+    if (sync) {
+        sync_tree(held_->partial);
+    }
+    old = is_inside_ ? move_files(renames, held_->partial, held_->holder, files, sync)
+                     : publish_beside(renames);
+    held_->parent.require_same();
+    held_->holder.require_same();
+    if (!published().is_at(held_->parent, target_.filename())) {
+        throw Error(ErrorCode::target,
+                    target_.string() +
+                        " is not the directory that this run wrote: another program replaced it",
+                    "keep other programs away from the target, and start again");
+    }
+    require_files(published(), files);
+    if (sync) {
+        if (is_inside_) {
+            sync_tree(held_->holder);
+        }
+        io::sync(held_->parent);
+    }
+}
+
+/// Files that others put there since the run began are not replaced unasked.
+void PartialDirectory::require_replaceable(const NameInDirectory& place) const {
+    const auto found = io::identity_at(place.directory, place.name);
+    if (!may_overwrite_ && found && S_ISDIR(found->mode) &&
+        has_content({place.directory, place.name})) {
+        throw Error(ErrorCode::target,
+                    "the target directory " + target_.string() +
+                        " was empty when this merge began and is not now",
+                    "move away what another program put there, or replace it with --overwrite");
+    }
+    // Files in a target that stays are replaced one by one, and others' are left.
+    if (may_overwrite_ && !is_inside_ && found && S_ISDIR(found->mode)) {
+        require_model_only(place.path(), target_);
+    }
+}
+
+/// The journal steps aside: it is no part of the model.
+std::optional<NameInDirectory> PartialDirectory::publish_beside(Renames& renames) {
+    const NameInDirectory journal{held_->partial, kJournal};
+    if (io::identity_at(journal.directory, journal.name)) {
+        io::write_text(this->journal() / kNumber,
+                       std::to_string(io::identity_of(held_->partial.fd(), partial_).inode), false);
+        renames.rename(journal, {held_->parent, beside(target_, kJournalTrace).filename()});
+    }
+    auto old = replace_directory(renames, {held_->parent, partial_.filename()},
+                                 {held_->parent, target_.filename()});
+    if (old) {
+        require_replaceable(*old);
+    }
+    return old;
+}
+
+/// The new target is in place: something old that cannot be removed is worth a note only.
+void PartialDirectory::remove_left(const NameInDirectory& left) {
+    if (const auto failed = mpi::error_of([&] { io::remove_below(left.directory, left.name); })) {
+        notes_.push_back("cannot remove " + left.path().string() +
+                         ", which is no longer needed: " + failed->what());
+    }
+}
+
+io::Directory check_same_directory(mpi::Comm& comm, const fs::path& partial) {
+    const fs::path path = partial / kNonceName;
+    const std::string nonce = mpi::collectively_get(comm, [&] {
+        std::string text;
+        if (comm.rank() == 0) {
+            text = make_nonce();
+            io::write_text(path, text, false);
+        }
+        return text;
+    });
+    const std::string expected = mpi::share(comm, 0, [&] { return nonce; });
+    // Opened while rank 0 waits for all to have read.
+    io::Directory directory = mpi::collectively_get(comm, [&] {
+        io::Directory seen(partial);
+        std::string found;
+        try {
+            found = io::read_text(path, kMaxNonce);
+        } catch (const Error& error) {
+            // No such file there, or another one. What cannot be read says nothing.
+            if (error.code() != ErrorCode::not_found && error.code() != ErrorCode::corrupt) {
+                throw;
+            }
+        }
+        if (found != expected) {
+            throw Error(ErrorCode::launch,
+                        "the target is not the same directory for all ranks: " + partial.string() +
+                            " on host " + comm.host() + " is not what rank 0 made",
+                        "choose a --target_dir on a shared file system");
+        }
+        return seen;
+    });
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == 0) {
+            fs::remove(path);
+        }
+    });
+    return directory;
 }
 
 }  // namespace shardweld::publish

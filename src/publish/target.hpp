@@ -13,6 +13,8 @@
 #include "io/directory.hpp"
 #include "mpi/comm.hpp"
 
+#include "lock_file.hpp"
+
 namespace shardweld::publish {
 
 class Renames;
@@ -100,27 +102,24 @@ class PartialDirectory {
     /// was written: everything is as it was before, or the message says what is not.
     void commit(const io::Identities& files, bool sync);
 
-    PartialDirectory(PartialDirectory&& other) noexcept;
+    PartialDirectory(PartialDirectory&& other) = default;
     PartialDirectory& operator=(PartialDirectory&&) = delete;
     PartialDirectory(const PartialDirectory&) = delete;
     PartialDirectory& operator=(const PartialDirectory&) = delete;
     ~PartialDirectory();
 
   private:
-    PartialDirectory() = default;
-    void take_lock(const TargetRequest& request);
-    void restore_old();
-    void settle_journal_aside(bool resume);
+    PartialDirectory(const TargetRequest& request);
+    void settle_old();
+    void settle_journal(bool resume);
     void make_partial(bool resume);
-    [[nodiscard]] fs::path journal_aside() const;
     void hold();
+    [[nodiscard]] const io::Directory& published() const;
     void require_replaceable(const NameInDirectory& place) const;
-    void require_in_place() const;
     std::optional<NameInDirectory> publish_beside(Renames& renames);
     void publish(Renames& renames, std::optional<NameInDirectory>& old, const io::Identities& files,
                  bool sync);
     void remove_left(const NameInDirectory& left);
-    void discard() noexcept;
 
     /// Whatever becomes of their names.
     struct HeldDirectories {
@@ -130,15 +129,13 @@ class PartialDirectory {
     };
 
     fs::path target_;
+    std::vector<fs::path> made_;  ///< parents that this run created
+    std::optional<TargetLock> lock_;
+    bool is_inside_ = false;  ///< the partial directory lies in the target
     fs::path partial_;
     std::optional<HeldDirectories> held_;
-    fs::path lock_path_;
-    bool is_inside_ = false;  ///< the partial directory lies in the target
-    bool is_held_ = false;    ///< lock and partial directory are this run's
     bool may_overwrite_ = false;
     bool is_taken_up_ = false;
-    int lock_fd_ = -1;
-    std::vector<fs::path> made_;  ///< parents this run created
     std::vector<std::string> notes_;
 };
 

@@ -1,16 +1,15 @@
 #include <algorithm>
 #include <cerrno>
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 
-#include "inside.hpp"
 #include "model_tree.hpp"
 #include "room.hpp"
 #include "target.hpp"
+#include "traces.hpp"
 
 namespace shardweld::publish {
 
@@ -75,7 +74,7 @@ void check_writable(const fs::path& target) {
 
 /// Not in place, file by file.
 bool is_replaced_whole(const TargetRequest& request, const fs::path& target) {
-    return holder_of(target) != target && !(request.resume && holds_work(target / kPartialInside));
+    return holder_of(target) != target && !(request.resume && holds_work(target / kPartialTrace));
 }
 
 }  // namespace
@@ -114,10 +113,11 @@ fs::path checked_target(const TargetRequest& request) {
         refuse(target, "exists and is not empty",
                "choose another one, or replace it with --overwrite");
     }
-    if (kind == io::FileKind::none && !request.overwrite && io::is_directory(old_beside(target))) {
+    if (kind == io::FileKind::none && !request.overwrite &&
+        io::is_directory(beside(target, kOldTrace))) {
         refuse(target,
                "was being replaced by a run that was killed, and what it held is " +
-                   old_beside(target).string(),
+                   beside(target, kOldTrace).string(),
                "rename it back, or replace it with --overwrite");
     }
     check_writable(target);
@@ -135,28 +135,18 @@ fs::path holder_of(const fs::path& target) {
 
 std::vector<fs::path> unfinished_work(const fs::path& target) {
     const fs::path whole = io::resolved(target);
-    return {partial_beside(whole), whole / kPartialInside};
+    return {beside(whole, kPartialTrace), whole / kPartialTrace};
 }
 
 Bytes bytes_left_behind(const TargetRequest& request) {
     const fs::path whole = io::resolved(request.target);
     Bytes bytes = 0;
-    const auto add = [&](const fs::path& path) {
-        struct stat status {};
-        if (::lstat(path.c_str(), &status) == 0) {
-            bytes += static_cast<Bytes>(status.st_blocks) * 512;
-        }
-    };
     for (const fs::path& partial : unfinished_work(whole)) {
-        std::error_code failed;
-        for (fs::recursive_directory_iterator at(partial, failed), end; !failed && at != end;
-             at.increment(failed)) {
-            add(at->path());
-        }
+        bytes += disk_use(partial).bytes;
     }
     if (request.resume) {
         for (const fs::path& file : moved_files(whole)) {
-            add(whole / file);
+            bytes += disk_use(whole / file).bytes;
         }
     }
     return bytes;

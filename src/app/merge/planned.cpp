@@ -17,7 +17,7 @@
 #include "plan/plan.hpp"
 #include "plan/schedule/footprint.hpp"
 #include "plan/schedule/handed.hpp"
-#include "publish/quantisation_config.hpp"
+#include "publish/config_edits.hpp"
 #include "publish/target.hpp"
 
 #include "tied.hpp"

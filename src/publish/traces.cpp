@@ -1,7 +1,9 @@
-#include "inside.hpp"
+#include "traces.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdio>
 #include <map>
 #include <optional>
 #include <set>
@@ -44,6 +46,24 @@ std::string number_of(const fs::path& directory) {
     return std::to_string(status.st_ino);
 }
 
+DiskUse disk_use(const fs::path& path) {
+    DiskUse use;
+    const auto add = [&](const fs::path& one) {
+        struct stat status {};
+        if (::lstat(one.c_str(), &status) == 0) {
+            use.bytes += static_cast<Bytes>(status.st_blocks) * 512;
+            use.last_write = std::max(use.last_write, status.st_mtim.tv_sec);
+        }
+    };
+    add(path);
+    std::error_code failed;
+    for (fs::recursive_directory_iterator at(path, failed), end; !failed && at != end;
+         at.increment(failed)) {
+        add(at->path());
+    }
+    return use;
+}
+
 namespace {
 
 /// In the journal: "SIZE NAME" and a zero byte for each file.
@@ -51,7 +71,7 @@ constexpr const char* kMoves = "moves";
 constexpr Bytes kLongestMoves = Bytes{64} << 20U;
 
 bool is_trace(const fs::path& name) {
-    return name == kPartialInside || name.string().starts_with(kLockInside);
+    return name == kPartialTrace || name.string().starts_with(kLockTrace);
 }
 
 /// A regular file's size; nullopt of everything else.
@@ -114,7 +134,7 @@ bool holds_work(const fs::path& partial) {
 }
 
 bool is_half_published(const fs::path& target) {
-    if (!holds_work(target / kPartialInside)) {
+    if (!holds_work(target / kPartialTrace)) {
         return false;
     }
     std::set<fs::path> own;
@@ -150,7 +170,7 @@ void note_moves(const fs::path& partial, const std::vector<fs::path>& files, boo
 }
 
 std::vector<fs::path> moved_files(const fs::path& target) {
-    const fs::path partial = target / kPartialInside;
+    const fs::path partial = target / kPartialTrace;
     std::vector<fs::path> moved;
     for (const auto& [name, size] : noted_in(partial)) {
         if (size_of_file(target / name) == size &&
@@ -162,9 +182,9 @@ std::vector<fs::path> moved_files(const fs::path& target) {
 }
 
 void move_back(const fs::path& target) {
-    const fs::path partial = target / kPartialInside;
+    const fs::path partial = target / kPartialTrace;
     const io::Directory from(target);
-    const io::Directory to(from, kPartialInside);
+    const io::Directory to(from, kPartialTrace);
     Renames for_good;
     for (const fs::path& file : moved_files(target)) {
         for_good.make_directories({to, file.parent_path()});
@@ -183,6 +203,80 @@ void move_back(const fs::path& target) {
     fs::remove(partial / kJournal / kMoves, failed);
     if (failed) {
         io::throw_errno(failed.value(), "remove", partial / kJournal / kMoves);
+    }
+}
+
+namespace {
+
+std::string octal(mode_t mode) {
+    std::array<char, 16> text{};
+    (void)std::snprintf(text.data(), text.size(), "%04o", mode & 07777U);
+    return text.data();
+}
+
+struct stat look_at(const fs::path& path) {
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) != 0) {
+        io::throw_errno(errno, "examine", path);
+    }
+    return status;
+}
+
+/// The umask can only be read by setting it.
+mode_t current_umask() {
+    const mode_t mask = ::umask(0077);
+    (void)::umask(mask);
+    return mask;
+}
+
+/// The bits by which somebody else may write, that this run would not set itself.
+mode_t foreign_bits(const fs::path& partial) {
+    mode_t bits = current_umask() & (S_IWGRP | S_IWOTH);
+    const struct stat above = look_at(partial.parent_path());
+    if ((above.st_mode & S_IWGRP) != 0 && above.st_gid == look_at(partial).st_gid) {
+        bits &= ~static_cast<mode_t>(S_IWGRP);
+    }
+    return bits;
+}
+
+/// Why this is no work of the owner's alone; "" if it is.
+std::string fault_of(const struct stat& status, mode_t kind, uid_t owner, mode_t foreign) {
+    if ((status.st_mode & S_IFMT) != kind) {
+        return kind == S_IFDIR ? "is not a directory" : "is not a regular file";
+    }
+    if (status.st_uid != owner) {
+        return "belongs to user " + std::to_string(status.st_uid) + ", not to user " +
+               std::to_string(owner) + " who runs this";
+    }
+    if ((status.st_mode & foreign) != 0) {
+        return "is writable by others (mode " + octal(status.st_mode) + ")";
+    }
+    return kind == S_IFREG && status.st_nlink != 1 ? "has other names (hard links)" : "";
+}
+
+}  // namespace
+
+uid_t owner_of_new_files(int fd) {
+    struct stat status {};
+    return ::fstat(fd, &status) == 0 ? status.st_uid : ::geteuid();
+}
+
+void require_own_work(const fs::path& partial, uid_t owner) {
+    const mode_t foreign = foreign_bits(partial);
+    const auto require = [&](const fs::path& path, mode_t kind) {
+        if (const std::string why = fault_of(look_at(path), kind, owner, foreign); !why.empty()) {
+            throw Error(
+                ErrorCode::target,
+                "cannot continue the earlier merge: " + printable(path.string(), 1000) + " " + why +
+                    ", and what it says was written is believed",
+                "start from the beginning with --restart, which removes " + partial.string());
+        }
+    };
+    const fs::path journal = partial / kJournal;
+    require(partial, S_IFDIR);
+    require(journal, S_IFDIR);
+    for (const fs::directory_entry& entry : io::entries_of(journal)) {
+        require(entry.path(), S_IFREG);
     }
 }
 

@@ -2,8 +2,11 @@
 // a target: traces of runs, and files of a new model whose moving there was cut short.
 #pragma once
 
+#include <ctime>
 #include <string>
 #include <vector>
+
+#include <sys/types.h>
 
 #include "core/index.hpp"
 #include "core/path.hpp"
@@ -11,10 +14,13 @@
 
 namespace shardweld::publish {
 
-inline constexpr const char* kPartialInside = ".shardweld-partial";
-inline constexpr const char* kLockInside = ".shardweld-lock";
-/// What the new files take the places of, until all of them are there.
-inline constexpr const char* kOldInside = ".shardweld-old";
+/// Traces of a run, as they are called inside a target; see beside().
+inline constexpr const char* kPartialTrace = ".shardweld-partial";
+inline constexpr const char* kLockTrace = ".shardweld-lock";
+/// What the new model takes the place of, until all of it is there.
+inline constexpr const char* kOldTrace = ".shardweld-old";
+/// The journal, while the directory that it lay in gets the target's name; only beside a target.
+inline constexpr const char* kJournalTrace = ".shardweld-journal";
 /// In the partial directory.
 inline constexpr const char* kJournal = "journal";
 inline constexpr const char* kJournalHeader = "header.json";
@@ -31,19 +37,18 @@ bool is_mount_point(const fs::path& directory);
 /// By which a directory is known under another name, as long as it lives. Error(io).
 std::string number_of(const fs::path& directory);
 
-/// The partial directory beside a target, whose path has no trailing slash.
-inline fs::path partial_beside(const fs::path& target) {
-    return target.parent_path() / ("." + target.filename().string() + ".shardweld-partial");
+/// A trace beside a target, whose path has no trailing slash.
+inline fs::path beside(const fs::path& target, const char* trace) {
+    return target.parent_path() / ("." + target.filename().string() + trace);
 }
 
-/// What is replaced by two renames, where two names cannot be exchanged.
-inline fs::path old_beside(const fs::path& target) {
-    return target.parent_path() / ("." + target.filename().string() + ".shardweld-old");
-}
-
-inline fs::path lock_beside(const fs::path& target) {
-    return target.parent_path() / ("." + target.filename().string() + ".shardweld-lock");
-}
+/// Bytes on the disk of a path and all below it, and the last write.
+struct DiskUse {
+    Bytes bytes = 0;
+    std::time_t last_write = 0;
+};
+/// Local. What cannot be seen is not counted.
+DiskUse disk_use(const fs::path& path);
 
 /// Whether a directory holds more than the traces of an unfinished run. Error(io).
 bool has_content(const io::Directory& directory);
@@ -66,5 +71,15 @@ std::vector<fs::path> moved_files(const fs::path& target);
 
 /// Moves them back, and forgets what was noted. Error(io).
 void move_back(const fs::path& target);
+
+/// Whose files are that this process makes beside an open one of its own: not geteuid() where a
+/// network file system maps users (NFS with root_squash, access points).
+uid_t owner_of_new_files(int fd);
+
+/// Local. Error(target) naming what is not `owner`'s alone of the partial directory, its journal
+/// and the files in that: it belongs to someone else, is a link or no plain file, has other names,
+/// or may be written by others; by its group only where this run makes files so too (umask), or
+/// where the group may write in the directory above and so replace the whole of it anyway.
+void require_own_work(const fs::path& partial, uid_t owner);
 
 }  // namespace shardweld::publish

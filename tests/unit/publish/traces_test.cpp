@@ -1,5 +1,5 @@
 // Whose work is taken up, and which lock files are written to.
-#include "publish/own_work.hpp"
+#include "publish/traces.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
