@@ -249,9 +249,6 @@ bool holds_adapter(const Catalogue& catalogue) {
 }
 
 bool holds_adapter_only(const Catalogue& catalogue) {
-    if (catalogue.facts.contains("lora_rank")) {  // under a framework's own names
-        return catalogue.facts.contains("lora_only");
-    }
     const bool is_empty = catalogue.tensors.empty() && catalogue.shards.empty();
     return !is_empty && !holds_name(catalogue, [](const PeftName& name, const std::string&) {
         return !is_adapters(name.role);

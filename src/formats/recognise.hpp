@@ -31,5 +31,13 @@ inline constexpr const char* kForeignTokenizer = "foreign_tokenizer";
 /// The fact of a catalogue that shapes only say how far the files of so many ranks reach: no file
 /// states how many ranks there were, or how large a whole tensor is.
 inline constexpr const char* kShardRanks = "shard_ranks";
+/// The facts of a catalogue that holds LoRA factors under a framework's own names: their rank (0:
+/// they have several, or none is known); that nothing else is stored; of how many tensor-parallel
+/// ranks the rows of gate and up lie one behind the other in B.
+inline constexpr const char* kLoraRank = "lora_rank";
+inline constexpr const char* kLoraOnly = "lora_only";
+inline constexpr const char* kLoraRowsByRank = "lora_rows_by_rank";
+/// The fact of a catalogue whose training job had one weight for embedding and head: 1.
+inline constexpr const char* kSharedEmbeddings = "shared_embeddings";
 
 }  // namespace shardweld::formats

@@ -13,7 +13,6 @@
 
 #include "errno.hpp"
 #include "input_file.hpp"
-#include "retried.hpp"
 
 namespace shardweld::io {
 

@@ -15,7 +15,6 @@
 
 #include "directory.hpp"
 #include "errno.hpp"
-#include "retried.hpp"
 
 namespace shardweld::io {
 

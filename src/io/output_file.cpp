@@ -12,7 +12,6 @@
 #include "directory.hpp"
 #include "errno.hpp"
 #include "extents.hpp"
-#include "retried.hpp"
 
 namespace shardweld::io {
 

@@ -6,7 +6,7 @@
 #include <linux/magic.h>
 #include <sys/vfs.h>
 
-#include "retried.hpp"
+#include "errno.hpp"
 
 namespace shardweld::io {
 

@@ -12,7 +12,6 @@
 #include "errno.hpp"
 #include "input_file.hpp"
 #include "output_file.hpp"
-#include "retried.hpp"
 
 namespace shardweld::io {
 

@@ -1,4 +1,4 @@
-// Runs another program and reads what it says.
+// Runs another program and reads what it says; command lines as text.
 #pragma once
 
 #include <functional>
@@ -41,5 +41,11 @@ bool is_program(const fs::path& path);
 
 /// The first program of this name in a list of directories such as PATH's, absolute.
 std::optional<fs::path> find_program(const std::string& name, const std::string& path);
+
+/// `text` as one word of a POSIX shell's command line, whatever bytes it has.
+std::string shell_word(const std::string& text);
+
+/// Words as a command line, or a part of one.
+std::string shell_line(const std::vector<std::string>& words);
 
 }  // namespace shardweld::process

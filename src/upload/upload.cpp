@@ -8,12 +8,10 @@
 
 #include "core/text.hpp"
 #include "process/process.hpp"
-#include "process/shell.hpp"
 #include "shardweld/error.hpp"
 
 #include "failure.hpp"
 #include "redact.hpp"
-#include "token.hpp"
 
 namespace shardweld::upload {
 

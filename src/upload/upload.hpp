@@ -2,14 +2,41 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/path.hpp"
 
-#include "request.hpp"
-
 namespace shardweld::upload {
+
+/// Reads an environment variable; nullopt when it is not set.
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+
+struct UploadRequest {
+    fs::path directory;
+    std::string repository;  ///< ORG/NAME
+    bool is_private = false;
+    std::optional<fs::path> client;  ///< not given: `hf`, else `huggingface-cli`, on PATH
+};
+
+/// What an upload needs besides the model.
+struct Access {
+    fs::path client;
+    std::vector<std::string> secrets;  ///< never shown: *** stands for them
+};
+
+struct Tokens {
+    bool is_present = false;
+    std::vector<std::string> values;  ///< to be hidden
+    fs::path file;                    ///< where a token would lie that `hf auth login` wrote
+};
+
+/// Where the client takes its token from (huggingface_hub 2.4: constants.py, utils/_auth.py): what
+/// HF_TOKEN, HUGGING_FACE_HUB_TOKEN and the token file (HF_TOKEN_PATH, else in HF_HOME, else
+/// in the user's cache) hold. A file that cannot be read holds nothing.
+Tokens find_tokens(const Environment& environment);
 
 /// Error(usage) unless the Hub can take `name` as ORG/NAME (huggingface_hub 2.4,
 /// utils/_validators.py: letters, digits, '-', '_', '.', at most 96).

@@ -8,7 +8,7 @@
 #include "app/messages/table.hpp"
 #include "app/survey/survey.hpp"
 #include "core/text.hpp"
-#include "process/shell.hpp"
+#include "process/process.hpp"
 
 namespace shardweld::app {
 

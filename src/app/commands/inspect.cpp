@@ -22,7 +22,7 @@
 #include "core/text.hpp"
 #include "formats/rank_grid.hpp"
 #include "mpi/share.hpp"
-#include "process/shell.hpp"
+#include "process/process.hpp"
 #include "shardweld/error.hpp"
 
 #include "commands.hpp"

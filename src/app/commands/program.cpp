@@ -25,7 +25,7 @@
 #include "core/system.hpp"
 #include "core/text.hpp"
 #include "mpi/comm.hpp"
-#include "process/shell.hpp"
+#include "process/process.hpp"
 #include "shardweld/error.hpp"
 
 #include "commands.hpp"

@@ -7,9 +7,9 @@
 #include <set>
 #include <utility>
 
-#include "adapters/separate.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
+#include "formats/recognise.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::app {
@@ -19,7 +19,6 @@ namespace {
 using catalogue::Catalogue;
 
 constexpr const char* kModuleDialect = "hf_module";
-constexpr const char* kLoraOnly = "lora_only";
 /// What the reader puts in front of the name of a module that was trained as a whole.
 constexpr std::string_view kOfWhole = ".adapter.modules_to_save.";
 constexpr std::string_view kExperts = ".experts.";
@@ -93,10 +92,10 @@ void undo_rank_order(catalogue::Tensor& tensor, Index n_ranks) {
     tensor.pieces = std::move(pieces);
 }
 
-/// Factors B whose rows the reader found by ranks (`lora_rows_by_rank`).
+/// Factors B whose rows the reader found by ranks.
 void undo_rank_orders(const models::LoraForm& form, const models::LoraNames& names,
                       const models::Symbols& symbols, Catalogue& factors) {
-    const auto n_ranks = factors.facts.find("lora_rows_by_rank");
+    const auto n_ranks = factors.facts.find(formats::kLoraRowsByRank);
     if (n_ranks == factors.facts.end()) {
         return;
     }
@@ -287,7 +286,7 @@ std::optional<PreparedModel> prepare_base(const ModelFiles& files, const ModelCh
     std::optional<PreparedModel> prepared;
     if (!is_empty(catalogue)) {
         const std::string dialect = std::exchange(catalogue.dialect, kModuleDialect);
-        auto is_alone = catalogue.facts.extract(kLoraOnly);
+        auto is_alone = catalogue.facts.extract(formats::kLoraOnly);
         prepared = prepare_model(files, choice, catalogue);
         catalogue.facts.insert(std::move(is_alone));
         catalogue.dialect = dialect;
@@ -311,7 +310,7 @@ PreparedModel prepare_with_adapter(const ModelFiles& files, const ModelChoice& c
                     "give one that has `lora` with --recipe");
     }
     const auto framework = std::make_shared<const PreparedModel>(prepared);
-    if (adapters::holds_adapter_only(catalogue)) {
+    if (holds_adapter_only(catalogue)) {
         prepared = prepare_base(files, choice, *framework->dialect->lora, catalogue)
                        .value_or(std::move(prepared));
         // What is to be said of the framework's recipe holds for what is made of its tensors.

@@ -11,6 +11,7 @@
 #include "core/config_fields.hpp"
 #include "core/text.hpp"
 #include "formats/format.hpp"
+#include "formats/recognise.hpp"
 #include "models/claims.hpp"
 #include "models/written_form.hpp"
 #include "outputs/gguf.hpp"
@@ -245,9 +246,8 @@ void follow_reference(PreparedModel& prepared, const Reference& reference,
 
 /// The job said that head and embedding are one.
 void check_tying(const PreparedModel& prepared, const catalogue::Catalogue& catalogue) {
-    const auto shared = catalogue.facts.find("shared_embeddings");
-    const bool is_shared = shared != catalogue.facts.end() && shared->second == 1;
-    if (is_shared && !prepared.is_value && prepared.symbols->try_value("tied") == 0) {
+    if (shares_embeddings(catalogue) && !prepared.is_value &&
+        prepared.symbols->try_value("tied") == 0) {
         throw Error(ErrorCode::mismatch,
                     "the checkpoint's args say untie_embeddings_and_output_weights false, but by " +
                         prepared.config.origin() +
@@ -374,11 +374,21 @@ Lora lora_for(Lora asked, Destination sink) {
 }  // namespace
 
 bool holds_framework_adapter(const catalogue::Catalogue& catalogue) {
-    return catalogue.facts.contains("lora_rank");
+    return catalogue.facts.contains(formats::kLoraRank);
+}
+
+bool holds_adapter_only(const catalogue::Catalogue& catalogue) {
+    return holds_framework_adapter(catalogue) ? catalogue.facts.contains(formats::kLoraOnly)
+                                              : adapters::holds_adapter_only(catalogue);
+}
+
+bool shares_embeddings(const catalogue::Catalogue& catalogue) {
+    const auto shared = catalogue.facts.find(formats::kSharedEmbeddings);
+    return shared != catalogue.facts.end() && shared->second == 1;
 }
 
 bool is_adapter_alone(Lora lora, const catalogue::Catalogue& catalogue) {
-    return lora == Lora::split && adapters::holds_adapter_only(catalogue) &&
+    return lora == Lora::split && holds_adapter_only(catalogue) &&
            !holds_framework_adapter(catalogue);
 }
 
@@ -434,7 +444,7 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
     const std::map<std::string, Index> given{{"value", prepared.is_value ? 1 : 0}};
     prepared.symbols = std::make_shared<const models::Symbols>(
         *prepared.recipe, *prepared.dialect, prepared.config, std::move(facts), given);
-    if (family != nullptr && !adapters::holds_adapter_only(catalogue)) {
+    if (family != nullptr && !holds_adapter_only(catalogue)) {
         require_family_names(*prepared.recipe, *prepared.symbols, prepared.config, catalogue);
     }
     check_tying(prepared, catalogue);

@@ -61,9 +61,14 @@ struct PreparedModel {
     [[nodiscard]] plan::Model model() const { return {recipe.get(), dialect.get(), symbols.get()}; }
 };
 
-/// Whether a framework keeps LoRA factors beside its own weights: the reader gives their rank as
-/// the fact `lora_rank`.
+/// Whether a framework keeps LoRA factors beside its own weights.
 bool holds_framework_adapter(const catalogue::Catalogue& catalogue);
+
+/// Whether a checkpoint holds an adapter, under whatever names, and nothing else.
+bool holds_adapter_only(const catalogue::Catalogue& catalogue);
+
+/// Whether the training job says that head and embedding are one.
+bool shares_embeddings(const catalogue::Catalogue& catalogue);
 
 /// Whether the run is about an adapter and nothing else: no model is written and no config needed.
 /// A framework's own forms cannot be read without one.

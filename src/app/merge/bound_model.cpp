@@ -75,11 +75,6 @@ void require_known_shape(const Untied& untied) {
     }
 }
 
-bool shares_embeddings(const catalogue::Catalogue& catalogue) {
-    const auto shared = catalogue.facts.find("shared_embeddings");
-    return shared != catalogue.facts.end() && shared->second == 1;
-}
-
 /// Both are kept, unless the checkpoint itself says that they are one.
 BoundModel bind_untied(Session& session, const Input& input, BoundModel tied,
                        const Untied& untied) {

@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "adapters/separate.hpp"
 #include "app/family/framework_adapter.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
@@ -100,7 +99,7 @@ bool is_base_of_adapter(const PlanRequest& request, const catalogue::Catalogue& 
     if (!request.base) {
         return false;
     }
-    const bool is_adapter = adapters::holds_adapter_only(checkpoint);
+    const bool is_adapter = holds_adapter_only(checkpoint);
     if (!is_adapter && request.sink == Destination::comparison) {
         throw Error(ErrorCode::usage,
                     "test takes --base only for checkpoints that hold nothing but a LoRA adapter: "
@@ -130,7 +129,7 @@ void add_base(Survey& survey, Survey base_survey) {
 SurveyedSources read_metadata(Session& session, const PlanRequest& request, Sources& sources) {
     const MemoryMeter meter;
     SurveyedSources read{read_shown(session, std::move(sources.checkpoint))};
-    read.holds_adapter_only = adapters::holds_adapter_only(read.survey.catalogue);
+    read.holds_adapter_only = app::holds_adapter_only(read.survey.catalogue);
     if (is_base_of_adapter(request, read.survey.catalogue)) {
         Survey base = read_shown(session, std::move(sources.base).value(), " of the base");
         read.base = base.location;

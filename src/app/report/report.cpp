@@ -16,7 +16,7 @@
 #include "core/text.hpp"
 #include "plan/plan.hpp"
 #include "plan/schedule/footprint.hpp"
-#include "process/shell.hpp"
+#include "process/process.hpp"
 
 namespace shardweld::app {
 

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text.hpp"
-#include "process/shell.hpp"
+#include "process/process.hpp"
 #include "publish/assets.hpp"
 
 namespace shardweld::app {

@@ -17,6 +17,7 @@
 #include "formats/containers/duplicate_names.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/rank_grid.hpp"
+#include "formats/recognise.hpp"
 #include "formats/registry.hpp"
 #include "formats/shared/assembler.hpp"
 #include "formats/shared/directory_listing.hpp"
@@ -471,7 +472,7 @@ Catalogue join_legacy(const Location& location, std::vector<StateScan> scans) {
                    number_claim(out.claims, "num_layers")});
     require_same_names(out.shards, out.files, grid.places);
     if (shares_embeddings(out.claims)) {
-        out.facts["shared_embeddings"] = 1;
+        out.facts[kSharedEmbeddings] = 1;
     }
     for (const auto& [fact, size] : std::map<std::string, Index>{
              {"tp", grid.tp}, {"pp", grid.pp}, {"ep", grid.ep}, {"etp", grid.etp}, {"vpp", vpp}}) {

@@ -9,6 +9,7 @@
 #include "catalogue/catalogue.hpp"
 #include "core/by_name.hpp"
 #include "core/text.hpp"
+#include "formats/recognise.hpp"
 #include "formats/shared/module_names.hpp"
 #include "shardweld/error.hpp"
 
@@ -73,7 +74,7 @@ void note_row_order(catalogue::Catalogue& out) {
         if (tensor.name.ends_with(kGated) && tensor.name.find(kExperts) == std::string::npos &&
             tensor.shape.size() >= 2 &&
             static_cast<Index>(row_begins(tensor).size()) == tp->second) {
-            out.facts["lora_rows_by_rank"] = tp->second;
+            out.facts[kLoraRowsByRank] = tp->second;
         }
     }
 }
@@ -123,9 +124,9 @@ void note_adapter(catalogue::Catalogue& out) {
     if (!found.is_there) {
         return;
     }
-    out.facts["lora_rank"] = found.ranks.size() == 1 ? *found.ranks.begin() : 0;
+    out.facts[kLoraRank] = found.ranks.size() == 1 ? *found.ranks.begin() : 0;
     if (found.is_only) {
-        out.facts["lora_only"] = 1;
+        out.facts[kLoraOnly] = 1;
     }
     note_row_order(out);
 }

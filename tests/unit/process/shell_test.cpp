@@ -1,5 +1,3 @@
-#include "process/shell.hpp"
-
 #include <gtest/gtest.h>
 
 #include "process/process.hpp"

@@ -7,7 +7,6 @@
 
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
-#include "upload/token.hpp"
 
 namespace shardweld::upload {
 namespace {

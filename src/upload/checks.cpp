@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <set>
 
 #include "core/text.hpp"
@@ -10,7 +11,7 @@
 #include "outputs/format.hpp"
 #include "shardweld/error.hpp"
 
-#include "request.hpp"
+#include "upload.hpp"
 
 namespace shardweld::upload {
 
@@ -165,6 +166,99 @@ void check_model(const fs::path& directory) {
         }
     }
     check_sent(directory);
+}
+
+namespace {
+
+constexpr std::size_t kMostLetters = 96;
+
+[[noreturn]] void refuse_name(const std::string& name, const std::string& why) {
+    throw Error(ErrorCode::usage, "--hf_upload_path " + printable(name) + " " + why,
+                "give ORG/NAME, for example me/my-model");
+}
+
+bool is_letter(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
+}
+
+bool is_edge(char c) {
+    return c == '-' || c == '.';
+}
+
+}  // namespace
+
+void check_repository(const std::string& name) {
+    const auto parts = split(name, '/');
+    if (parts.size() != 2) {
+        refuse_name(name, "is not a repository's name of owner and model");
+    }
+    for (const std::string_view part : parts) {
+        if (part.empty() || part.size() > kMostLetters ||
+            !std::all_of(part.begin(), part.end(), is_letter)) {
+            refuse_name(name,
+                        "has a part that is not 1 to 96 of letters, digits, '-', '_' and '.'");
+        }
+        if (is_edge(part.front()) || is_edge(part.back())) {
+            refuse_name(name, "has a part that begins or ends with '-' or '.'");
+        }
+    }
+    if (name.find("--") != std::string::npos || name.find("..") != std::string::npos ||
+        name.ends_with(".git")) {
+        refuse_name(name, "has '--', '..' or ends in '.git', which the Hub does not allow");
+    }
+}
+
+namespace {
+
+constexpr Bytes kMostTokenFile = 65536;
+/// Shorter texts are no tokens, and hiding them would make messages unreadable.
+constexpr std::size_t kLeastSecret = 4;
+
+std::string value_of(const Environment& environment, const char* name) {
+    return environment(name).value_or("");
+}
+
+fs::path with_home(const std::string& path, const fs::path& home) {
+    return path.starts_with("~/") ? home / path.substr(2) : fs::path(path);
+}
+
+fs::path token_file(const Environment& environment) {
+    const fs::path home = value_of(environment, "HOME");
+    if (const auto path = value_of(environment, "HF_TOKEN_PATH"); !path.empty()) {
+        return with_home(path, home);
+    }
+    if (const auto path = value_of(environment, "HF_HOME"); !path.empty()) {
+        return with_home(path, home) / "token";
+    }
+    const auto cache = value_of(environment, "XDG_CACHE_HOME");
+    return (cache.empty() ? home / ".cache" : with_home(cache, home)) / "huggingface" / "token";
+}
+
+std::string text_in(const fs::path& file) {
+    try {
+        return io::read_text(file, kMostTokenFile);
+    } catch (const Error&) {
+        return {};
+    }
+}
+
+}  // namespace
+
+Tokens find_tokens(const Environment& environment) {
+    Tokens tokens;
+    tokens.file = token_file(environment);
+    for (const std::string& text :
+         {value_of(environment, "HF_TOKEN"), value_of(environment, "HUGGING_FACE_HUB_TOKEN"),
+          text_in(tokens.file)}) {
+        const std::string value(trim(text));
+        tokens.is_present = tokens.is_present || !value.empty();
+        if (value.size() >= kLeastSecret) {
+            tokens.values.push_back(value);
+        }
+    }
+    // An identity of the CI system, which the client exchanges for a token.
+    tokens.is_present = tokens.is_present || !value_of(environment, "HF_OIDC_RESOURCE").empty();
+    return tokens;
 }
 
 }  // namespace shardweld::upload

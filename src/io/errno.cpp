@@ -1,8 +1,6 @@
-#include <cerrno>
+#include "errno.hpp"
 
 #include "core/system.hpp"
-
-#include "errno.hpp"
 
 namespace shardweld::io {
 
