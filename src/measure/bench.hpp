@@ -49,4 +49,8 @@ struct Measured {
 /// Error(corrupt) when a source file changes.
 Measured run_bench(mpi::Comm& comm, const Bench& bench);
 
+/// Bytes of a part of a file that are in the page cache. Where the system does not tell, all count:
+/// it tells of files that one owns or may write (mincore(2)).
+Bytes cached_bytes(int fd, Bytes offset, Bytes size);
+
 }  // namespace shardweld::measure

@@ -59,7 +59,7 @@ class TargetLock {
     /// Whether this has it: it was neither moved from nor given back.
     [[nodiscard]] bool is_held() const { return fd_ >= 0; }
     [[nodiscard]] bool is_inside() const { return is_inside_; }
-    /// Of the file, which is this user's.
+    /// The descriptor of the file, which is this user's.
     [[nodiscard]] int fd() const { return fd_; }
     void release() noexcept;
 

@@ -1,5 +1,5 @@
 // What the system says of pages in its cache, on a real file.
-#include "measure/page_cache.hpp"
+#include "measure/bench.hpp"
 
 #include <gtest/gtest.h>
 
