@@ -75,7 +75,7 @@ TEST(Rounds, of_one_rank_are_its_own) {
     }
 }
 
-TEST(Rounds, leave_out_what_is_done) {
+TEST(Rounds, of_all_ranks_leave_out_what_is_done) {
     const Plan plan = plan_of(2, Strategy::collective);
     const Bytes end = plan.line.begins.back();
     const std::vector<LineRange> done{{0, 8}, {4000, 2'000'000}, {end - 4, end}};
