@@ -88,7 +88,7 @@ void refuse_missing(const std::vector<std::string>& files) {
 }
 
 constexpr const char* kOtherTensor = "{tensor} has another shape or type in other files";
-constexpr AssemblyWords kWords = {
+constexpr AssemblyWords kUniversalWords = {
     .other_dtype = {ErrorCode::mismatch, kOtherTensor, kOneSave},
     .other_shape = {ErrorCode::mismatch, kOtherTensor, kOneSave},
     .gap = {ErrorCode::not_found,
@@ -100,7 +100,8 @@ constexpr AssemblyWords kWords = {
 /// Puts the tensors of all files together.
 class UniversalFiles {
   public:
-    explicit UniversalFiles(Catalogue& out) : parameters_(kWords, out), rest_(kWords, out) {}
+    explicit UniversalFiles(Catalogue& out)
+        : parameters_(kUniversalWords, out), rest_(kUniversalWords, out) {}
 
     void add(FileScan scan) {
         auto& [told, content] = scan;
