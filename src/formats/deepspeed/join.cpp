@@ -223,7 +223,7 @@ struct WholeTensor {
 };
 
 constexpr const char* kOverlap = "{tensor} of shape {shape}: parts of two ranks overlap: {where}";
-constexpr AssemblyWords kWords = {
+constexpr AssemblyWords kZeroWords = {
     .other_dtype = {ErrorCode::mismatch, "{tensor} is {dtype} in {file} but {dtype2} in {file2}",
                     kOneSave},
     .gap = {ErrorCode::mismatch, "{tensor} of shape {shape}: no rank holds the elements {where}",
@@ -234,7 +234,8 @@ constexpr AssemblyWords kWords = {
 
 class ZeroFiles {
   public:
-    ZeroFiles(Weights weights, Catalogue& out) : weights_(weights), out_(out), all_(kWords, out) {}
+    ZeroFiles(Weights weights, Catalogue& out)
+        : weights_(weights), out_(out), all_(kZeroWords, out) {}
 
     void add(FileScan scan) {
         auto& [told, content] = scan;
