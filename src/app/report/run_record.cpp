@@ -194,17 +194,17 @@ std::vector<RecordedRank> ranks_in(const Json& list) {
 }
 
 void add_ledger(const Json& ledger, RunRecord& record) {
-    using Fate = LedgerRow::Fate;
+    using RowFate = LedgerRow::Fate;
     record.stored = bytes_in(member(ledger, "stored"));
-    record.ledger = {{Fate::written, "written", "in the model, each element once",
+    record.ledger = {{RowFate::written, "written", "in the model, each element once",
                       bytes_in(member(ledger, "consumed"))},
-                     {Fate::replica, "replicas", "held again by other files",
+                     {RowFate::replica, "replicas", "held again by other files",
                       bytes_in(member(ledger, "replica"))},
-                     {Fate::padding, "padding", "rows that only fill the vocabulary up",
+                     {RowFate::padding, "padding", "rows that only fill the vocabulary up",
                       bytes_in(member(ledger, "padding"))}};
     const Json& ignored = member(ledger, "ignored");
     for (const Json* row : elements(ignored, RunRecord::kMostRows)) {
-        record.ledger.push_back({Fate::ignored, shown_text(member(*row, "pattern")),
+        record.ledger.push_back({RowFate::ignored, shown_text(member(*row, "pattern")),
                                  shown_text(member(*row, "reason")),
                                  bytes_in(member(*row, "bytes"))});
     }
