@@ -10,7 +10,7 @@ namespace {
 using Shape = std::vector<Index>;
 
 plan::Target target(const std::string& name, DType dtype, const Shape& shape) {
-    return {name, dtype, dtype, shape, 0, {}, {}};
+    return {{name, dtype, shape}, dtype};
 }
 catalogue::Tensor tensor(const std::string& name, DType dtype, const Shape& shape) {
     return {name, dtype, shape, {}};
