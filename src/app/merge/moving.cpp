@@ -156,30 +156,6 @@ std::vector<plan::Warning> stale_adapter(Session& session, const Planned& planne
                         : std::vector{plan::Warning{"adapter_stale", "", text}};
 }
 
-/// Gathers the factors of a fold in a file that all ranks read, and takes the norms they need.
-void make_factors(Session& session, Planned& planned, const io::Directory& directory,
-                  const mpi::WhyStop& why_stop) {
-    mpi::Comm& comm = session.comm;
-    const execute::SourceFiles source = source_of(session, planned.input);
-    execute::create_files(comm, *planned.factors, directory);
-    execute::RunOptions options;
-    options.why_stop = why_stop;
-    options.sync = comm.size() > 1;
-    execute::TensorCensus census(*planned.factors);
-    options.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
-        census.add(slice, bytes);
-    };
-    const auto result = execute::run(comm, *planned.factors, source, directory, options);
-    warn(session, factor_warnings(planned.factors->targets, census.gather(comm)));
-    if (!result.differences.empty()) {
-        report_what_was_read(session, planned.input, why_stop);
-    }
-    require_equal_replicas(comm, result, *planned.factors, planned.input.files);
-    warn(session, stale_adapter(session, planned, directory.path() / kFactors));
-    execute::take_norms(comm, planned.first().plan, source, directory.path() / kFactors, why_stop);
-    session.watch.lap("factors");
-}
-
 /// NVFP4's divisors: the largest value of all weights that share one, before any row is written.
 void take_divisors(Output& output, const Input& input, const io::Directory& directory,
                    const fs::path& factors, const mpi::WhyStop& why_stop) {
@@ -290,6 +266,29 @@ bool writes_adapter(const plan::Plan& plan) {
 }
 
 }  // namespace
+
+void make_factors(Session& session, Planned& planned, const io::Directory& directory,
+                  const mpi::WhyStop& why_stop) {
+    mpi::Comm& comm = session.comm;
+    const execute::SourceFiles source = source_of(session, planned.input);
+    execute::create_files(comm, *planned.factors, directory);
+    execute::RunOptions options;
+    options.why_stop = why_stop;
+    options.sync = comm.size() > 1;
+    execute::TensorCensus census(*planned.factors);
+    options.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
+        census.add(slice, bytes);
+    };
+    const auto result = execute::run(comm, *planned.factors, source, directory, options);
+    warn(session, factor_warnings(planned.factors->targets, census.gather(comm)));
+    if (!result.differences.empty()) {
+        report_what_was_read(session, planned.input, why_stop);
+    }
+    require_equal_replicas(comm, result, *planned.factors, planned.input.files);
+    warn(session, stale_adapter(session, planned, directory.path() / kFactors));
+    execute::take_norms(comm, planned.first().plan, source, directory.path() / kFactors, why_stop);
+    session.watch.lap("factors");
+}
 
 void check_crcs(Session& session, const Planned& planned, const mpi::WhyStop& why_stop) {
     if (session.options.check_crc != CheckCrc::before) {

@@ -16,6 +16,11 @@ void check_crcs(Session& session, const Planned& planned, const mpi::WhyStop& wh
 /// Collective. Creates the plan's files in `directory`, which settles where in them tensors lie.
 execute::CreatedFiles create_files(Output& output, const io::Directory& directory);
 
+/// Collective. Gathers the factors of folds and the scales of codes in the file kFactors of
+/// `directory`, which all ranks read, and takes the norms that they need.
+void make_factors(Session& session, Planned& planned, const io::Directory& directory,
+                  const mpi::WhyStop& why_stop);
+
 /// Where and how one output is written.
 struct Moving {
     const io::Directory& directory;  ///< as in execute::run

@@ -1,0 +1,22 @@
+"""Merges distributed training checkpoints into HuggingFace models, and reads them as such without merging.
+
+    import shardweld
+
+    with shardweld.safe_open("global_step_100/actor") as f:
+        head = f.get_tensor("lm_head.weight")
+    shardweld.merge("global_step_100/actor", "model", dtype="bf16")
+
+Paths are strings or path-like. Options are those of the command of the same name, with Python's values:
+`lora="fold"`, `strict=True`, `max_shard_size="2GB"`. Every fault is a `shardweld.Error`.
+"""
+
+from ._calls import Examination, MergeReport, Output, check, diff, inspect, merge, plan, verify
+from ._errors import (Corrupt, Differs, Error, IoError, Locked, Mismatch, NoMemory, NoSpace, NotFound, Stopped,
+                      StrictWarning, TargetRefused, Unsupported, UsageError)
+from ._open import SafeOpen, Slice, load_file, safe_open
+
+__all__ = [
+    "Corrupt", "Differs", "Error", "Examination", "IoError", "Locked", "MergeReport", "Mismatch", "NoMemory", "NoSpace",
+    "NotFound", "Output", "SafeOpen", "Slice", "Stopped", "StrictWarning", "TargetRefused", "Unsupported", "UsageError",
+    "check", "diff", "inspect", "load_file", "merge", "plan", "safe_open", "verify",
+]

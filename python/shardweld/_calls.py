@@ -1,0 +1,149 @@
+"""The program's commands as functions."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping, Sequence, Union
+
+from . import _core
+from ._errors import error_of
+
+StrPath = Union[str, "os.PathLike[str]"]
+OnProgress = Callable[[str, int, int], Any]
+
+_log = logging.getLogger("shardweld")
+_LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+
+
+@dataclass(frozen=True)
+class Output:
+    """One more model that a merge makes from the same read."""
+
+    directory: StrPath
+    dtype: str | None = None
+    quantize: str | None = None
+
+
+@dataclass(frozen=True)
+class WrittenOutput:
+    """A model that was written. `report` is what docs/using/report.md describes."""
+
+    directory: str
+    files: list[str]
+    tensors: int
+    tensor_bytes: int
+    root: str
+    report: dict[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class MergeReport:
+    """What a merge wrote, in the order of the outputs."""
+
+    outputs: list[WrittenOutput]
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What a command found: `why` says in a sentence what is wrong or different, `found` has all of it."""
+
+    is_good: bool
+    why: str
+    found: Any = field(repr=False)
+
+    def __bool__(self) -> bool:
+        return self.is_good
+
+
+def tell(level: int, text: str) -> None:
+    """Messages go to the logger "shardweld"; what a merge tells of its steps is for those who debug."""
+    _log.log(_LEVELS[min(level, 3)] if level < 2 else logging.DEBUG, "%s", text)
+
+
+def result_of(text: str) -> dict[str, Any]:
+    """What the extension answered, or the exception that it describes."""
+    outcome = json.loads(text)
+    if "error" in outcome:
+        raise error_of(outcome["error"])
+    return outcome
+
+
+def texts_of(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options as the command line has them; those that are None or False are not given."""
+    texts = {}
+    for name, value in options.items():
+        if value is None or value is False:
+            continue
+        if isinstance(value, (list, tuple)):
+            value = ",".join(os.fspath(one) if isinstance(one, os.PathLike) else str(one) for one in value)
+        texts[name] = "true" if value is True else os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    return texts
+
+
+def request_of(src: StrPath | Sequence[StrPath], outputs: Sequence[Output], hf_config: StrPath | None,
+               options: Mapping[str, Any]) -> dict[str, Any]:
+    """A request of a merge. Several checkpoints become their average."""
+    options = dict(options)
+    weights = options.pop("average_weights", None)
+    checkpoints = [src] if isinstance(src, (str, os.PathLike)) else list(src)
+    return {
+        "checkpoints": [os.fspath(one) for one in checkpoints],
+        "average_weights": [float(one) for one in weights or []],
+        "model_dir": os.fspath(hf_config) if hf_config is not None else "",
+        "outputs": [{"directory": os.fspath(one.directory), "dtype": one.dtype or "", "quantize": one.quantize or ""}
+                    for one in outputs],
+        "options": texts_of(options),
+    }
+
+
+def merge(src: StrPath | Sequence[StrPath], out: StrPath, *, hf_config: StrPath | None = None, dtype: str | None = None,
+          quantize: str | None = None, also: Sequence[Output] = (), report: StrPath | None = None,
+          overwrite: bool = False, on_progress: OnProgress | None = None, **options: Any) -> MergeReport:
+    """Merges a checkpoint, or the average of several, into the new directory `out`.
+
+    `on_progress(phase, done, total)` is called about ten times a second. Ctrl-C, or an exception of
+    `on_progress`, stops the merge; the same call then goes on with what is done. For several ranks start
+    `python -m shardweld merge` or the program with mpirun.
+    """
+    request = request_of(src, [Output(out, dtype, quantize), *also], hf_config, options)
+    request["report"] = os.fspath(report) if report is not None else ""
+    request["overwrite"] = overwrite
+    outcome = result_of(_core.merge(json.dumps(request), tell, on_progress))
+    if outcome["why_stopped"]:
+        raise error_of({"code": 11, "what": outcome["why_stopped"], "where": [], "hint": "call merge again to go on"})
+    return MergeReport([WrittenOutput(**one) for one in outcome["outputs"]])
+
+
+def _examine(command: str, request: dict[str, Any]) -> Examination:
+    return Examination(**result_of(_core.examine(command, json.dumps(request), tell)))
+
+
+def inspect(src: StrPath, **options: Any) -> Examination:
+    """What a checkpoint holds: format, parallel sizes, provenance, every stored tensor. Reads metadata."""
+    return _examine("inspect", {"directory": os.fspath(src), "options": texts_of(options)})
+
+
+def plan(src: StrPath | Sequence[StrPath], *, hf_config: StrPath | None = None, dtype: str | None = None,
+         quantize: str | None = None, ranks: int = 1, **options: Any) -> Examination:
+    """What a merge would read, write and need on so many ranks. Writes nothing."""
+    outputs = [Output("", dtype, quantize)]
+    return _examine("plan", {**request_of(src, outputs, hf_config, options), "ranks": ranks})
+
+
+def diff(a: StrPath, b: StrPath, **options: Any) -> Examination:
+    """Whether two models' tensors are equal, within the options `atol` and `rtol`."""
+    return _examine("diff", {"directory": os.fspath(a), "other": os.fspath(b), "options": texts_of(options)})
+
+
+def verify(out: StrPath, *, report: StrPath | None = None, **options: Any) -> Examination:
+    """Whether a written model keeps the format's rules and has the checksums of its merge's report."""
+    other = os.fspath(report) if report is not None else ""
+    return _examine("verify", {"directory": os.fspath(out), "other": other, "options": texts_of(options)})
+
+
+def check(out: StrPath, *, target: str | None = None, **options: Any) -> Examination:
+    """Whether a model would load in transformers, or in the server that `target` names."""
+    return _examine("check", {"directory": os.fspath(out), "options": texts_of({"target": target, **options})})

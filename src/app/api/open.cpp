@@ -1,0 +1,198 @@
+#include "shardweld/open.hpp"
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "app/family/model_files.hpp"
+#include "app/merge/main_path.hpp"
+#include "app/merge/moving.hpp"
+#include "app/report/report_json.hpp"
+#include "app/runtime/scratch.hpp"
+#include "core/text.hpp"
+#include "execute/part_reader.hpp"
+#include "mpi/comm.hpp"
+#include "shardweld/error.hpp"
+
+#include "requested.hpp"
+
+namespace shardweld {
+
+namespace {
+
+using app::Output;
+
+/// Readers that are kept for later reads, each with its buffers and open files.
+constexpr std::size_t kMostKept = 8;
+
+app::Options options_for(const MergeRequest& request) {
+    app::Options options = app::options_of(request, app::Command::plan);
+    options.replicas = plan::Replicas::trust;  // only a merge reads them all
+    return options;
+}
+
+/// Bytes that only a whole merge knows.
+void require_readable(const plan::Plan& plan) {
+    for (const plan::Target& target : plan.targets) {
+        if (target.holds_codes() || target.is_scales()) {
+            throw Error(ErrorCode::unsupported, "a model is not quantised while it is read",
+                        "merge it with the encoding, and read the result")
+                .add_context("tensor " + printable(target.name));
+        }
+    }
+}
+
+TensorInfo info_of(const plan::Target& target) {
+    return {target.name, std::string(safetensors_name(target.dtype)),
+            {target.shape.begin(), target.shape.end()}, target.bytes()};
+}
+
+/// The box that ranges ask for; all of the tensor where there are none. Error(usage).
+layout::Box box_of(const TensorInfo& tensor, std::span<const IndexRange> ranges) {
+    const auto refuse = [&](const std::string& what) {
+        throw Error(ErrorCode::usage, what, "see its shape")
+            .add_context("tensor " + printable(tensor.name) + " " + shape_text(tensor.shape));
+    };
+    if (!ranges.empty() && ranges.size() != tensor.shape.size()) {
+        refuse(std::to_string(ranges.size()) + " ranges are given for its dimensions");
+    }
+    layout::Box box;
+    for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) {
+        const IndexRange range = ranges.empty() ? IndexRange{0, tensor.shape[axis]} : ranges[axis];
+        if (range.begin < 0 || range.begin > range.end || range.end > tensor.shape[axis]) {
+            refuse("indices " + std::to_string(range.begin) + " to " + std::to_string(range.end) +
+                   " are outside dimension " + std::to_string(axis));
+        }
+        box.push_back({range.begin, range.end - range.begin});
+    }
+    return box;
+}
+
+Bytes bytes_of(const layout::Box& box, DType dtype) {
+    Bytes bytes = size_of(dtype);
+    for (const layout::Range& range : box) {
+        bytes *= static_cast<Bytes>(range.extent);
+    }
+    return bytes;
+}
+
+}  // namespace
+
+class OpenModel::State {
+  public:
+    State(const MergeRequest& request, Events& events)
+        : comm_(mpi::serial_comm()),
+          options_(options_for(request)),
+          log_(events, true),
+          run_(*comm_, options_, log_) {
+        app::Session session = run_.session();
+        app::PlanRequest wanted = app::merge_request(options_);
+        wanted.sink = app::Destination::comparison;
+        planned_ =
+            app::plan_outputs(run_.outputs(), wanted, app::find_sources(session, wanted));
+        require_readable(plan());
+        if (planned_.factors) {
+            scratch_.emplace(*comm_);
+            app::make_factors(session, planned_, scratch_->path(), {});
+        }
+        if (planned_.input.is_checked) {
+            planned_.input.sums->want(plan().targets);
+        }
+        source_ = app::source_of(session, planned_.input);
+        for (const outputs::PlacedFile& file : plan().placement.files) {
+            for (const std::uint32_t target : file.tensors) {
+                order_.push_back(target);
+                tensors_.push_back(info_of(plan().targets[target]));
+            }
+        }
+    }
+
+    void read(std::size_t at, std::span<const IndexRange> ranges, std::span<std::byte> out) {
+        if (at >= tensors_.size()) {
+            throw Error(ErrorCode::usage, "there is no tensor " + std::to_string(at),
+                        "see tensors()");
+        }
+        const plan::Target& target = plan().targets[order_[at]];
+        const layout::Box box = box_of(tensors_[at], ranges);
+        if (bytes_of(box, target.dtype) != out.size()) {
+            throw Error(ErrorCode::usage,
+                        std::to_string(out.size()) + " bytes are no place for " +
+                            std::to_string(bytes_of(box, target.dtype)))
+                .add_context("tensor " + printable(target.name));
+        }
+        if (out.empty()) {
+            return;
+        }
+        std::unique_ptr<execute::PartReader> reader = take();
+        try {
+            reader->read(order_[at], box, out);
+        } catch (Error& error) {
+            error.add_context("tensor " + printable(target.name));
+            throw;
+        }
+        give_back(std::move(reader));
+    }
+
+    [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return tensors_; }
+    [[nodiscard]] const Output& output() const { return planned_.first(); }
+
+  private:
+    [[nodiscard]] const plan::Plan& plan() const { return planned_.first().plan; }
+
+    std::unique_ptr<execute::PartReader> take() {
+        const std::lock_guard lock(mutex_);
+        if (kept_.empty()) {
+            return std::make_unique<execute::PartReader>(
+                plan(), source_, scratch_ ? scratch_->path() / app::kFactors : fs::path());
+        }
+        auto reader = std::move(kept_.back());
+        kept_.pop_back();
+        return reader;
+    }
+
+    void give_back(std::unique_ptr<execute::PartReader> reader) {
+        const std::lock_guard lock(mutex_);
+        if (kept_.size() < kMostKept) {
+            kept_.push_back(std::move(reader));
+        }
+    }
+
+    std::unique_ptr<mpi::Comm> comm_;
+    app::Options options_;
+    app::Log log_;
+    app::Run run_;
+    app::Planned planned_;
+    std::optional<app::Scratch> scratch_;  ///< holds the factors of folds and codes
+    execute::SourceFiles source_;
+    std::vector<std::uint32_t> order_;  ///< of the plan's targets, as tensors_
+    std::vector<TensorInfo> tensors_;
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<execute::PartReader>> kept_;
+};
+
+OpenModel::OpenModel(const MergeRequest& request, Events& events)
+    : state_(std::make_unique<State>(request, events)) {}
+OpenModel::~OpenModel() = default;
+OpenModel::OpenModel(OpenModel&& other) noexcept = default;
+OpenModel& OpenModel::operator=(OpenModel&& other) noexcept = default;
+
+const std::vector<TensorInfo>& OpenModel::tensors() const {
+    return state_->tensors();
+}
+
+std::string OpenModel::report_json() const {
+    const app::Session& session = state_->output().session;
+    return app::to_json(session.run, session.report);
+}
+
+std::string OpenModel::config_json() const {
+    return state_->output().config_text;
+}
+
+void OpenModel::read(std::size_t at, std::span<const IndexRange> box,
+                     std::span<std::byte> out) const {
+    state_->read(at, box, out);
+}
+
+}  // namespace shardweld

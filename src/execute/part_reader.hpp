@@ -1,0 +1,54 @@
+// Reads parts of an output that nobody writes: the bytes that a run would put there.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/path.hpp"
+#include "layout/box.hpp"
+#include "plan/plan.hpp"
+
+#include "reader.hpp"
+#include "round.hpp"
+#include "run_options.hpp"
+#include "source.hpp"
+#include "writer.hpp"
+
+namespace shardweld::execute {
+
+/// One reader, for one thread at a time; several share a plan and its files.
+class PartReader {
+  public:
+    /// `plan` is for one rank; `factors` is the file that folds and codes read theirs from.
+    PartReader(const plan::Plan& plan, const SourceFiles& source, fs::path factors);
+    PartReader(const PartReader&) = delete;
+    PartReader& operator=(const PartReader&) = delete;
+
+    /// Puts a box of a target into `out`, row-major and as it would be written. Of targets that are
+    /// stored as they are written, or cast, only the box's elements are read (and small gaps
+    /// between them); of others the rows that it lies in. `out` has the box's size. Error(io),
+    /// Error(corrupt).
+    void read(std::uint32_t target, const layout::Box& box, std::span<std::byte> out);
+
+  private:
+    void gather(const plan::Target& target, std::span<const layout::Range> runs,
+                std::span<std::byte> out);
+    void cast(const plan::Target& target, std::span<const layout::Range> runs,
+              std::span<std::byte> out);
+    void read_rows(std::uint32_t target, const layout::Box& box, std::span<std::byte> out);
+    void make(std::uint32_t target, layout::Range elements, std::span<std::byte> out);
+    void take(const plan::Slice& slice, std::span<const std::byte> bytes);
+
+    const plan::Plan& plan_;
+    RunOptions options_;
+    Reader reader_;
+    RoundBuffers buffers_;
+    Writer writer_;
+    std::vector<std::size_t> places_;  ///< by target: its place in the line's order
+    Buffer stored_, rows_;
+    layout::Range wanted_;  ///< what `make` is asked for, and where it goes
+    std::span<std::byte> out_;
+};
+
+}  // namespace shardweld::execute

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""The Python module on every checkpoint of tests/data, with NumPy alone.
+
+    module_test.py DATA [unittest's options]
+
+`import shardweld` must find the module. Types that NumPy lacks are read as integers of their width here."""
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+import shardweld
+from shardweld import _open
+
+DATA = pathlib.Path(sys.argv.pop(1)) if __name__ == "__main__" else None
+_open._NUMPY.update(BF16="u2", F8_E4M3="u1", F8_E5M2="u1", F8_E8M0="u1")
+
+
+def tensors_in(directory):
+    """The tensors of a model's safetensors files as arrays, read without any library."""
+    found = {}
+    for path in sorted(pathlib.Path(directory).glob("*.safetensors")):
+        data = path.read_bytes()
+        size = int.from_bytes(data[:8], "little")
+        for name, one in json.loads(data[8:8 + size]).items():
+            if name != "__metadata__":
+                begin, end = (8 + size + offset for offset in one["data_offsets"])
+                found[name] = np.frombuffer(data[begin:end], _open._NUMPY[one["dtype"]]).reshape(one["shape"])
+    return found
+
+
+def cases():
+    """Each checkpoint of tests/data, and the options that its merge needs."""
+    for source in sorted(DATA.rglob("source")):
+        if source.is_dir():
+            yield source, {} if any(source.rglob("huggingface")) else {"hf_config": source.parent / "hf"}
+
+
+def small():
+    """A checkpoint of several shards that merges at once."""
+    source = DATA / "torch" / "fsdp1_w2_fp32_llama" / "source"
+    return next(one for one in cases() if one[0] == source)
+
+
+class Reading(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.out = pathlib.Path(self.folder.name) / "model"
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def assert_equals_merge(self, source, options):
+        try:
+            shardweld.merge(source, self.out, no_fsync=True, report=None, lora="drop", **options)
+        except shardweld.Error as error:
+            with self.assertRaises(shardweld.Error) as raised:
+                shardweld.safe_open(source, lora="drop", **options)
+            self.assertEqual(raised.exception.code, error.code)
+            return False
+        written = tensors_in(self.out)
+        with shardweld.safe_open(source, lora="drop", **options) as opened:
+            self.assertEqual(opened.keys(), sorted(written))
+            for name, array in written.items():
+                read = opened.get_tensor(name)
+                self.assertEqual(read.shape, array.shape, name)
+                self.assertEqual(read.tobytes(), array.tobytes(), name)
+                self.assert_slices(opened.get_slice(name), array, name)
+        return True
+
+    def assert_slices(self, part, array, name):
+        self.assertEqual(part.get_shape(), list(array.shape))
+        for _ in range(4):
+            box = []
+            for size in array.shape:
+                begin, end = sorted((random.randint(0, size), random.randint(0, size)))
+                box.append(random.choice([slice(begin, end), slice(None), slice(begin, end, 2), slice(-end or None, None)]
+                                         + ([random.randrange(size)] if size else [])))
+            key = tuple(box[:random.randint(0, len(box))])
+            got, expected = part[key], array[key]
+            self.assertEqual(got.shape, expected.shape, (name, key))
+            self.assertEqual(got.tobytes(), expected.tobytes(), (name, key))
+
+    def test_every_checkpoint_reads_as_it_merges(self):
+        random.seed(20)
+        n_merged = 0
+        for source, options in cases():
+            with self.subTest(source=str(source.relative_to(DATA))):
+                self.out = pathlib.Path(self.folder.name) / "-".join(source.relative_to(DATA).parts)
+                n_merged += self.assert_equals_merge(source, options)
+        self.assertGreater(n_merged, 50)
+
+    def test_a_cast_is_merges(self):
+        source, options = small()
+        for dtype in ("fp32", "fp16"):
+            self.out = pathlib.Path(self.folder.name) / dtype
+            self.assertTrue(self.assert_equals_merge(source, dict(options, dtype=dtype)))
+
+    def test_a_model_is_read_as_a_checkpoint(self):
+        source, options = small()
+        shardweld.merge(source, self.out, **options)
+        self.assertEqual({name: one.tobytes() for name, one in shardweld.load_file(self.out, backend="hf").items()},
+                         {name: one.tobytes() for name, one in tensors_in(self.out).items()})
+
+    def test_threads_and_a_forked_process_read_the_same(self):
+        source, options = small()
+        with shardweld.safe_open(source, **options) as opened:
+            names = opened.keys() * 4
+            expected = [opened.get_bytes(name) for name in names]
+            with ThreadPoolExecutor(8) as pool:
+                self.assertEqual(list(pool.map(opened.get_bytes, names)), expected)
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if [opened.get_bytes(name) for name in names] == expected else 1)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_bad_indices(self):
+        source, options = small()
+        with shardweld.safe_open(source, **options) as opened:
+            part = opened.get_slice(opened.keys()[0])
+            for key in ((0,) * 9, (..., ...), part.get_shape()[0], slice(None, None, -1)):
+                with self.assertRaises(IndexError):
+                    part[key]
+            with self.assertRaises(shardweld.UsageError):
+                opened.get_tensor("none")
+        with self.assertRaises(shardweld.UsageError):
+            opened.get_tensor(opened.keys()[0])
+
+
+class Calls(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.out = pathlib.Path(self.folder.name) / "model"
+        self.source, self.options = small()
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def test_what_was_written_is_told_and_verified(self):
+        report = self.out.parent / "report.json"
+        phases = []
+        written = shardweld.merge(self.source, self.out, report=report, on_progress=lambda *one: phases.append(one),
+                                  **self.options)
+        self.assertEqual(written.outputs[0].directory, str(self.out))
+        self.assertEqual(written.outputs[0].tensors, len(tensors_in(self.out)))
+        self.assertTrue(phases and all(len(one) == 3 for one in phases))
+        self.assertTrue(shardweld.verify(self.out, report=report))
+        self.assertTrue(shardweld.diff(self.out, self.out))
+        self.assertTrue(shardweld.check(self.out).found)
+        self.assertEqual(shardweld.inspect(self.source).found["format"], written.outputs[0].report["input"]["format"])
+        self.assertTrue(shardweld.plan(self.source, ranks=4, **self.options).found["ledger"])
+
+    def test_a_difference_is_no_exception(self):
+        shardweld.merge(self.source, self.out, **self.options)
+        other = self.out.with_name("other")
+        shardweld.merge(self.source, other, dtype="fp16", **self.options)
+        found = shardweld.diff(self.out, other, strict_dtype=True)
+        self.assertFalse(found)
+        self.assertTrue(found.why)
+
+    def test_errors_have_code_place_and_hint(self):
+        with self.assertRaises(shardweld.NotFound) as raised:
+            shardweld.merge("/nowhere", self.out)
+        self.assertEqual(raised.exception.code, 3)
+        self.assertTrue(raised.exception.hint)
+        with self.assertRaises(shardweld.UsageError):
+            shardweld.merge(self.source, self.out, no_such_option=1)
+        self.out.mkdir()
+        (self.out / "file").write_text("mine")
+        with self.assertRaises(shardweld.TargetRefused):
+            shardweld.merge(self.source, self.out, **self.options)
+        self.assertEqual((self.out / "file").read_text(), "mine")
+
+    def test_an_exception_of_on_progress_ends_the_merge(self):
+        def fail(*_):
+            raise KeyError("mine")
+
+        with self.assertRaises(KeyError):
+            shardweld.merge(self.source, self.out, on_progress=fail, **self.options)
+
+    def test_ctrl_c_stops_and_the_next_merge_ends_it(self):
+        def interrupt(*_):
+            os.kill(os.getpid(), signal.SIGINT)
+
+        with self.assertRaises(KeyboardInterrupt):
+            shardweld.merge(self.source, self.out, on_progress=interrupt, **self.options)
+        if not self.out.exists():
+            shardweld.merge(self.source, self.out, **self.options)
+        self.assertTrue(shardweld.verify(self.out))
+
+    def test_nothing_is_printed_and_no_mpi_starts(self):
+        code = ("import sys, shardweld\n"
+                "shardweld.merge(sys.argv[1], sys.argv[2], hf_config=sys.argv[3] or None)\n"
+                "assert 'torch' not in sys.modules and 'ctypes' not in [m for m in sys.modules if m == 'mpi4py']\n")
+        config = str(self.options.get("hf_config", ""))
+        done = subprocess.run([sys.executable, "-c", code, str(self.source), str(self.out), config], capture_output=True)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"", b""))
+
+
+if __name__ == "__main__":
+    unittest.main()
