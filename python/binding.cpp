@@ -4,7 +4,6 @@
 #define Py_LIMITED_API 0x03080000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -51,8 +50,8 @@ class Held {
     PyGILState_STATE state_;
 };
 
-/// Hands events to Python's functions; None: nobody. What such a function raises ends the run, and is
-/// raised again behind it.
+/// Hands events to Python's functions; None: nobody. What such a function raises ends the run, and
+/// is raised again behind it.
 class PythonEvents final : public Events {
   public:
     PythonEvents(PyObject* on_message, PyObject* on_progress, std::stop_source& stop)

@@ -52,10 +52,10 @@ class OpenModel {
     /// config.json, as merge would write it.
     [[nodiscard]] std::string config_json() const;
 
-    /// Puts tensor `at`, or the box of it that `box` gives (one range for each dimension; empty: all
-    /// of it), into `out`, row-major and as merge would write it. Error(usage) for a box outside the
-    /// tensor or an `out` of another size; Error(corrupt) where a record that was read whole by now
-    /// does not have its checksum.
+    /// Puts tensor `at`, or the box of it that `box` gives (one range for each dimension; empty:
+    /// all of it), into `out`, row-major and as merge would write it. Error(usage) for a box
+    /// outside the tensor or an `out` of another size; Error(corrupt) where a record that was read
+    /// whole by now does not have its checksum.
     void read(std::size_t at, std::span<const IndexRange> box, std::span<std::byte> out) const;
 
   private:

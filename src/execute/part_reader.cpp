@@ -37,8 +37,7 @@ std::vector<layout::Range> runs_of(const layout::Box& box, std::span<const Index
 
 /// Whether the elements are stored as they are written, but for their type.
 bool is_cast_only(const plan::Target& target) {
-    return target.add == 0 && !target.fold && !target.mix && !target.quantised &&
-           target.literal.empty();
+    return target.add == 0 && !target.fold && !target.mix && !target.encode && !target.decode;
 }
 
 }  // namespace
@@ -168,8 +167,8 @@ void PartReader::read_rows(std::uint32_t target, const layout::Box& box, std::sp
 void PartReader::make(std::uint32_t target, layout::Range elements, std::span<std::byte> out) {
     const plan::Target& made = plan_.targets[target];
     const Index strip = std::max<Index>(made.strip_elements(), 1);
-    const Index end = std::min(
-        (elements.lo + elements.extent + strip - 1) / strip * strip, made.volume());
+    const Index end =
+        std::min((elements.lo + elements.extent + strip - 1) / strip * strip, made.volume());
     const auto size = static_cast<Index>(size_of(made.dtype));
     const Bytes begins = plan_.line.begins[places_[target]];
     const plan::LineRange part{begins + static_cast<Bytes>(elements.lo / strip * strip * size),

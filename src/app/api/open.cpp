@@ -35,7 +35,7 @@ app::Options options_for(const MergeRequest& request) {
 /// Bytes that only a whole merge knows.
 void require_readable(const plan::Plan& plan) {
     for (const plan::Target& target : plan.targets) {
-        if (target.holds_codes() || target.is_scales()) {
+        if (target.encode || target.n_outputs() > 1) {
             throw Error(ErrorCode::unsupported, "a model is not quantised while it is read",
                         "merge it with the encoding, and read the result")
                 .add_context("tensor " + printable(target.name));
@@ -44,8 +44,10 @@ void require_readable(const plan::Plan& plan) {
 }
 
 TensorInfo info_of(const plan::Target& target) {
-    return {target.name, std::string(safetensors_name(target.dtype)),
-            {target.shape.begin(), target.shape.end()}, target.bytes()};
+    return {target.name,
+            std::string(safetensors_name(target.dtype)),
+            {target.shape.begin(), target.shape.end()},
+            target.bytes()};
 }
 
 /// The box that ranges ask for; all of the tensor where there are none. Error(usage).
@@ -89,8 +91,7 @@ class OpenModel::State {
         app::Session session = run_.session();
         app::PlanRequest wanted = app::merge_request(options_);
         wanted.sink = app::Destination::comparison;
-        planned_ =
-            app::plan_outputs(run_.outputs(), wanted, app::find_sources(session, wanted));
+        planned_ = app::plan_outputs(run_.outputs(), wanted, app::find_sources(session, wanted));
         require_readable(plan());
         if (planned_.factors) {
             scratch_.emplace(*comm_);
@@ -116,9 +117,8 @@ class OpenModel::State {
         const plan::Target& target = plan().targets[order_[at]];
         const layout::Box box = box_of(tensors_[at], ranges);
         if (bytes_of(box, target.dtype) != out.size()) {
-            throw Error(ErrorCode::usage,
-                        std::to_string(out.size()) + " bytes are no place for " +
-                            std::to_string(bytes_of(box, target.dtype)))
+            throw Error(ErrorCode::usage, std::to_string(out.size()) + " bytes are no place for " +
+                                              std::to_string(bytes_of(box, target.dtype)))
                 .add_context("tensor " + printable(target.name));
         }
         if (out.empty()) {
