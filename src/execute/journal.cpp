@@ -186,7 +186,7 @@ std::size_t BlockPlaces::n_together(const DoneBlock& block) const {
 }
 
 bool BlockPlaces::are_together(const DoneBlock& a, const DoneBlock& b) const {
-    return a.number == b.number && first_of(a.tensor) == first_of(b.tensor);
+    return a.number == b.number && a.tensor != b.tensor && first_of(a.tensor) == first_of(b.tensor);
 }
 
 std::size_t BlockPlaces::index(const DoneBlock& block) const {

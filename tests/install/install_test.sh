@@ -32,7 +32,7 @@ fi
 # The library.
 public=$(cd "$prefix/include" && find . -type f | sort | xargs)
 check "other headers than the public ones are installed: $public" test "$public" = "./shardweld/comm.hpp ./shardweld/error.hpp \
-./shardweld/events.hpp ./shardweld/examine.hpp ./shardweld/merge.hpp"
+./shardweld/events.hpp ./shardweld/examine.hpp ./shardweld/merge.hpp ./shardweld/open.hpp"
 example="$WORK/example/merge_example"
 if check "the example is configured" cmake -S "$TESTS/../examples/cpp" -B "$WORK/example" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" &&
     check "the example is built" cmake --build "$WORK/example"; then
