@@ -1,7 +1,6 @@
-"""A loader for vLLM: `vllm serve HF_CONFIG_DIR --load-format shardweld --model-loader-extra-config '{"checkpoint": "DIR"}'`.
+"""A loader for vLLM: `register()`, then `load_format="shardweld"` with `model_loader_extra_config={"checkpoint": DIR}`.
 
-vLLM finds it by the entry point `vllm.general_plugins`. The interface is that of vLLM 0.9 to 0.31
-(vllm/model_executor/model_loader/base_loader.py).
+The interface is that of vLLM 0.9 to 0.31 (vllm/model_executor/model_loader/base_loader.py).
 """
 
 from __future__ import annotations
