@@ -4,12 +4,14 @@
 #define Py_LIMITED_API 0x03080000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <future>
+#include <map>
+#include <memory>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -152,26 +154,21 @@ PyObject* run(PyObject* on_message, PyObject* on_progress,
     std::stop_source stop;
     PythonEvents events(on_message, on_progress, stop);
     bool is_interrupted = false;
-    json outcome;
-    {
-        std::future<json> result = std::async(std::launch::async, [&] {
-            return outcome_of([&] { return call(events, stop.get_token()); });
-        });
-        while (true) {
-            {
-                const Released released;
-                if (result.wait_for(50ms) == std::future_status::ready) {
-                    break;
-                }
-            }
-            if (!is_interrupted && PyErr_CheckSignals() != 0) {
-                is_interrupted = true;
-                PyErr_Clear();
-                stop.request_stop();
-            }
+    std::future<json> result = std::async(std::launch::async, [&] {
+        return outcome_of([&] { return call(events, stop.get_token()); });
+    });
+    const auto is_ready = [&] {
+        const Released released;
+        return result.wait_for(50ms) == std::future_status::ready;
+    };
+    while (!is_ready()) {
+        if (!is_interrupted && PyErr_CheckSignals() != 0) {
+            is_interrupted = true;
+            PyErr_Clear();
+            stop.request_stop();
         }
-        outcome = result.get();
     }
+    const json outcome = result.get();
     if (events.raise()) {
         return nullptr;
     }

@@ -34,8 +34,8 @@ class OpenModel {
   public:
     /// Opens what merge() would write as the first of `request.outputs` (whose directory is not
     /// used; without outputs: every tensor as it is stored). Adapters that merge would write beside
-    /// the model are not among its tensors. Throws as merge(); Error(unsupported) for what only a
-    /// whole merge can make: averages, weights with codes of NVFP4.
+    /// the model are not among its tensors. Throws as merge(); Error(unsupported) where the
+    /// output would be quantised: only a merge makes codes.
     explicit OpenModel(const MergeRequest& request, Events& events);
     ~OpenModel();
     OpenModel(OpenModel&& other) noexcept;

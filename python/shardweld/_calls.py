@@ -15,7 +15,8 @@ StrPath = Union[str, "os.PathLike[str]"]
 OnProgress = Callable[[str, int, int], Any]
 
 _log = logging.getLogger("shardweld")
-_LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+# Errors, warnings, what a merge tells of its steps, and details of these.
+_LEVELS = (logging.ERROR, logging.WARNING, logging.DEBUG, logging.DEBUG)
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Examination:
 
 def tell(level: int, text: str) -> None:
     """Messages go to the logger "shardweld"; what a merge tells of its steps is for those who debug."""
-    _log.log(_LEVELS[min(level, 3)] if level < 2 else logging.DEBUG, "%s", text)
+    _log.log(_LEVELS[level], "%s", text)
 
 
 def result_of(text: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 #include "comparer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "catalogue/tensor.hpp"
@@ -134,21 +135,13 @@ class Comparer::State {
         }
         const auto size = static_cast<std::uint32_t>(size_of(tensor.dtype));
         const auto out = read_.get(static_cast<Bytes>(end - begin) * size);
-        std::vector<Move> moves;
-        Index n_found = 0;
-        for (const plan::Operand& operand : operands_) {
-            for (layout::Copy part : layout::restrict_dst(operand.copy, begin, end)) {
-                part.dst_offset -= begin;
-                n_found += part.volume();
-                moves.push_back({operand.file, operand.base, size, part, out, nullptr});
-            }
-        }
+        const std::array range{layout::Range{begin, end - begin}};
+        const Index n_found = reader_.gather(operands_, range, size, out);
         if (n_found != end - begin) {
             throw Error(ErrorCode::corrupt, "the stored pieces hold " + std::to_string(n_found) +
                                                 " of the elements " + std::to_string(begin) +
                                                 " to " + std::to_string(end));
         }
-        reader_.read(std::move(moves));
         return out;
     }
 

@@ -35,6 +35,23 @@ std::vector<layout::Range> runs_of(const layout::Box& box, std::span<const Index
     return runs;
 }
 
+/// The box with other indices of its first axis; of a tensor without axes the box.
+layout::Box with_rows(layout::Box box, layout::Range rows) {
+    if (box.size() > 0) {
+        box[0] = rows;
+    }
+    return box;
+}
+
+/// All of so many rows of a tensor.
+layout::Box whole_rows(std::span<const Index> shape, layout::Range rows) {
+    layout::Box box;
+    for (const Index extent : shape) {
+        box.push_back({0, extent});
+    }
+    return with_rows(std::move(box), rows);
+}
+
 /// Whether the elements are stored as they are written, but for their type.
 bool is_cast_only(const plan::Target& target) {
     return target.add == 0 && !target.fold && !target.mix && !target.encode && !target.decode;
@@ -80,25 +97,11 @@ void PartReader::read(std::uint32_t target, const layout::Box& box, std::span<st
 void PartReader::gather(const plan::Target& target, std::span<const layout::Range> runs,
                         std::span<std::byte> out) {
     const auto size = static_cast<std::uint32_t>(size_of(target.stored));
-    std::vector<Move> moves;
-    Index n_found = 0;
-    for (const plan::Operand& operand : target.operands) {
-        Index at = 0;
-        for (const layout::Range& run : runs) {
-            for (layout::Copy part :
-                 layout::restrict_dst(operand.copy, run.lo, run.lo + run.extent)) {
-                part.dst_offset += at - run.lo;
-                n_found += part.volume();
-                moves.push_back({operand.file, operand.base, size, part, out, nullptr});
-            }
-            at += run.extent;
-        }
-    }
+    const Index n_found = reader_.gather(target.operands, runs, size, out);
     if (static_cast<Bytes>(n_found) * size != out.size()) {
         throw Error(ErrorCode::internal, "the operands do not hold what is read of them")
             .add_context("tensor " + target.name);
     }
-    reader_.read(std::move(moves));
 }
 
 void PartReader::cast(const plan::Target& target, std::span<const layout::Range> runs,
@@ -147,19 +150,11 @@ void PartReader::read_rows(std::uint32_t target, const layout::Box& box, std::sp
         const Index n = std::min(step, rows.lo + rows.extent - first);
         const auto made_rows = rows_.get(static_cast<Bytes>(n * row) * size);
         make(target, {first * row, n * row}, made_rows);
-        layout::Box part = box;
-        if (has_rows) {
-            part[0] = {first, n};
-        }
-        Index at = 0;
-        for (const layout::Range& run : runs_of(part, made.shape)) {
-            const auto from = static_cast<Bytes>(run.lo - first * row) * size;
-            const Bytes bytes = static_cast<Bytes>(run.extent) * size;
-            std::ranges::copy(made_rows.subspan(from, bytes),
-                              out.begin() + at * static_cast<Index>(size));
-            at += run.extent;
-        }
-        out = out.subspan(static_cast<Bytes>(at) * size);
+        const layout::Patch from = layout::dense(whole_rows(made.shape, {first, n}));
+        const layout::Patch to = layout::dense(with_rows(box, {first, n}));
+        const Bytes bytes = static_cast<Bytes>(to.volume()) * size;
+        layout::run(layout::overlap(from, to).value(), size, made_rows, out.first(bytes));
+        out = out.subspan(bytes);
     }
 }
 

@@ -161,6 +161,28 @@ Reader::Reader(const SourceFiles& source, Bytes scratch_bytes)
       sums_(source.sums),
       scratch_bytes_(scratch_bytes) {}
 
+Index Reader::gather(std::span<const plan::Operand> operands, std::span<const layout::Range> ranges,
+                     std::uint32_t element_bytes, std::span<std::byte> out) {
+    std::vector<Move> moves;
+    Index n_found = 0;
+    for (const plan::Operand& operand : operands) {
+        Index at = 0;
+        for (const layout::Range& range : ranges) {
+            for (layout::Copy part :
+                 layout::restrict_dst(operand.copy, range.lo, range.lo + range.extent)) {
+                part.dst_offset += at - range.lo;
+                n_found += part.volume();
+                moves.push_back({operand.file, operand.base, element_bytes, part, out, nullptr});
+            }
+            at += range.extent;
+        }
+    }
+    if (static_cast<Bytes>(n_found) * element_bytes == out.size()) {
+        read(std::move(moves));
+    }
+    return n_found;
+}
+
 void Reader::fetch(std::uint32_t file, Bytes offset, std::span<std::byte> out) {
     if (throttle_) {
         throttle_->take(out.size());

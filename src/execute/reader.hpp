@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "io/input_file.hpp"
+#include "layout/box.hpp"
 #include "layout/copy.hpp"
+#include "plan/binding.hpp"
 
 #include "source.hpp"
 
@@ -78,6 +80,11 @@ class Reader {
 
     /// Carries out all moves, in the order of the files.
     void read(std::vector<Move> moves);
+
+    /// Reads ranges of a target's elements as they are stored, one behind the other, into `out`.
+    /// Returns how many of them the operands hold; nothing is read unless they hold all, each once.
+    Index gather(std::span<const plan::Operand> operands, std::span<const layout::Range> ranges,
+                 std::uint32_t element_bytes, std::span<std::byte> out);
 
     /// Whether bytes may be fetched uncounted: not under a bandwidth limit.
     [[nodiscard]] bool may_announce() const { return throttle_ == nullptr; }

@@ -111,7 +111,7 @@ struct Resolution {
     };
 };
 
-/// Of a format whose pieces are all located: Error(internal) where files are asked for.
+/// For a format whose pieces are all located: Error(internal) where files are asked for.
 Resolution leave_nothing(const Location& location, const catalogue::Catalogue& catalogue,
                          std::span<const std::uint32_t> files,
                          const std::function<void()>& before_file);

@@ -36,7 +36,7 @@ struct RankFiles {
     std::vector<std::string> paths;        ///< at least one
     std::map<std::string, Index> facts;    ///< as Catalogue::facts
     std::vector<catalogue::MeshDim> mesh;  ///< empty if not told
-    /// Of a checkpoint that cannot be read as a whole, of which there are no facts.
+    /// Set where the checkpoint cannot be read as a whole: then there are no facts.
     const Location* location = nullptr;
 };
 

@@ -106,6 +106,10 @@ class Reading(unittest.TestCase):
             self.out = pathlib.Path(self.folder.name) / dtype
             self.assertTrue(self.assert_equals_merge(source, dict(options, dtype=dtype)))
 
+    def test_an_average_is_merges(self):
+        source, options = small()
+        self.assertTrue(self.assert_equals_merge([source, source], dict(options, average_weights=[0.25, 0.5])))
+
     def test_a_model_is_read_as_a_checkpoint(self):
         source, options = small()
         shardweld.merge(source, self.out, **options)

@@ -26,7 +26,7 @@ namespace shardweld::app {
 /// What becomes of finished tensors, as far as it matters before there are any.
 enum class Destination {
     model,       ///< a directory, in which an adapter has its place beside the model
-    comparison,  ///< held against another model: there is no place for an adapter
+    comparison,  ///< held against another model, or read: there is no place for an adapter
 };
 
 /// How a model is to be understood, beyond what its files say.

@@ -24,8 +24,7 @@ constexpr std::array<std::string_view, 2> kTagFiles = {kLatestLink, "LATEST.txt"
 // NeMo Automodel's best save, as kTagFiles.
 constexpr std::array<std::string_view, 2> kBestFiles = {"LOWEST_VAL", "LOWEST_VAL.txt"};
 
-// Of Megatron, verl, transformers, accelerate, torchtitan and OLMo-core, which write several
-// formats.
+// Megatron, verl, transformers, accelerate, torchtitan and OLMo-core give them, in several formats.
 constexpr std::array<StepName, 8> kNames = {{{"iter_", true},
                                              {"global_step_", true},
                                              {"global_steps_", true},

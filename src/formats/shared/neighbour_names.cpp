@@ -146,7 +146,7 @@ bool has(const Listing& listing, std::string_view pattern) {
                : any_of_these(listing.files, pattern);
 }
 
-// Of trainers and programs whatever their format is.
+// What trainers and programs write, whatever their format is.
 constexpr std::array<Sign, 10> kSigns = {{
     {"optimizer state without weights",
      "give the directory of the weights, or an earlier save",

@@ -27,7 +27,7 @@ std::uint64_t number(std::string_view text) {
     return value;
 }
 
-/// Of a text in milliseconds, "0.5".
+/// What a text in milliseconds says, "0.5".
 int microseconds(std::string_view text) {
     double value = 0;
     const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);

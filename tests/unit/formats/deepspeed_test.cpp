@@ -404,7 +404,7 @@ TEST(DeepSpeed, shares_parameters_of_universal_checkpoints_instead_of_rounded_co
     EXPECT_EQ(ignored_bytes(catalogue, "rounded copies of shared parameters"), 8U);
 }
 
-// Of ZeRO-3 flat tensors are saved, and frozen parameters stay in parts on all ranks.
+// ZeRO-3 saves flat tensors, and frozen parameters stay in parts on all ranks.
 TEST(DeepSpeed, reads_universal_checkpoints_of_zero3) {
     const Scratch scratch;
     const Parameter trained{"p1", {2, 3}};

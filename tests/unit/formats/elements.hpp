@@ -40,8 +40,8 @@ void each_element(const catalogue::Tensor& tensor, const catalogue::Piece& piece
     }
 }
 
-/// Of a checkpoint whose elements are `first` of their tensor plus their row-major position: every
-/// copy of every element lies where the catalogue says, and one of them is the primary.
+/// Checks a checkpoint whose elements are `first` of their tensor plus their row-major position:
+/// every copy of every element lies where the catalogue says, and one of them is the primary.
 template <typename First>
 void expect_positions(const std::filesystem::path& directory, const catalogue::Catalogue& catalogue,
                       const First& first) {

@@ -159,7 +159,7 @@ inline std::string local_shard(const std::string& tensor, const std::string& whe
     return made("torch.distributed._shard.sharded_tensor.shard Shard",
                 tuple({kNone, dict({{"tensor", tensor}, {"metadata", where}})}));
 }
-/// Of the group that shares a ShardedTensor, as one of its ranks pickles it.
+/// The state of the group that shares a ShardedTensor, as one of its ranks pickles it.
 inline std::string group_state(std::int64_t rank_in_group, std::int64_t rank) {
     return made("torch.distributed._shard.sharded_tensor.api ShardedTensor.ProcessGroupState",
                 dict({{"local_rank", integer(rank_in_group)}, {"global_rank", integer(rank)}}));

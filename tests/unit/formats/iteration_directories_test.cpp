@@ -20,7 +20,7 @@ TEST(IterationDirectory, is_parsed_from_every_trainers_name) {
     EXPECT_EQ(parse_step("global_step7")->iteration, 7);
     EXPECT_EQ(parse_step("checkpoint-500")->iteration, 500);
     EXPECT_EQ(parse_step("step-1000")->iteration, 1000);
-    // Of accelerate and OLMo.
+    // accelerate and OLMo write these.
     for (const char* name : {"checkpoint_12", "step_12", "step12"}) {
         EXPECT_EQ(parse_step(name)->iteration, 12) << name;
     }

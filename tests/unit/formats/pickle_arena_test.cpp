@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kChunk = std::size_t{1} << 20U;
 
-// Of an arena that begins with a large chunk.
+// Enough for an arena that begins with a large chunk.
 std::vector<std::byte> many_bytes() {
     return std::vector<std::byte>(kChunk / 4);
 }
