@@ -109,6 +109,7 @@ kill_ranks_on() { # HOST
     done
     for process in /proc/[0-9]*; do
         [[ "$(<"$process/comm")" == shardweld && "$(readlink "$process/ns/net")" == "$(readlink "/proc/$(<"$HOSTS/$1.pid")/ns/net")" ]] 2>/dev/null &&
+            grep -qzFx -- "$HOSTS/out" "$process/cmdline" &&
             kill -KILL "${process#/proc/}"
     done
 }

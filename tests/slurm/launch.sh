@@ -57,11 +57,11 @@ expect_absent "$HOSTS/out"
 rm -rf "$HOSTS"/.out.*
 
 # Without -K, PMIx or else the watchdog ends the ranks that the first one leaves behind, and those that wait for one that hangs.
-signal_first() { # SIGNAL TARGET
+signal_first() { # SIGNAL TARGET: of this step alone: jobs run beside it
     local pid
     eventually 30 writes_into "$2"
     for pid in $(pgrep -x shardweld); do
-        ! tr '\0' '\n' <"/proc/$pid/environ" | grep -qx SLURM_PROCID=0 || kill "-$1" "$pid"
+        grep -qzFx -- "$2" "/proc/$pid/cmdline" && grep -qzx SLURM_PROCID=0 "/proc/$pid/environ" && kill "-$1" "$pid"
     done
 }
 for signal in KILL STOP; do

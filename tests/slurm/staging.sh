@@ -12,8 +12,12 @@ nothing_staged() {
 
 # Files given by links; every kind of file that formats have; jobs that end before their time.
 cp -rs "$big/source" "$HOSTS/linked"
+# Removing takes its time, as that of large copies does.
+mkdir "$HOSTS/slow"
+printf '#!/bin/sh\nsleep 2\nexec %s "$@"\n' "$(command -v rm)" >"$HOSTS/slow/rm"
+chmod +x "$HOSTS/slow/rm"
 for name in late cancelled stopped requeued; do
-    stage $name "$big/source" "$big/hf" --bw_limit 8MB
+    PATH="$HOSTS/slow:$PATH" stage $name "$big/source" "$big/hf" --bw_limit 8MB
 done
 stage good "$HOSTS/linked" "$big/hf"
 zarr=megatron/qwen2-tied-tp2-zarr
@@ -51,9 +55,9 @@ expect_end "${staged[bad]}" FAILED 2 "staging without a config"
 expect_absent "$HOSTS/staged-bad"
 expect_end "${staged[spread]}" FAILED 5 "zarr on two nodes" && expect_log "${staged[spread]}" "take --nodes=1" "zarr on two nodes"
 for kind in "${kinds[@]}"; do
-    expect_end "${staged[$kind]}" COMPLETED 0 "staging $kind" && same_as_expected "$TESTS/data/$kind" "$HOSTS/staged-$kind"
+    expect_end "${staged[$kind]}" COMPLETED 0 "staging $kind" 120 && same_as_expected "$TESTS/data/$kind" "$HOSTS/staged-$kind"
 done
-expect_end "${staged[based]}" COMPLETED 0 "staging an adapter" &&
+expect_end "${staged[based]}" COMPLETED 0 "staging an adapter" 120 &&
     expect_code 0 python3 "$TESTS/support/compare_safetensors.py" "$HOSTS/staged-based" "$peft/expected/merged"
 expect_end "${staged[stopped]}" FAILED 11 "staging, stopped"
 expect_end "${staged[cancelled]}" CANCELLED 0 "staging, cancelled"
@@ -67,4 +71,4 @@ eventually 20 nothing_staged || fail "staging leaves $(all_hosts "find '$LOCAL' 
 # Where the disks are, the site has to say.
 env -u STAGE_DIR SLURM_CPUS_PER_TASK=1 bash "$SCRIPTS/staging.sbatch" "$big/source" "$HOSTS/staged-nowhere" 2>"$WORK/err"
 [[ $? == 2 ]] && expect_text "STAGE_DIR="
-rm -rf "$HOSTS"/{,.}staged* "$HOSTS"/{linked,project}
+rm -rf "$HOSTS"/{,.}staged* "$HOSTS"/{linked,project,slow}
