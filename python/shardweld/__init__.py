@@ -10,6 +10,7 @@ Paths are strings or path-like. Options are those of the command of the same nam
 `lora="fold"`, `strict=True`, `max_shard_size="2GB"`. Every fault is a `shardweld.Error`.
 """
 
+from ._core import __version__
 from ._calls import Examination, MergeReport, Output, check, diff, inspect, merge, plan, verify
 from ._errors import (Corrupt, Differs, Error, IoError, Locked, Mismatch, NoMemory, NoSpace, NotFound, Stopped,
                       StrictWarning, TargetRefused, Unsupported, UsageError)
@@ -18,5 +19,5 @@ from ._open import SafeOpen, Slice, load_file, safe_open
 __all__ = [
     "Corrupt", "Differs", "Error", "Examination", "IoError", "Locked", "MergeReport", "Mismatch", "NoMemory", "NoSpace",
     "NotFound", "Output", "SafeOpen", "Slice", "Stopped", "StrictWarning", "TargetRefused", "Unsupported", "UsageError",
-    "check", "diff", "inspect", "load_file", "merge", "plan", "safe_open", "verify",
+    "__version__", "check", "diff", "inspect", "load_file", "merge", "plan", "safe_open", "verify",
 ]

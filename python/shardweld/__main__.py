@@ -4,14 +4,21 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Iterator
+
+
+def places() -> Iterator[Path]:
+    """Where pip puts the program: beside the interpreter, or below the prefix or the --target DIR in which this package lies."""
+    package = Path(__file__).resolve().parent
+    yield Path(sys.executable).parent
+    yield package.parents[3] / "bin"  # PREFIX/lib/python3.N/site-packages/shardweld
+    yield package.parent / "bin"
 
 
 def program() -> str:
-    """The program beside the interpreter, where pip puts it, or else the first one on PATH."""
-    beside = Path(sys.executable).parent / "shardweld"
-    found = str(beside) if beside.exists() else shutil.which("shardweld")
+    found = shutil.which("shardweld", path=os.pathsep.join(map(str, places()))) or shutil.which("shardweld")
     if found is None:
-        sys.exit("shardweld: the program is not installed beside this Python, nor is it on PATH")
+        sys.exit("shardweld: the program lies neither beside this Python nor on PATH; the wheel brings it (docs/using/install.md)")
     return found
 
 

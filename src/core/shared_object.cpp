@@ -1,5 +1,6 @@
 #include "shared_object.hpp"
 
+#include <link.h>
 #include <system_error>
 
 #include <dlfcn.h>
@@ -14,9 +15,27 @@ namespace {
     throw Error(ErrorCode::unsupported, text, about.remedy);
 }
 
+/// The file of the Python module, where this code runs as a part of it; nothing in a program.
+std::optional<fs::path> own_module() {
+    Dl_info info{};
+    link_map* object = nullptr;
+    if (dladdr1(reinterpret_cast<const void*>(&refuse), &info, reinterpret_cast<void**>(&object),
+                RTLD_DL_LINKMAP) == 0 ||
+        object->l_name == nullptr || object->l_name[0] == '\0') {
+        return std::nullopt;
+    }
+    return fs::absolute(object->l_name);
+}
+
 }  // namespace
 
 std::vector<fs::path> installed_places(const std::string& file_name) {
+    if (const auto module = own_module()) {
+        // PREFIX/lib/python3.N/site-packages/shardweld/_core.abi3.so
+        const fs::path package = module->parent_path();
+        const fs::path lib = package.parent_path().parent_path().parent_path();
+        return {package / file_name, lib / "shardweld" / file_name};
+    }
     std::error_code error;
     const auto program = fs::read_symlink("/proc/self/exe", error);
     if (error) {
