@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, Sequence, Union
 
 from . import _core
-from ._errors import error_of
+from ._errors import error_of, python_words
 
 StrPath = Union[str, "os.PathLike[str]"]
 OnProgress = Callable[[str, int, int], Any]
@@ -61,15 +61,19 @@ class Examination:
 
 def tell(level: int, text: str) -> None:
     """Messages go to the logger "shardweld"; what a merge tells of its steps is for those who debug."""
-    _log.log(_LEVELS[level], "%s", text)
+    _log.log(_LEVELS[level], "%s", python_words(text))
 
 
 def result_of(text: str) -> dict[str, Any]:
     """What the extension answered, or the exception that it describes."""
-    outcome = json.loads(text)
+    outcome: dict[str, Any] = json.loads(text)
     if "error" in outcome:
         raise error_of(outcome["error"])
     return outcome
+
+
+def _text_of(value: Any) -> str:
+    return os.fsdecode(value) if isinstance(value, (bytes, os.PathLike)) else str(value)
 
 
 def texts_of(options: Mapping[str, Any]) -> dict[str, str]:
@@ -79,8 +83,8 @@ def texts_of(options: Mapping[str, Any]) -> dict[str, str]:
         if value is None or value is False:
             continue
         if isinstance(value, (list, tuple)):
-            value = ",".join(os.fspath(one) if isinstance(one, os.PathLike) else str(one) for one in value)
-        texts[name] = "true" if value is True else os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+            value = ",".join(_text_of(one) for one in value)
+        texts[name] = "true" if value is True else _text_of(value)
     return texts
 
 
@@ -89,12 +93,12 @@ def request_of(src: StrPath | Sequence[StrPath], outputs: Sequence[Output], hf_c
     """A request of a merge. Several checkpoints become their average."""
     options = dict(options)
     weights = options.pop("average_weights", None)
-    checkpoints = [src] if isinstance(src, (str, os.PathLike)) else list(src)
+    checkpoints = [src] if isinstance(src, (str, bytes, os.PathLike)) else list(src)
     return {
-        "checkpoints": [os.fspath(one) for one in checkpoints],
+        "checkpoints": [os.fsdecode(one) for one in checkpoints],
         "average_weights": [float(one) for one in weights or []],
-        "model_dir": os.fspath(hf_config) if hf_config is not None else "",
-        "outputs": [{"directory": os.fspath(one.directory), "dtype": one.dtype or "", "quantize": one.quantize or ""}
+        "model_dir": os.fsdecode(hf_config) if hf_config is not None else "",
+        "outputs": [{"directory": os.fsdecode(one.directory), "dtype": str(one.dtype or "").replace("torch.", ""), "quantize": one.quantize or ""}
                     for one in outputs],
         "options": texts_of(options),
     }
@@ -110,7 +114,7 @@ def merge(src: StrPath | Sequence[StrPath], out: StrPath, *, hf_config: StrPath 
     `python -m shardweld merge` or the program with mpirun.
     """
     request = request_of(src, [Output(out, dtype, quantize), *also], hf_config, options)
-    request["report"] = os.fspath(report) if report is not None else ""
+    request["report"] = os.fsdecode(report) if report is not None else ""
     request["overwrite"] = overwrite
     outcome = result_of(_core.merge(json.dumps(request), tell, on_progress))
     if outcome["why_stopped"]:
@@ -124,7 +128,7 @@ def _examine(command: str, request: dict[str, Any]) -> Examination:
 
 def inspect(src: StrPath, **options: Any) -> Examination:
     """What a checkpoint holds: format, parallel sizes, provenance, every stored tensor. Reads metadata."""
-    return _examine("inspect", {"directory": os.fspath(src), "options": texts_of(options)})
+    return _examine("inspect", {"directory": os.fsdecode(src), "options": texts_of(options)})
 
 
 def plan(src: StrPath | Sequence[StrPath], *, hf_config: StrPath | None = None, dtype: str | None = None,
@@ -136,15 +140,15 @@ def plan(src: StrPath | Sequence[StrPath], *, hf_config: StrPath | None = None, 
 
 def diff(a: StrPath, b: StrPath, **options: Any) -> Examination:
     """Whether two models' tensors are equal, within the options `atol` and `rtol`."""
-    return _examine("diff", {"directory": os.fspath(a), "other": os.fspath(b), "options": texts_of(options)})
+    return _examine("diff", {"directory": os.fsdecode(a), "other": os.fsdecode(b), "options": texts_of(options)})
 
 
 def verify(out: StrPath, *, report: StrPath | None = None, **options: Any) -> Examination:
     """Whether a written model keeps the format's rules and has the checksums of its merge's report."""
-    other = os.fspath(report) if report is not None else ""
-    return _examine("verify", {"directory": os.fspath(out), "other": other, "options": texts_of(options)})
+    other = os.fsdecode(report) if report is not None else ""
+    return _examine("verify", {"directory": os.fsdecode(out), "other": other, "options": texts_of(options)})
 
 
 def check(out: StrPath, *, target: str | None = None, **options: Any) -> Examination:
     """Whether a model would load in transformers, or in the server that `target` names."""
-    return _examine("check", {"directory": os.fspath(out), "options": texts_of({"target": target, **options})})
+    return _examine("check", {"directory": os.fsdecode(out), "options": texts_of({"target": target, **options})})

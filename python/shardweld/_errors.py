@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 
 class Error(Exception):
     """What ended a call: `code` is the program's exit code, `where` says file and tensor, `hint` what to do."""
@@ -108,7 +111,25 @@ _BY_CODE = {
 }
 
 
-def error_of(fault: dict) -> Error:
+# What the functions call otherwise than the command line, and options that take no value there.
+_PARAMETERS = {"local_dir": "src", "target_dir": "out"}
+_SWITCHES = ("overwrite", "restart", "resume", "strict", "tie_word_embedding", "tie_word_embeddings")
+
+
+def _as_parameter(option: re.Match[str]) -> str:
+    name = option["name"].replace("-", "_")
+    value = "True" if name in _SWITCHES else option["value"]
+    return _PARAMETERS.get(name, name) + (f"={value}" if value else "")
+
+
+def python_words(text: str) -> str:
+    """A message with options as Python has them: `hf_config=DIR` for `--hf_config DIR`. Commands stay."""
+    parts = text.split("`")
+    parts[::2] = (re.sub(r"(?<!\w)--(?P<name>[a-z][\w-]*)(?: (?P<value>[A-Z][A-Z_]*)\b)?", _as_parameter, one) for one in parts[::2])
+    return "`".join(parts)
+
+
+def error_of(fault: dict[str, Any]) -> Error:
     """The exception for an error as the extension describes it."""
     kind = _BY_CODE.get(fault["code"], Error)
-    return kind(fault["what"], fault["where"], fault["hint"], fault["code"])
+    return kind(python_words(fault["what"]), fault["where"], python_words(fault["hint"]), fault["code"])

@@ -19,14 +19,15 @@ _TORCH = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat1
           "BOOL": "bool", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E8M0": "float8_e8m0fnu"}
 
 
-def _numpy_type(dtype: str) -> np.dtype:
+def _numpy_type(dtype: str) -> np.dtype[Any]:
     if dtype in _NUMPY:
         return np.dtype(_NUMPY[dtype])
     try:
         import ml_dtypes
     except ImportError:
         raise UsageError(f"NumPy has no type for {dtype}", hint='install ml_dtypes, or use framework="pt"') from None
-    return np.dtype(getattr(ml_dtypes, _ML_DTYPES[dtype]))
+    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[dtype]))
+    return found
 
 
 def _new_numpy(dtype: str, shape: Sequence[int]) -> tuple[Any, int]:
@@ -37,7 +38,8 @@ def _new_numpy(dtype: str, shape: Sequence[int]) -> tuple[Any, int]:
 def _new_torch(dtype: str, shape: Sequence[int]) -> tuple[Any, int]:
     import torch
 
-    tensor = torch.empty(tuple(shape), dtype=getattr(torch, _TORCH[dtype]))
+    # Whatever default device is set, as loaders of models do: bytes are read into memory of the processor.
+    tensor = torch.empty(tuple(shape), dtype=getattr(torch, _TORCH[dtype]), device="cpu")
     return tensor, tensor.data_ptr()
 
 
@@ -55,7 +57,7 @@ class Slice:
         return list(self._info["shape"])
 
     def get_dtype(self) -> str:
-        return self._info["dtype"]
+        return str(self._info["dtype"])
 
     def __getitem__(self, key: Any) -> Any:
         shape = self._info["shape"]
@@ -64,7 +66,7 @@ class Slice:
         return part[after] if any(one != slice(None) for one in after) else part
 
 
-def _box_of(key: tuple, shape: Sequence[int]) -> tuple[list[tuple[int, int]], tuple]:
+def _box_of(key: tuple[Any, ...], shape: Sequence[int]) -> tuple[list[tuple[int, int]], tuple[Any, ...]]:
     """The ranges to read, and the index into what was read: steps, and dimensions that an integer takes away."""
     if sum(one is Ellipsis for one in key) > 1:
         raise IndexError("an index has at most one ellipsis")
@@ -73,7 +75,8 @@ def _box_of(key: tuple, shape: Sequence[int]) -> tuple[list[tuple[int, int]], tu
         key = key[:at] + (slice(None),) * (len(shape) - len(key) + 1) + key[at + 1:]
     if len(key) > len(shape):
         raise IndexError(f"too many indices: the tensor has {len(shape)} dimensions")
-    box, after = [], []
+    box: list[tuple[int, int]] = []
+    after: list[Any] = []
     for size, one in zip(shape, key + (slice(None),) * (len(shape) - len(key))):
         if isinstance(one, slice):
             begin, end, step = one.indices(size)

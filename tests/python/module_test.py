@@ -9,17 +9,20 @@ import logging
 import os
 import pathlib
 import random
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 import shardweld
-from shardweld import _open
+from shardweld import _errors, _open
 
 DATA = pathlib.Path(sys.argv.pop(1)) if __name__ == "__main__" else None
 logging.getLogger("shardweld").setLevel(logging.ERROR)
@@ -185,6 +188,52 @@ class Calls(unittest.TestCase):
             shardweld.merge(self.source, self.out, **self.options)
         self.assertEqual((self.out / "file").read_text(), "mine")
 
+    def test_errors_are_told_in_pythons_words(self):
+        self.out.mkdir()
+        (self.out / "file").write_text("mine")
+        with self.assertRaises(FileExistsError) as raised:
+            shardweld.merge(self.source, self.out, **self.options)
+        self.assertIn("overwrite=True", raised.exception.hint)
+        with self.assertRaises(ValueError) as raised:
+            shardweld.safe_open(DATA / "megatron" / "llama-tp4-legacy-bf16" / "source")
+        self.assertRegex(raised.exception.hint, r"(^|\s)hf_config=DIR")
+        self.assertEqual(_errors.python_words("`shardweld merge --strict` or --strict, --local_dir DIR, a--b, --dtype bf"),
+                         "`shardweld merge --strict` or strict=True, src=DIR, a--b, dtype bf")
+
+    def test_every_exit_code_has_its_class(self):
+        for code in range(2, 16):
+            error = _errors.error_of({"code": code, "what": "what", "where": ["file a"], "hint": "do"})
+            self.assertEqual((error.code, type(error) is shardweld.Error), (code, code == 10))
+            self.assertEqual((str(error), error.where, error.hint), ("what [file a]; hint: do", ["file a"], "do"))
+            self.assertTrue(type(error).__name__ in shardweld.__all__ and isinstance(error, shardweld.Error))
+
+    def test_damage_is_corrupt(self):
+        damaged = self.out.with_name("damaged")
+        shutil.copytree(self.source, damaged)
+        shard = sorted(damaged.glob("model*.pt"))[0]
+        shard.write_bytes(shard.read_bytes()[:5000])
+        for call in (shardweld.safe_open, shardweld.inspect, shardweld.plan, lambda one: shardweld.merge(one, self.out)):
+            with self.assertRaises(shardweld.Corrupt) as raised:
+                call(damaged)
+            self.assertIn(shard.name, str(raised.exception))
+
+    def test_paths_and_dtypes_of_all_kinds(self):
+        class Bf16:  # as PyTorch's
+            def __str__(self):
+                return "torch.bfloat16"
+
+        written = shardweld.merge(os.fsencode(self.source), str(self.out), dtype=Bf16(), **self.options)
+        self.assertEqual({one["dtype"] for one in written.outputs[0].report["tensors"]}, {"bfloat16"})
+        self.assertTrue(shardweld.verify(os.fsencode(self.out)))
+
+    def test_the_stub_has_what_the_extension_has(self):
+        stub = (pathlib.Path(shardweld.__file__).parent / "_core.pyi").read_text()
+        declared = set(re.findall(r"^(?:def )?([a-z]\w*|__version__)[(:]", stub, re.MULTILINE))
+        found = {name for name in dir(shardweld._core) if not name.startswith("__") or name == "__version__"}
+        self.assertEqual(declared, found)
+        self.assertEqual(shardweld.__version__, shardweld._core.__version__)
+        self.assertRegex(shardweld.__version__, r"^\d+\.\d+\.\d+$")
+
     def test_an_exception_of_on_progress_ends_the_merge(self):
         def fail(*_):
             raise KeyError("mine")
@@ -198,21 +247,31 @@ class Calls(unittest.TestCase):
         def interrupt(*_):
             if not sent:
                 sent.append(os.kill(os.getpid(), signal.SIGINT))
+                time.sleep(0.5)  # the merge waits here; the thread that called it sees the signal
 
         with self.assertRaises(KeyboardInterrupt):
             shardweld.merge(self.source, self.out, on_progress=interrupt, **self.options)
-        if not self.out.exists():
-            shardweld.merge(self.source, self.out, **self.options)
+        self.assertFalse(self.out.exists())
+        shardweld.merge(self.source, self.out, **self.options)
         self.assertTrue(shardweld.verify(self.out))
 
     def test_nothing_is_printed_and_no_mpi_starts(self):
-        code = ("import logging, sys, shardweld\n"
-                "logging.disable()\n"
-                "shardweld.merge(sys.argv[1], sys.argv[2], hf_config=sys.argv[3] or None)\n"
-                "assert 'torch' not in sys.modules and 'ctypes' not in [m for m in sys.modules if m == 'mpi4py']\n")
-        config = str(self.options.get("hf_config", ""))
-        done = subprocess.run([sys.executable, "-c", code, str(self.source), str(self.out), config], capture_output=True)
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"", b""))
+        code = ("import logging, os, sys, shardweld\n"
+                "if len(sys.argv) > 3: logging.disable()\n"
+                "src, out = sys.argv[1:3]\n"
+                "report = out + '.json'\n"
+                "shardweld.merge(src, out, report=report, on_progress=lambda *_: None, overwrite=True)\n"
+                "shardweld.load_file(src), shardweld.inspect(src), shardweld.plan(src, ranks=4)\n"
+                "shardweld.diff(out, out), shardweld.verify(out, report=report), shardweld.check(out, target='vllm', tp=8)\n"
+                "assert not {'torch', 'ctypes', 'mpi4py'} & set(sys.modules) - before\n")
+        code = "import sys, numpy\nbefore = set(sys.modules)\n" + code
+        # A rank's variables, which would make MPI start, and, were there none of its launcher, fail.
+        rank = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "1", "PMIX_RANK": "1", "PMI_RANK": "1", "PMI_SIZE": "4"}
+        for more in ([], ["quiet"]):
+            done = subprocess.run([sys.executable, "-c", code, str(self.source), str(self.out), *more], capture_output=True,
+                                  env={**os.environ, **rank})
+            self.assertEqual((done.returncode, done.stdout), (0, b""), done.stderr)
+        self.assertEqual(done.stderr, b"")
 
 
 if __name__ == "__main__":

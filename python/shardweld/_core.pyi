@@ -1,0 +1,13 @@
+"""The extension: calls of the library, with requests and results as JSON text (python/binding.cpp)."""
+
+from typing import Callable, Optional, Tuple
+
+_OnMessage = Callable[[int, str], object]
+_OnProgress = Callable[[str, int, int], object]
+
+__version__: str
+
+def merge(request: str, on_message: Optional[_OnMessage], on_progress: Optional[_OnProgress], /) -> str: ...
+def examine(command: str, request: str, on_message: Optional[_OnMessage], /) -> str: ...
+def open(request: str, on_message: Optional[_OnMessage], /) -> Tuple[Optional[object], str]: ...
+def read(model: object, at: int, ranges: Tuple[int, ...], address: int, size: int, /) -> Optional[str]: ...
