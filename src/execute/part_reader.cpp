@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
+#include <mutex>
+
+#include <sys/mman.h>
 
 #include "layout/copy.hpp"
 #include "numeric/convert.hpp"
@@ -13,6 +17,10 @@ namespace shardweld::execute {
 namespace {
 
 constexpr Bytes kRowsAtOnce = Bytes{4} << 20U;
+// What a thread of its own is worth.
+constexpr Bytes kLeastPart = Bytes{2} << 20U;
+// More are no faster on one machine's memory, and each has its buffers.
+constexpr std::size_t kMostReaders = 8;
 
 /// The elements of a box as ranges of the row-major tensor, in order. Neighbours are one.
 std::vector<layout::Range> runs_of(const layout::Box& box, std::span<const Index> shape) {
@@ -57,6 +65,48 @@ bool is_cast_only(const plan::Target& target) {
     return target.add == 0 && !target.fold && !target.mix && !target.encode && !target.decode;
 }
 
+/// A box in up to `n` parts whose elements follow one another. Of targets that are made in whole
+/// rows only the first axis is cut.
+std::vector<layout::Box> parts_of(const layout::Box& box, Bytes n, const plan::Target& target) {
+    const std::size_t n_axes = is_cast_only(target) ? box.size() : std::min<Bytes>(box.size(), 1);
+    std::size_t axis = 0;
+    while (axis < n_axes && box[axis].extent == 1) {
+        ++axis;
+    }
+    if (axis == n_axes) {
+        return {box};
+    }
+    const layout::Range whole = box[axis];
+    const auto n_parts = std::min(static_cast<Index>(n), whole.extent);
+    std::vector<layout::Box> parts(static_cast<std::size_t>(n_parts), box);
+    for (Index i = 0; i < n_parts; ++i) {
+        const Index begin = whole.extent * i / n_parts;
+        const Index end = whole.extent * (i + 1) / n_parts;
+        parts[static_cast<std::size_t>(i)][axis] = {whole.lo + begin, end - begin};
+    }
+    return parts;
+}
+
+Bytes volume_of(const layout::Box& box) {
+    Bytes volume = 1;
+    for (const layout::Range& range : box) {
+        volume *= static_cast<Bytes>(range.extent);
+    }
+    return volume;
+}
+
+/// New memory comes in pages of 2 MiB then, where the system has them: faults of small ones take as
+/// long as the reading.
+void prefer_huge_pages(std::span<std::byte> memory) {
+    constexpr Bytes kHuge = Bytes{2} << 20U;
+    const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
+    const Bytes before = (kHuge - address % kHuge) % kHuge;
+    if (memory.size() >= before + kHuge) {
+        const Bytes size = (memory.size() - before) / kHuge * kHuge;
+        (void)::madvise(memory.data() + before, size, MADV_HUGEPAGE);
+    }
+}
+
 }  // namespace
 
 PartReader::PartReader(const plan::Plan& plan, const SourceFiles& source, fs::path factors)
@@ -83,14 +133,12 @@ void PartReader::read(std::uint32_t target, const layout::Box& box, std::span<st
     const plan::Target& made = plan_.targets[target];
     if (!is_cast_only(made)) {
         read_rows(target, box, out);
-        return;
-    }
-    const auto runs = runs_of(box, made.shape);
-    if (made.stored == made.dtype) {
-        gather(made, runs, out);
+    } else if (made.stored == made.dtype) {
+        gather(made, runs_of(box, made.shape), out);
     } else {
-        cast(made, runs, out);
+        cast(made, runs_of(box, made.shape), out);
     }
+    reader_.require_unchanged();
 }
 
 /// The stored elements of `runs`, one behind the other.
@@ -190,6 +238,78 @@ void PartReader::take(const plan::Slice& slice, std::span<const std::byte> bytes
         std::ranges::copy(bytes.subspan(static_cast<Bytes>((begin - slice.begin) * size),
                                         static_cast<Bytes>((end - begin) * size)),
                           out_.begin() + (begin - wanted_.lo) * size);
+    }
+}
+
+/// Cores that one read has taken to help it.
+class PartReaders::Helpers {
+  public:
+    Helpers(std::atomic<Bytes>& idle, Bytes most) : idle_(idle) {
+        Bytes n_idle = idle_.load();
+        do {
+            n_ = std::min(most, n_idle);
+        } while (!idle_.compare_exchange_weak(n_idle, n_idle - n_));
+    }
+    ~Helpers() { idle_ += n_; }
+    Helpers(const Helpers&) = delete;
+    Helpers& operator=(const Helpers&) = delete;
+    [[nodiscard]] Bytes n() const { return n_; }
+
+  private:
+    std::atomic<Bytes>& idle_;
+    Bytes n_ = 0;
+};
+
+PartReaders::PartReaders(const plan::Plan& plan, const SourceFiles& source, fs::path factors,
+                         unsigned n_cores)
+    : plan_(plan),
+      source_(source),
+      factors_(std::move(factors)),
+      n_idle_(std::clamp<Bytes>(n_cores, 1, kMostReaders) - 1) {}
+
+void PartReaders::read(std::uint32_t target, const layout::Box& box, std::span<std::byte> out) {
+    prefer_huge_pages(out);
+    const Helpers helpers(n_idle_, out.size() / kLeastPart);
+    const auto parts = parts_of(box, helpers.n() + 1, plan_.targets[target]);
+    std::vector<std::future<void>> readings;
+    for (const layout::Box& part : parts) {
+        const Bytes size = volume_of(part) * size_of(plan_.targets[target].dtype);
+        const auto place = out.first(size);
+        out = out.subspan(size);
+        // The last part is this thread's, and so are those for which none can be started.
+        const auto how =
+            out.empty() ? std::launch::deferred : std::launch::async | std::launch::deferred;
+        readings.push_back(
+            std::async(how, [this, target, &part, place] { read_part(target, part, place); }));
+    }
+    for (auto reading = readings.rbegin(); reading != readings.rend(); ++reading) {
+        reading->get();
+    }
+}
+
+void PartReaders::read_part(std::uint32_t target, const layout::Box& box,
+                            std::span<std::byte> out) {
+    std::unique_ptr<PartReader> reader = take();
+    reader->read(target, box, out);
+    give_back(std::move(reader));
+}
+
+std::unique_ptr<PartReader> PartReaders::take() {
+    {
+        const std::lock_guard lock(mutex_);
+        if (!kept_.empty()) {
+            auto reader = std::move(kept_.back());
+            kept_.pop_back();
+            return reader;
+        }
+    }
+    return std::make_unique<PartReader>(plan_, source_, factors_);
+}
+
+void PartReaders::give_back(std::unique_ptr<PartReader> reader) {
+    const std::lock_guard lock(mutex_);
+    if (kept_.size() < kMostReaders) {
+        kept_.push_back(std::move(reader));
     }
 }
 

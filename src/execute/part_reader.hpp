@@ -1,10 +1,13 @@
 // Reads parts of an output that nobody writes: the bytes that a run would put there.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "core/fork_safe_mutex.hpp"
 #include "core/path.hpp"
 #include "layout/box.hpp"
 #include "plan/plan.hpp"
@@ -49,6 +52,31 @@ class PartReader {
     Buffer stored_, rows_;
     layout::Range wanted_;  ///< what `make` is asked for, and where it goes
     std::span<std::byte> out_;
+};
+
+/// Readers for any number of threads. Each read has the cores to itself that no other uses: large
+/// boxes are read in parts, by threads that end before it returns.
+class PartReaders {
+  public:
+    /// As for PartReader; `plan` and `source` outlive it. `n_cores`: that the process may use.
+    PartReaders(const plan::Plan& plan, const SourceFiles& source, fs::path factors,
+                unsigned n_cores);
+
+    /// As PartReader::read. Error(io) where a file was changed since it was first opened, too.
+    void read(std::uint32_t target, const layout::Box& box, std::span<std::byte> out);
+
+  private:
+    class Helpers;
+    void read_part(std::uint32_t target, const layout::Box& box, std::span<std::byte> out);
+    std::unique_ptr<PartReader> take();
+    void give_back(std::unique_ptr<PartReader> reader);
+
+    const plan::Plan& plan_;
+    const SourceFiles& source_;
+    fs::path factors_;
+    std::atomic<Bytes> n_idle_;  ///< cores that may help
+    ForkSafeMutex mutex_;
+    std::vector<std::unique_ptr<PartReader>> kept_;  ///< with their buffers and open files
 };
 
 }  // namespace shardweld::execute

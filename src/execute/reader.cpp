@@ -1,6 +1,7 @@
 #include "reader.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/text.hpp"
 #include "plan/schedule/reading.hpp"
@@ -19,6 +20,8 @@ using plan::kSmallGap;
 
 // Parts that are gathered before they are read, whatever the memory.
 constexpr Bytes kFewParts = 16;
+// What is summed while it is in the processor's cache.
+constexpr Bytes kSummedAtOnce = Bytes{256} << 10U;
 
 /// Position of the loop that is contiguous on both sides, or the number of loops.
 std::size_t contiguous_loop(const Copy& copy) {
@@ -69,6 +72,7 @@ const io::InputFile& OpenFiles::get(std::uint32_t file) {
     const auto found = by_file_.find(file);
     if (found != by_file_.end()) {
         recent_.splice(recent_.begin(), recent_, found->second);
+        recent_.front().is_read = true;
         return recent_.front().opened;
     }
     if (recent_.size() >= source_.max_open) {
@@ -102,7 +106,7 @@ void OpenFiles::announce(std::uint32_t file, Bytes offset, Bytes size) {
 
 bool OpenFiles::is_cold(std::uint32_t file) const {
     constexpr double kLittle = 0.1;
-    return cached_[file].value_or(1) < kLittle;
+    return !source_.stays_cached && cached_[file].value_or(1) < kLittle;
 }
 
 void OpenFiles::done_with(std::uint32_t file, Bytes offset, Bytes size) {
@@ -137,6 +141,15 @@ void OpenFiles::check_and_close_oldest() {
 void OpenFiles::finish() {
     while (!recent_.empty()) {
         check_and_close_oldest();
+    }
+}
+
+void OpenFiles::require_unchanged() {
+    for (OpenInput& entry : recent_) {
+        if (!std::exchange(entry.is_read, false)) {
+            break;  // those that were read are the most recent
+        }
+        entry.opened.require(expected(entry.file));
     }
 }
 
@@ -187,11 +200,16 @@ void Reader::fetch(std::uint32_t file, Bytes offset, std::span<std::byte> out) {
     if (throttle_) {
         throttle_->take(out.size());
     }
-    files_.get(file).read_at(offset, out);
-    bytes_read_ += out.size();
-    if (sums_) {
-        sums_->add(file, offset, out);  // while the bytes are in the processor's cache
+    const io::InputFile& opened = files_.get(file);
+    const Bytes step = sums_ ? kSummedAtOnce : std::max<Bytes>(out.size(), 1);
+    for (Bytes at = 0; at < out.size(); at += step) {
+        const auto part = out.subspan(at, std::min<Bytes>(step, out.size() - at));
+        opened.read_at(offset + at, part);
+        if (sums_) {
+            sums_->add(file, offset + at, part);
+        }
     }
+    bytes_read_ += out.size();
 }
 
 /// Reads a move whose runs are long without a window; false when its runs are short.

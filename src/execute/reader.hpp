@@ -20,7 +20,8 @@
 namespace shardweld::execute {
 
 /// A bounded set of open source files; the least recently used one is closed first. The page cache
-/// keeps what it held before: of files that were not in it, nothing is left there at the end.
+/// keeps what it held before: of files that were not in it, nothing is left there at the end,
+/// unless the source says otherwise.
 class OpenFiles {
   public:
     explicit OpenFiles(const SourceFiles& source)
@@ -43,6 +44,9 @@ class OpenFiles {
 
     /// Closes all. Error(io) when one of them was changed since it was first opened.
     void finish();
+    /// Looks at those that were read since the last call, and keeps them open. Error(io) as
+    /// `finish`.
+    void require_unchanged();
 
   private:
     struct OpenInput {
@@ -50,6 +54,7 @@ class OpenFiles {
         io::InputFile opened;
         Bytes done_begin = 0;  ///< not read again, but perhaps in one page with what follows
         Bytes done_size = 0;
+        bool is_read = true;  ///< since require_unchanged
     };
     [[nodiscard]] io::FileStamp expected(std::uint32_t file) const;
     [[nodiscard]] bool is_cold(std::uint32_t file) const;
@@ -95,6 +100,8 @@ class Reader {
 
     /// To be called behind the last read. Error(io) when a file was changed meanwhile.
     void finish() { files_.finish(); }
+    /// To be called behind reads that others follow. Error(io) as `finish`.
+    void require_unchanged() { files_.require_unchanged(); }
 
     [[nodiscard]] Bytes bytes_read() const { return bytes_read_; }
     [[nodiscard]] Bytes buffer_bytes() const { return scratch_.size(); }

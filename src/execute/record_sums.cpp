@@ -40,7 +40,6 @@ void RecordSums::want(const std::vector<plan::Target>& targets) {
 }
 
 void RecordSums::add(std::uint32_t file, Bytes offset, std::span<const std::byte> bytes) {
-    const std::lock_guard lock(mutex_);
     const Bytes end = offset + bytes.size();
     for (std::size_t i = records_.first_behind(file, offset); i < records_.all.size(); ++i) {
         const catalogue::Record& record = records_.all[i];
@@ -56,24 +55,68 @@ void RecordSums::add(std::uint32_t file, Bytes offset, std::span<const std::byte
     }
 }
 
-/// Only what no range holds yet.
+/// Only what no range holds yet. The lock is not held over the sums, which take long: where another
+/// thread noted some of the bytes meanwhile, the rest is summed again.
 void RecordSums::add_to(std::uint32_t record, Bytes begin, std::span<const std::byte> bytes) {
-    KnownRanges& ranges = ranges_[record];
-    changed_.insert(record);
-    const Bytes end = begin + bytes.size();
-    for (Bytes at = begin; at < end;) {
-        const auto next = std::upper_bound(
-            ranges.begin(), ranges.end(), at,
-            [](Bytes place, const KnownRange& known) { return place < known.sum.end; });
-        const Bytes gap_end = next == ranges.end() ? end : std::min(end, next->sum.begin);
-        const Bytes known_end = next == ranges.end() ? end : next->sum.end;
-        if (at < gap_end) {
-            insert(ranges, {at, gap_end, record, 0}, bytes.subspan(at - begin, gap_end - at));
+    std::vector<RangeSum> sums;
+    do {
+        sums = unknown({begin, begin + bytes.size(), record, 0});
+        for (RangeSum& sum : sums) {
+            sum.crc32 = crc32(bytes.subspan(sum.begin - begin, sum.end - sum.begin));
         }
-        at = std::max(gap_end, known_end);
+    } while (!note(record, sums));
+}
+
+/// The first known range that ends behind a byte.
+RecordSums::KnownRanges::const_iterator RecordSums::first_behind(const KnownRanges& ranges,
+                                                                 Bytes byte) {
+    return std::upper_bound(ranges.begin(), ranges.end(), byte,
+                            [](Bytes at, const KnownRange& known) { return at < known.sum.end; });
+}
+
+/// The parts of a range that no known one holds.
+std::vector<RangeSum> RecordSums::unknown(const RangeSum& place) const {
+    std::vector<RangeSum> gaps;
+    const std::lock_guard lock(mutex_);
+    const auto found = ranges_.find(place.record);
+    if (found == ranges_.end()) {
+        return {place};
     }
-    const RangeSum& first = ranges.front().sum;
+    const KnownRanges& ranges = found->second;
+    Bytes at = place.begin;
+    for (auto known = first_behind(ranges, at);
+         known != ranges.end() && known->sum.begin < place.end; ++known) {
+        if (at < known->sum.begin) {
+            gaps.push_back({at, known->sum.begin, place.record, 0});
+        }
+        at = known->sum.end;
+    }
+    if (at < place.end) {
+        gaps.push_back({at, place.end, place.record, 0});
+    }
+    return gaps;
+}
+
+/// Adds sums of what is not known; false, and nothing is added, where some of it is known by now.
+bool RecordSums::note(std::uint32_t record, const std::vector<RangeSum>& sums) {
+    const std::lock_guard lock(mutex_);
+    KnownRanges& ranges = ranges_[record];
+    const auto is_known = [&](const RangeSum& sum) {
+        const auto next = first_behind(ranges, sum.begin);
+        return next != ranges.end() && next->sum.begin < sum.end;
+    };
+    if (std::ranges::any_of(sums, is_known)) {
+        return false;
+    }
+    for (const RangeSum& sum : sums) {
+        insert(ranges, sum);
+        changed_.insert(record);
+    }
+    if (ranges.empty()) {
+        return true;  // another thread gave it up
+    }
     const catalogue::Record& whole = records_.all[record];
+    const RangeSum& first = ranges.front().sum;
     if (first.end - first.begin == whole.bytes && first.crc32 != whole.crc32) {
         throw wrong(record, first.crc32);
     }
@@ -82,30 +125,29 @@ void RecordSums::add_to(std::uint32_t record, Bytes begin, std::span<const std::
         ranges_.erase(record);
         changed_.erase(record);
     }
+    return true;
 }
 
-/// Bytes between two ranges, or at their edges: what touches becomes one.
-void RecordSums::insert(KnownRanges& ranges, const RangeSum& place,
-                        std::span<const std::byte> bytes) {
-    bytes_ += bytes.size();
+/// A range between two others, or at their edges: what touches becomes one.
+void RecordSums::insert(KnownRanges& ranges, const RangeSum& sum) {
+    bytes_ += sum.end - sum.begin;
+    const auto append = [](KnownRange& known, const RangeSum& more) {
+        known.sum.crc32 = crc32_moved(known.sum.crc32, more.end - more.begin) ^ more.crc32;
+        known.sum.end = more.end;
+        known.is_new = true;
+    };
     auto at = std::lower_bound(
-        ranges.begin(), ranges.end(), place.begin,
+        ranges.begin(), ranges.end(), sum.begin,
         [](const KnownRange& known, Bytes begin) { return known.sum.end < begin; });
-    if (at != ranges.end() && at->sum.end == place.begin) {
-        at->sum.crc32 = crc32(bytes, at->sum.crc32);
-        at->sum.end = place.end;
-        at->is_new = true;
+    if (at != ranges.end() && at->sum.end == sum.begin) {
+        append(*at, sum);
     } else {
-        RangeSum sum = place;
-        sum.crc32 = crc32(bytes);
         at = ranges.insert(at, {sum, true});
         ++n_ranges_;
     }
     const auto behind = std::next(at);
-    if (behind != ranges.end() && behind->sum.begin == place.end) {
-        const RangeSum& more = behind->sum;
-        at->sum.crc32 = crc32_moved(at->sum.crc32, more.end - more.begin) ^ more.crc32;
-        at->sum.end = more.end;
+    if (behind != ranges.end() && behind->sum.begin == sum.end) {
+        append(*at, behind->sum);
         ranges.erase(behind);
         --n_ranges_;
     }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "catalogue/records.hpp"
+#include "core/fork_safe_mutex.hpp"
 #include "plan/binding.hpp"
 #include "shardweld/error.hpp"
 
@@ -49,7 +49,7 @@ class RecordSums {
 
     /// Notes bytes that were read at a place of a file; what is known already is not looked at.
     /// Error(corrupt) when they make a record whole and its sum is not the stated one. From any
-    /// thread.
+    /// thread: several sum at a time.
     void add(std::uint32_t file, Bytes offset, std::span<const std::byte> bytes);
     /// Notes what an earlier run has read; what cannot be true is passed over.
     void add_earlier(std::span<const RangeSum> sums);
@@ -87,12 +87,15 @@ class RecordSums {
     }
     void mark(const plan::Target& target, const plan::Operand& operand, RecordUse use);
     void add_to(std::uint32_t record, Bytes begin, std::span<const std::byte> bytes);
-    void insert(KnownRanges& ranges, const RangeSum& place, std::span<const std::byte> bytes);
+    static KnownRanges::const_iterator first_behind(const KnownRanges& ranges, Bytes byte);
+    [[nodiscard]] std::vector<RangeSum> unknown(const RangeSum& place) const;
+    bool note(std::uint32_t record, const std::vector<RangeSum>& sums);
+    void insert(KnownRanges& ranges, const RangeSum& sum);
 
     catalogue::Records records_;
     NameOf name_of_;
     std::vector<RecordUse> uses_;
-    mutable std::mutex mutex_;
+    mutable ForkSafeMutex mutex_;
     std::unordered_map<std::uint32_t, KnownRanges> ranges_;
     std::unordered_set<std::uint32_t> changed_;  ///< records with ranges that are new
     std::vector<RangeSum> earlier_;

@@ -28,6 +28,8 @@ struct SourceFiles {
     const std::vector<io::FileStamp>* stamps = nullptr;
     /// Receives everything that is read of tensors; null: checksums are not checked.
     std::shared_ptr<RecordSums> sums = nullptr;
+    /// Others read the same files: what was read of cold ones stays in the page cache.
+    bool stays_cached = false;
 };
 
 }  // namespace shardweld::execute

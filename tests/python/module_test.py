@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The Python module on every checkpoint of tests/data, with NumPy alone.
 
-    module_test.py DATA [unittest's options]
+    module_test.py DATA MAKE_CHECKPOINT [unittest's options]
 
 `import shardweld` must find the module. Types that NumPy lacks are read as integers of their width here."""
 import json
@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,7 @@ import numpy as np
 import shardweld
 from shardweld import _errors, _open
 
-DATA = pathlib.Path(sys.argv.pop(1)) if __name__ == "__main__" else None
+DATA, MAKE_CHECKPOINT = (pathlib.Path(sys.argv.pop(1)) for _ in range(2)) if __name__ == "__main__" else (None, None)
 logging.getLogger("shardweld").setLevel(logging.ERROR)
 _open._NUMPY.update(BF16="u2", F8_E4M3="u1", F8_E5M2="u1", F8_E8M0="u1")
 
@@ -55,7 +56,9 @@ def small():
     return next(one for one in cases() if one[0] == source)
 
 
-class Reading(unittest.TestCase):
+class BesideMerge(unittest.TestCase):
+    """What is read is what a merge writes."""
+
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.out = pathlib.Path(self.folder.name) / "model"
@@ -94,6 +97,8 @@ class Reading(unittest.TestCase):
             self.assertEqual(got.shape, expected.shape, (name, key))
             self.assertEqual(got.tobytes(), expected.tobytes(), (name, key))
 
+
+class Reading(BesideMerge):
     def test_every_checkpoint_reads_as_it_merges(self):
         random.seed(20)
         n_merged = 0
@@ -142,6 +147,84 @@ class Reading(unittest.TestCase):
                 opened.get_tensor("none")
         with self.assertRaises(shardweld.UsageError):
             opened.get_tensor(opened.keys()[0])
+
+
+def bytes_read(call):
+    """What a call gives, and how many bytes this process read from files meanwhile."""
+    with open("/proc/self/io", "rb", buffering=0) as counters:
+        before = counters.read()
+        given = call()
+        counters.seek(0)
+        behind = counters.read()
+    return given, int(behind.split()[1]) - int(before.split()[1]) - len(before)
+
+
+class Large(BesideMerge):
+    """Tensors of megabytes, which several threads read together, in pieces of two tensor and two pipeline ranks or of two ranks."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.made = tempfile.TemporaryDirectory()
+        cls.checkpoints = {}
+        for layout in ("torch_dist", "legacy", "fsdp"):
+            path = pathlib.Path(cls.made.name) / layout
+            subprocess.run([MAKE_CHECKPOINT, "--gb", "0.05", "--format", layout, "--tp", "2", "--pp", "2", path], check=True, capture_output=True)
+            cls.checkpoints[layout] = path / "source", {"hf_config": path / "hf"}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.made.cleanup()
+
+    def test_is_read_as_it_merges(self):
+        random.seed(33)
+        for layout, (source, options) in self.checkpoints.items():
+            for more in ({}, {"dtype": "fp32"}):
+                with self.subTest(layout=layout, **more):
+                    self.out = pathlib.Path(self.folder.name) / "-".join([layout, *more])
+                    self.assertTrue(self.assert_equals_merge(source, dict(options, **more)))
+
+    def test_slices_read_their_bytes_only(self):
+        for layout, (source, options) in self.checkpoints.items():
+            with shardweld.safe_open(source, **options) as opened:
+                for name in opened.keys():
+                    part = opened.get_slice(name)
+                    n_rows = part.get_shape()[0]
+                    for box in (slice(n_rows // 8), slice(n_rows // 3, n_rows // 2)):
+                        array, n_bytes = bytes_read(lambda: part[box])
+                        self.assertEqual(n_bytes, array.nbytes, (layout, name, box))
+
+    def test_columns_of_one_rank_are_read_from_it_alone(self):
+        for layout in ("torch_dist", "legacy"):
+            source, options = self.checkpoints[layout]
+            with shardweld.safe_open(source, **options) as opened:
+                part = opened.get_slice("model.layers.1.mlp.down_proj.weight")
+                array, n_bytes = bytes_read(lambda: part[:, part.get_shape()[1] // 2:])
+                self.assertEqual(n_bytes, array.nbytes, layout)
+
+    def test_a_process_forked_while_threads_read_can_read(self):
+        source, options = self.checkpoints["fsdp"]
+        for _ in range(8):
+            with shardweld.safe_open(source, **options) as opened:
+                threads = [threading.Thread(target=lambda: [opened.get_bytes(name) for name in opened.keys()]) for _ in range(4)]
+                for thread in threads:
+                    thread.start()
+                child = os.fork()
+                if child == 0:
+                    signal.alarm(60)
+                    os._exit(0 if all(opened.get_bytes(name) for name in opened.keys()) else 1)
+                self.assertEqual(os.waitpid(child, 0)[1], 0)
+                for thread in threads:
+                    thread.join()
+
+    def test_a_file_that_changes_ends_the_next_read_of_it(self):
+        source, options = self.checkpoints["torch_dist"]
+        with shardweld.safe_open(source, **options) as opened:
+            name = "model.layers.0.mlp.down_proj.weight"
+            opened.get_tensor(name)
+            for path in source.rglob("*.distcp"):
+                os.utime(path, (0, 0))
+            with self.assertRaises(shardweld.IoError):
+                opened.get_tensor(name)
 
 
 class Calls(unittest.TestCase):

@@ -1,8 +1,8 @@
 #include "shardweld/open.hpp"
 
-#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "app/family/model_files.hpp"
@@ -22,9 +22,6 @@ namespace shardweld {
 namespace {
 
 using app::Output;
-
-/// Readers that are kept for later reads, each with its buffers and open files.
-constexpr std::size_t kMostKept = 8;
 
 app::Options options_for(const MergeRequest& request) {
     app::Options options = app::options_of(request, app::Command::plan);
@@ -101,6 +98,9 @@ class OpenModel::State {
             planned_.input.sums->want(plan().targets);
         }
         source_ = app::source_of(session, planned_.input);
+        source_.stays_cached = true;
+        readers_.emplace(plan(), source_, scratch_ ? scratch_->path() / app::kFactors : fs::path(),
+                         std::thread::hardware_concurrency());
         for (const outputs::PlacedFile& file : plan().placement.files) {
             for (const std::uint32_t target : file.tensors) {
                 order_.push_back(target);
@@ -124,14 +124,12 @@ class OpenModel::State {
         if (out.empty()) {
             return;
         }
-        std::unique_ptr<execute::PartReader> reader = take();
         try {
-            reader->read(order_[at], box, out);
+            readers_->read(order_[at], box, out);
         } catch (Error& error) {
             error.add_context("tensor " + printable(target.name));
             throw;
         }
-        give_back(std::move(reader));
     }
 
     [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return tensors_; }
@@ -139,24 +137,6 @@ class OpenModel::State {
 
   private:
     [[nodiscard]] const plan::Plan& plan() const { return planned_.first().plan; }
-
-    std::unique_ptr<execute::PartReader> take() {
-        const std::lock_guard lock(mutex_);
-        if (kept_.empty()) {
-            return std::make_unique<execute::PartReader>(
-                plan(), source_, scratch_ ? scratch_->path() / app::kFactors : fs::path());
-        }
-        auto reader = std::move(kept_.back());
-        kept_.pop_back();
-        return reader;
-    }
-
-    void give_back(std::unique_ptr<execute::PartReader> reader) {
-        const std::lock_guard lock(mutex_);
-        if (kept_.size() < kMostKept) {
-            kept_.push_back(std::move(reader));
-        }
-    }
 
     std::unique_ptr<mpi::Comm> comm_;
     app::Options options_;
@@ -167,8 +147,7 @@ class OpenModel::State {
     execute::SourceFiles source_;
     std::vector<std::uint32_t> order_;  ///< of the plan's targets, as tensors_
     std::vector<TensorInfo> tensors_;
-    std::mutex mutex_;
-    std::vector<std::unique_ptr<execute::PartReader>> kept_;
+    std::optional<execute::PartReaders> readers_;
 };
 
 OpenModel::OpenModel(const MergeRequest& request, Events& events)

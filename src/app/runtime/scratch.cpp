@@ -5,6 +5,8 @@
 #include <string>
 #include <system_error>
 
+#include <unistd.h>
+
 #include "io/errno.hpp"
 #include "mpi/share.hpp"
 #include "publish/target.hpp"
@@ -50,7 +52,7 @@ Scratch::Scratch(mpi::Comm& comm) {
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
             path_ = make_directory();
-            is_mine_ = true;
+            maker_ = ::getpid();
         }
     });
     share(comm, "the temporary directory; say one that all ranks share with TMPDIR");
@@ -60,7 +62,7 @@ Scratch::Scratch(mpi::Comm& comm, const fs::path& directory, const std::string& 
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
             path_ = make_directory_below(directory, prefix);
-            is_mine_ = true;
+            maker_ = ::getpid();
         }
     });
     share(comm, "the directory made in " + directory.string());
@@ -71,7 +73,7 @@ void Scratch::share(mpi::Comm& comm, const std::string& advice) {
     try {
         publish::check_same_directory(comm, path_);
     } catch (Error& error) {
-        if (is_mine_) {
+        if (maker_ == ::getpid()) {
             std::error_code ignored;
             fs::remove_all(path_, ignored);
         }
@@ -81,7 +83,7 @@ void Scratch::share(mpi::Comm& comm, const std::string& advice) {
 }
 
 Scratch::~Scratch() {
-    if (is_mine_) {
+    if (maker_ == ::getpid()) {
         std::error_code ignored;
         fs::remove_all(path_, ignored);
     }

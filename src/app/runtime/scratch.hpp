@@ -3,12 +3,15 @@
 
 #include <string>
 
+#include <sys/types.h>
+
 #include "core/path.hpp"
 #include "mpi/comm.hpp"
 
 namespace shardweld::app {
 
-/// Made by rank 0; gone with the object, whatever it holds, unless it is kept.
+/// Made by rank 0; gone with the object, whatever it holds, unless it is kept. The object of a
+/// process that was forked since leaves it alone.
 class Scratch {
   public:
     /// Collective: below TMPDIR (else /tmp). Error(io) when it cannot be made, Error(launch) when
@@ -26,14 +29,16 @@ class Scratch {
 
     [[nodiscard]] const fs::path& path() const { return path_; }
     /// It stays.
-    void keep() { is_mine_ = false; }
+    void keep() { maker_ = kNobody; }
 
   private:
+    static constexpr pid_t kNobody = -1;
+
     /// Rank 0's path becomes everybody's, checked; `advice` says what to do else.
     void share(mpi::Comm& comm, const std::string& advice);
 
     fs::path path_;
-    bool is_mine_ = false;
+    pid_t maker_ = kNobody;
 };
 
 }  // namespace shardweld::app

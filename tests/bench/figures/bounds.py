@@ -48,6 +48,10 @@ def _beside_bf16(record, _):
     return median_ratio(record, "merge", "bf16") if record["gb"] >= LEAST_GB else None
 
 
+def _beside_safetensors(record, _):
+    return median_ratio(record, "safe_open", "safetensors", "work_s") if record["gb"] >= LEAST_GB else None
+
+
 def _smaller(record, _):
     if not record["peak_bytes"]:
         return None
@@ -83,5 +87,6 @@ BOUNDS = (
     *(Bound(f"{name} / the bf16 merge of the same run, 2 ranks", "<=", 1.2, {"kind": f"quantise-{name}"}, _beside_bf16) for name in ("fp8-block", "w8a16")),
     Bound("fp8-block: times faster than transformers' Fp8Quantize", ">=", 10, {"kind": "quantise-fp8-block"}, _faster),
     Bound("w8a16: times faster than compressed-tensors' compressor", ">=", 10, {"kind": "quantise-w8a16"}, _faster),
+    Bound("safe_open / safetensors over the merged model", "<=", 1, {"kind": "read"}, _beside_safetensors),
     Bound("seconds of a tiny model on 4 ranks, all in", "<=", 1, {"kind": "launch", "ranks": 4}, lambda record, _: median_wall(record)),
 )

@@ -22,7 +22,7 @@ def render(page, content):
 
 
 def _tables():
-    return {"machine": _runs, "merge": _merges, "peers": _peers, "quantise": _quantised, "launch": _launches, "memory": _memory, "bounds": _bounds}
+    return {"machine": _runs, "merge": _merges, "peers": _peers, "quantise": _quantised, "read": _reads, "launch": _launches, "memory": _memory, "bounds": _bounds}
 
 
 def _spread(values, digits=2):
@@ -122,6 +122,23 @@ def _quantised_row(record):
             memory, _mib(record["peer_peak_bytes"]) if peer else "")
 
 
+def _reads(content):
+    numbers = _run_numbers(content)
+    heads = ("case", "GB", "safe_open, s", "safetensors, s", "safe_open / safetensors", "torch's own, s", "CPU s", "own memory, MiB", "resident, MiB", "run")
+    return _table(heads, [(*_read_row(record), numbers[_run_of(record)]) for record in _of_kind(content, "read")])
+
+
+def _read_row(record):
+    """Three figures stand for safe_open, safetensors and torch's own."""
+    sides = list(record["samples"])
+    ours, theirs, torch = (record["samples"][side] for side in sides)
+    peaks = [record["peak_bytes"], *(record["peer_peak_bytes"][side] for side in sides[1:])]
+    return (f"{_input(record)}, {record['cache']}", f"{record['input_bytes'] / 1e9:.2f}", _middle(ours["work_s"]), _middle(theirs["work_s"]),
+            _spread(ratios(ours["work_s"], theirs["work_s"])), f"{_middle(torch['work_s'])} ({record['versions'][sides[2]].rpartition(' ')[2]})",
+            ", ".join(_middle(side["work_cpu_s"], 1) for side in (ours, theirs, torch)), ", ".join(map(_mib, peaks)),
+            ", ".join(_mib(record["resident_bytes"][side]) for side in sides))
+
+
 def _launches(content):
     numbers = _run_numbers(content)
     return _table(("ranks", "seconds in all", "CPU s", "runs", "run"),
@@ -163,6 +180,8 @@ def line_of(record):
     elif "bf16" in samples:
         text += f": merge / bf16 {_spread(ratios(samples['merge']['wall_s'], samples['bf16']['wall_s']))}"
         text += f", times faster {_spread(ratios(samples['peer']['work_s'], samples['merge']['wall_s']), 1)}" if "peer" in samples else ""
+    elif "safetensors" in samples:
+        text += f": safe_open / safetensors {_spread(ratios(samples['safe_open']['work_s'], samples['safetensors']['work_s']))}"
     elif "roof" in samples:
         text += f": {_spread(samples['merge']['wall_s'])} s, {_middle(of_roof(record), 0)} % of the roof"
     elif "peer" in samples:
