@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -72,6 +73,24 @@ TEST(RecordSums, of_whole_records_are_those_of_their_bytes_in_whatever_order_the
         const auto made = two_records(file);
         RecordSums& sums = *made;
         read_all(sums, file, seed);
+        EXPECT_EQ(sums.all(), (std::vector<RangeSum>{{0, 1000, 0, sums.records().all[0].crc32},
+                                                     {0, 1500, 1, sums.records().all[1].crc32}}))
+            << "seed " << seed;
+        EXPECT_EQ(sums.bytes(), 2500U);
+    }
+}
+
+TEST(RecordSums, of_threads_that_read_the_same_bytes_are_those_of_one) {
+    const Bytestring file = noise(4000, 2);
+    for (unsigned seed = 0; seed < 50; ++seed) {
+        const auto made = two_records(file);
+        RecordSums& sums = *made;
+        {
+            std::vector<std::jthread> threads;
+            for (unsigned i = 0; i < 4; ++i) {
+                threads.emplace_back([&, i] { read_all(sums, file, 4 * seed + i); });
+            }
+        }
         EXPECT_EQ(sums.all(), (std::vector<RangeSum>{{0, 1000, 0, sums.records().all[0].crc32},
                                                      {0, 1500, 1, sums.records().all[1].crc32}}))
             << "seed " << seed;
