@@ -11,13 +11,15 @@ Paths are strings or path-like. Options are those of the command of the same nam
 """
 
 from ._core import __version__
-from ._calls import Examination, MergeReport, Output, check, diff, inspect, merge, plan, verify
+from ._calls import MergeReport, Output, WrittenOutput, check, diff, inspect, merge, plan, verify
 from ._errors import (Corrupt, Differs, Error, IoError, Locked, Mismatch, NoMemory, NoSpace, NotFound, Stopped,
                       StrictWarning, TargetRefused, Unsupported, UsageError)
 from ._open import SafeOpen, Slice, load_file, safe_open
+from ._results import CheckResult, Comparison, Examination, Inspection, Plan, Verification
 
 __all__ = [
-    "Corrupt", "Differs", "Error", "Examination", "IoError", "Locked", "MergeReport", "Mismatch", "NoMemory", "NoSpace",
-    "NotFound", "Output", "SafeOpen", "Slice", "Stopped", "StrictWarning", "TargetRefused", "Unsupported", "UsageError",
+    "CheckResult", "Comparison", "Corrupt", "Differs", "Error", "Examination", "Inspection", "IoError", "Locked",
+    "MergeReport", "Mismatch", "NoMemory", "NoSpace", "NotFound", "Output", "Plan", "SafeOpen", "Slice", "Stopped",
+    "StrictWarning", "TargetRefused", "Unsupported", "UsageError", "Verification", "WrittenOutput",
     "__version__", "check", "diff", "inspect", "load_file", "merge", "plan", "safe_open", "verify",
 ]

@@ -10,6 +10,7 @@ from typing import Any, Callable, Mapping, Sequence, Union
 
 from . import _core
 from ._errors import error_of, python_words
+from ._results import CheckResult, Comparison, Examination, Inspection, Plan, Verification
 
 StrPath = Union[str, "os.PathLike[str]"]
 OnProgress = Callable[[str, int, int], Any]
@@ -45,18 +46,6 @@ class MergeReport:
     """What a merge wrote, in the order of the outputs."""
 
     outputs: list[WrittenOutput]
-
-
-@dataclass(frozen=True)
-class Examination:
-    """What a command found: `why` says in a sentence what is wrong or different, `found` has all of it."""
-
-    is_good: bool
-    why: str
-    found: Any = field(repr=False)
-
-    def __bool__(self) -> bool:
-        return self.is_good
 
 
 def tell(level: int, text: str) -> None:
@@ -122,33 +111,33 @@ def merge(src: StrPath | Sequence[StrPath], out: StrPath, *, hf_config: StrPath 
     return MergeReport([WrittenOutput(**one) for one in outcome["outputs"]])
 
 
-def _examine(command: str, request: dict[str, Any]) -> Examination:
+def _examine(command: str, request: dict[str, Any]) -> Examination[Any]:
     return Examination(**result_of(_core.examine(command, json.dumps(request), tell)))
 
 
-def inspect(src: StrPath, **options: Any) -> Examination:
+def inspect(src: StrPath, **options: Any) -> Examination[Inspection]:
     """What a checkpoint holds: format, parallel sizes, provenance, every stored tensor. Reads metadata."""
     return _examine("inspect", {"directory": os.fsdecode(src), "options": texts_of(options)})
 
 
 def plan(src: StrPath | Sequence[StrPath], *, hf_config: StrPath | None = None, dtype: str | None = None,
-         quantize: str | None = None, ranks: int = 1, **options: Any) -> Examination:
+         quantize: str | None = None, ranks: int = 1, **options: Any) -> Examination[Plan]:
     """What a merge would read, write and need on so many ranks. Writes nothing."""
     outputs = [Output("", dtype, quantize)]
     return _examine("plan", {**request_of(src, outputs, hf_config, options), "ranks": ranks})
 
 
-def diff(a: StrPath, b: StrPath, **options: Any) -> Examination:
+def diff(a: StrPath, b: StrPath, **options: Any) -> Examination[Comparison]:
     """Whether two models' tensors are equal, within the options `atol` and `rtol`."""
     return _examine("diff", {"directory": os.fsdecode(a), "other": os.fsdecode(b), "options": texts_of(options)})
 
 
-def verify(out: StrPath, *, report: StrPath | None = None, **options: Any) -> Examination:
+def verify(out: StrPath, *, report: StrPath | None = None, **options: Any) -> Examination[Verification]:
     """Whether a written model keeps the format's rules and has the checksums of its merge's report."""
     other = os.fsdecode(report) if report is not None else ""
     return _examine("verify", {"directory": os.fsdecode(out), "other": other, "options": texts_of(options)})
 
 
-def check(out: StrPath, *, target: str | None = None, **options: Any) -> Examination:
+def check(out: StrPath, *, target: str | None = None, **options: Any) -> Examination[CheckResult]:
     """Whether a model would load in transformers, or in the server that `target` names."""
     return _examine("check", {"directory": os.fsdecode(out), "options": texts_of({"target": target, **options})})

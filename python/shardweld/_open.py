@@ -23,7 +23,7 @@ def _numpy_type(dtype: str) -> np.dtype[Any]:
     if dtype in _NUMPY:
         return np.dtype(_NUMPY[dtype])
     try:
-        import ml_dtypes
+        import ml_dtypes  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         raise UsageError(f"NumPy has no type for {dtype}", hint='install ml_dtypes, or use framework="pt"') from None
     found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[dtype]))

@@ -3,7 +3,7 @@
     vllm serve CONFIG_DIR --load-format shardweld --model-loader-extra-config '{"checkpoint": "DIR"}'
 
 vLLM finds `register` by the entry point of the group `vllm.general_plugins`, in each of its processes. The
-interface is that of vLLM 0.9 to 0.33 (vllm/model_executor/model_loader/base_loader.py).
+interface is that of vLLM 0.9 to 0.32 (vllm/model_executor/model_loader/base_loader.py).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 import shardweld
-from shardweld import _errors, _open
+from shardweld import _errors, _open, _results
 
 DATA, MAKE_CHECKPOINT = (pathlib.Path(sys.argv.pop(1)) for _ in range(2)) if __name__ == "__main__" else (None, None)
 logging.getLogger("shardweld").setLevel(logging.ERROR)
@@ -249,6 +249,24 @@ class Calls(unittest.TestCase):
         self.assertTrue(shardweld.check(self.out).found)
         self.assertEqual(shardweld.inspect(self.source).found["format"], written.outputs[0].report["input"]["format"])
         self.assertTrue(shardweld.plan(self.source, ranks=4, **self.options).found["ledger"])
+
+    def test_results_have_what_their_types_declare(self):
+        written = shardweld.merge(self.source, self.out, **self.options)
+        plan = shardweld.plan(self.source, ranks=2, **self.options)
+        inspection = shardweld.inspect(self.source)
+        for result, kind in ((inspection, shardweld.Inspection), (plan, shardweld.Plan),
+                             (shardweld.diff(self.out, self.out), shardweld.Comparison),
+                             (shardweld.verify(self.out), shardweld.Verification),
+                             (shardweld.check(self.out, target="vllm", tp=2), shardweld.CheckResult)):
+            self.assertIsInstance(result, shardweld.Examination)
+            self.assertLessEqual(set(kind.__annotations__), set(result.found), kind)
+        self.assertLessEqual(set(_results.StoredTensor.__annotations__), set(inspection.found["tensors"][0]))
+        self.assertLessEqual(set(_results.PlannedTensor.__annotations__), set(plan.found["tensors"][0]))
+        (self.out / "config.json").write_text("{}")
+        found = shardweld.check(self.out, target="vllm")
+        self.assertFalse(found)
+        self.assertLessEqual(set(_results.Finding.__annotations__), set(found.found["findings"][0]))
+        self.assertIsInstance(written.outputs[0], shardweld.WrittenOutput)
 
     def test_a_difference_is_no_exception(self):
         shardweld.merge(self.source, self.out, **self.options)

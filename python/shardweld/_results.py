@@ -1,0 +1,118 @@
+"""What the commands find, as they print it with --json. Keys that are not declared here are there, too (docs/using/report.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypedDict, TypeVar
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Examination(Generic[Found]):
+    """What a command found: `why` says in a sentence what is wrong or different, `found` has all of it."""
+
+    is_good: bool
+    why: str
+    found: Found = field(repr=False)
+
+    def __bool__(self) -> bool:
+        return self.is_good
+
+
+class StoredTensor(TypedDict):
+    """A tensor of a checkpoint, by the trainer's name."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+    bytes: int
+    shards: int
+    replicas: int
+
+
+class Inspection(TypedDict):
+    """Of `inspect`."""
+
+    dir: str
+    format: str
+    dialect: str
+    facts: dict[str, Any]  # parallel sizes, iteration
+    files: list[dict[str, Any]]
+    tensors: list[StoredTensor]
+    ignored: list[dict[str, Any]]
+    provenance: dict[str, Any]
+    notes: list[str]
+    warnings: dict[str, Any]
+
+
+class PlannedTensor(TypedDict):
+    """A tensor that a merge would write, by HuggingFace's name."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+    bytes: int
+    file: str
+    offset: int
+    sources: list[str]
+
+
+class Plan(TypedDict):
+    """Of `plan`."""
+
+    ranks: int
+    recipe: str
+    strategy: str
+    files: list[dict[str, Any]]
+    tensors: list[PlannedTensor]
+    total_bytes: int
+    network_bytes: int
+    peak_bytes: int  # of the rank that needs most
+    rounds: int
+    ledger: dict[str, Any]
+    advice: dict[str, Any]
+    warnings: list[dict[str, Any]]
+
+
+class Comparison(TypedDict):
+    """Of `diff`."""
+
+    result: str
+    tested: str
+    reference: str
+    n_equal: int
+    n_same_bits: int
+    n_different: int
+    tensors: list[dict[str, Any]]
+    config: list[Any]
+
+
+class Verification(TypedDict):
+    """Of `verify`."""
+
+    directory: str
+    tensors: int
+    tensor_bytes: int
+    files: int
+    contents_checked: bool
+    differences: list[Any]
+
+
+class Finding(TypedDict):
+    """A reason for which a model would not load, where `fatal`, or not work as it should."""
+
+    rule: str
+    text: str
+    hint: str
+    fatal: bool
+
+
+class CheckResult(TypedDict):
+    """Of `check`."""
+
+    directory: str
+    target: str
+    tp: int
+    pp: int
+    findings: list[Finding]
