@@ -124,6 +124,15 @@ class Reading(BesideMerge):
         self.assertEqual({name: one.tobytes() for name, one in shardweld.load_file(self.out, backend="hf").items()},
                          {name: one.tobytes() for name, one in tensors_in(self.out).items()})
 
+    def test_hdf5_is_written_and_read(self):
+        source, options = small()
+        try:
+            shardweld.merge(source, self.out, output_format="hdf5", **options)
+        except shardweld.Unsupported as error:
+            self.skipTest(str(error))
+        self.assertEqual({name: one.tobytes() for name, one in shardweld.load_file(self.out, backend="hdf5").items()},
+                         {name: one.tobytes() for name, one in shardweld.load_file(source, **options).items()})
+
     def test_threads_and_a_forked_process_read_the_same(self):
         source, options = small()
         with shardweld.safe_open(source, **options) as opened:
