@@ -33,7 +33,7 @@ fresh() {
 # What a merge would write, without writing it.
 mkdir "$WORK/empty" && cd "$WORK/empty"
 at_all_ranks 0 "$SHARDWELD" test "${tested[@]}" --test_hf_dir "$llama/expected" --strict_dtype --atol 0 --rtol 0
-expect_out "39 tensors equal, bit for bit 39"
+expect_out "identical: all 39 tensors match bit for bit"
 [[ -z "$(ls -A "$WORK/empty")" ]] || fail "test wrote $(ls -A "$WORK/empty")"
 cd "$WORK"
 # How far they are, with both models' metadata.
@@ -61,7 +61,7 @@ grep -qE "^$proj +values +bfloat16 \[64, 64\] +bfloat16 \[64, 64\] +1 of 4096 .*
 grep -qE "^model.norm.weight +extra +bfloat16 \[64\] +-$" "$WORK/out" || fail "no row of the extra tensor"
 grep -qE "^other.weight +missing +- +bfloat16 \[251, 64\]$" "$WORK/out" || fail "no row of the missing tensor"
 grep -qE "^model.layers.1.self_attn.q_proj.weight +shape +bfloat16 \[64, 64\] +bfloat16 \[32, 128\]$" "$WORK/out" || fail "no row of the shape"
-expect_out "36 tensors equal, bit for bit 36; 4 of 40"
+expect_out "4 of 40 tensors differ: 1 missing, 1 extra, 1 in shape, 1 in values; 36 match, all bit for bit"
 expect_code 13 "$SHARDWELD" test "${tested[@]}" --test_hf_dir "$reference" --json
 python3 - "$WORK/out" "$proj" <<'PYTHON' || fail "JSON"
 import json, sys
@@ -78,7 +78,7 @@ cp -r "$reference" "$WORK/other"
 edit "$WORK/other/model.safetensors" put model.norm.weight 5 803f
 edit "$weights" put model.norm.weight 5 813f
 expect_code 0 "$SHARDWELD" diff "$WORK/other" "$reference" --atol 0.0078125 --rtol 0
-expect_out "39 tensors equal, bit for bit 38"
+expect_out "equal: all 39 tensors match within the tolerance, 38 of them bit for bit"
 expect_code 13 "$SHARDWELD" diff "$WORK/other" "$reference" --atol 0.0078124 --rtol 0
 expect_code 13 "$SHARDWELD" diff "$WORK/other" "$reference"
 expect_code 0 "$SHARDWELD" diff "$WORK/other" "$reference" --atol 0 --rtol 0.00776
@@ -90,7 +90,7 @@ expect_code 13 "$SHARDWELD" diff "$WORK/other" "$reference" --atol 1e30 --rtol 1
 expect_out "1 of 64, 1 NaN"
 edit "$WORK/other/model.safetensors" put model.norm.weight 5 c1ff
 expect_code 0 "$SHARDWELD" diff "$WORK/other" "$reference"
-expect_out "39 tensors equal, bit for bit 38"
+expect_out "equal: all 39 tensors match within the tolerance, 38 of them bit for bit"
 
 # Another dtype: compared in the narrower one, a difference only when asked for.
 fresh
@@ -100,26 +100,26 @@ edit "$WORK/other/model.safetensors" put model.norm.weight 0 803f
 edit "$WORK/other/model.safetensors" put model.norm.weight 5 803f
 edit "$weights" put model.norm.weight 5 0000803f
 expect_code 0 "$SHARDWELD" diff "$WORK/other" "$reference" --atol 0 --rtol 0
-expect_out "39 tensors have two dtypes: compared as bfloat16"
-expect_out "39 tensors equal, bit for bit 0"
+expect_out "39 tensors have another dtype in the reference: compared as bfloat16"
+expect_out "equal: all 39 tensors match within the tolerance, none of them bit for bit"
 expect_code 13 "$SHARDWELD" diff "$WORK/other" "$reference" --strict_dtype
 expect_out "39 of 39 tensors differ: 39 in dtype"
 fresh
 edit "$weights" widen
 at_all_ranks 0 "$SHARDWELD" test "${tested[@]}" --test_hf_dir "$reference"
 expect_code 0 "$SHARDWELD" test "${tested[@]}" --test_hf_dir "$reference" --dtype fp32 --strict_dtype
-expect_out "39 tensors equal, bit for bit 39"
+expect_out "identical: all 39 tensors match bit for bit"
 
 # A tied head, in torch files: zip archives behind an index, and one of the form before zip.
 tied="$TESTS/data/megatron/qwen2-tied-tp2-zarr"
 merge_case "$tied" "$WORK/tied" 0
 for name in qwen2-tied-bin-zip-2-files qwen2-tied-bin-prezip; do
     at_all_ranks 0 "$SHARDWELD" test --local_dir "$tied/source" --hf_config "$tied/hf" -q --test_hf_dir "$TESTS/data/hf/$name" --strict_dtype
-    expect_out "27 tensors equal, bit for bit 27"
-    expect_out "note: lm_head.weight is in the reference model only: no difference"
+    expect_out "identical: all 27 tensors match bit for bit"
+    expect_out "note: only the reference has lm_head.weight; the other model ties it to model.embed_tokens.weight"
 done
 expect_code 0 "$SHARDWELD" diff "$TESTS/data/hf/qwen2-tied-bin-prezip" "$WORK/tied"
-expect_out "note: lm_head.weight is in the tested model only: no difference"
+expect_out "note: only the tested model has lm_head.weight; the other model ties it to model.embed_tokens.weight"
 rm -rf "$WORK/other" && cp -r "$WORK/tied" "$WORK/other"
 edit "$WORK/other/model.safetensors" copy model.embed_tokens.weight lm_head.weight
 edit "$WORK/other/model.safetensors" flip lm_head.weight 1 1
@@ -138,7 +138,7 @@ at_all_ranks 13 "$SHARDWELD" diff "$WORK/a" "$WORK/b" --atol 1e9
 expect_text "1 of 3 tensors differ: 1 in values"
 expect_out "[399999]"
 expect_out '"a"'
-expect_out "2 tensors equal, bit for bit 1"
+expect_out "2 match, 1 of them bit for bit"
 
 # Nothing to compare with.
 expect_code 3 "$SHARDWELD" diff "$WORK/a" "$WORK/absent"

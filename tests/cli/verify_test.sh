@@ -19,15 +19,15 @@ expect_text "contents were not checked"
 expect_code 0 "$SHARDWELD" verify "$WORK/single" --report "$WORK/sharded.json"
 for ranks in 1 3; do
     expect_code 0 mpirun -n "$ranks" "$SHARDWELD" verify "$WORK/sharded" --report "$WORK/single.json"
-    expect_out "39 tensors as the report's checksums say, root $(python3 -c 'import json,sys;print(json.load(open(sys.argv[1]))["root"])' "$WORK/single.json")"
+    expect_out "all 39 tensors match the report's checksums (root $(python3 -c 'import json,sys;print(json.load(open(sys.argv[1]))["root"])' "$WORK/single.json"))"
 done
 
 # check: whether it would load, and where it would not.
 expect_code 0 "$SHARDWELD" check "$WORK/sharded"
-expect_out "nothing found that would keep $WORK/sharded from loading in transformers"
+expect_out "OK: $WORK/sharded should load in transformers"
 expect_code 14 "$SHARDWELD" check "$WORK/sharded" --target vllm --tp 3
 expect_out "attention heads do not divide by 3 devices"
-expect_text "would not load rightly in vllm on 3 devices"
+expect_out "NOT OK: vLLM would refuse $WORK/sharded, or load it wrongly, with --tp 3" && expect_text "vLLM would refuse this model, or load it wrongly, with --tp 3"
 fresh
 cp "$WORK/single/model.safetensors" "$good"
 expect_code 14 "$SHARDWELD" check "$good"

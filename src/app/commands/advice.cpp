@@ -119,7 +119,7 @@ using Cells = std::vector<std::vector<std::string>>;
 
 std::string remark(const Advice& advice, std::size_t i) {
     const std::string planned = i == advice.planned ? " planned above" : "";
-    return planned + (i == advice.knee ? " <- worth it" : "");
+    return planned + (i == advice.knee ? " <- best" : "");
 }
 
 std::string sweep_table(const Advice& advice) {
@@ -179,19 +179,14 @@ std::string memory_text(const MemoryForecast& memory) {
                                human_bytes);
 }
 
-std::string asking_text(const Advice& advice, const std::vector<std::string>& words) {
-    const Forecast& knee = advice.forecasts[advice.knee];
-    const int on_node = (knee.n_ranks + knee.n_nodes - 1) / knee.n_nodes;
-    const std::string nodes = std::to_string(knee.n_nodes);
-    const std::string ranks = std::to_string(knee.n_ranks);
-    std::string text = "ask for " + counted(static_cast<std::size_t>(knee.n_nodes), "node") +
-                       " and " + counted(static_cast<std::size_t>(knee.n_ranks), "rank") + ": " +
-                       duration_text(knee.time.total_s) + ", " +
-                       human_bytes(knee.peak * static_cast<Bytes>(on_node)) + " a node\n";
-    const std::string line = process::shell_line(words);
-    return text + "  mpirun -n " + ranks + " shardweld merge " + line +
-           "\nor on Slurm\n  shardweld plan " + line + " --sbatch --nodes " + nodes + " --ranks " +
-           ranks + " > merge.sbatch && sbatch merge.sbatch\n";
+/// "8 on 1 node: about 24 s, 310 MB a rank, 2.48 GB a node".
+std::string forecast_text(const Forecast& one) {
+    const int on_node = (one.n_ranks + one.n_nodes - 1) / one.n_nodes;
+    return std::to_string(one.n_ranks) + " on " +
+           counted(static_cast<std::size_t>(one.n_nodes), "node") + ": about " +
+           duration_text(one.time.total_s) + ", " + human_bytes(one.peak) + " of memory a rank" +
+           (on_node > 1 ? ", " + human_bytes(one.peak * static_cast<Bytes>(on_node)) + " a node"
+                        : "");
 }
 
 }  // namespace
@@ -253,15 +248,29 @@ Advice advise(Planned& planned, const plan::Traffic& traffic, const Basis& basis
     return advice;
 }
 
-std::string advice_text(const Advice& advice, const MemoryForecast& memory,
-                        const std::vector<std::string>& words) {
+Cells answer_rows(const Advice& advice, const std::vector<std::string>& words) {
+    const Forecast& knee = advice.forecasts[advice.knee];
+    const std::string ranks = std::to_string(knee.n_ranks);
+    const std::string line = process::shell_line(words);
+    Cells rows{{"best ranks", forecast_text(knee)}};
+    if (advice.planned != advice.knee) {
+        rows.push_back({"as asked", forecast_text(advice.forecasts[advice.planned])});
+    }
+    rows.push_back({"run it", (knee.n_ranks > 1 ? "mpirun -n " + ranks + " " : "") +
+                                  "shardweld merge " + line});
+    rows.push_back({"on Slurm", "shardweld plan " + line + " --sbatch --nodes " +
+                                    std::to_string(knee.n_nodes) + " --ranks " + ranks +
+                                    " > merge.sbatch && sbatch merge.sbatch"});
+    return rows;
+}
+
+std::string advice_text(const Advice& advice, const MemoryForecast& memory) {
     const Supposed& supposed = advice.supposed;
     return "how many ranks\n" + sweep_table(advice) + "rates " + supposed.source + "\n" +
            (supposed.is_measured ? ""
                                  : "  yours: mpirun -n 8 shardweld iobench DIR --report roof.json, "
                                    "then plan --roof roof.json\n") +
-           "\n" + time_text(advice.forecasts[advice.planned]) + "\n" + memory_text(memory) + "\n" +
-           asking_text(advice, words);
+           "\n" + time_text(advice.forecasts[advice.planned]) + "\n" + memory_text(memory);
 }
 
 nlohmann::ordered_json advice_json(const Advice& advice) {

@@ -59,10 +59,13 @@ double metadata_seconds(const Planned& planned, int n_ranks, int ranks_on_node, 
 /// it stays. `traffic`: of the plan as it is.
 Advice advise(Planned& planned, const plan::Traffic& traffic, const Basis& basis);
 
-/// `words`: what a merge is given. Ends with the command that makes and submits a job of the
-/// knee's size.
-std::string advice_text(const Advice& advice, const MemoryForecast& memory,
-                        const std::vector<std::string>& words);
+/// How many ranks to use, what they need, and the commands that start so many; keys and texts.
+/// `words`: what a merge is given.
+std::vector<std::vector<std::string>> answer_rows(const Advice& advice,
+                                                  const std::vector<std::string>& words);
+
+/// Other numbers of ranks, and where time and memory go.
+std::string advice_text(const Advice& advice, const MemoryForecast& memory);
 
 nlohmann::ordered_json advice_json(const Advice& advice);
 

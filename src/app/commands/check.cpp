@@ -516,27 +516,58 @@ using nlohmann::ordered_json;
 
 constexpr int kCheckSchema = 1;
 
-std::string label_of(const Options& options) {
-    std::string text(loaders::name_of(options.loader));
-    if (options.n_devices > 1) {
-        text += " on " + std::to_string(options.n_devices) + " devices";
+/// "vLLM".
+std::string title_of(loaders::Loader loader) {
+    switch (loader) {
+        case loaders::Loader::vllm:
+            return "vLLM";
+        case loaders::Loader::sglang:
+            return "SGLang";
+        case loaders::Loader::tgi:
+            return "TGI";
+        default:
+            return std::string(loaders::name_of(loader));
     }
-    if (options.n_stages > 1) {
-        text += " in " + std::to_string(options.n_stages) + " stages";
-    }
-    return text;
 }
 
-std::string text_of(const std::vector<Finding>& findings, const Options& options) {
+/// " with --tp 8"; "" for one device.
+std::string devices_text(const Options& options) {
+    const std::string tp =
+        options.n_devices > 1 ? " --tp " + std::to_string(options.n_devices) : "";
+    const std::string pp = options.n_stages > 1 ? " --pp " + std::to_string(options.n_stages) : "";
+    return tp.empty() && pp.empty() ? "" : " with" + tp + pp;
+}
+
+std::string count_text(std::size_t n_errors, std::size_t n_warnings) {
+    const std::string errors = n_errors == 0 ? "" : counted(n_errors, "error");
+    const std::string warnings = n_warnings == 0 ? "" : counted(n_warnings, "warning");
+    return errors + (errors.empty() || warnings.empty() ? "" : ", ") + warnings;
+}
+
+/// "OK: merged should load in vLLM with --tp 8 (1 warning)".
+std::string verdict_text(std::size_t n_errors, std::size_t n_findings, const Options& options) {
+    const std::string counts = count_text(n_errors, n_findings - n_errors);
+    const std::string model = options.local_dir.string();
+    const std::string loader = title_of(options.loader);
+    const std::string devices = devices_text(options);
+    return (n_errors == 0
+                ? "OK: " + model + " should load in " + loader
+                : "NOT OK: " + loader + " would refuse " + model + ", or load it wrongly") +
+           (n_errors == 0 || devices.empty() ? "" : ",") + devices +
+           (counts.empty() ? "" : " (" + counts + ")") + "\n";
+}
+
+std::string text_of(const std::vector<Finding>& findings, std::size_t n_errors,
+                    const Options& options) {
     std::vector<std::vector<std::string>> rows;
     for (const Finding& finding : findings) {
-        rows.push_back({finding.is_fatal ? "error" : "warning", finding.rule,
-                        finding.text + "; hint: " + finding.hint});
+        rows.push_back({finding.is_fatal ? "error" : "warning", finding.rule, finding.text});
+        if (!finding.hint.empty()) {
+            rows.push_back({"", "", "hint: " + finding.hint});
+        }
     }
     return table({Align::left, Align::left, Align::left}, rows) +
-           (findings.empty() ? "nothing found that would keep " : "checked for ") +
-           (findings.empty() ? options.local_dir.string() + " from loading in " : "") +
-           label_of(options) + "\n";
+           verdict_text(n_errors, findings.size(), options);
 }
 
 std::string findings_json(const std::vector<Finding>& findings, const Options& options) {
@@ -561,13 +592,15 @@ int check(const Options& options, std::ostream& out) {
     const std::vector<Finding> findings =
         loaders::check(read_served_model(options.local_dir, options.loader),
                        {options.loader, options.n_devices, options.n_stages});
-    out << (options.json ? findings_json(findings, options) : text_of(findings, options));
-    const auto fatal = std::ranges::count(findings, true, &Finding::is_fatal);
-    if (fatal > 0) {
-        throw Error(ErrorCode::strict,
-                    options.local_dir.string() + " would not load rightly in " + label_of(options) +
-                        ": " + counted(static_cast<std::size_t>(fatal), "error"),
-                    "the lines above say what to do");
+    const auto n_errors =
+        static_cast<std::size_t>(std::ranges::count(findings, true, &Finding::is_fatal));
+    out << (options.json ? findings_json(findings, options) : text_of(findings, n_errors, options));
+    if (n_errors > 0) {
+        const std::string devices = devices_text(options);
+        throw Error(ErrorCode::strict, counted(n_errors, "error") + ": " +
+                                           title_of(options.loader) +
+                                           " would refuse this model, or load it wrongly" +
+                                           (devices.empty() ? "" : ",") + devices);
     }
     return 0;
 }

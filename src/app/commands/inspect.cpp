@@ -87,6 +87,10 @@ void bind_into(ModelSummary& summary, const ModelFiles& files, const ModelChoice
 
 using Cells = std::vector<std::vector<std::string>>;
 
+// Two tables whose columns begin alike: each first key is as wide as the widest of both.
+constexpr const char* kHeadKey = "checkpoint ";
+constexpr const char* kModelKey = "model      ";
+
 Bytes bytes_of(const std::vector<catalogue::File>& files) {
     Bytes total = 0;
     for (const catalogue::File& file : files) {
@@ -200,7 +204,7 @@ std::vector<std::string> all_notes(const formats::Location& location,
 std::string head_text(const Survey& survey, const std::vector<StoredRow>& rows) {
     const formats::Location& location = survey.location;
     const catalogue::Catalogue& catalogue = survey.catalogue;
-    Cells head{{"checkpoint", location.directory.string()},
+    Cells head{{kHeadKey, location.directory.string()},
                {"format", catalogue.format},
                {"files", std::to_string(catalogue.files.size()) + ", " +
                              human_bytes(bytes_of(catalogue.files))},
@@ -227,16 +231,16 @@ std::string head_text(const Survey& survey, const std::vector<StoredRow>& rows) 
 std::string model_text(const ModelSummary& model) {
     Cells rows;
     if (!model.name.empty()) {
-        rows.push_back({"model     ", model.name});
+        rows.push_back({kModelKey, model.name});
     }
     if (!model.recipe.empty()) {
         rows.push_back({"recipe", model.recipe});
     }
     const PartRow all = model.parts.all();
     if (all.n_tensors > 0) {
-        rows.push_back({"merged", human_count(all.elements) + " parameters in " +
-                                      counted(all.n_tensors, "tensor") + ", " +
-                                      human_bytes(all.bytes)});
+        rows.push_back({"would write", human_count(all.elements) + " parameters in " +
+                                           counted(all.n_tensors, "tensor") + ", " +
+                                           human_bytes(all.bytes)});
     }
     for (const PartRow& dtype : model.parts.dtypes()) {
         rows.push_back({"", dtype.name + ": " + counted(dtype.n_tensors, "tensor") + ", " +
@@ -263,13 +267,13 @@ std::string parts_table(const ModelParts& parts, const std::string& title) {
 std::string command_text(const ModelSummary& model, const Options& options) {
     constexpr Bytes kLarge = 1'000'000'000;
     if (!model.obstacle.empty()) {
-        return "\nnot to be merged as it is: " + model.obstacle + "\n";
+        return "\na merge would be refused: " + model.obstacle + "\n";
     }
     const bool is_large = model.parts.all().bytes >= kLarge;
     const std::string words = process::shell_line(options.merge_words);
     return "\nmerge it with\n  " + std::string(is_large ? "mpirun -n 8 " : "") +
            "shardweld merge " + words + "\n" +
-           (is_large ? "how many ranks are worth it tells\n  shardweld plan " + words + "\n" : "");
+           (is_large ? "how many ranks to use:\n  shardweld plan " + words + "\n" : "");
 }
 
 /// Collective, the same on the first rank only: elsewhere it stays empty. Takes the catalogue.

@@ -17,6 +17,8 @@
 #include "plan/plan.hpp"
 #include "plan/schedule/footprint.hpp"
 #include "process/process.hpp"
+#include "publish/room.hpp"
+#include "publish/target.hpp"
 #include "shardweld/error.hpp"
 
 #include "commands.hpp"
@@ -85,6 +87,30 @@ std::string replicas_text(const plan::Plan& plan) {
     return human_bytes(plan.replica_bytes) + equal + how;
 }
 
+/// "1 file, 46 tensors, 386 kB".
+std::string output_text(const plan::Plan& plan) {
+    return counted(plan.placement.files.size(), "file") + ", " +
+           counted(plan.tensors.size(), "tensor") + ", " +
+           human_bytes(plan.placement.total_bytes()) +
+           (plan.placement.is_settled ? "" : kEstimated);
+}
+
+/// What is asked of a plan first: how many ranks, what they need, what they would write, and
+/// whether there is room for it.
+std::string answer_text(const PlannedMerge& merge) {
+    std::vector<std::vector<std::string>> rows;
+    if (merge.advice) {
+        rows = answer_rows(*merge.advice, merge.words);
+    }
+    rows.push_back({"would write",
+                    output_text(merge.plan) + (merge.target.empty() ? "" : " to " + merge.target)});
+    rows.push_back(
+        {"fits", merge.bytes_free
+                     ? "yes: " + human_bytes(*merge.bytes_free) + " are free there"
+                     : "unknown: name a target (plan DIR OUT) to have its room checked"});
+    return table({Align::left, Align::left}, rows);
+}
+
 std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge) {
     const Figures& figures = merge.figures;
     const plan::Plan& plan = merge.plan;
@@ -92,10 +118,7 @@ std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge) {
         {"checkpoint", merge.input},
         {"format", merge.format},
         {"recipe", merge.recipe},
-        {"output", counted(plan.placement.files.size(), "file") + ", " +
-                       counted(plan.tensors.size(), "tensor") + ", " +
-                       human_bytes(plan.placement.total_bytes()) +
-                       (plan.placement.is_settled ? "" : kEstimated)},
+        {"output", output_text(plan)},
         {"ranks", std::to_string(plan.n_ranks())},
         {"written by a rank", spread_text(figures.written)},
         {"read by a rank", spread_text(figures.read)},
@@ -375,6 +398,10 @@ PlannedMerge advised(const Options& options, Preparation ready) {
     merge.metadata_s = metadata_s;
     merge.advice = std::move(advice);
     merge.words = options.merge_words;
+    if (options.has_target) {
+        merge.target = options.target_dir.string();
+        merge.bytes_free = publish::room_at(publish::holder_of(options.target_dir), "").bytes_free;
+    }
     return merge;
 }
 
@@ -401,9 +428,9 @@ void print_planned(const PlannedMerge& merge, const Options& options, std::ostre
 }  // namespace
 
 std::string plan_text(const PlannedMerge& merge) {
-    return table({Align::left, Align::left}, plan_rows(merge)) + "\n" + files_table(merge.plan) +
-           "\n" + ledger_text(merge.ledger) +
-           (merge.advice ? "\n" + advice_text(*merge.advice, merge.memory, merge.words) : "");
+    return answer_text(merge) + "\n" + table({Align::left, Align::left}, plan_rows(merge)) + "\n" +
+           files_table(merge.plan) + "\n" + ledger_text(merge.ledger) +
+           (merge.advice ? "\n" + advice_text(*merge.advice, merge.memory) : "");
 }
 
 PlannedMerge plan_merge(mpi::Comm& comm, const Options& options) {

@@ -38,7 +38,6 @@ struct CodedModel {
 using nlohmann::ordered_json;
 
 constexpr int kQualitySchema = 1;
-constexpr std::size_t kMostShown = 100;  // a table of a whole model is too long to read
 
 struct CodedRow {
     const ComparedTensor* tensor;
@@ -72,23 +71,20 @@ std::vector<std::string> cells_of(const CodedRow& row) {
             number_text(quality.worst.error)};
 }
 
-std::string worst_table(const std::vector<CodedModel>& models) {
+std::string worst_table(const std::vector<CodedModel>& models, bool is_each_shown) {
     std::vector<std::vector<std::string>> cells = {{"tensor", "model", "encoding", "relative error",
                                                     "saturated", "zeroed", "worst tile at",
                                                     "its error"}};
     const std::vector<CodedRow> rows = worst_first(models);
-    for (std::size_t at = 0; at < std::min(rows.size(), kMostShown); ++at) {
+    const std::size_t n_shown = is_each_shown ? rows.size() : std::min(rows.size(), kMostRows);
+    for (std::size_t at = 0; at < n_shown; ++at) {
         cells.push_back(cells_of(rows[at]));
     }
     if (rows.empty()) {
         return "";
     }
-    std::string text = table(std::vector<Align>(cells.front().size(), Align::left), cells);
-    if (rows.size() > kMostShown) {
-        text += "and " + std::to_string(rows.size() - kMostShown) +
-                " more that are nearer, which --json lists\n";
-    }
-    return text + "\n";
+    return table(std::vector<Align>(cells.front().size(), Align::left), cells) +
+           more_text(rows.size() - n_shown) + "\n";
 }
 
 /// All codes of a model together, and what is no code.
@@ -116,8 +112,8 @@ std::string sums_line(const CodedModel& model) {
     return model.directory + ": " + counted(sums.n_coded, "quantised tensor") +
            ", relative error " + number_text(sums.all.relative_error()) + ", " +
            std::to_string(sums.all.n_saturated) + " values saturated, " +
-           std::to_string(sums.all.n_zeroed) + " read as zero; of " +
-           counted(sums.n_others, "other tensor") + " " + std::to_string(sums.n_same_bits) +
+           std::to_string(sums.all.n_zeroed) + " read as zero; " +
+           std::to_string(sums.n_same_bits) + " of " + counted(sums.n_others, "other tensor") +
            " equal bit for bit\n";
 }
 
@@ -145,8 +141,9 @@ ordered_json model_json(const CodedModel& model) {
 }
 
 /// The worst tensors first.
-std::string quality_text(const std::string& base, const std::vector<CodedModel>& models) {
-    std::string text = "base  " + base + "\n\n" + worst_table(models);
+std::string quality_text(const std::string& base, const std::vector<CodedModel>& models,
+                         bool is_each_shown) {
+    std::string text = "base  " + base + "\n\n" + worst_table(models, is_each_shown);
     for (const CodedModel& model : models) {
         for (const std::string& note : model.outcome.notes) {
             text += "note: " + note + "\n";
@@ -242,7 +239,8 @@ ErrorCode print_comparison(Session& session, const std::string& command, Outcome
                                 {options.rtol, options.atol},
                                 options.strict_dtype,
                                 std::move(outcome),
-                                std::move(config)};
+                                std::move(config),
+                                options.log_level == LogLevel::debug};
     print(session.comm, out,
           [&] { return options.json ? comparison_json(models) : comparison_text(models); });
     if (!difference.empty()) {
@@ -280,8 +278,10 @@ ErrorCode print_quality(Session& session, std::ostream& out) {
         models.push_back(held_against_base(session, options.reference));
     }
     const std::string base = options.base->string();
-    print(session.comm, out,
-          [&] { return options.json ? quality_json(base, models) : quality_text(base, models); });
+    print(session.comm, out, [&] {
+        return options.json ? quality_json(base, models)
+                            : quality_text(base, models, options.log_level == LogLevel::debug);
+    });
     for (const CodedModel& model : models) {
         require_same_tensors(model, base);
     }

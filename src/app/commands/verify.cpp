@@ -23,20 +23,23 @@ std::string text_of(const Findings& findings, const fs::path& directory) {
     std::vector<std::vector<std::string>> rows = {
         {"directory", directory.string()},
         {"files", counted(model.files.size(), "file") + ", " + tensors + ", " +
-                      human_bytes(model.tensor_bytes()) + ": headers, offsets and sizes keep " +
-                      (model.is_gguf ? "GGUF's" : "the safetensors") + " rules"},
-        {"index", model.has_index ? "agrees with the files" : "none, and none is needed"},
+                      human_bytes(model.tensor_bytes()) + ": valid " +
+                      (model.is_gguf ? "GGUF" : "safetensors")},
+        {"index", model.has_index ? "agrees with the files" : "not needed (one file)"},
         {"config.json", model.config_dtype.empty() ? "states no dtype"
-                        : model.is_gguf            ? "states the dtype before blocks were made"
-                                                   : model.config_dtype + ", as the tensors"}};
+                        : model.is_gguf ? "dtype before quantising (" + model.config_dtype + ")"
+                                        : "dtype matches (" + model.config_dtype + ")"}};
     if (!findings.has_report) {
         rows.push_back({"contents", "NOT CHECKED: give the merge's report with --report FILE"});
     } else if (findings.differences.empty()) {
-        rows.push_back(
-            {"contents", tensors + " as the report's checksums say, root " + findings.root});
+        rows.push_back({"contents", (model.tensors.size() == 1 ? "the only tensor matches"
+                                                               : "all " + tensors + " match") +
+                                        " the report's checksums (root " + findings.root + ")"});
     }
     if (findings.n_hashed > 0 && findings.differences.empty()) {
-        rows.push_back({"sha256", counted(findings.n_hashed, "file") + " as the report says"});
+        rows.push_back({"sha256", counted(findings.n_hashed, "file") +
+                                      (findings.n_hashed == 1 ? " matches" : " match") +
+                                      " the report"});
     }
     std::string text = table({Align::left, Align::left}, rows);
     for (const std::string& line : findings.differences) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -169,10 +170,10 @@ Verdict verdict_of(const ComparedTensor& row, bool is_strict) {
 void note_tied(Outcome& outcome) {
     for (const ComparedTensor& row : outcome.tensors) {
         if (!row.tied_to.empty() && !is_difference(row.verdict)) {
-            outcome.notes.push_back(printable(row.name) + " is in the " +
-                                    (row.tested ? "tested" : "reference") +
-                                    " model only: no difference, it equals the other's " +
-                                    printable(row.tied_to) + ", which ties the two");
+            outcome.notes.push_back(
+                "only the " + std::string(row.tested ? "tested model" : "reference") + " has " +
+                printable(row.name) + "; the other model ties it to " + printable(row.tied_to) +
+                ", which holds the same: no difference");
         }
     }
 }
@@ -185,9 +186,9 @@ void note_dtypes(Outcome& outcome, bool is_strict) {
         }
     }
     for (const auto& [dtype, count] : by_dtype) {
-        outcome.notes.push_back(std::to_string(count) +
-                                (count == 1 ? " tensor has" : " tensors have") +
-                                " two dtypes: compared as " + std::string(torch_name(dtype)) +
+        outcome.notes.push_back(counted(count, "tensor") + (count == 1 ? " has" : " have") +
+                                " another dtype in the reference: compared as " +
+                                std::string(torch_name(dtype)) +
                                 (is_strict ? "" : " (--strict_dtype makes it a difference)"));
     }
 }
@@ -195,8 +196,6 @@ void note_dtypes(Outcome& outcome, bool is_strict) {
 using nlohmann::ordered_json;
 
 constexpr int kComparisonSchema = 1;
-// A table of a whole model is too long to read.
-constexpr std::size_t kMostRows = 100;
 constexpr std::size_t kLongestValue = 60;
 
 /// The element's index in its tensor.
@@ -217,62 +216,195 @@ std::string side_text(const std::optional<TensorSide>& side) {
     return side ? std::string(torch_name(side->dtype)) + " " + shape_text(side->shape) : "-";
 }
 
-std::vector<std::string> row_text(const ComparedTensor& row) {
-    std::vector<std::string> cells = {printable(row.name), std::string(name_of(row.verdict)),
-                                      side_text(row.tested), side_text(row.reference)};
-    if (row.found.n_elements > 0 && row.found.absolute.at >= 0) {
-        const std::vector<Index>& shape = shape_of(row);
-        cells.push_back(
-            std::to_string(row.found.n_different) + " of " + std::to_string(row.found.n_elements) +
-            (row.found.n_nan > 0 ? ", " + std::to_string(row.found.n_nan) + " NaN" : ""));
-        for (const numeric::Largest* largest : {&row.found.absolute, &row.found.relative}) {
-            cells.push_back(number_text(largest->error));
-            cells.push_back(shape_text(position_of(largest->at, shape)));
+/// Tensors that differ alike, such as one of each layer: a row of the table.
+struct DifferenceRow {
+    explicit DifferenceRow(const ComparedTensor& tensor)
+        : first(&tensor), found(tensor.found), absolute(&tensor), relative(&tensor) {}
+
+    void add(const ComparedTensor& tensor) {
+        ++n_tensors;
+        const auto is_worse = [&](numeric::Largest numeric::Comparison::*kind) {
+            return (tensor.found.*kind).at >= 0 &&
+                   ((found.*kind).at < 0 || (tensor.found.*kind).error > (found.*kind).error);
+        };
+        absolute = is_worse(&numeric::Comparison::absolute) ? &tensor : absolute;
+        relative = is_worse(&numeric::Comparison::relative) ? &tensor : relative;
+        found.add(tensor.found);
+    }
+
+    const ComparedTensor* first;
+    std::size_t n_tensors = 1;
+    std::vector<std::set<Index>> numbers;  ///< by the component of the name; empty: it has none
+    numeric::Comparison found;             ///< of all
+    const ComparedTensor* absolute;        ///< the tensor with the largest error
+    const ComparedTensor* relative;
+};
+
+/// "0-27", "0-3,7".
+std::string ranges_text(const std::set<Index>& numbers) {
+    constexpr std::size_t kMostRanges = 6;
+    std::vector<std::pair<Index, Index>> ranges;
+    for (const Index number : numbers) {
+        if (!ranges.empty() && ranges.back().second + 1 == number) {
+            ranges.back().second = number;
+        } else {
+            ranges.emplace_back(number, number);
         }
+    }
+    const bool is_long = ranges.size() > kMostRanges;
+    const auto last = ranges.back();
+    ranges.resize(std::min(ranges.size(), kMostRanges));
+    return joined(ranges, ",",
+                  [](const auto& range) {
+                      const auto& [begin, end] = range;
+                      return std::to_string(begin) +
+                             (begin == end ? ""
+                                           : (end == begin + 1 ? "," : "-") + std::to_string(end));
+                  }) +
+           (is_long ? ",...," + std::to_string(last.second) : "");
+}
+
+/// "model.layers.{0-27}.mlp.up_proj.weight: 28 tensors differ".
+std::string name_text(const DifferenceRow& row) {
+    if (row.n_tensors == 1) {
+        return printable(row.first->name);
+    }
+    std::string text;
+    const auto components = split(row.first->name, '.');
+    for (std::size_t i = 0; i < components.size(); ++i) {
+        const std::set<Index>& numbers = row.numbers[i];
+        text += (i == 0 ? "" : ".") + (numbers.size() > 1 ? "{" + ranges_text(numbers) + "}"
+                                                          : std::string(components[i]));
+    }
+    return printable(text) + ": " + counted(row.n_tensors, "tensor") + " differ";
+}
+
+/// "[2, 22]"; of several tensors "{3} [2, 22]", with the numbers in the name of the one that is
+/// meant.
+std::string place_text(const DifferenceRow& row, const ComparedTensor& tensor, Index at) {
+    const std::string position = shape_text(position_of(at, shape_of(tensor)));
+    if (row.n_tensors == 1) {
+        return position;
+    }
+    std::vector<std::string_view> numbers;
+    const auto components = split(tensor.name, '.');
+    for (std::size_t i = 0; i < components.size(); ++i) {
+        if (row.numbers[i].size() > 1) {
+            numbers.push_back(components[i]);
+        }
+    }
+    return "{" + joined(numbers, ".") + "} " + position;
+}
+
+std::vector<std::string> row_text(const DifferenceRow& row) {
+    const ComparedTensor& first = *row.first;
+    const numeric::Comparison& found = row.found;
+    std::vector<std::string> cells = {name_text(row), std::string(name_of(first.verdict)),
+                                      side_text(first.tested), side_text(first.reference)};
+    if (found.n_elements > 0 && found.absolute.at >= 0) {
+        cells.push_back(std::to_string(found.n_different) + " of " +
+                        std::to_string(found.n_elements) +
+                        (found.n_nan > 0 ? ", " + std::to_string(found.n_nan) + " NaN" : ""));
+        cells.push_back(number_text(found.absolute.error));
+        cells.push_back(place_text(row, *row.absolute, row.absolute->found.absolute.at));
+        cells.push_back(number_text(found.relative.error));
+        cells.push_back(place_text(row, *row.relative, row.relative->found.relative.at));
     }
     return cells;
 }
 
-std::string table_of(const Outcome& outcome) {
-    std::vector<std::vector<std::string>> rows = {{"tensor", "difference", "tested", "reference",
-                                                   "elements", "absolute", "at", "relative", "at"}};
-    for (const ComparedTensor& row : outcome.tensors) {
-        if (is_difference(row.verdict) && rows.size() <= kMostRows) {
-            rows.push_back(row_text(row));
+/// The differences in the order of their names. Those that are alike but for numbers in their names
+/// are one row, unless each tensor is to be shown.
+std::vector<DifferenceRow> difference_rows(const Outcome& outcome, bool is_each_shown) {
+    std::vector<DifferenceRow> rows;
+    std::map<std::vector<std::string>, std::size_t> places;
+    for (const ComparedTensor& tensor : outcome.tensors) {
+        if (!is_difference(tensor.verdict)) {
+            continue;
+        }
+        std::vector<std::string> key = {std::string(name_of(tensor.verdict)),
+                                        side_text(tensor.tested), side_text(tensor.reference)};
+        std::vector<std::set<Index>> numbers;
+        for (const std::string_view component : split(tensor.name, '.')) {
+            const auto number = is_each_shown ? std::nullopt : parse_index(component);
+            numbers.push_back(number ? std::set<Index>{*number} : std::set<Index>());
+            key.push_back(number ? "#" : "." + std::string(component));
+        }
+        const auto [at, is_new] = places.emplace(std::move(key), rows.size());
+        if (is_new) {
+            rows.emplace_back(tensor).numbers = std::move(numbers);
+            continue;
+        }
+        DifferenceRow& row = rows[at->second];
+        row.add(tensor);
+        for (std::size_t i = 0; i < numbers.size(); ++i) {
+            row.numbers[i].merge(numbers[i]);
         }
     }
-    if (rows.size() == 1) {
+    return rows;
+}
+
+std::string table_of(const Outcome& outcome, bool is_each_shown) {
+    const std::vector<DifferenceRow> found = difference_rows(outcome, is_each_shown);
+    if (found.empty()) {
         return "";
     }
-    std::string text = table(std::vector<Align>(rows.front().size(), Align::left), rows);
-    if (outcome.n_different > kMostRows) {
-        text += "and " + std::to_string(outcome.n_different - kMostRows) +
-                " more, which --json lists\n";
+    std::vector<std::vector<std::string>> rows = {{"tensor", "difference", "tested", "reference",
+                                                   "elements", "absolute", "at", "relative", "at"}};
+    const std::size_t n_shown = is_each_shown ? found.size() : std::min(found.size(), kMostRows);
+    for (std::size_t i = 0; i < n_shown; ++i) {
+        rows.push_back(row_text(found[i]));
     }
-    return text + "\n";
+    return table(std::vector<Align>(rows.front().size(), Align::left), rows) +
+           more_text(found.size() - n_shown) + "\n";
 }
 
 std::string cut(const std::string& value) {
     return value.empty() ? "-" : printable(value, kLongestValue);
 }
 
-std::string config_table(const std::vector<ConfigDifference>& differences) {
+std::string config_table(const std::vector<ConfigDifference>& differences, bool is_each_shown) {
     if (differences.empty()) {
         return "";
     }
     std::vector<std::vector<std::string>> rows = {{"config.json", "tested", "reference"}};
     for (const ConfigDifference& difference : differences) {
-        rows.push_back(
-            {printable(difference.field), cut(difference.tested), cut(difference.reference)});
+        if (is_each_shown || rows.size() <= kMostRows) {
+            rows.push_back(
+                {printable(difference.field), cut(difference.tested), cut(difference.reference)});
+        }
     }
-    return table({Align::left, Align::left, Align::left}, rows) + "\n";
+    return table({Align::left, Align::left, Align::left}, rows) +
+           more_text(differences.size() + 1 - rows.size()) + "\n";
 }
 
+/// "all bit for bit", "12 of them bit for bit".
+std::string bits_text(const Outcome& outcome) {
+    if (outcome.n_equal == 1) {
+        return outcome.n_same_bits == 1 ? "bit for bit" : "not bit for bit";
+    }
+    if (outcome.n_same_bits == outcome.n_equal) {
+        return "all bit for bit";
+    }
+    return (outcome.n_same_bits == 0 ? "none" : std::to_string(outcome.n_same_bits)) +
+           " of them bit for bit";
+}
+
+/// "identical: all 46 tensors match bit for bit".
 std::string summary(const Outcome& outcome) {
     const std::string differ = difference_text(outcome);
-    return std::to_string(outcome.n_equal) + (outcome.n_equal == 1 ? " tensor" : " tensors") +
-           " equal, bit for bit " + std::to_string(outcome.n_same_bits) +
-           (differ.empty() ? "" : "; " + differ) + "\n";
+    if (!differ.empty()) {
+        const std::string match = std::to_string(outcome.n_equal) +
+                                  (outcome.n_equal == 1 ? " matches, " : " match, ") +
+                                  bits_text(outcome);
+        return differ + (outcome.n_equal == 0 ? "" : "; " + match) + "\n";
+    }
+    const std::string all = outcome.n_equal == 1
+                                ? "the only tensor matches"
+                                : "all " + counted(outcome.n_equal, "tensor") + " match";
+    return outcome.n_same_bits == outcome.n_equal
+               ? "identical: " + all + " bit for bit\n"
+               : "equal: " + all + " within the tolerance, " + bits_text(outcome) + "\n";
 }
 
 /// JSON has no infinity.
@@ -318,6 +450,12 @@ ordered_json parsed_or_null(const std::string& text) {
 }
 
 }  // namespace
+
+std::string more_text(std::size_t n_rows) {
+    return n_rows == 0
+               ? ""
+               : "and " + counted(n_rows, "more row") + "; -v lists all, --json their figures\n";
+}
 
 std::string_view name_of(Verdict verdict) {
     constexpr std::array kNames{"same_bits", "close", "missing", "extra",
@@ -404,7 +542,8 @@ std::string comparison_text(const ComparedModels& models) {
                {"reference", models.reference},
                {"tolerance", number_text(models.tolerance.absolute) + " absolute, " +
                                  number_text(models.tolerance.relative) + " relative"}}) +
-        "\n" + table_of(models.outcome) + config_table(models.config);
+        "\n" + table_of(models.outcome, models.is_each_shown) +
+        config_table(models.config, models.is_each_shown);
     for (const std::string& note : models.outcome.notes) {
         text += "note: " + note + "\n";
     }

@@ -97,7 +97,13 @@ struct ComparedModels {
     bool is_strict = false;
     Outcome outcome;
     std::vector<ConfigDifference> config;  ///< for information; never makes models differ
+    bool is_each_shown = false;            ///< -v: rows are neither joined nor cut off
 };
+
+/// Rows of a table that people are shown; a table of a whole model is too long to read.
+inline constexpr std::size_t kMostRows = 20;
+/// "and 3 more rows; ..."; "" for none.
+std::string more_text(std::size_t n_rows);
 
 /// Top-level fields in which two config.json differ, in the order of their names; `transformers
 /// _version` is no part of a model. Empty when a text is "" or no JSON object. Pure.

@@ -250,15 +250,18 @@ std::string name_of(const catalogue::MeshDim& dim) {
     return dim.name.empty() ? "dim" : printable(dim.name, 20);
 }
 
-/// "pp 2 x ep 4 x tp 8"
+/// "pp 2 x ep 4 x tp 8", "4 ranks"
 std::string heading(const Dims& dims) {
+    if (dims.size() == 1 && dims.front().name == "rank") {
+        return std::to_string(dims.front().extent) + " ranks";
+    }
     return joined(dims, " x ", [](const catalogue::MeshDim& dim) {
         return name_of(dim) + " " + std::to_string(dim.extent);
     });
 }
 
 std::string meanings(const std::string& picture) {
-    static const std::map<char, std::string> kMeanings = {{'#', "its file"},
+    static const std::map<char, std::string> kMeanings = {{'#', "present"},
                                                           {'=', "copies only"},
                                                           {'X', "missing"},
                                                           {'2', "two files"},
@@ -266,7 +269,7 @@ std::string meanings(const std::string& picture) {
     std::string text;
     for (const char sign : {'#', '=', 'X', '2', '.'}) {
         if (picture.find(sign) != std::string::npos) {
-            text += (text.empty() ? "" : ", ") + std::string(1, sign) + " " + kMeanings.at(sign);
+            text += (text.empty() ? "" : ", ") + std::string(1, sign) + ": " + kMeanings.at(sign);
         }
     }
     return text;
@@ -475,7 +478,7 @@ std::string grid_text(const RankGrid& grid, const std::vector<bool>& is_copy) {
     for (std::size_t place = 0; place < grid.places.size(); ++place) {
         signs += sign_of(grid, place, is_copy);
     }
-    const std::string head = "ranks: " + heading(dims) + " (" + meanings(signs) + ")\n";
+    const std::string head = "rank files (" + meanings(signs) + "), " + heading(dims) + "\n";
     const std::size_t width = extent(dims, 0) * extent(dims, 1);
     if (dims.size() < 2 || width > kWidest) {
         constexpr std::size_t kGroup = 8;

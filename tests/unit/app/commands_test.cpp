@@ -115,7 +115,7 @@ TEST(PrintPlan, tells_people_files_balance_memory_and_why) {
           "strategy               direct: one rank\n", "busiest / mean 1.000\n",
           "metadata of a rank     ", "writers of a file      at most 1, mean 1.000\n",
           "model-00001-of-00004.safetensors", "model.safetensors.index.json", buffers.c_str(),
-          "  ignored rng_state"}) {
+          "  ignored rng_state", "would write  4 files, 39 tensors, ", "fits         unknown: "}) {
         EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
     }
 }
@@ -326,9 +326,9 @@ TEST(Inspect, tells_people_the_model_its_parts_its_ranks_and_what_to_do) {
     options.merge_words = {"--local_dir", "a b", "--target_dir", "OUT"};
     const std::string text = inspected(options);
     for (const char* part :
-         {"model       LlamaForCausalLM (llama)\n", "recipe      llama\n",
+         {"model        LlamaForCausalLM (llama)\n", "recipe       llama\n", "\nwould write  ",
           "parameters in 39 tensors, 311 kB\n",
-          "ranks: pp 2 x tp 2 (# its file)\n  pp0 ##\n  pp1 ##\n", "  attention ",
+          "rank files (#: present), pp 2 x tp 2\n  pp0 ##\n  pp1 ##\n", "  attention ",
           "  layers.{0..3}",
           "merge it with\n  shardweld merge --local_dir 'a b' --target_dir OUT\n"}) {
         EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
@@ -340,11 +340,11 @@ TEST(Inspect, tells_people_the_model_its_parts_its_ranks_and_what_to_do) {
 TEST(Inspect, tells_why_a_checkpoint_cannot_be_merged_as_it_is) {
     Options options = options_for("llama-tp4-legacy-bf16");
     options.hf_config.reset();
-    EXPECT_NE(inspected(options).find("not to be merged as it is: the checkpoint in "),
+    EXPECT_NE(inspected(options).find("a merge would be refused: the checkpoint in "),
               std::string::npos);
     options.hf_config = kData / "mixtral-ep2-pp2-legacy-bf16/hf";
     const std::string text = inspected(options);
-    EXPECT_NE(text.find("model       MixtralForCausalLM (mixtral)\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("model        MixtralForCausalLM (mixtral)\n"), std::string::npos) << text;
     EXPECT_NE(text.find("does not describe this checkpoint"), std::string::npos) << text;
 }
 
@@ -376,7 +376,7 @@ TEST(Inspect, shows_the_ranks_that_are_there_where_one_is_missing) {
     std::ostringstream out;
     EXPECT_NE(test::error_text([&] { inspected(options, out); }).find("mp_rank_02"),
               std::string::npos);
-    EXPECT_EQ(out.str(), "ranks: tp 4 (# its file, X missing)\n  0 ##X#\n");
+    EXPECT_EQ(out.str(), "rank files (#: present, X: missing), tp 4\n  0 ##X#\n");
     options.json = true;
     std::ostringstream json;
     EXPECT_NE(test::error_text([&] { inspected(options, json); }), "");

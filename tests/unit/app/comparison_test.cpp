@@ -74,9 +74,9 @@ TEST(Comparison, rounds_to_the_narrower_dtype_unless_strict) {
     EXPECT_EQ(matching.pairs[0].dtype, DType::bf16);
     const Outcome loose = judge(matching, {equal(4)}, false);
     EXPECT_EQ(verdicts(loose), "w close\nx dtype\n");
-    EXPECT_EQ(loose.notes, (std::vector<std::string>{
-                               "1 tensor has two dtypes: compared as bfloat16 (--strict_dtype "
-                               "makes it a difference)"}));
+    EXPECT_EQ(loose.notes,
+              (std::vector<std::string>{"1 tensor has another dtype in the reference: compared as "
+                                        "bfloat16 (--strict_dtype makes it a difference)"}));
     const Outcome strict = judge(matching, {equal(4)}, true);
     EXPECT_EQ(verdicts(strict), "w dtype\nx dtype\n");
     EXPECT_EQ(strict.notes, std::vector<std::string>{});
@@ -95,8 +95,8 @@ TEST(Comparison, takes_a_tied_head_that_one_model_lacks_for_the_embedding) {
               "lm_head.weight same_bits model.embed_tokens.weight\n"
               "model.embed_tokens.weight same_bits\n");
     EXPECT_EQ(same.notes, (std::vector<std::string>{
-                              "lm_head.weight is in the reference model only: no difference, it "
-                              "equals the other's model.embed_tokens.weight, which ties the two"}));
+                              "only the reference has lm_head.weight; the other model ties it to "
+                              "model.embed_tokens.weight, which holds the same: no difference"}));
     // A head of its own is missing.
     const Outcome other = judge(matching, {differing(8), equal(8)}, false);
     EXPECT_EQ(verdicts(other),
@@ -159,7 +159,55 @@ TEST(ComparisonText, shows_differences_only_and_where_they_are) {
               "a       values      float32 [2, 4]  float32 [2, 4]  1 of 8    0.5       [0, 3]  "
               "0.25      [0, 2]\n"
               "\n"
-              "1 tensor equal, bit for bit 1; 1 of 2 tensors differ: 1 in values\n");
+              "1 of 2 tensors differ: 1 in values; 1 matches, bit for bit\n");
+}
+
+/// Layers of which every tensor `w` differs, and so does `x` of the even ones.
+ComparedModels layers_apart(int n_layers) {
+    std::vector<plan::Target> tested;
+    std::vector<catalogue::Tensor> reference;
+    std::vector<numeric::Comparison> found;
+    for (int layer = 0; layer < n_layers; ++layer) {
+        for (const char* part : {"w", "x"}) {
+            const std::string name = "layers." + std::to_string(layer) + "." + part;
+            tested.push_back(target(name, DType::f32, {2, 4}));
+            reference.push_back(tensor(name, DType::f32, {2, 4}));
+            found.push_back(*part == 'x' && layer % 2 != 0 ? equal(8) : differing(8));
+            found.back().absolute.error *= layer == 3 ? 2 : 1;
+        }
+    }
+    ComparedModels models{"diff", "x", "y", {1e-6, 1e-5}, false, {}, {}};
+    models.outcome = judge(match(tested, reference, {}), found, false);
+    return models;
+}
+
+TEST(ComparisonText, joins_tensors_of_layers_that_differ_alike) {
+    const std::string text = comparison_text(layers_apart(6));
+    const auto has = [&](const char* part) {
+        EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+    };
+    has("\nlayers.{0-5}.w: 6 tensors differ      values ");
+    has(" 6 of 48   1         {3} [0, 3] ");
+    has("\nlayers.{0,2,4}.x: 3 tensors differ    values ");
+    has("\n9 of 12 tensors differ: 9 in values; 3 match, all bit for bit\n");
+}
+
+TEST(ComparisonText, stops_at_twenty_rows_and_shows_all_of_them_on_request) {
+    std::vector<plan::Target> tested;
+    for (char letter = 'a'; letter < 'a' + 23; ++letter) {
+        tested.push_back(target(std::string(1, letter), DType::f32, {1}));
+    }
+    ComparedModels models{"diff", "x", "y", {1e-6, 1e-5}, false, {}, {}};
+    models.outcome = judge(match(tested, {}, {}), {}, false);
+    const std::string text = comparison_text(models);
+    EXPECT_NE(text.find("\nt "), std::string::npos) << text;
+    EXPECT_EQ(text.find("\nu "), std::string::npos) << text;
+    EXPECT_NE(text.find("and 3 more rows; -v lists all"), std::string::npos) << text;
+    models.is_each_shown = true;
+    EXPECT_NE(comparison_text(models).find("\nw "), std::string::npos);
+    ComparedModels layers = layers_apart(30);
+    layers.is_each_shown = true;
+    EXPECT_NE(comparison_text(layers).find("\nlayers.29.w "), std::string::npos);
 }
 
 }  // namespace

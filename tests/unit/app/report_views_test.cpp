@@ -128,13 +128,13 @@ TEST(RankGrid, is_drawn_by_stages_and_shards) {
         drawn(with_files("megatron legacy",
                          {"mp_rank_00_000/a.pt", "mp_rank_00_001/a.pt", "mp_rank_01_000/a.pt"},
                          {{"tp", 2}, {"pp", 2}})),
-        "ranks: pp 2 x tp 2 (# its file, X missing)\n"
+        "rank files (#: present, X: missing), pp 2 x tp 2\n"
         "  pp0 ##\n"
         "  pp1 #X\n");
     // Experts divided among the ranks that divide the rest: no file belongs to the other places.
     EXPECT_EQ(drawn(with_files("megatron legacy", {"mp_rank_00_000/a.pt", "mp_rank_01_001/a.pt"},
                                {{"tp", 2}, {"ep", 2}, {"etp", 1}})),
-              "ranks: ep 2 x tp 2 (# its file, . no file)\n"
+              "rank files (#: present, .: no file), ep 2 x tp 2\n"
               "  ep0 #.\n"
               "  ep1 .#\n");
     EXPECT_EQ(drawn(with_files("megatron legacy", {"mp_rank_00/a.pt"}, {{"tp", 1}})), "");
@@ -146,7 +146,7 @@ TEST(RankGrid, shows_copies_and_missing_ranks_of_a_mesh) {
                    {"model_world_size_4_rank_0.pt", "model_world_size_4_rank_1.pt",
                     "model_world_size_4_rank_2.pt"},
                    {});
-    EXPECT_EQ(drawn(catalogue), "ranks: rank 4 (# its file, X missing)\n  0 ###X\n");
+    EXPECT_EQ(drawn(catalogue), "rank files (#: present, X: missing), 4 ranks\n  0 ###X\n");
     catalogue.mesh = {{"ddp", 2}, {"fsdp", 2}};
     catalogue::Tensor tensor;
     for (std::uint32_t file = 0; file < 3; ++file) {
@@ -157,11 +157,11 @@ TEST(RankGrid, shows_copies_and_missing_ranks_of_a_mesh) {
     }
     catalogue.tensors.push_back(tensor);
     EXPECT_EQ(drawn(catalogue),
-              "ranks: ddp 2 x fsdp 2 (# its file, = copies only, X missing)\n"
+              "rank files (#: present, =: copies only, X: missing), ddp 2 x fsdp 2\n"
               "  ddp0 ##\n"
               "  ddp1 =X\n");
     EXPECT_EQ(drawn(with_files("torch dcp", {"__0_0.distcp", "__0_1.distcp", "__2_0.distcp"}, {})),
-              "ranks: rank 3 (# its file, . no file)\n  0 #.#\n");
+              "rank files (#: present, .: no file), 3 ranks\n  0 #.#\n");
 }
 
 TEST(RankGrid, of_absurd_sizes_is_none) {
