@@ -72,6 +72,21 @@ void check_writable(const fs::path& target) {
                 "choose another --target_dir");
 }
 
+/// --overwrite replaces models only, and is not proposed to who has named the checkpoint last: what
+/// is no model, or stands where the input should be.
+[[noreturn]] void refuse_full(const fs::path& target, const std::vector<fs::path>& inputs) {
+    bool is_swapped = !inputs.empty() && io::kind_at(inputs.front()) == io::FileKind::none;
+    try {
+        require_model_only(target, target);
+    } catch (const Error&) {
+        is_swapped = true;
+    }
+    refuse(target, "exists and is not empty",
+           is_swapped ? "choose another one; the checkpoint comes first: shardweld merge "
+                        "CHECKPOINT OUT"
+                      : "choose another one, or replace it with --overwrite");
+}
+
 /// Not in place, file by file.
 bool is_replaced_whole(const TargetRequest& request, const fs::path& target) {
     return holder_of(target) != target && !(request.resume && holds_work(target / kPartialTrace));
@@ -110,8 +125,7 @@ fs::path checked_target(const TargetRequest& request) {
     }
     if (kind == io::FileKind::directory && !request.overwrite && has_content(target) &&
         !(request.resume && is_half_published(target))) {
-        refuse(target, "exists and is not empty",
-               "choose another one, or replace it with --overwrite");
+        refuse_full(target, request.inputs);
     }
     if (kind == io::FileKind::none && !request.overwrite &&
         io::is_directory(beside(target, kOldTrace))) {

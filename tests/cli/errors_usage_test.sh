@@ -32,9 +32,15 @@ said "no weights" 2 "--weights" "half" "master" -- merge --local_dir a --weights
 said "unknown option" 2 "--locl_dir" "--local_dir" -- merge --locl_dir a
 said "repeated option" 2 "--local_dir" "twice" -- merge --local_dir a --local_dir b
 said "no checkpoint" 2 "no directory is given" -- merge
+said "no target" 2 "no target is given" "shardweld merge a OUT" -- merge a
+said "no command, but directories" 2 "did you mean shardweld merge ./a b?" -- ./a b
+said "another tool's option" 2 "did you mean --overwrite?" -- merge a b --force
+said "a command that plans" 2 "shardweld plan takes the same options" -- merge a b --dry-run
+said "another tool's encoding" 2 "unknown encoding 'q8_0'" "did you mean gguf:q8_0?" -- merge a b --quantize q8_0
+said "three directories" 2 "--average a b c" -- merge a b c
 said "an option without its value" 2 "--local_dir" -- merge --local_dir
 said "a flag with a value" 2 "--overwrite" -- merge --local_dir a --overwrite=yes
-said "no dtype" 2 "--dtype" "int4" "bf16, fp16, fp32" -- merge --local_dir a --dtype int4
+said "no dtype" 2 "--dtype" "int4" "bf16, fp16 or fp32" "did you mean --quantize w4a16?" -- merge --local_dir a --dtype int4
 said "no size" 2 "--max_shard_size" "-5GB" -- merge --local_dir a --max_shard_size=-5GB
 said "size of nothing" 2 "--memory_limit" -- merge --local_dir a --memory_limit 0
 said "too little memory" 2 "--memory_limit" "1000KiB" "at least 1MiB" -- merge --local_dir a --memory_limit 1000KiB

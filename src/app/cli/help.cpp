@@ -1,14 +1,15 @@
 #include <algorithm>
 
 #include "app/messages/table.hpp"
+#include "app/settings/nearest.hpp"
 #include "app/settings/option_table.hpp"
 #include "app/settings/option_value.hpp"
+#include "app/settings/typed_words.hpp"
 #include "core/shared_object.hpp"
 #include "core/text.hpp"
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
 
-#include "nearest.hpp"
 #include "parse_options.hpp"
 
 namespace shardweld::app {
@@ -65,26 +66,28 @@ std::string command_help(const CommandRow& command) {
 }
 
 std::string overview() {
-    std::string text =
-        "shardweld merges distributed training checkpoints into HuggingFace models.\n\n"
-        "Usage: shardweld COMMAND [options]\n\nCommands\n";
-    for (const CommandRow& command : command_rows()) {
-        text += padded("  " + std::string(command.name), 11) + std::string(command.summary) + "\n";
-    }
-    text +=
-        "  help     print this text, or the help of a command: shardweld help merge\n\n"
-        "shardweld COMMAND -h lists a command's usual options, --help all of them.\n"
-        "shardweld help --completion=SHELL prints a completion script: bash, zsh or fish.\n"
-        "shardweld help --json prints commands, options and exit codes for programs.\n"
-        "shardweld --version prints the version, with --verbose also compiler, MPI, HDF5 and the\n"
-        "processor's instruction sets. Option names may be written with '-' or '_'.\n"
-        "Results go to stdout, messages to stderr. Exit codes: 0 ok, 2 usage, 3 not found,\n"
-        "4 corrupt, 5 unsupported, 6 mismatch, 7 I/O, 8 space, 9 memory, 10 launch, 11 stopped,\n"
-        "12 target refused, 13 differs, 14 warning under --strict, 20-25 upload, 70 internal.\n\n"
-        "Example:\n"
-        "  mpirun -n 8 shardweld merge --local_dir ckpt/global_step_100/actor --target_dir "
-        "merged\n";
-    return text;
+    return "shardweld merges the files of a distributed training run into one HuggingFace model.\n"
+           "\n"
+           "Usage: shardweld COMMAND [options]\n\nCommands\n" +
+           commands_text() +
+           "\n"
+           "Begin with\n"
+           "  shardweld inspect ckpt/global_step_100/actor\n"
+           "  shardweld merge ckpt/global_step_100/actor merged\n"
+           "  mpirun -n 8 shardweld merge ckpt/global_step_100/actor merged    (with 8 processes)\n"
+           "\n"
+           "shardweld COMMAND -h lists a command's usual options, --help all of them.\n"
+           "shardweld help --completion=SHELL prints a completion script: bash, zsh or fish.\n"
+           "shardweld help --json prints commands, options and exit codes for programs.\n"
+           "shardweld --version prints the version, with --verbose also compiler, MPI, HDF5 and\n"
+           "the processor's instruction sets. Option names may be written with '-' or '_'.\n"
+           "Results go to stdout, messages to stderr. Exit codes: 0 ok, 2 wrong command line,\n"
+           "3 not found or incomplete, 4 damaged or hostile file, 5 not supported, 6 "
+           "contradiction\n"
+           "(shapes, dtypes, ranks, config), 7 I/O, 8 no space, 9 no memory, 10 launcher or MPI,\n"
+           "11 stopped, 12 target refused, 13 models differ, 14 would not load, or a warning "
+           "under\n"
+           "--strict, 15 target in use by another run, 20-25 upload, 70 a bug in shardweld.\n";
 }
 
 const CommandRow& command_called(const std::string& topic) {
@@ -95,8 +98,9 @@ const CommandRow& command_called(const std::string& topic) {
         }
         known.emplace_back(command.name);
     }
+    const std::string meant = command_guess(topic);
     throw Error(ErrorCode::usage, "there is no help on " + printable(topic),
-                suggestion(topic, known));
+                meant.empty() ? suggestion(topic, known) : meant);
 }
 
 /// The completion that the build made of `help --json`, from where it is installed.
@@ -116,6 +120,14 @@ std::string completion_for(const std::string& shell) {
 }
 
 }  // namespace
+
+std::string commands_text() {
+    std::string text;
+    for (const CommandRow& command : command_rows()) {
+        text += padded("  " + std::string(command.name), 11) + std::string(command.summary) + "\n";
+    }
+    return text + "  help     print this text, or the help of a command: shardweld help merge\n";
+}
 
 std::string help_text(const std::string& topic, bool is_short) {
     constexpr std::string_view kCompletion = "--completion=";

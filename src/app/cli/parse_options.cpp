@@ -1,18 +1,20 @@
 #include "parse_options.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "app/settings/nearest.hpp"
 #include "app/settings/option_table.hpp"
 #include "app/settings/options.hpp"
 #include "app/settings/settle.hpp"
+#include "app/settings/typed_words.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
+#include "process/process.hpp"
 #include "shardweld/error.hpp"
-
-#include "nearest.hpp"
 
 namespace shardweld::app {
 
@@ -103,10 +105,29 @@ void complete_job(const Arguments& arguments, Options& options) {
         }
     }
     const std::string message = "unknown option " + printable(argument);
-    if (const std::string meant = suggestion(typed, known); !meant.empty()) {
-        refuse(message, meant);
+    for (const std::string& meant :
+         {option_guess(typed, command.command), suggestion(typed, known)}) {
+        if (!meant.empty()) {
+            refuse(message, meant);
+        }
     }
     refuse_command(message, command);
+}
+
+/// Of an option of other commands.
+[[noreturn]] void refuse_elsewhere(const OptionRow& row, const CommandRow& command) {
+    const std::string name = "--" + std::string(row.name);
+    const std::string guess = option_guess(name, command.command);
+    std::vector<std::string_view> takers;
+    for (const CommandRow& other : command_rows()) {
+        if (row.is_taken_by(other.command)) {
+            takers.push_back(other.name);
+        }
+    }
+    refuse(name + " is not an option of " + std::string(command.name),
+           guess.empty() ? "it is one of " + joined(takers, ", ") + "; shardweld " +
+                               std::string(command.name) + " --help lists its own"
+                         : guess);
 }
 
 const OptionRow& option_called(const std::string& name, const CommandRow& command) {
@@ -114,8 +135,12 @@ const OptionRow& option_called(const std::string& name, const CommandRow& comman
     if (row != nullptr && row->is_taken_by(command.command)) {
         return *row;
     }
+    const TypedOption* const typed = find_typed_option(name, command.command);
+    if (typed != nullptr && typed->is_taken) {
+        return *find_option(typed->means.substr(2));
+    }
     if (row != nullptr) {
-        refuse_command("--" + name + " is not an option of " + std::string(command.name), command);
+        refuse_elsewhere(*row, command);
     }
     if (is_later_option(name)) {
         throw Error(ErrorCode::unsupported, "--" + name + " is not in this version yet",
@@ -146,6 +171,20 @@ std::vector<std::string_view> implied_words(const OptionRow& row) {
                                   : std::vector<std::string_view>();
 }
 
+/// A path as it is meant: what a shell would make of a tilde that came in quotes or behind "=".
+std::string without_tilde(const std::string& text) {
+    const std::string first = text.substr(0, text.find('/'));
+    if (!first.starts_with('~') || io::kind_at(first) != io::FileKind::none) {
+        return text;
+    }
+    const char* home = std::getenv("HOME");  // NOLINT(concurrency-mt-unsafe): no threads yet
+    if (first == "~" && home != nullptr) {
+        return home + text.substr(1);
+    }
+    refuse(printable(text) + " begins with a tilde that no shell has replaced",
+           "write the directory out, without ~");
+}
+
 class Splitter {
   public:
     Splitter(const CommandRow& command, const std::vector<std::string>& words)
@@ -164,7 +203,7 @@ class Splitter {
             } else if (word.size() > 1 && word.front() == '-') {
                 take_letters(word);
             } else {
-                result_.others.push_back(word);
+                result_.others.push_back(without_tilde(word));
             }
         }
         return std::move(result_);
@@ -198,7 +237,7 @@ class Splitter {
         if (value.empty()) {
             refuse_command("--" + name + " needs a value: " + std::string(row.value), command_);
         }
-        put(row, value);
+        put(row, row.names_path() ? without_tilde(value) : value);
     }
 
     /// The next word, where it is a value of the option; else the implied one, "" if there is none.
@@ -216,6 +255,13 @@ class Splitter {
     }
 
     void take_letters(const std::string& word) {
+        // As vLLM's: -tp 8.
+        const std::string name = word.substr(1, word.find('=') - 1);
+        const OptionRow* const row = name.size() == 2 ? find_option(name) : nullptr;
+        if (row != nullptr && row->is_taken_by(command_.command)) {
+            take_long(word.substr(1));
+            return;
+        }
         if (!is_letters(word, command_)) {
             refuse_unknown(word, "-" + word, command_);
         }
@@ -250,11 +296,14 @@ Arguments split_arguments(const CommandRow& command, const std::vector<std::stri
     return Splitter(command, arguments).run();
 }
 
-constexpr const char* kCommands =
-    "give one of merge, test, plan, inspect, diff, verify, check, clean, upload, iobench, report, "
-    "recipes "
-    "and "
-    "help";
+/// "merge, plan, ... and help".
+std::string commands_list() {
+    std::string text;
+    for (const CommandRow& row : command_rows()) {
+        text += std::string(row.name) + (&row == &command_rows().back() ? " and help" : ", ");
+    }
+    return text;
+}
 
 std::string usage_of(const CommandRow& command) {
     return "usage: " + std::string(command.usage);
@@ -277,10 +326,20 @@ void place_checkpoints(const CommandRow& command, Arguments& given, Averaging& a
     given.checkpoints = std::move(others);
 }
 
+/// Of more plain arguments than the command has places for.
+[[noreturn]] void refuse_more(const CommandRow& command, const Arguments& given) {
+    const bool can_average = find_option("average")->is_taken_by(command.command);
+    refuse("unexpected argument " + printable(given.others.back()),
+           can_average
+               ? "several checkpoints become one model with --average: shardweld " +
+                     std::string(command.name) + " --average " + process::shell_line(given.others)
+               : usage_of(command));
+}
+
 /// A plain argument is the value of the option that it stands for.
 void place_others(const CommandRow& command, Arguments& given) {
     if (given.others.size() > command.others.size()) {
-        refuse("unexpected argument " + printable(given.others.back()), usage_of(command));
+        refuse_more(command, given);
     }
     for (std::size_t i = 0; i < given.others.size(); ++i) {
         const auto [known, is_new] = given.values.emplace(command.others[i], given.others[i]);
@@ -310,10 +369,34 @@ const CommandRow& find_command(const std::string& name) {
     if (is_place(name)) {
         return find_command("inspect");
     }
-    const std::string meant = suggestion(name, known);
-    refuse(meant.empty() ? printable(name) + " is neither a command nor a directory"
-                         : "unknown command " + printable(name),
-           meant.empty() ? kCommands : meant);
+    if (name.starts_with('-')) {
+        refuse("no command is given before " + printable(name),
+               "the command comes first, for example: shardweld merge " + printable(name) + " ...");
+    }
+    for (const std::string& meant : {command_guess(name), suggestion(name, known)}) {
+        if (!meant.empty()) {
+            refuse("unknown command " + printable(name), meant);
+        }
+    }
+    refuse(printable(name) + " is neither a command nor a directory",
+           "give one of " + commands_list());
+}
+
+/// A directory alone is inspected, but who names a second one, or an option of merge, has forgotten
+/// a word.
+void require_command(const std::vector<std::string>& words) {
+    const bool has_second =
+        std::any_of(words.begin() + 1, words.end(), [](const std::string& word) {
+            const std::string name = replaced(word.substr(0, word.find('=')), "-", "_");
+            const OptionRow* const row =
+                word.starts_with("--") ? find_option(name.substr(2)) : nullptr;
+            return row != nullptr && row->is_taken_by(Command::merge) &&
+                   !row->is_taken_by(Command::inspect);
+        });
+    if (has_second || (words.size() > 1 && !words[1].starts_with('-'))) {
+        refuse("no command is given before " + printable(words.front()),
+               "did you mean shardweld merge " + process::shell_line(words) + "?");
+    }
 }
 
 bool asks_for_help(const std::string& argument) {
@@ -328,7 +411,8 @@ bool asks_for_more(const std::string& argument) {
 
 Options parse_options(const std::vector<std::string>& arguments) {
     if (arguments.size() < 2) {
-        refuse("no command is given", kCommands);
+        refuse("no command is given; these are the commands:\n" + commands_text(),
+               "begin with shardweld merge CHECKPOINT OUT; shardweld COMMAND -h tells more");
     }
     Options options;
     options.arguments = arguments;
@@ -351,6 +435,9 @@ Options parse_options(const std::vector<std::string>& arguments) {
         options.topic = command.name;
         options.is_short = *asked == "-h";
         return options;
+    }
+    if (!is_named) {
+        require_command(rest);
     }
     options.command = command.command;
     Arguments given = split_arguments(command, rest);

@@ -17,6 +17,9 @@ Options parse_options(const std::vector<std::string>& arguments);
 /// unknown topic.
 std::string help_text(const std::string& topic, bool is_short = false);
 
+/// A line for each command, as the help lists them.
+std::string commands_text();
+
 /// What `shardweld help --json` prints: commands, options, exit codes, variables of the environment
 /// and files, for programs that make manual pages, completions and documents of it.
 std::string help_json();

@@ -46,7 +46,8 @@ struct InspectedFiles {
     std::string tensors;  ///< the tree, or every row
     std::string ignored;
     ModelParts stored;
-    bool has_local = false;  ///< shards are still to be joined: some may be copies
+    bool has_local = false;    ///< shards are still to be joined: some may be copies
+    bool is_finished = false;  ///< a HuggingFace model already
 };
 
 /// The model's files, or why there are none.
@@ -264,15 +265,18 @@ std::string parts_table(const ModelParts& parts, const std::string& title) {
 }
 
 /// Small models are quicker without a launcher.
-std::string command_text(const ModelSummary& model, const Options& options) {
+std::string command_text(const ModelSummary& model, bool is_finished, const Options& options) {
     constexpr Bytes kLarge = 1'000'000'000;
     if (!model.obstacle.empty()) {
         return "\na merge would be refused: " + model.obstacle + "\n";
     }
     const bool is_large = model.parts.all().bytes >= kLarge;
     const std::string words = process::shell_line(options.merge_words);
-    return "\nmerge it with\n  " + std::string(is_large ? "mpirun -n 8 " : "") +
-           "shardweld merge " + words + "\n" +
+    return (is_finished ? "\na finished model; convert it with --quantize, --dtype or "
+                          "--max_shard_size, for example\n  "
+                        : "\nmerge it with\n  ") +
+           std::string(is_large ? "mpirun -n 8 " : "") + "shardweld merge " + words +
+           (is_finished ? " --quantize fp8-block" : "") + "\n" +
            (is_large ? "how many ranks to use:\n  shardweld plan " + words + "\n" : "");
 }
 
@@ -302,6 +306,7 @@ InspectedFiles look_at(const Survey& survey, const Options& options) {
     const catalogue::Catalogue& catalogue = survey.catalogue;
     const std::vector<StoredRow> rows = stored_rows(catalogue);
     InspectedFiles files;
+    files.is_finished = catalogue.format == "huggingface";
     files.head = head_text(survey, rows);
     files.ranks = grid_text(formats::rank_grid(catalogue), copies_only(catalogue));
     files.tensors = options.is_whole ? "" : tensor_tree(rows);
@@ -325,7 +330,7 @@ std::string inspect_text(const InspectedFiles& files, const ModelSummary& model,
                                                 : "part";
     return files.head + model_text(model) + (files.ranks.empty() ? "" : "\n" + files.ranks) + "\n" +
            parts_table(is_bound ? model.parts : files.stored, title) + "\n" + files.tensors +
-           files.ignored + command_text(model, options);
+           files.ignored + command_text(model, files.is_finished, options);
 }
 
 using nlohmann::ordered_json;

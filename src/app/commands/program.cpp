@@ -115,6 +115,9 @@ void say_notes(const Options& options, Log& log) {
     for (const std::string& note : options.notes) {
         log.debug(note);
     }
+    for (const std::string& remark : options.remarks) {
+        log.info(remark);
+    }
 }
 
 /// Commands that all ranks run together.

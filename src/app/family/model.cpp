@@ -400,7 +400,8 @@ ModelChoice model_choice(const Options& options, const OutputRequest& output, De
             lora_for(options.lora, sink),
             becomes_gguf(output.quantise) ? output.quantise : std::nullopt,
             has_gguf_beside(options),
-            output.dtype};
+            output.dtype,
+            output.gguf_file};
 }
 
 PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,

@@ -39,6 +39,7 @@ struct ModelChoice {
     std::optional<Encoding> ggml;     ///< written in llama.cpp's form, mostly of this type
     bool has_parts = false;           ///< it is bound in another form, too (plan::Part)
     std::optional<DType> dtype = {};  ///< of floats; nullopt: as they are stored
+    std::string gguf_file = {};       ///< as OutputRequest has it
 };
 ModelChoice model_choice(const Options& options, const OutputRequest& output, Destination sink);
 

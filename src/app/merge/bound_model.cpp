@@ -173,7 +173,8 @@ std::shared_ptr<const outputs::Format> gguf_output(const PreparedModel& prepared
         targets.insert(place, std::move(target));
     }
     add_general_keys(prepared, targets, metadata);
-    return outputs::gguf_format_of(*prepared.choice.ggml, std::move(metadata));
+    return outputs::gguf_format_of(*prepared.choice.ggml, std::move(metadata),
+                                   prepared.choice.gguf_file);
 }
 
 /// --quantize: the weights that are bound become codes and scales.

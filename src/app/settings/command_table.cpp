@@ -14,9 +14,10 @@ const std::vector<CommandRow>& command_rows() {
          "The target appears complete or not at all. Runs alone, under mpirun and under srun.\n"
          "\n"
          "Examples:\n"
-         "  shardweld merge --local_dir ckpt/global_step_100/actor --target_dir merged\n"
-         "  mpirun -n 8 shardweld merge --local_dir iter_0000010 --hf_config Qwen3-8B \\\n"
-         "      --target_dir merged --dtype bf16\n"
+         "  shardweld merge ckpt/global_step_100/actor merged\n"
+         "  mpirun -n 8 shardweld merge iter_0000010 merged --hf_config Qwen3-8B --dtype bf16\n"
+         "  shardweld merge Qwen3-8B Qwen3-8B-FP8 --quantize fp8-block\n"
+         "  shardweld merge ckpt/global_step_100/actor model-q8_0.gguf\n"
          "  shardweld merge --average step_100 step_200 step_300 merged\n",
          {"local_dir", "hf_config", "target_dir", "overwrite", "backend", "dtype", "max_shard_size",
           "lora", "report", "resume"}},
@@ -24,21 +25,22 @@ const std::vector<CommandRow>& command_rows() {
          Command::plan,
          {"local_dir", "target_dir"},
          "shardweld plan DIR [OUT] [--ranks N] [options]",
-         "print what a merge would write, read, send and need; writes nothing",
-         "Takes the options of merge; needs no MPI, whatever --ranks says.\n"
+         "dry run: show files, memory, time and how many ranks to use",
+         "Takes the options of merge. The answer comes first, the details below it. Needs no MPI,\n"
+         "whatever --ranks says.\n"
          "\n"
          "Examples:\n"
-         "  shardweld plan --local_dir ckpt/global_step_100/actor --ranks 64\n"
-         "  shardweld plan --local_dir iter_0000010 --hf_config Qwen3-8B --json\n"
-         "  shardweld plan --local_dir ckpt/global_step_100/actor --target_dir merged \\\n"
-         "      --sbatch --nodes 2 --ranks 8 > merge.sbatch\n",
+         "  shardweld plan ckpt/global_step_100/actor --ranks 64\n"
+         "  shardweld plan iter_0000010 --hf_config Qwen3-8B --json\n"
+         "  shardweld plan ckpt/global_step_100/actor merged --sbatch --nodes 2 --ranks 8 \\\n"
+         "      > merge.sbatch\n",
          {"local_dir", "hf_config", "target_dir", "ranks", "strategy", "memory_limit", "trace",
           "sbatch", "nodes", "json"}},
         {"inspect",
          Command::inspect,
          {"local_dir"},
          "shardweld inspect DIR [options]",
-         "print what a checkpoint holds",
+         "show what a checkpoint holds, and the command that merges it",
          "Reads metadata only, no tensor data, and runs no code of the checkpoint. The word "
          "inspect\n"
          "may be left out: shardweld DIR.\n"
@@ -52,7 +54,7 @@ const std::vector<CommandRow>& command_rows() {
          Command::recipes,
          {"topic", "recipe"},
          "shardweld recipes [NAME | suggest | check FILE] [options]",
-         "list the model families, print one recipe or dialect, write a new one",
+         "list the model families; print, suggest or check a recipe",
          "suggest prints a recipe for a finished model (--ref), which inherits from the nearest "
          "family, and\n"
          "what it could not place; with --local_dir also what the checkpoint stores. check says "
@@ -68,12 +70,11 @@ const std::vector<CommandRow>& command_rows() {
          Command::test,
          {"local_dir", "test_hf_dir"},
          "shardweld test DIR MODEL [options]",
-         "compare what a merge would write with a model; writes nothing",
+         "compare what a merge would write with a model, and write nothing",
          "Exit code 13 if they differ.\n"
          "\n"
          "Examples:\n"
-         "  mpirun -n 8 shardweld test --local_dir ckpt/global_step_100/actor \\\n"
-         "      --test_hf_dir merged\n",
+         "  mpirun -n 8 shardweld test ckpt/global_step_100/actor merged\n",
          {"local_dir", "test_hf_dir", "hf_config", "backend", "dtype", "lora", "atol", "rtol",
           "strict_dtype", "json"}},
         {"diff",
@@ -92,7 +93,7 @@ const std::vector<CommandRow>& command_rows() {
          Command::verify,
          {"local_dir"},
          "shardweld verify DIR [--report FILE] [options]",
-         "check a written model against the format's rules, its index and its report",
+         "re-read a written model: check its files, index and checksums",
          "Exit code 13 if a tensor differs from the report.\n"
          "\n"
          "Examples:\n"
@@ -103,9 +104,9 @@ const std::vector<CommandRow>& command_rows() {
          Command::check,
          {"local_dir"},
          "shardweld check DIR [--target NAME] [--tp N] [--pp N] [options]",
-         "tell whether a model directory would load where it is to be served",
-         "Looks at names, shapes and configurations, and runs nothing. Exit code 14 if it would "
-         "not load.\n"
+         "check that a model will load in vLLM, SGLang, TGI, llama.cpp or transformers",
+         "Looks at names, shapes and configurations, runs nothing, and ends with a verdict. Exit "
+         "code 14\nif it would not load. --tensor-parallel-size is understood, too.\n"
          "\n"
          "Examples:\n"
          "  shardweld check merged\n"
@@ -116,9 +117,9 @@ const std::vector<CommandRow>& command_rows() {
          Command::clean,
          {"local_dir"},
          "shardweld clean DIR [--older_than TIME] [--dry_run] [options]",
-         "remove what merges below DIR left that were killed and will not be continued",
-         "Hidden directories beside targets, as large as the model, and lock files. What a living "
-         "run\nholds stays, and so does what belongs to another user.\n"
+         "remove unfinished work that killed merges left below DIR",
+         "Hidden directories beside targets, as large as the model, and lock files. What a running "
+         "merge\nholds stays, and so does what belongs to another user.\n"
          "\n"
          "Examples:\n"
          "  shardweld clean /scratch/models --dry_run\n"
@@ -127,7 +128,7 @@ const std::vector<CommandRow>& command_rows() {
          Command::upload,
          {"local_dir"},
          "shardweld upload DIR --hf_upload_path ORG/NAME [options]",
-         "upload a written model to the Hub",
+         "upload a written model to the HuggingFace Hub",
          "Runs the official client. The token is the client's: hf auth login, or HF_TOKEN.\n"
          "\n"
          "Examples:\n"
@@ -136,11 +137,11 @@ const std::vector<CommandRow>& command_rows() {
          Command::iobench,
          {"local_dir"},
          "shardweld iobench DIR [options]",
-         "measure plain parallel reads and writes in DIR: the roof of a merge",
-         "Writes, reads and copies as many bytes as a merge would, with the same ranks. The copy "
+         "measure disk speed in DIR, the upper limit for a merge",
+         "Writes, reads and copies as many bytes as a merge would, with the same ranks. No merge "
          "is\n"
-         "the roof. Makes a hidden directory in DIR and removes it; needs room for twice the "
-         "size.\n"
+         "faster than the copy. Makes a hidden directory in DIR and removes it; needs room for "
+         "twice\nthe size.\n"
          "\n"
          "Examples:\n"
          "  mpirun -n 8 shardweld iobench /scratch --report roof.json\n"
@@ -151,7 +152,7 @@ const std::vector<CommandRow>& command_rows() {
          Command::report,
          {"local_dir"},
          "shardweld report FILE [--html OUT]",
-         "show what a run's report says: in the terminal, or as one page of HTML",
+         "show the report of a merge: in the terminal, or as one page of HTML",
          "Where every byte went, the time of each rank, checks and warnings. The page needs no\n"
          "network and runs no script.\n"
          "\n"

@@ -12,6 +12,7 @@
 #include "shardweld/error.hpp"
 
 #include "options.hpp"
+#include "typed_words.hpp"
 
 namespace shardweld::app {
 
@@ -56,7 +57,8 @@ OutputRequest also_in(const Given& given) {
     const bool has_form = also.quantise || also.dtype;
     if (also.directory.empty() || (!has_form && text.find(':') != std::string_view::npos)) {
         refuse(given, "is not DIR or DIR:FORM",
-               "give as FORM one of bf16, fp16, fp32, " + joined(encoding_names(), ", "));
+               "give as FORM bf16, fp16, fp32 or an encoding of --quantize, for example "
+               "OUT-FP8:fp8-block");
     }
     return also;
 }
@@ -73,6 +75,16 @@ void refuse(const std::string& message, const std::string& hint) {
 }
 void refuse(const Given& given, const std::string& why, const std::string& hint) {
     refuse("--" + std::string(given.name) + " " + printable(given.text) + " " + why, hint);
+}
+
+void refuse_value(const Given& given, const std::vector<std::string>& words) {
+    std::string choice = words.front();
+    for (std::size_t i = 1; i < words.size(); ++i) {
+        choice += (i + 1 == words.size() ? " or " : ", ") + words[i];
+    }
+    refuse("invalid value '" + printable(given.text) + "' for --" + std::string(given.name) +
+               " (choose " + choice + ")",
+           value_guess(given.name, given.text, words));
 }
 
 Bytes size_in(const Given& given) {
@@ -178,8 +190,8 @@ std::string output_format_help() {
 }
 
 const std::string& quantise_help() {
-    static const std::string text =
-        "write the weights of linear layers with fewer bits, as " + joined(encoding_names(), ", ");
+    static const std::string text = "quantise the weights of linear layers, as " +
+                                    joined(encoding_names(), ", ") + " (gguf: for llama.cpp)";
     return text;
 }
 
@@ -215,15 +227,18 @@ std::string backend_in(const Given& given) {
 }
 
 DType dtype_in(const Given& given) {
-    constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kOthers = {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kOthers = {
         {{"bfloat16", "bf16"},
          {"float16", "fp16"},
+         {"f16", "fp16"},
          {"half", "fp16"},
          {"float32", "fp32"},
+         {"f32", "fp32"},
          {"float", "fp32"}}};
     constexpr std::array<std::string_view, 3> kQuantised = {"fp8", "float8", "mxfp"};
     constexpr std::string_view kTorch = "torch.";
-    std::string_view word = given.text;
+    const std::string text = in_small_letters(given.text);
+    std::string_view word = text;
     if (word.starts_with(kTorch)) {
         word.remove_prefix(kTorch.size());
     }
@@ -238,8 +253,10 @@ DType dtype_in(const Given& given) {
     for (const auto& [other, name] : kOthers) {
         word = word == other ? name : word;
     }
-    return word_in<DType>({given.name, std::string(word)},
-                          {{"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}});
+    if (const auto dtype = dtype_named(word)) {
+        return *dtype;
+    }
+    refuse_value(given, {"bf16", "fp16", "fp32"});
 }
 
 std::vector<Index> extents_in(const Given& given) {
@@ -273,11 +290,14 @@ publish::Striping striping_in(const Given& given) {
 }
 
 Encoding encoding_in(const Given& given) {
-    const auto encoding = encoding_from(given.text);
-    if (!encoding) {
-        refuse(given, "is no encoding", "give one of " + joined(encoding_names(), ", "));
+    if (const auto encoding = encoding_from(given.text)) {
+        return *encoding;
     }
-    return *encoding;
+    const std::string guess = value_guess(given.name, given.text, encoding_names());
+    refuse("unknown encoding '" + printable(given.text) + "' for --" + std::string(given.name),
+           (guess.empty() ? "" : guess + " ") + std::string("docs/using/quantising.md has a table "
+                                                            "of all, and so has shardweld help "
+                                                            "merge"));
 }
 
 void set_also(const Given& given, Options& options) {

@@ -34,6 +34,9 @@ struct Given {
 /// Error(usage): "--NAME TEXT ", and what is wrong with it.
 [[noreturn]] void refuse(const Given& given, const std::string& why, const std::string& hint);
 
+/// Error(usage): what the option may be, and which of it was meant.
+[[noreturn]] void refuse_value(const Given& given, const std::vector<std::string>& words);
+
 // All of these: Error(usage) names the option when its text is no such value.
 
 /// Bytes, more than none.
@@ -62,8 +65,11 @@ T word_in(const Given& given, const Words<T>& words) {
             return meaning;
         }
     }
-    const auto name_of = [](const auto& word) { return word.first; };
-    refuse(given, "is none of its values", "give one of " + joined(words, ", ", name_of));
+    std::vector<std::string> names;
+    for (const auto& [word, meaning] : words) {
+        names.emplace_back(word);
+    }
+    refuse_value(given, names);
 }
 
 /// What becomes of the text that an option is given, and the texts that there are.

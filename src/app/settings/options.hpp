@@ -125,6 +125,7 @@ struct OutputRequest {
     std::optional<Encoding> quantise;
     std::optional<DType> dtype;
     std::optional<fs::path> report = {};
+    std::string gguf_file = {};  ///< the name of its GGUF file; "": by its type
     friend bool operator==(const OutputRequest&, const OutputRequest&) = default;
 };
 
@@ -150,6 +151,7 @@ struct Options {
     // Output.
     fs::path target_dir = "tmp";
     bool has_target = false;  ///< --target_dir is given
+    std::string gguf_file;    ///< in target_dir: the GGUF file that --target_dir has named
     std::optional<DType> dtype;
     std::optional<Encoding> quantise;            ///< --quantize
     std::optional<std::string> quantise_ignore;  ///< names of weights that stay as they are
@@ -235,6 +237,7 @@ struct Options {
     ProgressStyle progress = ProgressStyle::automatic;
     std::optional<fs::path> log_dir;
     std::vector<std::string> notes;  ///< options accepted that change nothing, said at debug level
+    std::vector<std::string> remarks;    ///< how options were understood, said at info level
     std::vector<std::string> arguments;  ///< the whole command line, as it was given
 
     /// What all ranks must be given alike: the command and its options, but not which path one
@@ -254,6 +257,8 @@ struct Options {
 inline bool becomes_gguf(const std::optional<Encoding>& quantise) {
     return quantise && facts_of(*quantise).is_ggml();
 }
+/// Whether it was asked for another form of a model, which may be a finished one.
+bool converts(const Options& options);
 /// Whether another output of the same merge is one.
 inline bool has_gguf_beside(const Options& options) {
     return std::ranges::any_of(options.also,

@@ -1,11 +1,16 @@
 #include "settle.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "core/encoding.hpp"
 #include "core/text.hpp"
+#include "io/paths.hpp"
+#include "process/process.hpp"
 
 #include "option_table.hpp"
+#include "typed_words.hpp"
 
 namespace shardweld::app {
 
@@ -115,6 +120,11 @@ void check_quantise(const Arguments& arguments, const Options& options) {
         refuse("--output_format gguf needs a type",
                "give --quantize gguf:q8_0 or another one of gguf:*");
     }
+    if (!options.gguf_file.empty() && !is_ggml) {
+        refuse("--quantize " + std::string(facts_of(*options.quantise).name) +
+                   " is not a type of GGUF files, and the target " + options.gguf_file + " is one",
+               "give --quantize gguf:q8_0 or another one of gguf:*, or name a directory");
+    }
     if (options.quantise && !is_gguf && options.output_format != &outputs::default_format()) {
         refuse("--quantize writes safetensors or, with gguf:*, GGUF", "leave --output_format out");
     }
@@ -151,6 +161,63 @@ void check_together(const Arguments& arguments, const Options& options) {
     check_also(options);
     check_loudness(arguments);
     check_job(arguments, options);
+}
+
+/// GGML's type at the end of a file's name, "x-q8_0" or "x.F16"; else the narrowest that keeps what
+/// --dtype asks for. Error(usage) for types that are not written.
+Encoding gguf_type_for(const std::string& stem, std::optional<DType> dtype) {
+    const std::string word = in_small_letters(stem.substr(stem.find_last_of("-.") + 1));
+    if (const auto named = encoding_from("gguf:" + (word == "fp16" ? "f16" : word))) {
+        return *named;
+    }
+    const bool is_k_quant = word.size() > 3 && word.find('_') != std::string::npos &&
+                            (word.starts_with("iq") || (word[0] == 'q' && is_digit(word[1])));
+    if (is_k_quant) {
+        refuse(printable(stem) + ".gguf names a type that shardweld does not write",
+               value_guess("quantize", word, encoding_names()));
+    }
+    return dtype == DType::f16   ? Encoding::gguf_f16
+           : dtype == DType::f32 ? Encoding::gguf_f32
+                                 : Encoding::gguf_bf16;
+}
+
+/// A target that is named as a file: OUT.gguf is written into a directory of its name, with the
+/// files that belong to it; other files are no targets. Error(usage).
+void take_file_target(Options& options) {
+    const fs::path file = options.target_dir;
+    const std::string ending = in_small_letters(file.extension().string());
+    if (!options.has_target || io::is_directory(file)) {
+        return;
+    }
+    if (ending == ".h5" || ending == ".hdf5" || ending == ".safetensors" || ending == ".bin" ||
+        ending == ".pt" || ending == ".pth") {
+        refuse("the target " + printable(file.string()) +
+                   " is named as a file, and a directory is written",
+               "name the directory: " + (file.parent_path() / file.stem()).string() +
+                   (ending[1] == 'h' ? " --output_format hdf5" : ""));
+    }
+    if (ending != ".gguf" || file.stem().empty()) {
+        return;
+    }
+    if (!options.quantise) {
+        options.quantise = gguf_type_for(file.stem().string(), options.dtype);
+    }
+    options.gguf_file = file.filename().string();
+    options.target_dir = file.parent_path() / file.stem();
+    const std::string_view type = facts_of(*options.quantise).name;
+    options.remarks.push_back(
+        "writes " + printable((options.target_dir / options.gguf_file).string()) + " as " +
+        std::string(type) + ", and config.json and the tokenizer beside it" +
+        (options.quantise == Encoding::gguf_bf16 ? "; --quantize gguf:q8_0 makes half of it" : ""));
+}
+
+/// verl's default is for those who ask for verl's ways.
+void require_target(const Options& options) {
+    const bool writes = options.command == Command::merge || options.job;
+    if (writes && !options.has_target && !options.is_verl) {
+        refuse("no target is given", "name the directory to write: shardweld merge " +
+                                         process::shell_word(options.local_dir.string()) + " OUT");
+    }
 }
 
 void read_options(const Arguments& arguments, Options& options) {
@@ -211,10 +278,20 @@ std::vector<std::string> output_texts(const Arguments& arguments) {
 
 }  // namespace
 
+bool converts(const Options& options) {
+    constexpr std::array<std::string_view, 7> kForms = {
+        "--dtype",      "--quantize", "--output_format", "--max_shard_size",
+        "--vocab_size", "--include",  "--exclude"};
+    return !options.also.empty() ||
+           std::ranges::any_of(options.output_options, [&](const std::string& text) {
+               return std::ranges::count(kForms, text.substr(0, text.find(' '))) > 0;
+           });
+}
+
 std::vector<OutputRequest> output_requests(const Options& options) {
     const auto& report = options.report;
     std::vector<OutputRequest> outputs{
-        {options.target_dir, options.quantise, options.dtype, report}};
+        {options.target_dir, options.quantise, options.dtype, report, options.gguf_file}};
     for (const OutputRequest& also : options.also) {
         const std::string number = std::to_string(outputs.size());
         OutputRequest& output = outputs.emplace_back(also);
@@ -230,9 +307,16 @@ std::vector<OutputRequest> output_requests(const Options& options) {
 Options settled(Options options, const CommandRow& command, const Arguments& given) {
     read_options(given, options);
     require_directories(command, options);
+    take_file_target(options);
     check_together(given, options);
+    require_target(options);
     options.shared = shared_text(command, given);
     options.output_options = output_texts(given);
+    if (!options.gguf_file.empty() && !given.has("quantize")) {
+        const std::string type(facts_of(*options.quantise).name);
+        options.shared += "\n--quantize " + type;
+        options.output_options.push_back("--quantize " + type);
+    }
     return options;
 }
 

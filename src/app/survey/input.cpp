@@ -273,7 +273,9 @@ formats::InputRequest input_request(const Options& options) {
     formats::InputRequest request{
         options.local_dir, options.backend, options.iteration, options.role,
         options.mesh,      options.prefix,  options.weights,   options.check_crc != CheckCrc::off};
-    request.wants_model = options.averaging.is_asked();  // where there is no checkpoint
+    // Where there is no checkpoint.
+    request.wants_model =
+        options.averaging.is_asked() || converts(options) || options.command == Command::inspect;
     return request;
 }
 

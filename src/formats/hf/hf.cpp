@@ -410,7 +410,7 @@ const Format hf_format = {
             refuse_wrapped(directory);
             throw Error(ErrorCode::not_found,
                         directory.string() + " is a HuggingFace model already",
-                        "there is nothing to merge; --backend hf re-shards or casts it");
+                        "add --quantize, --dtype or --max_shard_size to convert it");
         },
     .probe = probe_model,
     .scan = scan_typed<IndexContent, scan_weights_or_index>,

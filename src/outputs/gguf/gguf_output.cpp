@@ -127,8 +127,8 @@ void require_readable(const OutputTensor& tensor) {
 class Gguf final : public Format {
   public:
     Gguf() = default;
-    Gguf(Encoding encoding, Metadata metadata)
-        : encoding_(encoding), metadata_(std::move(metadata)) {}
+    Gguf(Encoding encoding, Metadata metadata, std::string file)
+        : encoding_(encoding), metadata_(std::move(metadata)), file_(std::move(file)) {}
 
     [[nodiscard]] std::string_view name() const override { return "gguf"; }
     [[nodiscard]] std::vector<std::string_view> endings() const override { return {".gguf"}; }
@@ -143,7 +143,9 @@ class Gguf final : public Format {
         placement.format = this;
         placement.slots.resize(tensors.size());
         PlacedFile file;
-        file.name = "model-" + std::string(facts_of(*encoding_).name.substr(5)) + ".gguf";
+        file.name = !file_.empty()
+                        ? file_
+                        : "model-" + std::string(facts_of(*encoding_).name.substr(5)) + ".gguf";
         place_behind_each_other(tensors, placement, file);
         file.header = header_of(tensors, placement);
         for (Slot& slot : placement.slots) {
@@ -195,6 +197,7 @@ class Gguf final : public Format {
 
     std::optional<Encoding> encoding_;
     Metadata metadata_;
+    std::string file_;  ///< its name, if it was given one
 };
 
 }  // namespace
@@ -204,8 +207,9 @@ const Format& gguf_format() {
     return format;
 }
 
-std::shared_ptr<const Format> gguf_format_of(Encoding encoding, Metadata metadata) {
-    return std::make_shared<const Gguf>(encoding, std::move(metadata));
+std::shared_ptr<const Format> gguf_format_of(Encoding encoding, Metadata metadata,
+                                             std::string file) {
+    return std::make_shared<const Gguf>(encoding, std::move(metadata), std::move(file));
 }
 
 std::uint32_t gguf_file_type(Encoding encoding) {

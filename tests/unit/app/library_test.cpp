@@ -138,7 +138,7 @@ TEST_F(LibraryTest, refuses_what_makes_no_sense) {
     EXPECT_EQ(refusal(wanted), "2: the option strict is \"true\" or not given, not yes");
     wanted = request();
     wanted.options["lora"] = "melt";
-    EXPECT_EQ(refusal(wanted), "2: --lora melt is none of its values");
+    EXPECT_EQ(refusal(wanted), "2: invalid value 'melt' for --lora (choose split, fold or drop)");
     wanted = request();
     wanted.checkpoints = {place.path() / "nothing"};
     EXPECT_EQ(refusal(wanted).substr(0, 3), "3: ");

@@ -1,15 +1,19 @@
 #include "app/settings/options.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <ctime>
 
 #include <gtest/gtest.h>
 
-#include "app/cli/nearest.hpp"
 #include "app/cli/parse_options.hpp"
+#include "app/settings/nearest.hpp"
 #include "app/settings/option_table.hpp"
+#include "app/settings/settle.hpp"
+#include "app/settings/typed_words.hpp"
 #include "app/survey/input.hpp"
 #include "core/text.hpp"
+#include "shardweld/error.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::app {
@@ -17,8 +21,17 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+/// A merge that names no target gets one.
 Options parsed(Words words) {
     words.insert(words.begin(), "shardweld");
+    try {
+        return parse_options(words);
+    } catch (const Error& error) {
+        if (error.what() != std::string_view("no target is given")) {
+            throw;
+        }
+    }
+    words.insert(words.end(), {"--target_dir", "tmp"});
     return parse_options(words);
 }
 
@@ -299,13 +312,13 @@ TEST(ParseOptions, takes_torchs_names_of_types) {
     const auto type_of = [](const char* name) {
         return parsed({"merge", "in", "--dtype", name}).dtype;
     };
-    for (const char* name : {"bf16", "bfloat16", "torch.bfloat16"}) {
+    for (const char* name : {"bf16", "bfloat16", "torch.bfloat16", "BF16"}) {
         EXPECT_EQ(type_of(name), DType::bf16) << name;
     }
-    for (const char* name : {"fp16", "float16", "half", "torch.half"}) {
+    for (const char* name : {"fp16", "float16", "half", "torch.half", "F16"}) {
         EXPECT_EQ(type_of(name), DType::f16) << name;
     }
-    for (const char* name : {"fp32", "float32", "float", "torch.float32"}) {
+    for (const char* name : {"fp32", "float32", "float", "torch.float32", "F32"}) {
         EXPECT_EQ(type_of(name), DType::f32) << name;
     }
     EXPECT_EQ(refusal({"merge", "in", "--dtype", "float8_e4m3fn"}).substr(0, 11), "unsupported");
@@ -320,14 +333,135 @@ TEST(ParseOptions, suggests_the_nearest_name) {
               "usage: unknown option --zzzzzz; shardweld merge --help lists the options");
     EXPECT_EQ(refusal({"plam"}), "usage: unknown command plam; did you mean plan?");
     EXPECT_EQ(refusal({"merge", "--ranks", "2"}),
-              "usage: --ranks is not an option of merge; shardweld merge --help lists the options");
+              "usage: --ranks is not an option of merge; the launcher starts ranks: mpirun -n 8 "
+              "shardweld merge ..., or srun");
+    EXPECT_EQ(refusal({"merge", "--atol", "2"}),
+              "usage: --atol is not an option of merge; it is one of test, diff; shardweld merge "
+              "--help lists its own");
+}
+
+TEST(ParseOptions, knows_what_people_type_who_come_from_other_tools) {
+    const auto meant = [](const Words& words, const char* option) {
+        const std::string text = refusal(words);
+        EXPECT_NE(text.find(std::string("did you mean ") + option), std::string::npos) << text;
+    };
+    meant({"merge", "a", "b", "--force"}, "--overwrite?");
+    meant({"merge", "a", "-o", "b"}, "--target_dir DIR?");
+    meant({"merge", "a", "--output", "b"}, "--target_dir DIR?");
+    meant({"merge", "--model", "a", "b"}, "--local_dir DIR?");
+    meant({"merge", "--load", "a", "b"}, "--local_dir DIR?");
+    meant({"merge", "a", "b", "--step", "3"}, "--iteration N?");
+    meant({"merge", "a", "b", "--gguf"}, "--quantize gguf:q8_0?");
+    meant({"merge", "a", "b", "--merge-lora"}, "--lora fold?");
+    meant({"merge", "a", "b", "--quantize", "fp8"}, "fp8-block?");
+    meant({"merge", "a", "b", "--quantize", "q8_0"}, "gguf:q8_0?");
+    meant({"merge", "a", "b", "--quantize", "Q4_K_M"}, "gguf:q4_0?");
+    meant({"merge", "a", "b", "--quantize=int8"}, "w8a16?");
+    meant({"merge", "a", "b", "--dtype", "bfloat"}, "bf16?");
+    meant({"merge", "a", "b", "--lora", "merge"}, "fold?");
+    meant({"check", "a", "--target", "vLLM"}, "vllm?");
+    meant({"check", "a", "--num-gpus", "2"}, "--tp N?");
+    meant({"convert", "a", "b"}, "shardweld merge?");
+    meant({"./a", "b"}, "shardweld merge ./a b?");
+    meant({"./a", "--target-dir", "b"}, "shardweld merge ./a --target-dir b?");
+    EXPECT_EQ(refusal({"merge", "a", "b", "--dry-run"}),
+              "usage: --dry_run is not an option of merge; shardweld plan takes the same options "
+              "and writes nothing");
+    EXPECT_EQ(refusal({"--local_dir", "a"}),
+              "usage: no command is given before --local_dir; the command comes first, for "
+              "example: shardweld merge --local_dir ...");
+    for (const Words& words : std::vector<Words>{{"--tp", "8"},
+                                                 {"-tp", "8"},
+                                                 {"-tp=8"},
+                                                 {"--tp-size", "8"},
+                                                 {"--tensor-parallel-size", "8"},
+                                                 {"--tensor_parallel_size=8"},
+                                                 {"--num-shard", "8"}}) {
+        Words check{"check", "a"};
+        check.insert(check.end(), words.begin(), words.end());
+        EXPECT_EQ(parsed(check).n_devices, 8) << words.front();
+    }
+}
+
+TEST(TypedWords, mean_options_and_values_that_there_are) {
+    for (const TypedOption& row : typed_options()) {
+        for (const CommandRow& command : command_rows()) {
+            if ((row.commands & bit_of(command.command)) == 0 || row.means.empty()) {
+                continue;
+            }
+            for (const std::string_view word : split(row.means, ' ')) {
+                if (word.starts_with("--")) {
+                    const OptionRow* const meant = find_option(word.substr(2));
+                    ASSERT_NE(meant, nullptr) << word;
+                    EXPECT_TRUE(meant->is_taken_by(command.command)) << command.name << word;
+                }
+            }
+            for (const std::string_view typed : split(row.typed, ' ')) {
+                const OptionRow* const known = find_option(typed);
+                EXPECT_TRUE(known == nullptr || !known->is_taken_by(command.command))
+                    << command.name << " has " << typed;
+                EXPECT_EQ(find_typed_option(typed, command.command), &row)
+                    << command.name << " has two rows of " << typed;
+            }
+        }
+    }
+    for (const TypedValue& row : typed_values()) {
+        const OptionRow* const option = find_option(replaced(std::string(row.option), "-", "_"));
+        ASSERT_NE(option, nullptr) << row.option;
+        const auto& words = option->set.words();
+        EXPECT_TRUE(row.means.empty() || row.means.starts_with("--") ||
+                    std::ranges::count(words, row.means) == 1)
+            << row.option << " " << row.means;
+    }
+}
+
+TEST(ParseOptions, writes_a_gguf_file_where_the_target_is_named_as_one) {
+    const auto gguf = [](Words more) {
+        more.insert(more.begin(), {"merge", "in"});
+        return parsed(std::move(more));
+    };
+    const Options plain = gguf({"out/x.gguf"});
+    EXPECT_EQ(plain.target_dir, "out/x");
+    EXPECT_EQ(plain.gguf_file, "x.gguf");
+    EXPECT_EQ(plain.quantise, Encoding::gguf_bf16);
+    EXPECT_EQ(output_requests(plain).front().gguf_file, "x.gguf");
+    EXPECT_EQ(plain.output_options, Words{"--quantize gguf:bf16"});
+    EXPECT_EQ(plain.remarks.size(), 1U);
+    EXPECT_EQ(gguf({"x-Q8_0.gguf"}).quantise, Encoding::gguf_q8_0);
+    EXPECT_EQ(gguf({"x.f16.GGUF"}).quantise, Encoding::gguf_f16);
+    EXPECT_EQ(gguf({"x.gguf", "--dtype", "fp32"}).quantise, Encoding::gguf_f32);
+    EXPECT_EQ(gguf({"x.gguf", "--quantize", "gguf:q4_0"}).quantise, Encoding::gguf_q4_0);
+    EXPECT_EQ(refusal({"merge", "in", "x-Q4_K_M.gguf"}).substr(0, 79),
+              "usage: x-Q4_K_M.gguf names a type that shardweld does not write; did you mean g");
+    EXPECT_EQ(refusal({"merge", "in", "x.gguf", "--quantize", "fp8-block"}).substr(0, 57),
+              "usage: --quantize fp8-block is not a type of GGUF files, ");
+    EXPECT_EQ(refusal({"merge", "in", "a/x.safetensors"}),
+              "usage: the target a/x.safetensors is named as a file, and a directory is written; "
+              "name the directory: a/x");
+}
+
+TEST(ParseOptions, replaces_a_tilde_that_no_shell_has_replaced) {
+    const std::string home = std::getenv("HOME");
+    EXPECT_EQ(parsed({"inspect", "~/a"}).local_dir, home + "/a");
+    EXPECT_EQ(parsed({"merge", "--local_dir=~/a", "--target_dir=~/b"}).target_dir, home + "/b");
+    EXPECT_EQ(parsed({"merge", "in", "out", "--include", "~/a"}).selection.include, "~/a");
+    EXPECT_EQ(refusal({"merge", "in", "~nobody/out"}),
+              "usage: ~nobody/out begins with a tilde that no shell has replaced; write the "
+              "directory out, without ~");
 }
 
 TEST(ParseOptions, refuses_missing_and_bad_values) {
-    EXPECT_EQ(
-        refusal({}),
-        "usage: no command is given; give one of merge, test, plan, inspect, diff, verify, check, "
-        "clean, upload, iobench, report, recipes and help");
+    EXPECT_EQ(refusal({}).substr(0, 57),
+              "usage: no command is given; these are the commands:\n  mer");
+    EXPECT_EQ(test::error_text([] {
+                  parse_options({"shardweld", "merge", "a b"});
+              }),
+              "usage: no target is given; name the directory to write: shardweld merge 'a b' OUT");
+    EXPECT_EQ(test::error_text([] {
+                  parse_options({"shardweld", "plan", "a", "--sbatch"});
+              }),
+              "usage: no target is given; name the directory to write: shardweld merge a OUT");
+    EXPECT_EQ(parsed({"merge", "a", "--verl"}).target_dir, "tmp");
     EXPECT_EQ(refusal({"merge"}),
               "usage: no directory is given; usage: shardweld merge DIR [OUT] [options]");
     EXPECT_EQ(refusal({"merge", "--local_dir"}),
@@ -358,12 +492,14 @@ TEST(ParseOptions, refuses_missing_and_bad_values) {
               "--quantize writes both, as fp8-block or in another of its encodings; stored 8-bit "
               "floats stay as they are");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--dtype", "int4"}),
-              "usage: --dtype int4 is none of its values; give one of bf16, fp16, fp32");
-    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--backend", "tf"}),
-              "usage: --backend tf is none of its values; give one of auto, megatron, deepspeed, "
-              "fsdp, bytecheckpoint, dcp, colossalai, hf, peft, hdf5");
+              "usage: invalid value 'int4' for --dtype (choose bf16, fp16 or fp32); did you mean "
+              "--quantize w4a16?");
+    EXPECT_EQ(refusal({"merge", "--local_dir", "a", "--backend", "xyz"}),
+              "usage: invalid value 'xyz' for --backend (choose auto, megatron, deepspeed, fsdp, "
+              "bytecheckpoint, dcp, colossalai, hf, peft or hdf5)");
     EXPECT_EQ(refusal({"merge", "a", "b", "c"}),
-              "usage: unexpected argument c; usage: shardweld merge DIR [OUT] [options]");
+              "usage: unexpected argument c; several checkpoints become one model with --average: "
+              "shardweld merge --average a b c");
     EXPECT_EQ(refusal({"inspect", "a", "--local_dir", "b"}),
               "usage: --local_dir is given twice: b and a; give it once");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "-x"}),
@@ -446,8 +582,7 @@ TEST(ParseOptions, takes_names_for_inspect_plan_and_recipes) {
 
 TEST(HelpText, lists_the_options_of_its_command_only) {
     const std::string merge = help_text("merge");
-    EXPECT_NE(merge.find("--target_dir DIR    directory to write (default tmp)"),
-              std::string::npos);
+    EXPECT_NE(merge.find("--target_dir DIR    directory to write; OUT.gguf"), std::string::npos);
     EXPECT_NE(merge.find("mpirun -n 8 shardweld merge"), std::string::npos);
     EXPECT_EQ(merge.find("--ranks"), std::string::npos);
     EXPECT_EQ(merge.find("hf_model_path"), std::string::npos);

@@ -50,7 +50,7 @@ TEST(HuggingFace, is_no_checkpoint_unless_it_is_named) {
     InputRequest request;
     request.directory = scratch.path();
     expect_error(ErrorCode::not_found,
-                 "is a HuggingFace model already; there is nothing to merge; --backend hf",
+                 "is a HuggingFace model already; add --quantize, --dtype or --max_shard_size",
                  [&] { locate(request); });
 }
 

@@ -346,8 +346,8 @@ TEST(Locate, says_which_backend_reads_a_directory) {
     model.file("model.safetensors");
     EXPECT_EQ(said_of(model.path(), "fsdp"),
               model.path().string() +
-                  " is a HuggingFace model already; there is nothing to merge; --backend hf "
-                  "re-shards or casts it");
+                  " is a HuggingFace model already; add --quantize, --dtype or "
+                  "--max_shard_size to convert it");
 }
 
 TEST(Locate, refuses_a_directory_with_two_checkpoints) {

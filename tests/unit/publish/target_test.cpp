@@ -83,6 +83,12 @@ TEST(CheckedTarget, refuses_what_must_not_be_replaced) {
                   "/full exists and is not empty; choose another one, or replace it with "
                   "--overwrite");
     EXPECT_EQ(refusal("full", true), "no error");
+    // Not where the checkpoint was named last.
+    const std::string swapped = error_text([&] {
+        checked_target({place.path() / "full", {place.path() / "merged"}, false});
+    });
+    EXPECT_NE(swapped.find("the checkpoint comes first"), std::string::npos) << swapped;
+    EXPECT_EQ(swapped.find("--overwrite"), std::string::npos) << swapped;
     EXPECT_EQ(refusal("plain", true),
               start + "/plain is a file, not a directory; choose another --target_dir");
     EXPECT_EQ(refusal("step/ckpt", true),
@@ -488,8 +494,8 @@ TEST(PartialDirectory, takes_back_what_a_killed_run_had_published_inside) {
         });
     };
     const std::string refusal = "target: the target directory " + (place.path() / "out").string() +
-                                " exists and is not empty; choose another one, or replace it with "
-                                "--overwrite";
+                                " exists and is not empty; choose another one; the checkpoint "
+                                "comes first: shardweld merge CHECKPOINT OUT";
     put();
     EXPECT_EQ(creation(false), refusal);
     EXPECT_EQ(names_in(place.path() / "out"), (Names{".shardweld-partial", "sub"}));
