@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/messages/table.hpp"
+#include "app/report/checkpoint_text.hpp"
 #include "app/report/report_json.hpp"
 #include "catalogue/tensor.hpp"
 #include "core/json.hpp"
@@ -240,30 +241,6 @@ struct DifferenceRow {
     const ComparedTensor* relative;
 };
 
-/// "0-27", "0-3,7".
-std::string ranges_text(const std::set<Index>& numbers) {
-    constexpr std::size_t kMostRanges = 6;
-    std::vector<std::pair<Index, Index>> ranges;
-    for (const Index number : numbers) {
-        if (!ranges.empty() && ranges.back().second + 1 == number) {
-            ranges.back().second = number;
-        } else {
-            ranges.emplace_back(number, number);
-        }
-    }
-    const bool is_long = ranges.size() > kMostRanges;
-    const auto last = ranges.back();
-    ranges.resize(std::min(ranges.size(), kMostRanges));
-    return joined(ranges, ",",
-                  [](const auto& range) {
-                      const auto& [begin, end] = range;
-                      return std::to_string(begin) +
-                             (begin == end ? ""
-                                           : (end == begin + 1 ? "," : "-") + std::to_string(end));
-                  }) +
-           (is_long ? ",...," + std::to_string(last.second) : "");
-}
-
 /// "model.layers.{0-27}.mlp.up_proj.weight: 28 tensors differ".
 std::string name_text(const DifferenceRow& row) {
     if (row.n_tensors == 1) {
@@ -273,8 +250,9 @@ std::string name_text(const DifferenceRow& row) {
     const auto components = split(row.first->name, '.');
     for (std::size_t i = 0; i < components.size(); ++i) {
         const std::set<Index>& numbers = row.numbers[i];
-        text += (i == 0 ? "" : ".") + (numbers.size() > 1 ? "{" + ranges_text(numbers) + "}"
-                                                          : std::string(components[i]));
+        text += (i == 0 ? "" : ".") +
+                (numbers.size() > 1 ? "{" + ranges_text({numbers.begin(), numbers.end()}) + "}"
+                                    : std::string(components[i]));
     }
     return printable(text) + ": " + counted(row.n_tensors, "tensor") + " differ";
 }

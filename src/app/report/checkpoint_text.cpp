@@ -401,7 +401,7 @@ std::string ranges_text(const std::vector<Index>& numbers) {
         }
         text += (i == 0 ? "" : ",") + std::to_string(numbers[i]);
         if (end - i > 1) {
-            text += (end - i > 2 ? ".." : ",") + std::to_string(numbers[end - 1]);
+            text += (end - i > 2 ? "-" : ",") + std::to_string(numbers[end - 1]);
         }
         i = end;
     }

@@ -47,7 +47,7 @@ struct FoldedRow {
 /// leaves more rows than anybody reads.
 std::vector<FoldedRow> folded(const std::vector<StoredRow>& rows);
 
-/// "0..7", "1,3,5", "0..2,8": ascending numbers.
+/// "0-7", "1,3,5", "0-2,8": ascending numbers.
 std::string ranges_text(const std::vector<Index>& numbers);
 
 /// A line for each folded row and each part of the names that several share, with what lies below

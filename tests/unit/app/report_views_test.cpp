@@ -41,7 +41,7 @@ TEST(FoldedNames, are_exactly_the_combinations_that_are_there) {
     rows.push_back(stored("layers.3.experts.0.w"));
     rows.push_back(stored("layers.3.experts.2.w"));
     EXPECT_EQ(paths(rows),
-              (std::vector<std::string>{"embed.weight x1", "layers.{0..2}.experts.{0..3}.w x12",
+              (std::vector<std::string>{"embed.weight x1", "layers.{0-2}.experts.{0-3}.w x12",
                                         "layers.3.experts.{0,2}.w x2"}));
 }
 
@@ -53,7 +53,7 @@ TEST(FoldedNames, keep_apart_what_is_not_alike) {
     // A number that is not written as numbers are is part of the name.
     EXPECT_EQ(paths({stored("a.01.w"), stored("a.1.w")}),
               (std::vector<std::string>{"a.01.w x1", "a.1.w x1"}));
-    EXPECT_EQ(ranges_text({0, 1, 2, 5, 7, 8}), "0..2,5,7,8");
+    EXPECT_EQ(ranges_text({0, 1, 2, 5, 7, 8}), "0-2,5,7,8");
 }
 
 TEST(TensorTree, has_a_line_for_each_branch_with_the_sum_below_it) {
