@@ -4,8 +4,8 @@
 #include <array>
 #include <vector>
 
-#include "app/cli/nearest.hpp"
 #include "app/messages/table.hpp"
+#include "app/settings/nearest.hpp"
 #include "core/text.hpp"
 #include "io/whole_file.hpp"
 #include "models/expr.hpp"
