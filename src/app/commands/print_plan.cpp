@@ -98,16 +98,21 @@ std::string output_text(const plan::Plan& plan) {
 /// What is asked of a plan first: how many ranks, what they need, what they would write, and
 /// whether there is room for it.
 std::string answer_text(const PlannedMerge& merge) {
+    constexpr std::ptrdiff_t kCommands = 2;  // the last rows
     std::vector<std::vector<std::string>> rows;
     if (merge.advice) {
         rows = answer_rows(*merge.advice, merge.words);
     }
+    const auto commands = rows.end() - (merge.advice ? kCommands : 0);
+    std::vector<std::vector<std::string>> last(commands, rows.end());
+    rows.erase(commands, rows.end());
     rows.push_back({"would write",
                     output_text(merge.plan) + (merge.target.empty() ? "" : " to " + merge.target)});
     rows.push_back(
         {"fits", merge.bytes_free
                      ? "yes: " + human_bytes(*merge.bytes_free) + " are free there"
                      : "unknown: name a target (plan DIR OUT) to have its room checked"});
+    rows.insert(rows.end(), last.begin(), last.end());
     return table({Align::left, Align::left}, rows);
 }
 

@@ -132,7 +132,7 @@ const std::vector<OptionRow>& option_rows() {
          "before publishing, read back from disk everything that was written (default: samples)",
          flag(&Options::paranoid)},
         {"roof", "FILE", kWrite, "Output",
-         "report of an earlier iobench: the merge says how much of that speed it reached",
+         "report of an earlier iobench; the merge then says how much of that speed it reached",
          text(&Options::roof)},
 
         {"tie_word_embedding", "", kModel, "Model",

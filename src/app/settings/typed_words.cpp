@@ -83,9 +83,10 @@ std::string in_small_letters(std::string_view text) {
 const std::vector<TypedOption>& typed_options() {
     static const std::vector<TypedOption> rows = {
         // Where the checkpoint is.
-        {"load load_dir load_path i in input input_dir input_path src source ckpt ckpt_dir "
+        {"load load_dir load_path i in input_dir input_path src source ckpt ckpt_dir "
          "ckpt_path checkpoint checkpoint_dir checkpoint_path megatron_path fsdp_dir",
          kReading, "--local_dir DIR", ""},
+        {"input", kReading & ~kPlan, "--local_dir DIR", ""},
         {"path dir", kReading | kVerify | kCheck | kClean, "--local_dir DIR", ""},
         {"model m model_path model_dir", kReading, "--local_dir DIR",
          "--local_dir is the checkpoint, --hf_config the directory with config.json"},
@@ -203,7 +204,7 @@ const std::vector<TypedOption>& typed_options() {
         {"token hf_token hub_token use_auth_token", kWriting | kUpload, "", kToken},
 
         // Comparing and checking.
-        {"ref reference hf_dir", kTest, "--test_hf_dir DIR", ""},
+        {"ref reference", kTest, "--test_hf_dir DIR", ""},
         {"tol eps tolerance", kTest | kDiff, "--atol X", "and --rtol X"},
         {"all", kDiff | kTest, "-v", ""},
         {"full tensors", kInspect, "--all", ""},

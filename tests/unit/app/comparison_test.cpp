@@ -186,9 +186,9 @@ TEST(ComparisonText, joins_tensors_of_layers_that_differ_alike) {
     const auto has = [&](const char* part) {
         EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
     };
-    has("\nlayers.{0-5}.w: 6 tensors differ      values ");
+    has("\nlayers.{0-5}.w: 6 tensors differ    values ");
     has(" 6 of 48   1         {3} [0, 3] ");
-    has("\nlayers.{0,2,4}.x: 3 tensors differ    values ");
+    has("\nlayers.{0,2,4}.x: 3 tensors differ  values ");
     has("\n9 of 12 tensors differ: 9 in values; 3 match, all bit for bit\n");
 }
 
