@@ -5,7 +5,7 @@ source "$(dirname "$0")/lib.sh"
 for shell in bash zsh fish; do
     expect_code 0 "$SHARDWELD" help "--completion=$shell" && [[ "$(<"$WORK/out")" =~ split(\\t)?\ fold(\\t)?\ drop ]] || fail "$shell: no values"
 done
-expect_code 2 "$SHARDWELD" help --completion=tcsh && expect_text "bash, zsh, fish"
+expect_code 2 "$SHARDWELD" help --completion=tcsh && expect_text "bash, zsh or fish"
 # A program that was taken away from its files says what it lacks.
 cp "$SHARDWELD" "$WORK/alone"
 expect_code 3 "$WORK/alone" help --completion=bash && expect_text "/share/bash-completion/completions/shardweld is not there"

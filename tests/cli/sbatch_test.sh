@@ -23,9 +23,9 @@ for line in '#!/bin/bash' '#SBATCH --nodes=1' '#SBATCH --ntasks=4' '#SBATCH --cp
     '#SBATCH --time=00:05:00' '#SBATCH --signal=USR1@120' '#SBATCH --requeue'; do
     expect_line "$line"
 done
-plan_job --local_dir "$fixture/source" --nodes 3
+plan_job --local_dir "$fixture/source" --target_dir "$WORK/out-a" --nodes 3
 expect_line '#SBATCH --ntasks=12'
-plan_job --local_dir "$fixture/source" --nodes 3 --ranks 5 --rate 1
+plan_job --local_dir "$fixture/source" --target_dir "$WORK/out-a" --nodes 3 --ranks 5 --rate 1
 expect_line '#SBATCH --nodes=3'
 expect_line '#SBATCH --ntasks=5'
 [[ "$(grep -c -- '#SBATCH --time=[0-9][0-9][0-9]*:[0-5][05]:00$' "$WORK/job")" == 1 ]] || fail "time: $(grep time= "$WORK/job")"

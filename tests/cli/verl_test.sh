@@ -43,8 +43,8 @@ done
 expect_code 3 "$SHARDWELD" verify "$fsdp/source" && expect_text "$is_fsdp, no finished model" && expect_text "merge it first"
 expect_code 3 "$SHARDWELD" upload "$fsdp/source" --hf_upload_path me/model && expect_text "$is_fsdp, no finished model"
 expect_code 3 "$SHARDWELD" merge "$WORK/plain" "$WORK/wrong" && expect_text "add --quantize, --dtype or --max_shard_size to convert it"
-expect_code 0 "$SHARDWELD" merge "$WORK/plain" "$WORK/cast" --dtype fp16 -q --no_fsync
-expect_code 0 "$SHARDWELD" verify "$WORK/cast" && expect_out "dtype matches (float16)"
+expect_code 0 "$SHARDWELD" merge "$WORK/plain" "$WORK/fp16" --dtype fp16 -q --no_fsync
+expect_code 0 "$SHARDWELD" verify "$WORK/fp16" && expect_out "dtype matches (float16)"
 expect_code 3 "$SHARDWELD" merge some-org/Some-Model-8B "$WORK/wrong"
 expect_text "hf download some-org/Some-Model-8B --local-dir Some-Model-8B"
 expect_code 2 "$SHARDWELD" merge "$legacy/source" "$WORK/wrong" --hf_config some-org/Some-Model-8B

@@ -295,9 +295,10 @@ Encoding encoding_in(const Given& given) {
     }
     const std::string guess = value_guess(given.name, given.text, encoding_names());
     refuse("unknown encoding '" + printable(given.text) + "' for --" + std::string(given.name),
-           (guess.empty() ? "" : guess + " ") + std::string("docs/using/quantising.md has a table "
-                                                            "of all, and so has shardweld help "
-                                                            "merge"));
+           (guess.empty() ? "give for example fp8-block, w4a16 or gguf:q8_0; " : guess + " ") +
+               std::string("docs/using/quantising.md has a table "
+                           "of all, and so has shardweld help "
+                           "merge"));
 }
 
 void set_also(const Given& given, Options& options) {

@@ -6,7 +6,6 @@
 
 #include "core/encoding.hpp"
 #include "core/text.hpp"
-#include "io/paths.hpp"
 #include "process/process.hpp"
 
 #include "option_table.hpp"
@@ -186,7 +185,8 @@ Encoding gguf_type_for(const std::string& stem, std::optional<DType> dtype) {
 void take_file_target(Options& options) {
     const fs::path file = options.target_dir;
     const std::string ending = in_small_letters(file.extension().string());
-    if (!options.has_target || io::is_directory(file)) {
+    std::error_code failed;  // what cannot be examined is told when the target is checked
+    if (!options.has_target || fs::is_directory(file, failed)) {
         return;
     }
     if (ending == ".h5" || ending == ".hdf5" || ending == ".safetensors" || ending == ".bin" ||
