@@ -294,11 +294,11 @@ Encoding encoding_in(const Given& given) {
         return *encoding;
     }
     const std::string guess = value_guess(given.name, given.text, encoding_names());
+    const std::string hint =
+        guess.empty() ? "give for example fp8-block, w4a16 or gguf:q8_0" : guess;
     refuse("unknown encoding '" + printable(given.text) + "' for --" + std::string(given.name),
-           (guess.empty() ? "give for example fp8-block, w4a16 or gguf:q8_0; " : guess + " ") +
-               std::string("docs/using/quantising.md has a table "
-                           "of all, and so has shardweld help "
-                           "merge"));
+           hint + (hint.ends_with('?') ? " " : "; ") +
+               "docs/using/quantising.md has a table of all, and so has shardweld help merge");
 }
 
 void set_also(const Given& given, Options& options) {
