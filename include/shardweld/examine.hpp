@@ -46,8 +46,8 @@ Examination test_merge(const Comm& comm, const MergeRequest& request,
 Examination diff_models(const Comm& comm, const ExamineRequest& request,
                         const std::filesystem::path& reference, Events& events);
 
-/// Whether a written model keeps the format's rules, and, where `report` is not empty, has the
-/// checksums of that merge's report.
+/// Whether a written model keeps the format's rules, and has the checksums of its merge's report:
+/// `report`, or, where that is empty, the shardweld_report.json in its directory, if there is one.
 Examination verify_model(const Comm& comm, const ExamineRequest& request,
                          const std::filesystem::path& report, Events& events);
 

@@ -34,7 +34,8 @@ struct MergeRequest {
     /// At least one. The others are made from the same read; they hold safetensors, or GGUF where
     /// their encoding is one of gguf:*, and are not for averages.
     std::vector<OutputSpec> outputs;
-    /// A file for the run's report (JSON), which has a checksum of each tensor; empty: none.
+    /// A file for the run's report (JSON), which has a checksum of each tensor; empty: none. The
+    /// command line's place is shardweld_report.json in the output's directory.
     std::filesystem::path report;
     bool overwrite = false;  ///< replace what is in the outputs' directories
     /// Any other option of `shardweld merge`, by its name without dashes and with the text that it

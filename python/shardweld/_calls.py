@@ -133,7 +133,8 @@ def diff(a: StrPath, b: StrPath, **options: Any) -> Examination[Comparison]:
 
 
 def verify(out: StrPath, *, report: StrPath | None = None, **options: Any) -> Examination[Verification]:
-    """Whether a written model keeps the format's rules and has the checksums of its merge's report."""
+    """Whether a written model keeps the format's rules and has the checksums of its merge's report: the one given, else the
+    shardweld_report.json in its directory, if there is one."""
     other = os.fsdecode(report) if report is not None else ""
     return _examine("verify", {"directory": os.fsdecode(out), "other": other, "options": texts_of(options)})
 

@@ -12,6 +12,7 @@
 #include "io/written.hpp"
 #include "shardweld/error.hpp"
 
+#include "report_file.hpp"
 #include "traces.hpp"
 
 namespace shardweld::publish {
@@ -60,8 +61,8 @@ std::vector<fs::path> files_below(const io::Directory& directory) {
     return files;
 }
 
-/// What gives way to new files: the older model's indices and weights, which would be taken for
-/// parts of the new one, and what has the name of a new file; in the order in which it goes, so
+/// What gives way to new files: the older model's indices, weights and report, which would be taken
+/// for the new one's, and what has the name of a new file; in the order in which it goes, so
 /// that no file of the older model is seen together with one of the new.
 std::vector<fs::path> files_in_the_way(const io::Directory& target,
                                        const std::vector<fs::path>& files) {
@@ -70,7 +71,7 @@ std::vector<fs::path> files_in_the_way(const io::Directory& target,
         const fs::path& name = entry.name;
         const bool is_own_name =
             name.extension() != ".h5" || name.string().starts_with("model");  // others have h5 too
-        if (role_of(name) != FileRole::part && is_own_name) {
+        if ((role_of(name) != FileRole::part && is_own_name) || name == kKeptReport) {
             old.push_back(name);
         }
     }

@@ -8,6 +8,9 @@
 
 namespace shardweld::publish {
 
+/// The name of the report that an output's directory holds.
+inline constexpr const char* kKeptReport = "shardweld_report.json";
+
 /// What a report tells of its run.
 struct ReportFacts {
     std::string command;

@@ -16,7 +16,7 @@ namespace shardweld::upload {
 
 class ClientProgress {
   public:
-    explicit ClientProgress(const fs::path& directory);
+    explicit ClientProgress(const fs::path& directory, const std::string& kept_back = "");
 
     /// Bytes of all files.
     [[nodiscard]] Bytes total() const { return total_; }

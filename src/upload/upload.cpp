@@ -114,6 +114,9 @@ process::Process upload_process(const UploadRequest& request, const fs::path& cl
     if (request.is_private) {
         arguments.emplace_back("--private");
     }
+    if (!request.kept_back.empty()) {
+        arguments.insert(arguments.end(), {"--exclude", request.kept_back});
+    }
     return {client, std::move(arguments), quiet_environment(), std::nullopt, {}};
 }
 

@@ -19,6 +19,7 @@ struct UploadRequest {
     std::string repository;  ///< ORG/NAME
     bool is_private = false;
     std::optional<fs::path> client;  ///< not given: `hf`, else `huggingface-cli`, on PATH
+    std::string kept_back = {};      ///< a file's name, which stays here; "": all are sent
 };
 
 /// What an upload needs besides the model.

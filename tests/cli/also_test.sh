@@ -18,7 +18,7 @@ same_reads() {
 
 # same_model DIR DIR
 same_model() {
-    diff -r "$1" "$2" >"$WORK/diff" 2>&1 || fail "$1 and $2 differ: $(head -3 "$WORK/diff")"
+    diff -r -x shardweld_report.json "$1" "$2" >"$WORK/diff" 2>&1 || fail "$1 and $2 differ: $(head -3 "$WORK/diff")"
 }
 
 forms=(fp8-block w8a16 w4a16 fp32 gguf:q8_0 gguf:q4_0)

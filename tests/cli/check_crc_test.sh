@@ -55,7 +55,7 @@ all_found() {
         timeout 180 ${ways[way]} "$SHARDWELD" merge --local_dir "$source" --target_dir "$WORK/none" ${strategies[way]} -q "$@" 2>"$WORK/err" || code=$?
         if ((code == 0)); then
             # A copy that its checksum says is equal is not read.
-            diff -r "$WORK/good" "$WORK/none" >/dev/null || fail "$case: another model from a flipped bit at $at of $file"
+            diff -r -x shardweld_report.json "$WORK/good" "$WORK/none" >/dev/null || fail "$case: another model from a flipped bit at $at of $file"
         else
             number=$((number + 1))
             ((code == 4)) || fail "$case: code $code for a flipped bit at $at of $file"

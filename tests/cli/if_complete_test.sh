@@ -45,7 +45,7 @@ done
 expect_code 12 "${merging[@]}" --if_complete verify --dtype fp32
 expect_text "not known to be this merge's output: it was made with"
 expect_code 12 "$SHARDWELD" merge --local_dir "$WORK/source" --hf_config "$WORK/hf" --target_dir "$target" --if_complete skip
-expect_text "no --report tells what it is"
+expect_text "it holds no shardweld_report.json that tells what it is"
 sed 's/"rms_norm_eps"/"rms_norm_eps_"/' "$CASE/hf/config.json" >"$WORK/hf/config.json"
 expect_code 12 "${merging[@]}" --if_complete skip
 expect_text "config.json has changed since"

@@ -70,7 +70,7 @@ expect_code 0 "$SHARDWELD" report "$WORK/failed.json" && shows "with code"
 expect_code 3 "$SHARDWELD" report "$WORK/nowhere.json"
 echo '{"schema": 1' >"$WORK/cut.json"
 expect_code 4 "$SHARDWELD" report "$WORK/cut.json" && expect_text "is no report of a run"
-expect_code 2 "$SHARDWELD" report "$WORK" && expect_text "give the file that --report wrote"
+expect_code 3 "$SHARDWELD" report "$WORK"
 expect_code 2 "$SHARDWELD" report && expect_text "no file is given"
 expect_code 7 "$SHARDWELD" report "$report" --html "$WORK/no/such/page.html"
 finish

@@ -57,7 +57,7 @@ printf 'of-the-file' >"$WORK/token"
 export HF_TOKEN="$token" HF_TOKEN_PATH="$WORK/token"
 expect_code 25 "${upload[@]}" me/model --private --hf_cli "$WORK/talking" -v && expect_text 'word: --private' && expect_text 'Error: with ***'
 hides_secrets "$WORK/out" "$WORK/err" of-the-file ANOTHERTOKEN "$(printf %s "x:$token" | base64 | cut -c5-20)" "$(printf %s "${token:0:20}" | od -An -v -tx1 | tr -d ' \n')"
-[[ "$(grep -o 'word: .*' "$WORK/err" | tr '\n' ' ')" == "word: upload word: me/model word: $model word: . word: --repo-type word: model word: --private " ]] ||
+[[ "$(grep -o 'word: .*' "$WORK/err" | tr '\n' ' ')" == "word: upload word: me/model word: $model word: . word: --repo-type word: model word: --private word: --exclude word: shardweld_report.json " ]] ||
     fail "the client's arguments: $(grep 'word: ' "$WORK/err")"
 expect_text "shardweld upload $model --hf_upload_path me/model --private --hf_cli $WORK/talking"
 unset HF_TOKEN_PATH
@@ -91,7 +91,7 @@ has_received parts/model "$model"
 # Refusals: each its own code on all ranks; the model stays, and the report tells.
 expect_code 22 mpirun -n 3 "${merging[@]}" --target_dir "$WORK/stays" --hf_upload_path status403/model --report "$WORK/report.json"
 expect_text '(403)' && expect_text "then, from $WORK/stays: shardweld upload $WORK/stays --hf_upload_path status403/model"
-diff -r "$WORK/stays" "$model" >"$WORK/diff" || fail "the model did not stay: $(head -1 "$WORK/diff")"
+diff -r -x shardweld_report.json "$WORK/stays" "$model" >"$WORK/diff" || fail "the model did not stay: $(head -1 "$WORK/diff")"
 grep -q '"name": *"no_rights"' "$WORK/report.json" || fail "the report: $(grep -A3 '"exit"' "$WORK/report.json")"
 expect_code 22 "${upload[@]}" status401/model && expect_text '(401)'
 HF_TOKEN=hf_wrongwrongwrongwrong expect_code 22 "${upload[@]}" me/other && expect_text 'may write to me'

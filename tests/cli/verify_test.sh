@@ -16,11 +16,29 @@ fresh() {
 expect_code 0 "$SHARDWELD" verify "$WORK/single"
 expect_out "NOT CHECKED"
 expect_text "contents were not checked"
+expect_code 2 "$SHARDWELD" verify "$WORK/single" --sha256
+expect_text "--sha256 needs a report"
 expect_code 0 "$SHARDWELD" verify "$WORK/single" --report "$WORK/sharded.json"
 for ranks in 1 3; do
     expect_code 0 mpirun -n "$ranks" "$SHARDWELD" verify "$WORK/sharded" --report "$WORK/single.json"
     expect_out "all 39 tensors match the report's checksums (root $(python3 -c 'import json,sys;print(json.load(open(sys.argv[1]))["root"])' "$WORK/single.json"))"
 done
+
+# A report that is kept in the directory is found there, by `report` too; it goes with the model that it is of, and no loader minds it.
+merge_case "$llama" "$WORK/kept" 2 --sha256
+for launcher in "" "mpirun -n 3"; do
+    expect_code 0 $launcher "$SHARDWELD" verify "$WORK/kept" --sha256
+    expect_out "5 files as the report says"
+done
+expect_code 0 "$SHARDWELD" report "$WORK/kept" && expect_out "39 tensors in"
+expect_code 0 "$SHARDWELD" check "$WORK/kept" --target vllm
+expect_code 0 "$SHARDWELD" diff "$WORK/kept" "$WORK/single"
+expect_code 0 "$SHARDWELD" merge --backend hf --local_dir "$WORK/kept" --target_dir "$WORK/again" -q --strict
+expect_code 13 "$SHARDWELD" verify "$WORK/kept" --report "$(merge_case "$llama" "$WORK/cast" 0 --dtype fp32 >/dev/null; echo "$WORK/cast/shardweld_report.json")"
+merge_case "$llama" "$WORK/kept" 0 --overwrite --report none
+expect_absent "$WORK/kept/shardweld_report.json"
+(cd "$WORK/kept" && merge_case "$llama" . 0 --overwrite && [[ -s shardweld_report.json ]] && merge_case "$llama" . 0 --overwrite --report none) || fail "merges into the current directory"
+expect_absent "$WORK/kept/shardweld_report.json"
 
 # check: whether it would load, and where it would not.
 expect_code 0 "$SHARDWELD" check "$WORK/sharded"

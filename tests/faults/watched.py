@@ -1,12 +1,11 @@
 """A reader that looks at the target again and again while ranks are killed: it sees nothing, the old model whole, or the new one whole. Knows directories;
 nothing of merges."""
-import hashlib
 import multiprocessing
 import os
 import signal
 from collections import Counter
 
-from program import Failed
+from program import Failed, digest_of
 from scenario import Scenario, Stage
 
 SECONDS = 30  # until the job of a dead rank has ended, on a busy machine
@@ -127,5 +126,5 @@ def _content(directory):
         except FileNotFoundError:
             return None
         with open(file, "rb") as stream:
-            content[name] = hashlib.sha256(stream.read()).hexdigest()
+            content[name] = digest_of(name, stream.read())
     return content

@@ -78,7 +78,7 @@ def model_of(directory):
     """Of a directory with safetensors files at any depth: tensors have the names of their files' directories in front."""
     tensors, others = {}, {}
     for root, _, names in os.walk(directory):
-        for name in sorted(names):
+        for name in sorted(set(names) - {"shardweld_report.json"}):  # it has the run's times
             path = os.path.join(root, name)
             with open(path, "rb") as file:
                 data = file.read()

@@ -32,7 +32,7 @@ std::vector<std::string> words_for_merge(const Arguments& arguments, Paths paths
         }
         const std::string name = "--" + given->first;
         for (const std::string_view text : split(given->second, kNextValue)) {
-            const std::string value = row.names_path() && paths == Paths::absolute
+            const std::string value = row.is_path(text) && paths == Paths::absolute
                                           ? fs::absolute(text).string()
                                           : std::string(text);
             if (row.is_flag()) {
@@ -440,6 +440,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
         require_command(rest);
     }
     options.command = command.command;
+    options.keeps_report = command.command == Command::merge || command.command == Command::plan;
     Arguments given = split_arguments(command, rest);
     if (given.has("average") || given.has("delta")) {
         place_checkpoints(command, given, options.averaging);

@@ -10,6 +10,7 @@
 #include "app/report/run_record.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
+#include "publish/report_file.hpp"
 #include "shardweld/error.hpp"
 
 #include "commands.hpp"
@@ -155,11 +156,9 @@ std::string run_text(const RunRecord& record) {
 }  // namespace
 
 int show_report(const Options& options, std::ostream& out) {
-    if (io::is_directory(options.local_dir)) {
-        throw Error(ErrorCode::usage, printable(options.local_dir.string()) + " is a directory",
-                    "give the file that --report wrote");
-    }
-    const RunRecord record = read_run_record(options.local_dir);
+    const bool is_model = io::is_directory(options.local_dir);
+    const RunRecord record =
+        read_run_record(is_model ? options.local_dir / publish::kKeptReport : options.local_dir);
     if (!options.html) {
         out << run_text(record);
         return 0;

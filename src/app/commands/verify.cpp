@@ -6,6 +6,7 @@
 #include "app/messages/table.hpp"
 #include "app/report/report_json.hpp"
 #include "core/text.hpp"
+#include "publish/report_file.hpp"
 
 #include "commands.hpp"
 
@@ -30,7 +31,8 @@ std::string text_of(const Findings& findings, const fs::path& directory) {
                         : model.is_gguf ? "dtype before quantising (" + model.config_dtype + ")"
                                         : "dtype matches (" + model.config_dtype + ")"}};
     if (!findings.has_report) {
-        rows.push_back({"contents", "NOT CHECKED: give the merge's report with --report FILE"});
+        rows.push_back(
+            {"contents", "NOT CHECKED: there is no report; give the merge's with --report FILE"});
     } else if (findings.differences.empty()) {
         rows.push_back({"contents", (model.tensors.size() == 1 ? "the only tensor matches"
                                                                : "all " + tensors + " match") +
@@ -70,7 +72,8 @@ int verify(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log)
     const Findings findings = verify_model(
         comm, options, {options.local_dir, {}, {}, options.report}, options.sha256, log);
     if (!findings.has_report) {
-        log.warning("no report was given: the tensors' contents were not checked");
+        log.warning("the directory holds no " + std::string(publish::kKeptReport) +
+                    ", and --report gives none: the tensors' contents were not checked");
     }
     print(comm, out, [&] {
         return options.json ? findings_json(findings, options.local_dir)

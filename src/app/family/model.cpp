@@ -466,7 +466,7 @@ plan::PlanChoice plan_choice(const Options& options, const Resources& resources)
     choice.memory_limit = options.memory_limit.value_or(resources.memory_limit);
     choice.message_limit = options.message_limit;
     choice.max_readers = options.max_readers;
-    choice.digests = options.report.has_value();
+    choice.digests = options.report || options.keeps_report;
     choice.read_ahead = options.read_ahead.value_or(resources.has_spare_core);
     if (options.striping && options.striping->size != 0) {
         choice.alignment = options.striping->size;

@@ -12,6 +12,7 @@
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "mpi/share.hpp"
+#include "publish/report_file.hpp"
 #include "publish/target.hpp"
 
 #include "moving.hpp"
@@ -97,6 +98,15 @@ void check_contents(Session session, bool has_hashes, Findings& findings) {
     findings.differences = mpi::share(comm, 0, [&] { return differences; });
 }
 
+/// Where the report of a written model is: where it was said to be, else in the directory; "" where
+/// there is none. Local.
+fs::path report_of(const OutputRequest& output) {
+    const fs::path kept = output.directory / publish::kKeptReport;
+    return output.report                             ? *output.report
+           : io::kind_at(kept) == io::FileKind::file ? kept
+                                                     : fs::path();
+}
+
 /// The report of an output, or why that tells nothing.
 struct Told {
     Report report;
@@ -112,10 +122,10 @@ std::string change_of_options(const std::vector<std::string>& then,
 }
 
 Told told_by_report(const Session& session, const Sources& sources) {
-    if (!session.output.report) {
-        return {{}, "no --report tells what it is"};
+    const fs::path report = report_of(session.output);
+    if (report.empty()) {
+        return {{}, std::string("it holds no ") + publish::kKeptReport + " that tells what it is"};
     }
-    const fs::path& report = *session.output.report;
     if (io::kind_at(report) == io::FileKind::none) {
         return {{}, "its report " + report.string() + " is not there"};
     }
@@ -244,9 +254,17 @@ Findings verify_model(mpi::Comm& comm, const Options& options, const OutputReque
                       bool has_hashes, Log& log) {
     Findings findings;
     findings.model = mpi::share(comm, 0, [&] { return read_written_model(output.directory); });
-    if (output.report) {
-        const Run run(comm, options, {output}, log, log);
+    const fs::path report = mpi::share(comm, 0, [&] { return report_of(output); });
+    if (!report.empty()) {
+        Options with = options;
+        with.report = report;
+        OutputRequest told = output;
+        told.report = report;
+        const Run run(comm, with, {told}, log, log);
         check_contents(run.session(), has_hashes, findings);
+    } else if (has_hashes) {
+        throw Error(ErrorCode::usage, "--sha256 needs a report, which holds the checksums",
+                    "give the merge's report with --report FILE");
     }
     return findings;
 }

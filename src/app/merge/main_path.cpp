@@ -63,7 +63,8 @@ Preparation prepare(const Outputs& outputs, const Stopping& stopping,
 }
 
 /// Execute and publish. What was done before a failure is kept for the next run.
-void write(Planned& planned, const Stopping& stopping, Watchdog& watchdog) {
+void write(Preparation& ready, const Stopping& stopping, Watchdog& watchdog) {
+    Planned& planned = ready.planned;
     const mpi::WhyStop why_stop = [&] { return stopping.why(); };
     std::vector<Draft> drafts;
     for (Output& output : planned.outputs) {
@@ -76,6 +77,7 @@ void write(Planned& planned, const Stopping& stopping, Watchdog& watchdog) {
         write_tensors(planned, drafts, why_stop);
         watchdog.enter("publishing");
         complete_drafts(drafts, why_stop);
+        report_speed(planned.first(), ready.roof);
         publish_drafts(drafts);
     } catch (Error& error) {
         keep_for_later(drafts, error);
@@ -100,9 +102,12 @@ upload::Access find_to_publish(const Outputs& outputs, Completeness found, const
     watchdog.enter("checking checksums");
     check_crcs(session, ready.planned, [&] { return stopping.why_before_writing(); });
     stopping.check(session.comm);
-    write(ready.planned, stopping, watchdog);
+    write(ready, stopping, watchdog);
     say_summaries(ready.planned);
     report_speed(ready.planned.first(), ready.roof);
+    if (session.report.roof) {
+        session.log.info(text_of(*session.report.roof));
+    }
     return std::move(ready.access);
 }
 

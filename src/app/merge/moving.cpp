@@ -220,7 +220,7 @@ void settle_options(Output& output, const Input& input, Moving& moving, const fs
     }
     options.sync = session.options.sync;
     options.direct = session.options.is_direct;
-    options.digests = session.output.report.has_value();
+    options.digests = session.output.is_reported();
     options.on_read_back = shown(session.progress, "reading back what was written earlier");
     if (input.sums) {
         input.sums->add_earlier(options.resumption.sums);

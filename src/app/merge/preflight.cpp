@@ -81,13 +81,23 @@ struct Needs {
     bool is_least = false;  ///< it may be more
 };
 
+/// The report that is kept with the model, which nobody knows before the run is over.
+Needs report_needs(const OutputRequest& asked, std::size_t n_tensors) {
+    constexpr Bytes kEachTensor = Bytes{1} << 10U;
+    constexpr Bytes kAllElse = Bytes{16} << 10U;
+    return asked.keeps_report ? Needs{kAllElse + n_tensors * kEachTensor, 1} : Needs{};
+}
+
 /// The output, the files beside it, the factors of a fold (0: none), and the journal, which has a
 /// file for each rank.
-Needs needs_of(const plan::Plan& plan, const FilesBeside& beside, Bytes factor_bytes) {
+Needs needs_of(const Output& output, const FilesBeside& beside, Bytes factor_bytes) {
+    const plan::Plan& plan = output.plan;
+    const Needs report = report_needs(output.session.output, plan.tensors.size());
     const auto n_files = static_cast<Index>(plan.placement.files.size());
-    return {
-        plan.placement.total_bytes() + beside.bytes + factor_bytes + execute::journal_bytes(plan),
-        n_files + beside.n_files + (factor_bytes > 0 ? 1 : 0) + plan.n_ranks() + kFilesAround};
+    return {plan.placement.total_bytes() + beside.bytes + report.bytes + factor_bytes +
+                execute::journal_bytes(plan),
+            n_files + beside.n_files + report.n_files + (factor_bytes > 0 ? 1 : 0) +
+                plan.n_ranks() + kFilesAround};
 }
 
 /// The least that a merge of a checkpoint will put there, by the sizes of its files: 0 where these
@@ -107,7 +117,8 @@ Needs least_needs(const Session& session, const FoundCheckpoint& found, const Fi
         }
     }
     // Ranks hold replicas of each other at times, and a tied head is written once.
-    return {weights / 2 + beside.bytes, beside.n_files + kFilesAround, true};
+    const Needs report = report_needs(session.output, 0);
+    return {weights / 2 + beside.bytes, beside.n_files + report.n_files + kFilesAround, true};
 }
 
 /// Collective. What is left where the target will be made: on rank 0, nothing on the others.
@@ -162,7 +173,7 @@ void check_room(const Preparation& ready) {
         session.log.debug("quotas of the target's file system: " +
                           quotas_text(*session.report.quotas));
         const Needs own =
-            needs_of(output.plan, ready.beside[at], at == 0 ? ready.planned.factor_bytes() : 0);
+            needs_of(output, ready.beside[at], at == 0 ? ready.planned.factor_bytes() : 0);
         Needs& all = together[room.device];
         all.bytes += own.bytes;
         all.n_files += own.n_files;

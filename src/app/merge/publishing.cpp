@@ -14,16 +14,20 @@
 #include "app/compare/comparison.hpp"
 #include "app/compare/model_directory.hpp"
 #include "app/report/report.hpp"
+#include "app/report/report_json.hpp"
 #include "app/report/summary.hpp"
 #include "app/settings/options.hpp"
 #include "core/text.hpp"
 #include "execute/comparer.hpp"
 #include "execute/tensor_census.hpp"
 #include "io/input_file.hpp"
+#include "io/output_file.hpp"
+#include "io/written.hpp"
 #include "mpi/share.hpp"
 #include "plan/binding.hpp"
 #include "plan/plan.hpp"
 #include "publish/assets.hpp"
+#include "publish/report_file.hpp"
 #include "publish/target.hpp"
 
 #include "completed.hpp"
@@ -324,6 +328,21 @@ void complete(Draft& draft, const mpi::WhyStop& why_stop) {
     check(draft, why_stop);
 }
 
+/// The run's report, the last file of a model: what tells of it appears with it. On the first rank.
+void write_kept_report(Draft& draft) {
+    const Session& session = draft.output.session;
+    if (!session.output.keeps_report) {
+        return;
+    }
+    io::NotedFile file(io::OutputFile::create(*draft.directory, publish::kKeptReport),
+                       publish::kKeptReport);
+    const std::string text = to_json(session.run, session.report);
+    file.write(0, std::as_bytes(std::span(text)));
+    const io::WrittenFile written = file.finish(session.options.sync);
+    io::require_as_written(*draft.directory, written, {true, session.options.paranoid});
+    draft.files[written.name] = written.identity;
+}
+
 /// Whether the same command may do better another time: not where the checkpoint is wrong, or has
 /// become another.
 bool can_go_on(ErrorCode code, const Draft& draft) {
@@ -473,7 +492,16 @@ void complete_drafts(std::vector<Draft>& drafts, const mpi::WhyStop& why_stop) {
 
 void publish_drafts(std::vector<Draft>& drafts) {
     Session& session = drafts.front().output.session;
+    if (session.output.keeps_report) {
+        session.run.phases = session.watch.phases();
+        session.run.rank_phases = mpi::gather(session.comm, session.watch.phases());
+    }
     mpi::collectively(session.comm, [&] {
+        for (Draft& draft : drafts) {
+            if (draft.partial) {
+                write_kept_report(draft);
+            }
+        }
         // As long as the journal of the first is there, a later run knows what has appeared.
         for (std::size_t at = drafts.size(); at-- > 0;) {
             Draft& draft = drafts[at];
@@ -512,10 +540,9 @@ void say_summaries(const Planned& planned) {
 }
 
 void report_speed(const Output& output, const std::optional<MeasuredRoof>& roof) {
-    const Session& session = output.session;
     if (roof) {
-        session.report.roof = compare_with_roof(*roof, session.watch.phases(), output.plan);
-        session.log.info(text_of(*session.report.roof));
+        const auto& phases = output.session.watch.phases();
+        output.session.report.roof = compare_with_roof(*roof, phases, output.plan);
     }
 }
 

@@ -50,7 +50,8 @@ void write_tensors(Planned& planned, std::vector<Draft>& drafts, const mpi::WhyS
 /// against what should have been.
 void complete_drafts(std::vector<Draft>& drafts, const mpi::WhyStop& why_stop);
 
-/// Collective. Renames, the first output last.
+/// Collective. Writes the reports that are kept with the models, and renames, the first output
+/// last.
 void publish_drafts(std::vector<Draft>& drafts);
 
 /// Local. After a failure: keeps what another run can go on with, and lets `error` say so. A

@@ -7,6 +7,7 @@
 #include "app/messages/table.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
+#include "publish/report_file.hpp"
 #include "shardweld/error.hpp"
 #include "upload/client_progress.hpp"
 
@@ -14,12 +15,14 @@ namespace shardweld::app {
 
 namespace {
 
+/// A report tells of paths, hosts and people: it is nobody's but its owner's.
+upload::UploadRequest request_of(const Options& options, const fs::path& directory) {
+    return {directory, options.upload_path, options.is_private, options.hf_cli,
+            publish::kKeptReport};
+}
+
 /// An upload takes hours at times: ranks that wait leave their cores to others.
 constexpr auto kNap = std::chrono::milliseconds(50);
-
-upload::UploadRequest request_of(const Options& options, const fs::path& directory) {
-    return {directory, options.upload_path, options.is_private, options.hf_cli};
-}
 
 /// Collective. Runs `action` on the first rank while the others sleep; an error is everyone's.
 template <typename Action>
@@ -60,7 +63,7 @@ void upload_directory(mpi::Comm& comm, const Options& options, const fs::path& d
     log.info("uploading " + directory.string() + " to " + request.repository + " with " +
              access.client.string());
     Progress progress(log, style_for(options.progress, log, options.is_quiet), steady_clock());
-    upload::ClientProgress sent(directory);
+    upload::ClientProgress sent(directory, request.kept_back);
     const Index total = to_index(sent.total(), "files");
     progress.begin("uploading", {total, total});
     const double begun = wall_seconds();

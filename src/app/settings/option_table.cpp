@@ -122,9 +122,12 @@ const std::vector<OptionRow>& option_rows() {
          value(&Options::striping, striping_in)},
         {"output_format", "NAME", kWrite, "Output", output_format,
          word(&Options::output_format, output_formats()), Touches::output},
-        {"report", "FILE", kModel | kVerify | kIobench, "Output",
-         "write a report in JSON; verify: the report to check against", text(&Options::report),
-         Touches::run, JobSteps::merge},
+        {"report", "FILE|none", kModel | kVerify | kIobench, "Output",
+         "write a report in JSON to FILE; merge: write the report of the run to FILE, not into the "
+         "output's directory (shardweld_report.json), or none; verify: the report to check "
+         "against, "
+         "not the one in DIR",
+         set_report, Touches::run, JobSteps::merge},
         {"sha256", "", kWrite | kVerify, "Output",
          "put the sha256 of every file into the report; verify: compare with the report's",
          flag(&Options::sha256)},

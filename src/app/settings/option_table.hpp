@@ -41,10 +41,17 @@ struct OptionRow {
 
     [[nodiscard]] bool is_flag() const { return value.empty(); }
     [[nodiscard]] bool names_directory() const { return value.starts_with("DIR"); }
-    [[nodiscard]] bool names_file() const { return value == "FILE" || value == "PATH"; }
+    [[nodiscard]] bool takes_none() const { return value == "FILE|none"; }
+    [[nodiscard]] bool names_file() const {
+        return value == "FILE" || value == "PATH" || takes_none();
+    }
     [[nodiscard]] bool may_lack_value() const { return value.starts_with('['); }
     /// Paths may differ between ranks (disks of nodes), and are absolute in a job script.
     [[nodiscard]] bool names_path() const { return names_directory() || names_file(); }
+    /// Whether this value of the option is a path.
+    [[nodiscard]] bool is_path(std::string_view given) const {
+        return names_path() && !(takes_none() && given == "none");
+    }
     [[nodiscard]] bool is_taken_by(Command command) const {
         return (commands & bit_of(command)) != 0;
     }

@@ -384,6 +384,13 @@ void set_verl(const Given& /*given*/, Options& options) {
     options.dtype = options.dtype.value_or(DType::bf16);
 }
 
+void set_report(const Given& given, Options& options) {
+    options.keeps_report = false;
+    if (given.text != "none") {
+        options.report = given.text;
+    }
+}
+
 void set_target(const Given& given, Options& options) {
     options.target_dir = given.text;
     options.has_target = true;

@@ -177,6 +177,7 @@ void ignored(const Given& given, Options& options);
 void ignored_with_note(const Given& given, Options& options);
 void set_older_config(const Given& given, Options& options);
 void set_verl(const Given& given, Options& options);
+void set_report(const Given& given, Options& options);
 void set_also(const Given& given, Options& options);
 void set_target(const Given& given, Options& options);
 void set_quiet(const Given& given, Options& options);

@@ -124,8 +124,11 @@ struct OutputRequest {
     fs::path directory;
     std::optional<Encoding> quantise;
     std::optional<DType> dtype;
-    std::optional<fs::path> report = {};
-    std::string gguf_file = {};  ///< the name of its GGUF file; "": by its type
+    std::optional<fs::path> report = {};  ///< written when the run ends
+    std::string gguf_file = {};           ///< the name of its GGUF file; "": by its type
+    bool keeps_report = false;            ///< one is published with the model, in its directory
+
+    [[nodiscard]] bool is_reported() const { return report || keeps_report; }
     friend bool operator==(const OutputRequest&, const OutputRequest&) = default;
 };
 
@@ -163,6 +166,7 @@ struct Options {
     bool sync = true;
     bool is_direct = false;  ///< --direct_io
     std::optional<fs::path> report;
+    bool keeps_report = false;  ///< each output has one in its directory (publish::kKeptReport)
     bool sha256 = false;
     bool paranoid = false;  ///< all that was written is read back before it is published
     const outputs::Format* output_format = &outputs::default_format();
@@ -267,7 +271,7 @@ inline bool has_gguf_beside(const Options& options) {
 
 /// The outputs of a merge: the first one, then those of `options.also`, whose dtype is that of the
 /// first where they name none, and whose reports stand beside the first's, with "also-1" and so on
-/// before the ending.
+/// before the ending, or in their directories.
 std::vector<OutputRequest> output_requests(const Options& options);
 
 /// Collective. Error(launch) unless all ranks run the same program; `mine` names this rank's

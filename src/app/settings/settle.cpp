@@ -29,7 +29,8 @@ void check_mesh(const formats::Mesh& mesh) {
 }
 
 void check_needs(const Options& options) {
-    if (options.sha256 && !options.report) {
+    const bool has_report = options.report || options.keeps_report;
+    if (options.sha256 && !has_report && options.command != Command::verify) {
         refuse("--sha256 needs a report, which holds the checksums", "add --report FILE");
     }
     if (options.command == Command::test && options.reference.empty()) {
@@ -244,7 +245,7 @@ void require_directories(const CommandRow& command, const Options& options) {
 /// An option as given; directories of one file system have other names on other nodes. A list
 /// tells more than directories.
 std::string text_of(const OptionRow& row, const std::string& value) {
-    const bool is_path = row.names_path() && !row.is_repeated;
+    const bool is_path = row.is_path(value) && !row.is_repeated;
     return "--" + std::string(row.name) + (is_path ? "" : " " + value);
 }
 
@@ -291,11 +292,13 @@ bool converts(const Options& options) {
 std::vector<OutputRequest> output_requests(const Options& options) {
     const auto& report = options.report;
     std::vector<OutputRequest> outputs{
-        {options.target_dir, options.quantise, options.dtype, report, options.gguf_file}};
+        {options.target_dir, options.quantise, options.dtype, report, options.gguf_file,
+         options.keeps_report}};
     for (const OutputRequest& also : options.also) {
         const std::string number = std::to_string(outputs.size());
         OutputRequest& output = outputs.emplace_back(also);
         output.dtype = also.dtype ? also.dtype : options.dtype;
+        output.keeps_report = options.keeps_report;
         if (report) {
             output.report = report->parent_path() / (report->stem().string() + ".also-" + number +
                                                      report->extension().string());
@@ -306,6 +309,7 @@ std::vector<OutputRequest> output_requests(const Options& options) {
 
 Options settled(Options options, const CommandRow& command, const Arguments& given) {
     read_options(given, options);
+    options.keeps_report = options.keeps_report && !options.is_verl;
     require_directories(command, options);
     take_file_target(options);
     check_together(given, options);

@@ -67,6 +67,24 @@ TEST(ParseOptions, has_the_defaults_of_verl_where_it_has_any) {
                  options.tie_word_embedding || options.is_value_model);
 }
 
+TEST(ParseOptions, keeps_a_report_in_the_output_unless_told_otherwise) {
+    const Options plain = parsed({"merge", "in", "out", "--also", "fp32:fp32"});
+    EXPECT_TRUE(plain.keeps_report);
+    EXPECT_EQ(plain.report, std::nullopt);
+    for (const OutputRequest& output : output_requests(plain)) {
+        EXPECT_TRUE(output.keeps_report && output.is_reported());
+    }
+    EXPECT_TRUE(parsed({"plan", "in"}).keeps_report);
+    const Options given = parsed({"merge", "in", "out", "--report", "r.json"});
+    EXPECT_TRUE(!given.keeps_report && given.report == fs::path("r.json"));
+    const Options none = parsed({"merge", "in", "out", "--report", "none"});
+    EXPECT_FALSE(none.keeps_report || none.report || output_requests(none).front().is_reported());
+    EXPECT_NE(none.shared, given.shared);
+    EXPECT_EQ(parsed({"plan", "in", "--sbatch", "--report", "none"}).job->words[3], "none");
+    EXPECT_FALSE(parsed({"merge", "in", "out", "--verl"}).keeps_report);
+    EXPECT_FALSE(parsed({"verify", "out"}).keeps_report);
+}
+
 TEST(ParseOptions, tells_what_ranks_must_share) {
     const auto shared = [](const Words& more) {
         Words words{"merge", "--local_dir", "in"};
@@ -523,7 +541,7 @@ TEST(ParseOptions, refuses_what_does_not_go_together) {
         more.insert(more.begin(), {"iobench", "a"});
         return refusal(more);
     };
-    EXPECT_EQ(merge({"--sha256"}),
+    EXPECT_EQ(merge({"--sha256", "--report", "none"}),
               "usage: --sha256 needs a report, which holds the checksums; add --report FILE");
     EXPECT_EQ(merge({"--stripe", "8,1"}).substr(0, 24), "usage: --stripe 8,1 is n");
     EXPECT_EQ(merge({"--memory_limit", "99999999999999999999GB"}).substr(0, 44),
