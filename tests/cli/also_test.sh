@@ -70,7 +70,7 @@ expect_text "is the same as another output"
 same_model "$WORK/third" "$WORK/alone-third"
 
 # The summary of each output tells of the whole run.
-expect_code 0 mpirun -n 2 "$SHARDWELD" merge --backend hf --local_dir "$input" --no_fsync --overwrite --target_dir "$WORK/first" \
+expect_code 0 mpirun -n 2 "$SHARDWELD" merge --backend hf --local_dir "$input" --no_fsync --overwrite -v --target_dir "$WORK/first" \
     --also "$WORK/second:fp8-block"
 n_files=$(find "$input" -name '*.safetensors' | wc -l)
 [[ "$(grep -c "with 2 ranks,.* from $n_files shard file" "$WORK/err")" == 2 ]] || fail "a summary is not of the whole run: $(grep with "$WORK/err")"

@@ -51,7 +51,7 @@ expect_code 2 "$SHARDWELD" plan --local_dir "$CASE/source" && expect_text "pass 
 expect_code 5 "$SHARDWELD" merge --local_dir x --map y && expect_text "not in this version yet"
 expect_code 2 "$SHARDWELD" merge --local_dir x --test_hf_dir y && expect_text "is not an option of merge"
 expect_code 3 "$SHARDWELD" inspect "$WORK/nowhere" && expect_text "$WORK/nowhere does not exist"
-expect_code 2 mpirun -n 3 "$SHARDWELD" merge --bad && stderr_count "shardweld: error: unknown option --bad" 1
+expect_code 2 mpirun -n 3 "$SHARDWELD" merge --bad && stderr_count "error: unknown option --bad" 1
 expect_code 0 mpirun -n 3 "$SHARDWELD" inspect "$CASE/source" --json
 python3 -m json.tool "$WORK/out" >/dev/null || fail "inspect under mpirun printed something else than one JSON text"
 

@@ -35,7 +35,7 @@ cp "$data/zero2_w2_oddsizes/expected_16bit/model.safetensors" "$trainer/"
 : >"$trainer/zero_to_fp32.py"
 for level in "$WORK/trainer" "$trainer" "$trainer/global_step2"; do
     rm -rf "$WORK/from_trainer"
-    expect_code 0 "$SHARDWELD" merge --local_dir "$level" --target_dir "$WORK/from_trainer" --report "$WORK/report.json"
+    expect_code 0 "$SHARDWELD" merge --local_dir "$level" --target_dir "$WORK/from_trainer" --report "$WORK/report.json" -v
     expect_text "weights: the fp32 masters in the optimizer's partitions"
     same_as_expected "$data/zero2_w2_oddsizes" "$WORK/from_trainer"
     expect_absent "$WORK/from_trainer/zero_to_fp32.py"

@@ -47,11 +47,11 @@ refused() {
     shift 3
     merge_copy "$ranks" "${more[@]}"
     expect_code "$code" "${merging[@]}" || echo "    (refused: $name)"
-    [[ -z "${SHARDWELD_SHOW:-}" ]] || echo "$name [$code]: $(grep -A4 'shardweld: error:' "$WORK/err" | grep -v '^--' | head -6)"
+    [[ -z "${SHARDWELD_SHOW:-}" ]] || echo "$name [$code]: $(grep -A4 '^error:' "$WORK/err" | grep -v '^--' | head -6)"
     for text in "$@"; do
         expect_text "$text" || echo "    (refused: $name)"
     done
-    [[ "$(grep -c 'shardweld: error:' "$WORK/err")" == 1 ]] || fail "$name: $(grep -c 'shardweld: error:' "$WORK/err") error lines"
+    [[ "$(grep -c '^error:' "$WORK/err")" == 1 ]] || fail "$name: $(grep -c '^error:' "$WORK/err") error lines"
     ((SECONDS - begin < 30)) || fail "$name took $((SECONDS - begin)) seconds"
     [[ -z "$(ls -A "$place")" ]] || fail "$name left $(ls -A "$place")"
 }

@@ -19,7 +19,7 @@ said() {
     for text in "${texts[@]}"; do
         expect_text "$text" || echo "    (said: $name)"
     done
-    [[ "$(grep -c '^shardweld: error:' "$WORK/err")" == 1 ]] || fail "$name: $(grep -c '^shardweld: error:' "$WORK/err") error lines"
+    [[ "$(grep -c '^error:' "$WORK/err")" == 1 ]] || fail "$name: $(grep -c '^error:' "$WORK/err") error lines"
     [[ ! -s "$WORK/out" ]] || fail "$name writes to standard output"
 }
 

@@ -18,7 +18,7 @@ quick() {
     shift 2
     merge_copy 0 "${more[@]}"
     expect_code "$code" prlimit --data="$data" timeout 20 "${merging[@]}" || echo "    (slow: $name)"
-    [[ -z "${SHARDWELD_SHOW:-}" ]] || echo "$name [$code, $((SECONDS - begin)) s]: $(grep 'shardweld: error:' "$WORK/err" | head -c 300)"
+    [[ -z "${SHARDWELD_SHOW:-}" ]] || echo "$name [$code, $((SECONDS - begin)) s]: $(grep '^error:' "$WORK/err" | head -c 300)"
     for text in "$@"; do
         expect_text "$text" || echo "    (slow: $name)"
     done

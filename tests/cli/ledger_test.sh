@@ -105,7 +105,7 @@ for file in json.load(open(sys.argv[1]))["files"]:
     print(file["sha256"] + "  " + file["name"])' "$report" >"$WORK/sums"
     (cd "$WORK/hashed" && find . -type f | sed 's|^\./||' | sort | xargs sha256sum) | cmp -s - "$WORK/sums" || fail "$ranks ranks: not the sums of sha256sum"
     expect_code 0 mpirun -n 2 "$SHARDWELD" verify "$WORK/hashed" --report "$report" --sha256
-    grep -q "^sha256 .*files as the report says" "$WORK/out" || fail "verify: $(cat "$WORK/out")"
+    grep -q "^sha256 .*files match the report" "$WORK/out" || fail "verify: $(cat "$WORK/out")"
 done
 echo >>"$WORK/hashed/config.json"
 rm "$WORK/hashed/generation_config.json" 2>/dev/null || rm "$WORK/hashed/tokenizer.json"
@@ -122,6 +122,6 @@ expect_code 4 "$SHARDWELD" verify "$WORK/hashed" --report "$WORK/odd.json" --sha
 rm -rf "$WORK/plain"
 merge_case "$llama" "$WORK/plain" 0 --report "$WORK/plain.json"
 expect_code 2 "$SHARDWELD" verify "$WORK/plain" --report "$WORK/plain.json" --sha256 && expect_text "holds no sha256"
-expect_code 2 "$SHARDWELD" merge --local_dir "$llama/source" --target_dir "$WORK/none" --sha256 && expect_text "--report FILE"
+expect_code 2 "$SHARDWELD" merge --local_dir "$llama/source" --target_dir "$WORK/none" --sha256 --report none && expect_text "--report FILE"
 
 finish

@@ -19,7 +19,7 @@ for rank in 0 1 2; do
     logged "$rank" "phase publish: .*"
     logged "$rank" "opens $CASE/source/iter_.*/mp_rank_0[0-3]/model_optim_rng\.pt"
     logged "$rank" "opens $WORK/\.merged\..*\.safetensors"
-    logged "$rank" "wrote $WORK/merged: .*"
+    logged "$rank" "wrote: $WORK/merged in .*"
     logged "$rank" "exits with code 0"
 done
 

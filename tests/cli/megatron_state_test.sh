@@ -27,7 +27,7 @@ merge() {
     shift 2
     rm -rf "$WORK/merged"
     ((ranks == 0)) || launcher=(mpirun -n "$ranks")
-    expect_code "$code" "${launcher[@]}" "$SHARDWELD" merge --local_dir "$copy" --target_dir "$WORK/merged" --hf_config "$case/hf" --no_fsync "$@"
+    expect_code "$code" "${launcher[@]}" "$SHARDWELD" merge --local_dir "$copy" --target_dir "$WORK/merged" --hf_config "$case/hf" --no_fsync -v "$@"
 }
 field() { python3 -c 'import json, sys
 value = json.load(open(sys.argv[1]))
@@ -117,7 +117,7 @@ shards="$(dirname "$(find "$bridge" -name .metadata)")"
 copy="$WORK/bridge" && mkdir "$copy" && cp -r "$shards/." "$copy"
 bridge_merge() {
     rm -rf "$WORK/merged"
-    expect_code "$1" "$SHARDWELD" merge --local_dir "$copy" --target_dir "$WORK/merged" --hf_config "$config" --no_fsync "${@:2}"
+    expect_code "$1" "$SHARDWELD" merge --local_dir "$copy" --target_dir "$WORK/merged" --hf_config "$config" --no_fsync -v "${@:2}"
 }
 bridge_merge 0
 expect_text "nothing states the run's arguments"

@@ -141,7 +141,7 @@ value_heads() {
     # Some releases of verl leave the config of the base model beside a value model.
     variant based fsdp2_value_w2_bf16_qwen2 'architectures=["Qwen2ForCausalLM"]' id2label= label2id=
     merge 0 based based_out --strict
-    expect_text "written as a token classification (value) model"
+    expect_text "model: Qwen2ForTokenClassification, "
     same_as_expected "$data/fsdp2_value_w2_bf16_qwen2" "$WORK/based_out"
     config_says based_out 'config["architectures"] == ["Qwen2ForTokenClassification"]'
     config_says based_out 'config["id2label"] == {"0": "LABEL_0"} and config["label2id"] == {"LABEL_0": 0}'
@@ -193,7 +193,7 @@ PYTHON
         [[ "$kind" == found ]] || flag=(--is-value-model)
         expect_code 0 "$SHARDWELD" merge --local_dir "$WORK/$name/source" --hf_config "$config" --target_dir "$WORK/$name/$kind" --strict "${flag[@]}"
         same_as_expected "$case_dir" "$WORK/$name/$kind"
-        [[ "$kind" == flagged ]] || expect_text "output_layer.weight has one row: it is written as a token classification (value) model"
+        [[ "$kind" == flagged ]] || expect_text "ForTokenClassification, "
     done
     [[ "$(sum_of "$WORK/$name/found")" == "$(sum_of "$WORK/$name/flagged")" ]] || fail "$name: other files than with --is-value-model"
     config_says "$name/found" '"TokenClassification" in config["architectures"][0] and config["id2label"] == {"0": "LABEL_0"}'

@@ -36,7 +36,7 @@ merges_to() {
     shift 2
     ((ranks == 0)) || launcher=(mpirun -n "$ranks")
     rm -rf "$WORK/model"
-    expect_code 0 "${launcher[@]}" "$SHARDWELD" merge --local_dir "$copy" --target_dir "$WORK/model" --no_fsync "$@" || return
+    expect_code 0 "${launcher[@]}" "$SHARDWELD" merge --local_dir "$copy" --target_dir "$WORK/model" --no_fsync -v "$@" || return
     python3 "$TESTS/support/compare_safetensors.py" "$WORK/model" "$expected" >/dev/null 2>"$WORK/compare" || fail "$copy: $(<"$WORK/compare")"
 }
 
@@ -124,7 +124,7 @@ expect_code 0 "$SHARDWELD" merge "$copy" "$WORK/whole" --hf_config "$dcp/hf" --n
 rm -f "$WORK/whole/shardweld_report.json"
 copy="$WORK/whole"
 refused 3
-expect_text "there is nothing to merge"
+expect_text "is a HuggingFace model already"
 for new in _orig_mod. module.; do
     hf_files ^ "$new"
     refused 2

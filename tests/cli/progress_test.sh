@@ -31,7 +31,7 @@ live = [re.sub(r"\x1b\[\d*m", "", part) for part in re.findall(r"\r\x1b\[K([^\r\
 bars = [line for line in live if line.startswith("moving tensors")]
 assert bars and all(len(line) < int(sys.argv[1]) for line in bars), bars
 assert int(sys.argv[1]) < 60 or all("[" in line and " of 78.5 kB" in line for line in bars), bars
-assert "moving tensors" not in text[text.index("wrote "):]
+assert "moving tensors" not in text[text.index("wrote:"):]
 PYTHON
 }
 

@@ -73,7 +73,7 @@ expect_absent "$WORK/model/hf_quant_config.json"
 cp -r "$plain" "$WORK/promises"
 codes config "$WORK/promises" 'config.update(architectures=["FSDPLlamaForCausalLM"], mtp_num_layers=1, vision_config={"depth": 2},
                                              auto_map={"AutoModel": "modeling_own.Own"})'
-merged 0 "$WORK/promises" "$WORK/model"
+merged 0 "$WORK/promises" "$WORK/model" -v
 expect_text "mtp_num_layers 1"
 expect_text "(vision_config), but no tensor of one is stored"
 expect_text "modeling_own.py"

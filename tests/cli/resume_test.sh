@@ -24,7 +24,7 @@ for case in "USR1 ranks direct" "USR2 launcher collective" "TERM one direct" "US
     expect_text "the same command continues from there"
     merge_of big 3 --no_fsync --strategy "$strategy"
     resumed 20
-    expect_text "shardweld: reused "
+    expect_text "reused "
 done
 
 # Without a launcher, as in an interactive session.

@@ -11,7 +11,7 @@ same_from() {
     shift 3
     ((ranks == 0)) || launcher=(mpirun -n "$ranks")
     rm -rf "$WORK/model"
-    expect_code 0 "${launcher[@]}" "$SHARDWELD" merge --local_dir "$case/source/$level" --hf_config "$case/hf" --target_dir "$WORK/model" --no_fsync "$@" &&
+    expect_code 0 "${launcher[@]}" "$SHARDWELD" merge --local_dir "$case/source/$level" --hf_config "$case/hf" --target_dir "$WORK/model" --no_fsync -v "$@" &&
         same_as_expected "$case" "$WORK/model"
 }
 
@@ -22,7 +22,7 @@ same_from accelerate_fsdp2 checkpoints/checkpoint_0 0
 same_from accelerate_fsdp2 checkpoints/checkpoint_0/pytorch_model_fsdp_0 0
 for case in accelerate_fsdp1_ranks accelerate_fsdp2_ranks; do
     same_from "$case" "" 2
-    expect_text "checkpoint of accelerate's FSDP, world size 2"
+    expect_text "checkpoint: accelerate's FSDP, world size 2"
 done
 for case in trainer_transformers trainer_trl; do
     same_from "$case" "" 2

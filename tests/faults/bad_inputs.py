@@ -2,6 +2,7 @@
 bound. Knows directories and codes; nothing of formats."""
 import os
 import random
+import re
 import resource
 import shutil
 import subprocess
@@ -79,7 +80,7 @@ def _merge(runner, source, config, name):
     said = ended.stderr.decode(errors="replace")
     if ended.returncode != 0 and ended.returncode not in _REFUSALS:
         raise Failed(f"{name}: code {ended.returncode}: {said[-600:]}")
-    if ended.returncode != 0 and said.count("shardweld: error: ") != 1:
+    if ended.returncode != 0 and len(re.findall("^error: ", said, re.M)) != 1:
         raise Failed(f"{name}: not one message: {said[-600:]}")
     if ended.returncode != 0 and program.content_of(out):
         raise Failed(f"{name}: refused, but something was left in the target's directory")

@@ -150,7 +150,7 @@ def digest_of(name, data):
 def _errors_in(stderr):
     errors, follows = [], False
     for line in stderr.splitlines():
-        if line.startswith("shardweld: error: "):
+        if line.startswith("error: "):
             errors.append(line)
             follows = True
         elif follows and line.startswith("  "):

@@ -84,5 +84,5 @@ nothing_left() {
     local left
     left="$(find "$HOSTS" -maxdepth 1 -name '*out*'; all_hosts "find '$LOCAL' -maxdepth 1 -name '*out*'")"
     [[ -z "$left" ]] || fail "$1: left behind: $left"
-    [[ "$(grep -c '^shardweld: error' "$WORK/err")" == 1 ]] || fail "$1: not one message: $(<"$WORK/err")"
+    [[ "$(grep -c '^error' "$WORK/err")" == 1 ]] || fail "$1: not one message: $(<"$WORK/err")"
 }

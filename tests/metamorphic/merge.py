@@ -118,7 +118,7 @@ def problems(merge):
     found = []
     if merge.code not in (0, *REFUSALS):
         found.append(f"exit code {merge.code}")
-    n_messages = len(re.findall(r"^shardweld: error: ", merge.stderr, re.M))
+    n_messages = len(re.findall(r"^error: ", merge.stderr, re.M))
     if merge.code != 0 and n_messages != 1:
         found.append(f"{n_messages} messages")
     # What the next merge continues from may stay.

@@ -297,8 +297,8 @@ class Runner:
         problems, outcome = [], "refused"
         if code not in CODES:
             problems.append(f"exit code {code}")
-        if error.count("shardweld: error:") != (0 if code == 0 else 1):
-            problems.append(f"{error.count('shardweld: error:')} messages")
+        if len(re.findall('^error:', error, re.M)) != (0 if code == 0 else 1):
+            problems.append(f"{len(re.findall('^error:', error, re.M))} messages")
         if code != 0 and os.listdir(os.path.dirname(target)):
             problems.append("something is left: " + ", ".join(os.listdir(os.path.dirname(target))))
         if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", error):

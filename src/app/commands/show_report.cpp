@@ -42,9 +42,13 @@ std::string head_text(const RunRecord& record) {
             rows.push_back({"", printable(line, kLongestLine)});
         }
     }
-    rows.push_back({"output", counted(record.n_tensors, "tensor") + " in " +
-                                  counted(record.files.size(), "file") + ", " +
-                                  human_bytes(record.tensor_bytes)});
+    const std::string size = counted(record.n_tensors, "tensor") + " in " +
+                             counted(record.files.size(), "file") + ", " +
+                             human_bytes(record.tensor_bytes);
+    rows.push_back({"output", record.is_published ? size
+                              : record.n_tensors == 0
+                                  ? "nothing was published"
+                                  : "nothing was published (planned: " + size + ")"});
     rows.push_back({"took", duration_text(seconds) + " with " +
                                 counted(static_cast<std::size_t>(record.n_ranks), "rank")});
     for (const auto& [name, value] : record.facts) {
@@ -72,7 +76,8 @@ std::string ledger_text(const RunRecord& record) {
         rows.size() > kShownLosses
             ? "  and " + std::to_string(rows.size() - kShownLosses) + " smaller ones\n"
             : "";
-    return "\nwhere " + human_bytes(record.stored) + " went\n" +
+    return "\nwhere " + human_bytes(record.stored) +
+           (record.is_published ? " went\n" : " would have gone\n") +
            table({Align::left, Align::right, Align::right, Align::left, Align::left}, cells) + rest;
 }
 

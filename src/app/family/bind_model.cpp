@@ -500,7 +500,7 @@ Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const O
         bound = AdapterBinder(prepared, files, options).bind(std::move(catalogue));
     } else {
         if (options.lora != Lora::split) {
-            bound.notes.emplace_back("the checkpoint holds no LoRA adapter: --lora has no effect");
+            bound.unheeded = "the checkpoint holds no LoRA adapter: --lora has no effect";
         }
         bind_alone(prepared, files, options, std::move(catalogue), bound);
     }

@@ -23,6 +23,7 @@ struct Bound {
     std::optional<plan::Quantisation> quantisation;  ///< --quantize
     std::shared_ptr<const outputs::Format> output;   ///< made for this model; null: the option's
     std::vector<std::string> notes;                  ///< for people
+    std::string unheeded = {};  ///< an option that changes nothing here; "": there is none
 };
 
 /// Binds base and adapter. Pure; `catalogue` moves into the result. Error(usage) where the options

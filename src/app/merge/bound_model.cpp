@@ -241,7 +241,7 @@ BoundModel in_other_form(const Session& session, const BoundModel& model) {
 /// What is found in this output only.
 void report_output(const Session& session, const BoundModel& model, const plan::Binding& first) {
     for (const std::string& note : model.bound.notes) {
-        session.log.info(session.output.directory.string() + ": " + note);
+        session.log.debug(session.output.directory.string() + ": " + note);
     }
     session.report.ledger = model.bound.binding.ledger;
     for (const plan::Warning& warning : model.bound.binding.warnings) {
@@ -441,11 +441,11 @@ std::vector<BoundModel> output_models(const Outputs& outputs, BoundModel model) 
 }
 
 void report_binding(Session& session, const BoundModel& model) {
-    for (const std::string& note : model.prepared.notes) {
-        session.log.info(note);
+    for (const auto* notes : {&model.prepared.notes, &model.bound.notes}) {
+        std::ranges::for_each(*notes, [&](const std::string& note) { session.log.debug(note); });
     }
-    for (const std::string& note : model.bound.notes) {
-        session.log.info(note);
+    if (!model.bound.unheeded.empty()) {
+        session.log.info("note: " + model.bound.unheeded);
     }
     session.run.recipe = model.prepared.recipe->name;
     session.run.verification = model.prepared.verification;

@@ -8,6 +8,7 @@
 
 #include "app/compare/model_directory.hpp"
 #include "app/family/bind_model.hpp"
+#include "app/report/summary.hpp"
 #include "core/codec.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
@@ -92,7 +93,7 @@ void settle_config(Output& output) {
     output.config_text = config.text_to_write();
     for (const std::string& note : notes) {
         if (output.model.bound.has_model) {
-            output.session.log.info(note);
+            output.session.log.debug(note);
         }
     }
 }
@@ -108,11 +109,11 @@ void tell_trace(Session& session, const Planned& planned) {
 }
 
 void say_plan(const Session& session, const plan::Plan& plan) {
-    session.log.info("writing " + human_bytes(plan.placement.tensor_bytes) + ": " +
-                     counted(plan.tensors.size(), "tensor") + " in " +
-                     counted(plan.placement.files.size(), "file") + " by " +
-                     counted(static_cast<std::size_t>(session.comm.size()), "rank") + ", " +
-                     std::string(plan::name_of(plan.strategy)) + " (" + plan.why + ")");
+    session.log.debug("writing " + human_bytes(plan.placement.tensor_bytes) + ": " +
+                      counted(plan.tensors.size(), "tensor") + " in " +
+                      counted(plan.placement.files.size(), "file") + " by " +
+                      counted(static_cast<std::size_t>(session.comm.size()), "rank") + ", " +
+                      std::string(plan::name_of(plan.strategy)) + " (" + plan.why + ")");
 }
 
 /// What of the rest ranks ask for while they move tensors.
@@ -307,6 +308,15 @@ publish::Facts Output::facts() const {
     return facts;
 }
 
+std::string Output::model_class() const {
+    if (!model.bound.has_model || config_text.empty()) {
+        return "";
+    }
+    const auto written = models::Config::parse(config_text, model.files.config_path);
+    const std::vector<std::string> classes = written.architectures();
+    return classes.empty() ? "" : classes.front();
+}
+
 std::optional<bool> Output::ties() const {
     return ties_in(config_text, model.files.config_path);
 }
@@ -407,10 +417,12 @@ void say_plans(const Planned& planned) {
         say_plan(output.session, output.plan);
     }
     const Session& session = planned.first().session;
+    session.log.info(
+        model_line(planned.first().model_class(), size_of_model(planned.first().plan.targets)));
     const bool is_told = session.log.is_speaker() && !session.output.dtype;
     const std::string note = is_told ? dtype_note(planned.first()) : "";
     if (!note.empty()) {
-        session.log.info(note);
+        session.log.info("note: " + note);
     }
 }
 

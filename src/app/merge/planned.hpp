@@ -29,6 +29,8 @@ struct Output {
 
     /// What the written config.json has to say.
     [[nodiscard]] publish::Facts facts() const;
+    /// The first of its architectures, "" for none.
+    [[nodiscard]] std::string model_class() const;
     /// What it says of tie_word_embeddings; nullopt: nothing.
     [[nodiscard]] std::optional<bool> ties() const;
     /// All files beside the tensors. Local.

@@ -336,7 +336,9 @@ void write_kept_report(Draft& draft) {
     }
     io::NotedFile file(io::OutputFile::create(*draft.directory, publish::kKeptReport),
                        publish::kKeptReport);
+    session.report.is_published = true;  // when anybody reads it
     const std::string text = to_json(session.run, session.report);
+    session.report.is_published = false;
     file.write(0, std::as_bytes(std::span(text)));
     const io::WrittenFile written = file.finish(session.options.sync);
     io::require_as_written(*draft.directory, written, {true, session.options.paranoid});
@@ -352,21 +354,35 @@ bool can_go_on(ErrorCode code, const Draft& draft) {
                               draft.output.session.comm.rank(), draft.planned.input.directory);
 }
 
-/// What was made, in place of a line for each part.
-void say_summary(const Output& output) {
+/// "fp8-channel", "float32"; "" where nothing is asked for.
+std::string form_of(const OutputRequest& output) {
+    return output.quantise ? std::string(facts_of(*output.quantise).name)
+           : output.dtype  ? std::string(torch_name(*output.dtype))
+                           : "as stored";
+}
+
+void say_summary(const Output& output, bool is_first) {
     const Session& session = output.session;
     const OutputRequest& asked = session.output;
-    const std::vector<std::string> classes = output.model.prepared.config.architectures();
-    const Finished finished{
-        asked.directory, asked.report.value_or(""), classes.empty() ? "" : classes.front(),
-        text_of(session.run.crc.value_or(execute::RecordCounts()), session.options.check_crc),
-        output.plan.placement.format->name() == outputs::default_format().name()};
+    const auto counts = session.run.crc.value_or(execute::RecordCounts());
+    const Finished finished{asked.directory,
+                            is_first ? "" : form_of(asked),
+                            std::string(output.plan.placement.format->name()),
+                            output.model_class(),
+                            size_of_model(output.plan.targets),
+                            checksums_text(counts, session.options.check_crc),
+                            asked.keeps_report};
+    const auto& phases = session.watch.phases();
     if (session.options.progress == ProgressStyle::json && session.log.is_speaker()) {
-        session.log.write_object(
-            summary_json(session.run, session.report, session.watch.phases(), finished));
-    } else {
-        session.log.info(
-            summary_text(session.run, session.report, session.watch.phases(), finished));
+        session.log.write_object(summary_json(session.run, session.report, phases, finished));
+        return;
+    }
+    for (const Headline& line : summary_lines(session.run, session.report, phases, finished)) {
+        session.log.info(line);
+    }
+    session.log.debug(speed_text(session.run, session.report, phases));
+    if (const std::string text = text_of(counts, session.options.check_crc); !text.empty()) {
+        session.log.debug("checked: " + text);
     }
 }
 
@@ -512,6 +528,7 @@ void publish_drafts(std::vector<Draft>& drafts) {
                 drafts.front().partial->note_publishing(*draft.partial);
             }
             draft.partial->commit(draft.files, session.options.sync);
+            draft.output.session.report.is_published = true;
             say_notes(session, *draft.partial);
         }
     });
@@ -535,7 +552,7 @@ void keep_for_later(const std::vector<Draft>& drafts, Error& error) {
 
 void say_summaries(const Planned& planned) {
     for (const Output& output : planned.outputs) {
-        say_summary(output);
+        say_summary(output, &output == &planned.first());
     }
 }
 

@@ -61,13 +61,56 @@ InputReport report_of(const Survey& survey) {
     return input_report(survey.location.directory, survey.catalogue, survey.provenance);
 }
 
+/// What a checkpoint is: the first of its notes.
+std::string kind_of(const catalogue::Catalogue& catalogue) {
+    return catalogue.notes.empty() ? catalogue.format : catalogue.notes.front();
+}
+
+/// All other notes, for who wants to know more.
+void tell_notes(Log& log, const catalogue::Catalogue& catalogue) {
+    for (const std::string& note : catalogue.notes) {
+        // A choice among several checkpoints is nobody's but the reader's.
+        note.starts_with("took ") ? log.info(note) : log.debug(note);
+    }
+}
+
+/// "step-1 (0.5), step-2 (0.5)": checkpoints and what they are multiplied by.
+std::string mixed_text(const Options& options) {
+    std::vector<fs::path> checkpoints{options.local_dir};
+    const std::vector<fs::path>& others = options.averaging.others;
+    checkpoints.insert(checkpoints.end(), others.begin(), others.end());
+    const std::vector<float> factors = options.averaging.factors();
+    std::vector<std::string> texts;
+    for (std::size_t i = 0; i < checkpoints.size(); ++i) {
+        texts.push_back(checkpoints[i].string() + " (" + number_text(factors[i]) + ")");
+    }
+    return joined(texts, ", ");
+}
+
+void say_checkpoint(Log& log, const Options& options, const catalogue::Catalogue& catalogue) {
+    const Averaging& averaging = options.averaging;
+    if (averaging.base) {
+        log.info(Headline{"checkpoint", averaging.base->string(),
+                          " and differences from it: " + mixed_text(options)});
+    } else if (averaging.is_average) {
+        log.info(Headline{"checkpoint", "average of " + std::to_string(averaging.others.size() + 1),
+                          ": " + mixed_text(options)});
+    } else {
+        const std::string what = kind_of(catalogue);
+        const std::size_t end = std::min(what.find(", "), what.size());
+        std::string_view kind = std::string_view(what).substr(0, end);
+        // The label says already that it is a checkpoint.
+        constexpr std::string_view kBefore = "checkpoint of ";
+        constexpr std::string_view kBehind = " checkpoint";
+        kind.remove_prefix(kind.starts_with(kBefore) ? kBefore.size() : 0);
+        kind.remove_suffix(kind.ends_with(kBehind) ? kBehind.size() : 0);
+        log.info(Headline{"checkpoint", std::string(kind), what.substr(end)});
+    }
+}
+
 void tell_survey(Session& session, const std::string& name, const Survey& survey) {
     const catalogue::Catalogue& catalogue = survey.catalogue;
-    for (const std::string& note : catalogue.notes) {
-        session.log.info(note);
-    }
-    session.log.info("provenance of " + name + " " +
-                     catalogue::name_of(survey.provenance.standing));
+    tell_notes(session.log, catalogue);
     session.log.debug("provenance of " + name + " " + catalogue::text_of(survey.provenance));
     for (const auto& [code, text] : catalogue.warnings) {
         warn(session, plan::Warning{code, "", name + ": " + text});
@@ -145,28 +188,14 @@ SurveyedSources read_metadata(Session& session, const PlanRequest& request, Sour
     return read;
 }
 
-/// What speaks for it fills lines: the report and `inspect` have it. What is not known at all is a
-/// warning.
-void tell_provenance(Log& log, const catalogue::Provenance& provenance) {
-    if (provenance.standing == catalogue::Standing::proved) {
-        log.info("provenance proved: every file says which rank and which save it belongs to");
-    } else if (provenance.standing == catalogue::Standing::consistent) {
-        log.info(
-            "provenance consistent: what files say of their rank and save agrees, but not every "
-            "file says both");
-    }
-    log.debug("provenance " + catalogue::text_of(provenance));
-}
-
 void report_survey(Session& session, const SurveyedSources& read) {
     const catalogue::Catalogue& catalogue = read.survey.catalogue;
-    for (const std::string& note : catalogue.notes) {
-        session.log.info(note);
-    }
-    session.log.info(
-        "read the metadata of " + std::to_string(catalogue.files.size()) + " shard files: " +
-        std::to_string(catalogue.tensors.size() + catalogue.shards.size()) + " stored tensors");
-    tell_provenance(session.log, read.survey.provenance);
+    say_checkpoint(session.log, session.options, catalogue);
+    tell_notes(session.log, catalogue);
+    session.log.debug("read the metadata of " + counted(catalogue.files.size(), "shard file") +
+                      ": " +
+                      counted(catalogue.tensors.size() + catalogue.shards.size(), "stored tensor"));
+    session.log.debug("provenance " + catalogue::text_of(read.survey.provenance));
     for (const auto& [code, text] : catalogue.warnings) {
         warn(session, plan::Warning{code, "", text});
     }

@@ -23,6 +23,8 @@
 #include "io/errno.hpp"
 #include "shardweld/error.hpp"
 
+#include "table.hpp"
+
 namespace shardweld::app {
 
 namespace {
@@ -47,12 +49,40 @@ std::string without_controls(std::string text) {
     return text;
 }
 
-const char* prefix_of(LogLevel level) {
-    return level == LogLevel::error ? "error: " : level == LogLevel::warning ? "warning: " : "";
+constexpr const char* kBold = "\x1b[1m";
+constexpr const char* kDim = "\x1b[2m";
+constexpr const char* kPlain = "\x1b[0m";
+
+/// A line, broken between words; what is typed only where a shell reads on.
+std::string broken(std::string_view line, std::size_t width, bool is_typed) {
+    const std::size_t indent = std::min(line.find_first_not_of(' '), line.size()) + 2;
+    if (line.size() <= width || width <= 2 * indent) {
+        return std::string(line);
+    }
+    if (is_typed) {
+        const std::size_t end = line.find("&& ");
+        return end == std::string_view::npos
+                   ? std::string(line)
+                   : std::string(line.substr(0, end + 2)) + "\n" + std::string(indent + 4, ' ') +
+                         std::string(line.substr(end + 3));
+    }
+    std::string text = wrapped(line, indent, width);
+    text.pop_back();
+    return text;
 }
 
-const char* colour_of(LogLevel level) {
-    return level == LogLevel::error ? "\x1b[1;31m" : "\x1b[33m";
+/// Where the `n`-th character that is no blank ends.
+std::size_t end_of(const std::string& text, std::size_t n) {
+    std::size_t at = 0;
+    for (; at < text.size() && n > 0; ++at) {
+        n -= text[at] == ' ' || text[at] == '\n' ? 0 : 1;
+    }
+    return at;
+}
+
+std::size_t n_visible(std::string_view text) {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(text, [](char c) { return c != ' ' && c != '\n'; }));
 }
 
 const char* level_name(LogLevel level) {
@@ -166,26 +196,42 @@ std::string text_of(const Error& error, bool has_detail) {
     return error.what() + below(error, has_detail);
 }
 
-void Log::say(LogLevel level, std::string_view text) {
-    const std::string prefix = prefix_of(level);
-    const std::string safe = without_controls(std::string(text));
+/// Lines that fit, with the codes of a terminal; as it is where there is none.
+std::string Log::shown(const std::string& text, const Looks& looks) const {
+    if (terminal_ == nullptr) {
+        return text;
+    }
+    const std::size_t width = terminal_->width();
+    std::string lines = joined(split(text, '\n'), "\n", [&](std::string_view line) {
+        return broken(line, width, looks.is_typed);
+    });
+    if (!terminal_->has_colours() || looks.label_code.empty()) {
+        return lines;
+    }
+    const std::size_t label = looks.label.size();
+    const std::size_t bold = end_of(lines, n_visible(looks.label) + looks.n_bold);
+    return looks.label_code + lines.substr(0, label) + kPlain +
+           (looks.n_bold == 0 ? "" : kBold + lines.substr(label, bold - label) + kPlain) +
+           lines.substr(looks.n_bold == 0 ? label : bold);
+}
+
+void Log::say(LogLevel level, const std::string& text, const Looks& looks) {
+    const std::string safe = without_controls(text);
     if (own_) {
-        own_->write(prefix + safe);
+        own_->write(safe);
     }
     if (!shows(level)) {
         return;
     }
+    // Who reads the level has no need of its name in the text.
+    const std::string told = level <= LogLevel::warning ? safe.substr(looks.label.size()) : safe;
     if (listener_ != nullptr) {
-        listener_->message(level, safe);
-        return;
+        listener_->message(level, told);
+    } else if (is_json_) {
+        write_object(dumped({{"event", "message"}, {"level", level_name(level)}, {"text", told}}));
+    } else {
+        write(shown(safe, looks) + "\n");
     }
-    if (is_json_) {
-        write_object(dumped({{"event", "message"}, {"level", level_name(level)}, {"text", safe}}));
-        return;
-    }
-    const bool is_coloured = !prefix.empty() && terminal_ != nullptr && terminal_->has_colours();
-    write("shardweld: " + (is_coloured ? colour_of(level) + prefix + "\x1b[0m" : prefix) + safe +
-          "\n");
 }
 
 /// One write: launchers mix the lines of several processes.
@@ -220,21 +266,28 @@ void Log::error(const Error& error) {
                              {"detail", error.detail()}}));
         return;
     }
-    say(LogLevel::error, text_of(error, level_ == LogLevel::debug));
+    const std::string label = "error: ";
+    say(LogLevel::error, label + text_of(error, level_ == LogLevel::debug),
+        {label, "\x1b[1;31m", 0, false});
 }
 void Log::warning(std::string_view text) {
-    say(LogLevel::warning, text);
+    const std::string label = "warning: ";
+    say(LogLevel::warning, label + std::string(text), {label, "\x1b[33m", 0, false});
 }
 void Log::info(std::string_view text) {
-    say(LogLevel::info, text);
+    say(LogLevel::info, std::string(text), {});
+}
+void Log::info(const Headline& line) {
+    say(LogLevel::info, line.text(),
+        {line.label + ": ", kDim, n_visible(line.subject), line.is_typed});
 }
 void Log::debug(std::string_view text) {
-    say(LogLevel::debug, text);
+    say(LogLevel::debug, std::string(text), {});
 }
 
 void Log::trace(std::string_view text) {
     if (listener_ != nullptr) {
-        say(LogLevel::info, "trace: " + std::string(text));
+        say(LogLevel::info, "trace: " + std::string(text), {});
     } else if (is_speaker_) {
         write("trace: " + std::string(text) + "\n");
     }

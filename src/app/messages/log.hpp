@@ -79,9 +79,20 @@ class RankLog {
     int fd_ = -1;
 };
 
-/// Writes messages up to a level as "shardweld: ...". On ranks other than 0 it is made mute, so
-/// that every message appears once. With a log of the rank's own all messages of all levels go
-/// there too.
+/// A line about one thing: "wrote: OUT in 2.0 s". On a terminal its parts look different.
+struct Headline {
+    std::string label;      ///< "wrote"
+    std::string subject;    ///< "OUT"
+    std::string rest;       ///< ", 7 files"; lines behind the first are indented by it
+    bool is_typed = false;  ///< somebody will copy it: no line is broken but behind "&&"
+
+    [[nodiscard]] std::string text() const { return label + ": " + subject + rest; }
+};
+
+/// Writes messages up to a level, warnings and errors with these words in front. On a terminal
+/// lines that are longer than it is wide are broken between words. On ranks other than 0 it is made
+/// mute, so that every message appears once. With a log of the rank's own all messages of all
+/// levels go there too.
 class Log {
   public:
     Log(std::ostream& out, LogLevel level, bool is_speaker)
@@ -94,6 +105,7 @@ class Log {
     void error(const Error& error);
     void warning(std::string_view text);
     void info(std::string_view text);
+    void info(const Headline& line);
     void debug(std::string_view text);
     /// A line of a trace: who asks for one wants it, whatever the level.
     void trace(std::string_view text);
@@ -122,7 +134,15 @@ class Log {
     [[nodiscard]] Events* listener() const { return listener_; }
 
   private:
-    void say(LogLevel level, std::string_view text);
+    /// What stands before and in place of a text on a terminal.
+    struct Looks {
+        std::string label;       ///< at the beginning of the text: "error: "
+        std::string label_code;  ///< of a terminal (ECMA-48, SGR)
+        std::size_t n_bold = 0;  ///< characters behind the label
+        bool is_typed = false;
+    };
+    void say(LogLevel level, const std::string& text, const Looks& looks);
+    [[nodiscard]] std::string shown(const std::string& text, const Looks& looks) const;
     void write(const std::string& text);
 
     std::ostream* out_ = nullptr;

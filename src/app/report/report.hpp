@@ -237,6 +237,7 @@ struct OutputReport {
     std::optional<BaseSummary> base;  ///< of the first output, when it was compared with --base
     std::vector<plan::Warning> own_warnings;  ///< about this output, where it is not the first
     std::string root;                         ///< digest over all tensors, "" when not computed
+    bool is_published = false;                ///< the model has its name
 };
 
 /// What is told of a run and one of its outputs.

@@ -369,6 +369,7 @@ std::string to_json(const RunReport& run, const OutputReport& output) {
                      {"sha256", json_list(run.input_sums)},
                      {"stamps", stamps_json(output.made_of)}};
     json["output"] = output_json(output.made_of);
+    json["published"] = output.is_published;
     json["provenance"] = json_of(run.input.provenance);
     json["mixed"] = json_list(run.mixed);
     json["recipe"] = {{"name", known(run.recipe)},

@@ -196,7 +196,9 @@ std::vector<RecordedRank> ranks_in(const Json& list) {
 void add_ledger(const Json& ledger, RunRecord& record) {
     using RowFate = LedgerRow::Fate;
     record.stored = bytes_in(member(ledger, "stored"));
-    record.ledger = {{RowFate::written, "written", "in the model, each element once",
+    const bool is_there = record.is_published;
+    record.ledger = {{RowFate::written, is_there ? "written" : "planned",
+                      is_there ? "in the model, each element once" : "but not published",
                       bytes_in(member(ledger, "consumed"))},
                      {RowFate::replica, "replicas", "held again by other files",
                       bytes_in(member(ledger, "replica"))},
@@ -285,6 +287,9 @@ RunRecord record_in(const Json& root) {
                   shown_text(member(tool, "git")) + ")";
     record.code = index_in(member(ending, "code"));
     record.ending = shown_text(member(ending, "name"));
+    const Json& published = member(root, "published");
+    record.is_published = published.is_boolean() ? published.get<bool>() : record.code == 0;
+    record.is_published = record.is_published || record.title != "merge";
     record.message = shown_text(member(ending, "message"));
     for (const Json* where : elements(member(ending, "where"), kMostLines)) {
         record.message += "\nwhere: " + shown_text(*where);

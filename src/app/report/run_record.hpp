@@ -57,7 +57,8 @@ struct RunRecord {
     std::string title;  ///< "merge"
     std::string tool;   ///< "shardweld 0.1.0 (bcbcb66)"
     Index code = 0;
-    std::string ending;  ///< "ok", or the error's name
+    std::string ending;        ///< "ok", or the error's name
+    bool is_published = true;  ///< the model got its name; reports before 0.3 do not say
     std::string message;
     std::string command;  ///< as typed; "" if the report does not have it
     std::string input;    ///< directory

@@ -3,23 +3,23 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <iterator>
 #include <map>
-#include <numeric>
 #include <set>
-#include <string_view>
 
 #include <nlohmann/json.hpp>
 
 #include "core/text.hpp"
+#include "loaders/known_names.hpp"
 #include "process/process.hpp"
 #include "publish/assets.hpp"
+#include "publish/report_file.hpp"
 
 namespace shardweld::app {
 
 namespace {
 
 struct Totals {
-    Index parameters = 0;
     Bytes bytes = 0;  ///< of tensors
     Bytes read = 0;
     Bytes sent = 0;
@@ -27,23 +27,29 @@ struct Totals {
     std::string dtypes;  ///< "bfloat16", the most bytes first
 };
 
-Totals totals_of(const OutputReport& report, const std::vector<Phase>& phases) {
-    Totals totals;
-    std::map<DType, Bytes> by_dtype;
-    for (const TensorEntry& tensor : report.tensors) {
-        totals.parameters += std::accumulate(tensor.shape.begin(), tensor.shape.end(), Index{1},
-                                             std::multiplies<>());
-        totals.bytes += tensor.bytes;
-        by_dtype[tensor.dtype] += tensor.bytes;
-    }
+std::vector<DType> most_first(const std::map<DType, Bytes>& by_dtype) {
     std::vector<std::pair<Bytes, DType>> order;
     for (const auto& [dtype, bytes] : by_dtype) {
         order.emplace_back(bytes, dtype);
     }
     std::sort(order.rbegin(), order.rend());
-    for (const auto& [bytes, dtype] : order) {
-        totals.dtypes += (totals.dtypes.empty() ? "" : ", ") + std::string(torch_name(dtype));
+    std::vector<DType> dtypes;
+    std::ranges::transform(order, std::back_inserter(dtypes), &std::pair<Bytes, DType>::second);
+    return dtypes;
+}
+
+std::string names_of(const std::vector<DType>& dtypes) {
+    return joined(dtypes, ", ", [](DType dtype) { return std::string(torch_name(dtype)); });
+}
+
+Totals totals_of(const OutputReport& report, const std::vector<Phase>& phases) {
+    Totals totals;
+    std::map<DType, Bytes> by_dtype;
+    for (const TensorEntry& tensor : report.tensors) {
+        totals.bytes += tensor.bytes;
+        by_dtype[tensor.dtype] += tensor.bytes;
     }
+    totals.dtypes = names_of(most_first(by_dtype));
     for (const Phase& phase : phases) {
         totals.seconds += phase.wall_s;
         totals.read += phase.bytes_read;
@@ -52,8 +58,17 @@ Totals totals_of(const OutputReport& report, const std::vector<Phase>& phases) {
     return totals;
 }
 
+/// "155,584".
+std::string with_commas(Index number) {
+    std::string text = std::to_string(number);
+    for (std::size_t at = text.size(); at > 3; at -= 3) {
+        text.insert(at - 3, ",");
+    }
+    return text;
+}
+
 /// "7.24 billion", "135 million", "6,144".
-std::string parameters_text(Index parameters) {
+std::string count_text(Index parameters) {
     std::array<char, 48> text{};
     const auto count = static_cast<double>(parameters);
     const auto put = [&](double number, const char* unit) {
@@ -65,7 +80,7 @@ std::string parameters_text(Index parameters) {
     } else if (count >= 1e6) {
         put(count / 1e6, "million");
     } else {
-        return std::to_string(parameters);
+        return with_commas(parameters);
     }
     return text.data();
 }
@@ -86,35 +101,105 @@ std::string rate_text(Bytes bytes, double seconds) {
            "/s";
 }
 
-std::string verify_command(const Finished& finished) {
-    const std::string report =
-        finished.report.empty() ? "" : " --report " + process::shell_word(finished.report.string());
-    return "shardweld verify " + process::shell_word(finished.target.string()) + report;
+/// "model-00001-of-00012.safetensors and 11 more (291 tensors, 15.2 GB)".
+std::string weights_text(const OutputReport& report, Bytes bytes) {
+    std::vector<std::string> names;
+    for (const FileEntry& file : report.files) {
+        if (std::ranges::count(report.side_files, file.name) == 0) {
+            names.push_back(file.name);
+        }
+    }
+    constexpr std::size_t kFew = 2;
+    const std::string more =
+        names.size() > kFew ? " and " + std::to_string(names.size() - 1) + " more" : "";
+    names.resize(more.empty() ? names.size() : 1);
+    return joined(names, ", ") + more + " (" + counted(report.tensors.size(), "tensor") + ", " +
+           human_bytes(bytes) + ")";
+}
+
+bool has(const OutputReport& report, const std::string& file) {
+    return std::ranges::count(report.side_files, file) > 0;
+}
+
+/// What a shell or Python would read otherwise is left to the reader.
+bool is_plain(const std::string& path) {
+    return path.find_first_of("'\"\\\n") == std::string::npos;
+}
+
+/// transformers' class for models like this one.
+std::string loader_of(const std::string& model_class) {
+    return model_class.ends_with("ForCausalLM") ? "AutoModelForCausalLM"
+           : model_class.empty()                ? "AutoModel"
+                                                : model_class;
+}
+
+/// Whether vLLM generates text with models of this class, or transformers' for it.
+bool is_served(const std::string& model_class) {
+    return loaders::knows_class(loaders::Loader::vllm, model_class) &&
+           (model_class.ends_with("ForCausalLM") ||
+            model_class.ends_with("ForConditionalGeneration"));
 }
 
 std::string load_command(const Finished& finished) {
-    const std::string loader = finished.model_class.ends_with("ForCausalLM")
-                                   ? "AutoModelForCausalLM"
-                               : finished.model_class.empty() ? "AutoModel"
-                                                              : finished.model_class;
-    return "python3 -c 'from transformers import " + loader + " as M; M.from_pretrained(\"" +
-           finished.target.string() + "\")'";
+    const std::string target = finished.target.string();
+    if (is_served(finished.model_class)) {
+        return "vllm serve " + process::shell_word(target);
+    }
+    return is_plain(target)
+               ? "python3 -c 'from transformers import " + loader_of(finished.model_class) +
+                     " as M; M.from_pretrained(\"" + target + "\")'"
+               : "";
 }
 
+std::string check_command(const Finished& finished) {
+    const char* const where = finished.format == "gguf"         ? " --target llama.cpp"
+                              : is_served(finished.model_class) ? " --target vllm"
+                                                                : "";
+    return "shardweld check " + process::shell_word(finished.target.string()) + where;
+}
+
+/// Commands that end with the trained model in memory; none where it is not known how.
 std::vector<std::string> next_commands(const OutputReport& report, const Finished& finished) {
     std::vector<std::string> commands;
-    if (!finished.is_safetensors) {
-        return commands;
+    if (finished.format == "gguf") {
+        const std::string file = report.files.empty() ? "" : report.files.front().name;
+        commands = {check_command(finished),
+                    "llama-cli -m " + process::shell_word((finished.target / file).string())};
+    } else if (has(report, "config.json") && finished.format != "hdf5") {
+        commands = {check_command(finished), load_command(finished)};
     }
-    commands.push_back(verify_command(finished));
-    const bool has_config = std::find(report.side_files.begin(), report.side_files.end(),
-                                      "config.json") != report.side_files.end();
-    // What a shell or Python would read otherwise is left to the reader.
-    const std::string target = finished.target.string();
-    if (has_config && target.find_first_of("'\"\\\n") == std::string::npos) {
-        commands.push_back(load_command(finished));
-    }
+    std::erase(commands, "");
     return commands;
+}
+
+/// Python that loads an adapter on its base, which is without it.
+std::string peft_lines(const Finished& finished, bool has_base) {
+    const std::string loader = loader_of(finished.model_class);
+    const fs::path& target = finished.target;
+    const std::string base = has_base ? target.string() : "the base model";
+    const auto quoted = [](const std::string& path) { return nlohmann::json(path).dump(); };
+    return "\n        from transformers import " + loader +
+           "\n        from peft import PeftModel"
+           "\n        base = " +
+           loader + ".from_pretrained(" + quoted(base) +
+           ")\n        model = PeftModel.from_pretrained(base, " +
+           quoted((target / "lora_adapter").string()) + ")";
+}
+
+Headline next_line(const OutputReport& report, const Finished& finished) {
+    Headline line{"next", "", "", true};
+    const bool has_base = finished.size.parameters > 0;
+    if (finished.size.adapter > 0) {
+        line.subject = has_base ? "the base in " + finished.target.string() +
+                                      " is without the adapter; load both"
+                                : "load the adapter on its base";
+        line.rest = ":" + peft_lines(finished, has_base) +
+                    "\n      or merge again with --lora fold" + (has_base ? "" : " --base DIR") +
+                    ", which adds the adapter to the weights";
+        return line;
+    }
+    line.subject = joined(next_commands(report, finished), " && ");
+    return line;
 }
 
 std::string hosts_text(const RunReport& report) {
@@ -125,32 +210,72 @@ std::string hosts_text(const RunReport& report) {
 
 }  // namespace
 
-std::string summary_text(const RunReport& run, const OutputReport& report,
-                         const std::vector<Phase>& phases, const Finished& finished) {
+std::string ModelSize::text() const {
+    const std::string others = names_of(dtypes);
+    std::string text = count_text(parameters > 0 ? parameters : adapter) + " parameters";
+    text += encoding.empty() ? "" : ", " + encoding + " (" + counted(n_encoded, "weight") + ")";
+    text += others.empty() ? "" : (encoding.empty() ? ", " : ", the others ") + others;
+    return text + (parameters > 0 && adapter > 0
+                       ? "; beside it a LoRA adapter, " + count_text(adapter) + " parameters"
+                       : "");
+}
+
+ModelSize size_of_model(const std::vector<plan::Target>& targets) {
+    ModelSize size;
+    std::map<DType, Bytes> by_dtype;
+    for (const plan::Target& target : targets) {
+        const Index volume =
+            target.encode ? target.encode->n_rows * target.encode->n_columns : target.volume();
+        (target.file.empty() ? size.parameters : size.adapter) += volume;
+        if (target.encode) {
+            ++size.n_encoded;
+            size.encoding = facts_of(target.encode->encoding).name;
+        } else {
+            by_dtype[target.dtype] += target.bytes();
+        }
+    }
+    size.dtypes = most_first(by_dtype);
+    return size;
+}
+
+Headline model_line(const std::string& model_class, const ModelSize& size) {
+    const std::string name = size.parameters == 0  ? "LoRA adapter"
+                             : model_class.empty() ? "no class in config.json"
+                                                   : model_class;
+    return {"model", name, ", " + size.text()};
+}
+
+std::vector<Headline> summary_lines(const RunReport& run, const OutputReport& report,
+                                    const std::vector<Phase>& phases, const Finished& finished) {
     const Totals totals = totals_of(report, phases);
-    const std::string name = finished.model_class.empty() ? "" : finished.model_class + ", ";
-    std::string text = "wrote " + finished.target.string() + ": " + name +
-                       parameters_text(totals.parameters) + " parameters, " + totals.dtypes;
-    text += "\n  files: " + human_bytes(totals.bytes) + ", " +
-            counted(report.tensors.size(), "tensor") + " in " +
-            counted(report.files.size(), "file");
-    if (!report.side_files.empty()) {
-        text += "; beside them " + listed(report.side_files) +
-                (publish::has_tokenizer(report.side_files) ? "" : " (no tokenizer)");
-    }
-    text += "\n  time: " + seconds_text(totals.seconds) + " with " + hosts_text(run) + ", " +
-            rate_text(totals.bytes, totals.seconds) + "; read " + human_bytes(totals.read) +
-            " from " + counted(run.input.n_files, "shard file") + ", sent " +
-            human_bytes(totals.sent);
-    text += finished.crc.empty() ? "" : "\n  checked: " + finished.crc;
+    std::vector<std::string> files{weights_text(report, totals.bytes)};
+    files.insert(files.end(), report.side_files.begin(), report.side_files.end());
     const std::size_t n_warnings = all_warnings(run, report).size();
-    text += "\n  warnings: " + (n_warnings == 0 ? "none" : std::to_string(n_warnings));
-    const char* label = "\n  next: ";
-    for (const std::string& command : next_commands(report, finished)) {
-        text += label + command;
-        label = "\n        ";
+    const bool has_tokenizer = publish::has_tokenizer(report.side_files) ||
+                               finished.format == "gguf" || finished.size.parameters == 0;
+    std::vector<Headline> lines{
+        {"wrote", finished.target.string(),
+         (finished.form.empty() ? "" : " (" + finished.form + ")") + " in " +
+             seconds_text(totals.seconds) + ": " + joined(files, ", ") +
+             (has_tokenizer ? "" : " (no tokenizer)") +
+             (finished.keeps_report ? ", " + std::string(publish::kKeptReport) : "") + "; " +
+             finished.checksums + (n_warnings == 0 ? "" : "; " + counted(n_warnings, "warning"))}};
+    if (finished.form.empty()) {
+        lines.push_back(next_line(report, finished));
+        if (lines.back().subject.empty()) {
+            lines.pop_back();
+        }
     }
-    return text;
+    return lines;
+}
+
+std::string speed_text(const RunReport& run, const OutputReport& report,
+                       const std::vector<Phase>& phases) {
+    const Totals totals = totals_of(report, phases);
+    return "time: " + seconds_text(totals.seconds) + " with " + hosts_text(run) + ", " +
+           rate_text(totals.bytes, totals.seconds) + "; read " + human_bytes(totals.read) +
+           " from " + counted(run.input.n_files, "shard file") + ", sent " +
+           human_bytes(totals.sent);
 }
 
 std::string summary_json(const RunReport& run, const OutputReport& report,
@@ -160,7 +285,8 @@ std::string summary_json(const RunReport& run, const OutputReport& report,
         {"event", "summary"},
         {"target", finished.target.string()},
         {"model_class", finished.model_class},
-        {"parameters", totals.parameters},
+        {"parameters", finished.size.parameters},
+        {"adapter_parameters", finished.size.adapter},
         {"dtypes", totals.dtypes},
         {"files", report.files.size()},
         {"bytes", totals.bytes},

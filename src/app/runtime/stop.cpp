@@ -253,7 +253,7 @@ void Watchdog::bark() const {
     }
     // Where someone ends the job already, one message is enough.
     if (StopSignals::seen() != "SIGTERM") {
-        (void)std::fprintf(stderr, "shardweld: error: %s\n", text.data());
+        (void)std::fprintf(stderr, "error: %s\n", text.data());
     }
     ::_exit(static_cast<int>(ErrorCode::launch));
 }

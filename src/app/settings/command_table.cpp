@@ -97,7 +97,7 @@ const std::vector<CommandRow>& command_rows() {
          "Exit code 13 if a tensor differs from the report.\n"
          "\n"
          "Examples:\n"
-         "  shardweld verify merged --report merged.json\n",
+         "  shardweld verify merged\n",
          {"local_dir", "report", "sha256", "bw_limit", "json", "log_dir", "progress", "verbose",
           "quiet", "help"}},
         {"check",
@@ -151,14 +151,15 @@ const std::vector<CommandRow>& command_rows() {
         {"report",
          Command::report,
          {"local_dir"},
-         "shardweld report FILE [--html OUT]",
+         "shardweld report DIR|FILE [--html OUT]",
          "show the report of a merge: in the terminal, or as one page of HTML",
-         "Where every byte went, the time of each rank, checks and warnings. The page needs no\n"
-         "network and runs no script.\n"
+         "Of the model in DIR, or in FILE: where every byte went, the time of each rank, checks "
+         "and\n"
+         "warnings. The page needs no network and runs no script.\n"
          "\n"
          "Examples:\n"
-         "  shardweld report merged.report.json\n"
-         "  shardweld report merged.report.json --html merged.html\n"},
+         "  shardweld report merged\n"
+         "  shardweld report merged --html merged.html\n"},
     };
     return rows;
 }

@@ -291,9 +291,8 @@ bool converts(const Options& options) {
 
 std::vector<OutputRequest> output_requests(const Options& options) {
     const auto& report = options.report;
-    std::vector<OutputRequest> outputs{
-        {options.target_dir, options.quantise, options.dtype, report, options.gguf_file,
-         options.keeps_report}};
+    std::vector<OutputRequest> outputs{{options.target_dir, options.quantise, options.dtype, report,
+                                        options.gguf_file, options.keeps_report}};
     for (const OutputRequest& also : options.also) {
         const std::string number = std::to_string(outputs.size());
         OutputRequest& output = outputs.emplace_back(also);

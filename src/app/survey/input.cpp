@@ -269,6 +269,17 @@ std::string text_of(const execute::RecordCounts& counts, CheckCrc when) {
     return text;
 }
 
+std::string checksums_text(const execute::RecordCounts& counts, CheckCrc when) {
+    if (when == CheckCrc::off) {
+        return "checksums not checked";
+    }
+    const Index all = counts.checked + counts.unchecked;
+    return all == 0                ? "no checksums in the checkpoint"
+           : counts.unchecked == 0 ? "all " + std::to_string(all) + " checksums hold"
+                                   : std::to_string(counts.checked) + " of " + std::to_string(all) +
+                                         " checksums checked, which hold";
+}
+
 formats::InputRequest input_request(const Options& options) {
     formats::InputRequest request{
         options.local_dir, options.backend, options.iteration, options.role,

@@ -70,5 +70,7 @@ void report_what_was_read(Session& session, const Input& input, const mpi::WhySt
 
 /// What came of them, for people; "" where there is nothing to tell.
 std::string text_of(const execute::RecordCounts& counts, CheckCrc when);
+/// The same in three words.
+std::string checksums_text(const execute::RecordCounts& counts, CheckCrc when);
 
 }  // namespace shardweld::app

@@ -114,7 +114,7 @@ Catalogue combine_scan(const Location& location, std::vector<Scan> scans) {
     if (out.dialect == "megatron_core") {  // whole tensors: nothing is interleaved by rank
         out.facts.insert({{"t", 1}, {"te", 1}, {"version", 3}});
     }
-    out.notes = {"ByteCheckpoint checkpoint, " + std::to_string(out.files.size()) + " shard files"};
+    out.notes = {"ByteCheckpoint checkpoint, " + counted(out.files.size(), "shard file")};
     if (out.dialect == "megatron_core") {
         out.notes.emplace_back(kNothingStated);
     }

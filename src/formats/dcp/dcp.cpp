@@ -195,7 +195,7 @@ Catalogue combine_dcp(const Location& location, std::vector<Scan> scans) {
     tell_unnamed(out);
     out.facts = location.facts;
     out.notes.insert(out.notes.begin(),
-                     "torch DCP checkpoint, " + std::to_string(out.files.size()) + " shard files");
+                     "torch DCP checkpoint, " + counted(out.files.size(), "shard file"));
     if (!hint.empty()) {
         out.notes.push_back("saved without collectives: metadata of " + std::to_string(n_scans) +
                             " ranks");

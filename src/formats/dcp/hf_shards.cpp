@@ -163,7 +163,7 @@ Catalogue combine_shards(const Location& location, std::vector<Scan> scans) {
     out.facts = location.facts;
     out.facts[kShardRanks] = number_of_shard(location.shard_files.back()).value_or(0);
     out.notes.insert(out.notes.begin(), "torch DCP checkpoint of the HuggingFace storage writer, " +
-                                            std::to_string(out.files.size()) + " shard files");
+                                            counted(out.files.size(), "shard file"));
     return out;
 }
 

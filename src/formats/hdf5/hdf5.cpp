@@ -134,8 +134,8 @@ Catalogue join_files(const Location& location, std::vector<FileScan> scans) {
     all.finish();
     warn_of_untyped(std::move(untyped), out);
     const std::size_t n_files = out.files.size();
-    out.notes = {"HDF5, " + std::to_string(out.tensors.size()) + " tensors in " +
-                 std::to_string(n_files) + (n_files == 1 ? " file" : " files")};
+    out.notes = {"HDF5, " + counted(out.tensors.size(), "tensor") + " in " +
+                 counted(n_files, "file")};
     return out;
 }
 

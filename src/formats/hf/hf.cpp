@@ -300,8 +300,9 @@ Catalogue join_weights(const Location& location, std::vector<ScanOf<IndexContent
         throw Error(ErrorCode::not_found, location.directory.string() + " holds no tensors");
     }
     out.facts = location.facts;
-    out.notes = {std::string(format_of(location).noun) + ", " + std::to_string(out.tensors.size()) +
-                 " tensors in " + std::to_string(out.files.size()) + " files"};
+    out.notes = {std::string(format_of(location).noun) + ", " +
+                 counted(out.tensors.size(), "tensor") + " in " +
+                 counted(out.files.size(), "file")};
     return out;
 }
 

@@ -380,7 +380,7 @@ std::string summary(const Grid& grid, Index vpp, const Catalogue& catalogue) {
     if (const auto at = catalogue.facts.find("iteration"); at != catalogue.facts.end()) {
         text += ", iteration " + std::to_string(at->second);
     }
-    text += ", " + std::to_string(catalogue.files.size()) + " rank files";
+    text += ", " + counted(catalogue.files.size(), "rank file");
     const auto add = [&](const std::string& name, Index size) {
         if (size > 1) {
             text.append(", ").append(name).append(" ").append(std::to_string(size));
@@ -533,7 +533,7 @@ const Format legacy_format = of_megatron({
     .looks_for = "mp_rank_*",
     .detail_of =
         [](const Location& location) {
-            return "legacy, " + std::to_string(location.shard_files.size()) + " rank files";
+            return "legacy, " + counted(location.shard_files.size(), "rank file");
         },
     .recognises = has_rank_directories,
     .diagnose = [](const Listing& listing) -> std::string_view {

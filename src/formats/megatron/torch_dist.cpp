@@ -150,7 +150,7 @@ std::string summary(const Catalogue& catalogue) {
     if (const auto at = catalogue.facts.find("iteration"); at != catalogue.facts.end()) {
         text += ", iteration " + std::to_string(at->second);
     }
-    return text + ", " + std::to_string(catalogue.files.size()) + " shard files";
+    return text + ", " + counted(catalogue.files.size(), "shard file");
 }
 
 std::optional<Location> probe_torch_dist(const fs::path& directory) {

@@ -1,6 +1,10 @@
 #include "app/messages/log.hpp"
 
 #include <sstream>
+#include <stdlib.h>
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
 
 #include <gtest/gtest.h>
 
@@ -14,8 +18,7 @@ TEST(Log, writes_up_to_its_level_and_names_warnings_and_errors) {
     log.info("found 4 files");
     log.warning("odd");
     log.error(Error(ErrorCode::io, "bad"));
-    EXPECT_EQ(out.str(),
-              "shardweld: found 4 files\nshardweld: warning: odd\nshardweld: error: bad\n");
+    EXPECT_EQ(out.str(), "found 4 files\nwarning: odd\nerror: bad\n");
 }
 
 TEST(Log, tells_an_error_in_its_parts) {
@@ -26,7 +29,7 @@ TEST(Log, tells_an_error_in_its_parts) {
     std::ostringstream out;
     Log(out, LogLevel::info, true).error(error);
     const std::string text =
-        "shardweld: error: two copies differ\n"
+        "error: two copies differ\n"
         "  where: tensor x; found 3 bytes, expected 4 bytes\n"
         "  hint: copy them again\n";
     EXPECT_EQ(out.str(), text);
@@ -54,7 +57,46 @@ TEST(Log, prints_nothing_that_a_terminal_obeys) {
     std::ostringstream out;
     Log log(out, LogLevel::info, true);
     log.info(std::string_view("caf\xC3\xA9\x1b[31m\0\x7f\none more line", 26));
-    EXPECT_EQ(out.str(), "shardweld: caf\xC3\xA9?[31m??\none more line\n");
+    EXPECT_EQ(out.str(), "caf\xC3\xA9?[31m??\none more line\n");
+}
+
+/// What a log says on a terminal of so many columns.
+template <typename Say>
+std::string on_terminal(unsigned short width, bool has_colours, const Say& say) {
+    has_colours ? ::unsetenv("NO_COLOR") : ::setenv("NO_COLOR", "1", 1);
+    const int fd = ::posix_openpt(O_RDWR | O_NOCTTY);
+    const winsize size{25, width, 0, 0};
+    EXPECT_EQ(::ioctl(fd, TIOCSWINSZ, &size), 0);
+    std::ostringstream out;
+    Log log(out, LogLevel::info, true);
+    log.attach(std::make_shared<const Terminal>(fd));
+    ::unsetenv("NO_COLOR");
+    say(log);
+    return out.str();
+}
+
+TEST(Log, breaks_lines_between_words_on_a_terminal_only) {
+    const Headline line{"wrote", "a long name", " in 2.0 s: model.safetensors, config.json"};
+    const auto say = [&](Log& log) {
+        log.info(line);
+        log.error(Error(ErrorCode::io, "something is not as it was", "look at it again now"));
+    };
+    EXPECT_EQ(on_terminal(30, false, say),
+              "wrote: a long name in 2.0 s:\n  model.safetensors,\n  config.json\n"
+              "error: something is not as\n  it was\n"
+              "  hint: look at it again now\n");
+    EXPECT_EQ(on_terminal(30, true, [&](Log& log) { log.info(line); }),
+              "\x1b[2mwrote: \x1b[0m\x1b[1ma long name\x1b[0m in 2.0 s:\n"
+              "  model.safetensors,\n  config.json\n");
+    std::ostringstream out;
+    Log(out, LogLevel::info, true).info(line);
+    EXPECT_EQ(out.str(), line.text() + "\n");
+}
+
+TEST(Log, leaves_commands_whole) {
+    const Headline line{"next", "check OUT --target vllm && serve OUT", "", true};
+    EXPECT_EQ(on_terminal(30, false, [&](Log& log) { log.info(line); }),
+              "next: check OUT --target vllm &&\n      serve OUT\n");
 }
 
 TEST(Log, speaks_json_to_programs) {

@@ -198,7 +198,8 @@ TEST(OptionTable, is_what_help_lists) {
 TEST(OptionTable, says_of_an_option_what_is_meant_for_the_command) {
     const std::string merge = help_text("merge");
     EXPECT_NE(merge.find("a step, iteration or shard directory\n"), std::string::npos) << merge;
-    EXPECT_NE(merge.find("write a report in JSON\n"), std::string::npos) << merge;
+    EXPECT_NE(merge.find("write the report of the run to FILE"), std::string::npos) << merge;
+    EXPECT_NE(help_text("iobench").find("write a report in JSON to FILE\n"), std::string::npos);
     for (const char* command : {"verify", "check"}) {
         EXPECT_NE(help_text(command).find(" DIR     the model that was written\n"),
                   std::string::npos)

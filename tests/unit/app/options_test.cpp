@@ -80,7 +80,8 @@ TEST(ParseOptions, keeps_a_report_in_the_output_unless_told_otherwise) {
     const Options none = parsed({"merge", "in", "out", "--report", "none"});
     EXPECT_FALSE(none.keeps_report || none.report || output_requests(none).front().is_reported());
     EXPECT_NE(none.shared, given.shared);
-    EXPECT_EQ(parsed({"plan", "in", "--sbatch", "--report", "none"}).job->words[3], "none");
+    const Words words = parsed({"plan", "in", "--sbatch", "--report", "none"}).job->words;
+    EXPECT_EQ(std::ranges::count(words, "none"), 1);  // no path
     EXPECT_FALSE(parsed({"merge", "in", "out", "--verl"}).keeps_report);
     EXPECT_FALSE(parsed({"verify", "out"}).keeps_report);
 }

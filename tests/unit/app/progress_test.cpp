@@ -76,8 +76,7 @@ TEST(Progress, writes_a_line_every_ten_seconds_or_ten_percent_whichever_is_rarer
     EXPECT_EQ(watched.out.str(), "");
     watched.now += 1;
     watched.progress.update(kGB);
-    const std::string first =
-        "shardweld: moving tensors: 50 %, 10s left, 4.00 GB of 8.00 GB, 400 MB/s\n";
+    const std::string first = "moving tensors: 50 %, 10s left, 4.00 GB of 8.00 GB, 400 MB/s\n";
     EXPECT_EQ(watched.out.str(), first);
     watched.now += 100;
     watched.progress.update(kGB + kGB / 10);  // five percent more
@@ -94,12 +93,12 @@ TEST(Progress, draws_one_line_over_itself_and_takes_it_away_for_messages) {
     watched.progress.begin("uploading");
     EXPECT_EQ(watched.out.str(), "\r\x1b[Kuploading...");
     watched.log.info("a message");
-    EXPECT_EQ(watched.out.str(), "\r\x1b[Kuploading...\r\x1b[Kshardweld: a message\n");
+    EXPECT_EQ(watched.out.str(), "\r\x1b[Kuploading...\r\x1b[Ka message\n");
     watched.now += 1;
     watched.progress.tick();
     watched.progress.end();
     EXPECT_EQ(watched.out.str(),
-              "\r\x1b[Kuploading...\r\x1b[Kshardweld: a message\n\r\x1b[Kuploading...\r\x1b[K");
+              "\r\x1b[Kuploading...\r\x1b[Ka message\n\r\x1b[Kuploading...\r\x1b[K");
 }
 
 TEST(Progress, begins_with_the_first_that_is_told_of_work) {
@@ -119,8 +118,7 @@ TEST(Progress, rates_what_this_run_does_alone) {
     show(kGB, 2 * kGB, 8 * kGB);
     watched.now += 20;
     show(kGB + kGB / 2, 2 * kGB, 8 * kGB);
-    EXPECT_EQ(watched.out.str(),
-              "shardweld: moving tensors: 75 %, 20s left, 6.00 GB of 8.00 GB, 100 MB/s\n");
+    EXPECT_EQ(watched.out.str(), "moving tensors: 75 %, 20s left, 6.00 GB of 8.00 GB, 100 MB/s\n");
 }
 
 TEST(Progress, tells_programs_in_objects) {

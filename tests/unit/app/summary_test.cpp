@@ -9,6 +9,14 @@
 namespace shardweld::app {
 namespace {
 
+plan::Target weight(const std::string& name, std::vector<Index> shape) {
+    plan::Target target;
+    target.name = name;
+    target.dtype = DType::bf16;
+    target.shape = std::move(shape);
+    return target;
+}
+
 Report small_report() {
     Report report;
     report.n_ranks = 1;
@@ -21,42 +29,90 @@ Report small_report() {
     return report;
 }
 
+Finished finished(const std::string& model_class) {
+    return {"out",
+            "",
+            "safetensors",
+            model_class,
+            size_of_model({weight("w", {1000, 2000})}),
+            "all 4 checksums hold",
+            true};
+}
+
 std::vector<Phase> phases() {
     return {{"execute", 1.5, 1, 4'000'000, 4'000'000, 0}, {"publish", 0.5, 0, 0, 0, 0}};
 }
 
 std::string text_of(const Report& report, const Finished& finished) {
-    return summary_text(report, report, phases(), finished);
+    std::string text;
+    for (const Headline& line : summary_lines(report, report, phases(), finished)) {
+        text += line.text() + "\n";
+    }
+    return text;
 }
 
-TEST(Summary, tells_the_model_its_files_the_time_and_what_comes_next) {
-    EXPECT_EQ(text_of(small_report(), {"out", "r.json", "LlamaForCausalLM", "", true}),
-              "wrote out: LlamaForCausalLM, 2 million parameters, bfloat16\n"
-              "  files: 4.00 MB, 1 tensor in 1 file; beside them config.json, tokenizer.json\n"
-              "  time: 2.0 s with 1 rank, 2.00 MB/s; read 4.00 MB from 1 shard file, sent 0 B\n"
-              "  warnings: none\n"
-              "  next: shardweld verify out --report r.json\n"
-              "        python3 -c 'from transformers import AutoModelForCausalLM as M; "
-              "M.from_pretrained(\"out\")'");
+TEST(Summary, tells_what_was_written_and_leads_to_the_model) {
+    EXPECT_EQ(text_of(small_report(), finished("LlamaForCausalLM")),
+              "wrote: out in 2.0 s: model.safetensors (1 tensor, 4.00 MB), config.json, "
+              "tokenizer.json, shardweld_report.json; all 4 checksums hold\n"
+              "next: shardweld check out --target vllm && vllm serve out\n");
+    const std::string text = text_of(small_report(), finished("UnheardOfForCausalLM"));
+    EXPECT_NE(text.find("next: shardweld check out && python3 -c 'from transformers import "
+                        "AutoModelForCausalLM as M; M.from_pretrained(\"out\")'\n"),
+              std::string::npos)
+        << text;
+    EXPECT_EQ(speed_text(small_report(), small_report(), phases()),
+              "time: 2.0 s with 1 rank, 2.00 MB/s; read 4.00 MB from 1 shard file, sent 0 B");
+}
+
+TEST(Summary, never_leads_to_a_base_without_its_adapter) {
+    Finished split = finished("LlamaForCausalLM");
+    split.size.adapter = 64;
+    const std::string text = text_of(small_report(), split);
+    for (const char* part : {"the base in out is without the adapter; load both:",
+                             "PeftModel.from_pretrained(base, \"out/lora_adapter\")",
+                             "or merge again with --lora fold, which adds"}) {
+        EXPECT_NE(text.find(part), std::string::npos) << text;
+    }
+    EXPECT_EQ(text.find("vllm serve"), std::string::npos) << text;
+    split.size.parameters = 0;
+    EXPECT_NE(text_of(small_report(), split).find("from_pretrained(\"the base model\")"),
+              std::string::npos);
 }
 
 TEST(Summary, says_that_there_is_no_tokenizer_and_counts) {
     Report report = small_report();
     report.side_files = {"config.json"};
-    report.n_ranks = 4;
-    report.hosts = {"a", "a", "b", "b"};
+    report.files.resize(3, {"more.safetensors", 1, {}});
     report.warnings = {{"x", "", "odd"}, {"y", "", "odder"}};
-    const std::string text = text_of(report, {"o'ut", "", "", "", true});
-    EXPECT_NE(text.find("beside them config.json (no tokenizer)"), std::string::npos) << text;
-    EXPECT_NE(text.find("with 4 ranks on 2 hosts"), std::string::npos) << text;
-    EXPECT_NE(text.find("warnings: 2"), std::string::npos) << text;
+    Finished quoted = finished("");
+    quoted.target = "o'ut";
+    quoted.keeps_report = false;
     // No command that a shell would read otherwise.
-    EXPECT_EQ(text.find("python3"), std::string::npos) << text;
+    EXPECT_EQ(text_of(report, quoted),
+              "wrote: o'ut in 2.0 s: model.safetensors and 2 more (1 tensor, 4.00 MB), config.json "
+              "(no tokenizer); all 4 checksums hold; 2 warnings\n"
+              "next: shardweld check 'o'\\''ut'\n");
+}
+
+TEST(Summary, counts_the_parameters_of_the_model_whatever_is_written) {
+    plan::Target codes = weight("codes", {8, 16});
+    codes.dtype = DType::i32;
+    codes.encode = plan::Encode{{Encoding::w4a16, 8, 128, 8}};
+    plan::Target factor = weight("lora_A", {2, 8});
+    factor.file = "lora_adapter/adapter_model.safetensors";
+    const ModelSize size = size_of_model({weight("w", {3, 5}), codes, factor});
+    EXPECT_EQ(size.parameters, 15 + 8 * 128);
+    EXPECT_EQ(model_line("A", size).text(),
+              "model: A, 1,039 parameters, w4a16 (1 weight), the others bfloat16; beside it a LoRA "
+              "adapter, 16 parameters");
+    EXPECT_EQ(model_line("A", size_of_model({factor})).text(),
+              "model: LoRA adapter, 16 parameters, bfloat16");
 }
 
 TEST(Summary, is_an_object_for_programs) {
-    const auto json = nlohmann::json::parse(summary_json(
-        small_report(), small_report(), phases(), {"out", "", "LlamaForCausalLM", "", true}));
+    const auto json = nlohmann::json::parse(
+        summary_json(small_report(), small_report(), phases(), finished("LlamaForCausalLM")));
     EXPECT_EQ(json["event"], "summary");
     EXPECT_EQ(json["parameters"], 2'000'000);
     EXPECT_EQ(json["has_tokenizer"], true);
