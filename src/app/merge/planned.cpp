@@ -93,7 +93,7 @@ void settle_config(Output& output) {
     output.config_text = config.text_to_write();
     for (const std::string& note : notes) {
         if (output.model.bound.has_model) {
-            output.session.log.debug(note);
+            output.session.log.info("note: " + note);
         }
     }
 }

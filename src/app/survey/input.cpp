@@ -274,10 +274,18 @@ std::string checksums_text(const execute::RecordCounts& counts, CheckCrc when) {
         return "checksums not checked";
     }
     const Index all = counts.checked + counts.unchecked;
-    return all == 0                ? "no checksums in the checkpoint"
-           : counts.unchecked == 0 ? "all " + std::to_string(all) + " checksums hold"
-                                   : std::to_string(counts.checked) + " of " + std::to_string(all) +
-                                         " checksums checked, which hold";
+    const auto without = static_cast<std::size_t>(counts.without);
+    const std::string none = without == 0 ? ""
+                             : without == 1
+                                 ? " (1 record states none)"
+                                 : " (" + std::to_string(without) + " records state none)";
+    if (all == 0) {
+        return "no checksums in the checkpoint";
+    }
+    return (counts.unchecked == 0 ? "all " + std::to_string(all) + " checksums hold"
+                                  : std::to_string(counts.checked) + " of " + std::to_string(all) +
+                                        " checksums checked, which hold") +
+           none;
 }
 
 formats::InputRequest input_request(const Options& options) {
