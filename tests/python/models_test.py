@@ -100,8 +100,9 @@ class LoadInto(Case):
                 self.assertTrue(torch.equal(*logits))
 
     def test_a_value_model_has_no_bias(self):
-        source, options = checkpoint("megatron/verl-value-llama-tp2-torchdist-bf16")
-        config = transformers.AutoConfig.from_pretrained(options["hf_config"])
+        case = "megatron/verl-value-llama-tp2-torchdist-bf16"
+        source, options = checkpoint(case)
+        config = transformers.AutoConfig.from_pretrained(self.merged(case))
         model = shardweld.torch.load_into(self.model_of(config), source, **options)
         self.assertEqual(model.score.bias.tolist(), [0] * config.num_labels)
         self.assertEqual(model.score.weight.tolist(), shardweld.load_file(source, "pt", **options)["score.weight"].tolist())
