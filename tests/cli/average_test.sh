@@ -121,6 +121,15 @@ sources=("${sources[@]:1}")
 mixed delta 0.5,-0.25,0.125 "one_legacy one_fsdp one_zero3 one_torch_dist" --delta "$WORK/one_legacy.made/source" --scale 0.5,-0.25,0.125 \
     "${config[@]}"
 
+# Weights are divided by their sum, and said; those that add up to 1 are as they were given.
+expect_code 0 "$SHARDWELD" merge --average "$WORK/fp32" "$WORK/fp16" "$WORK/half" --no_fsync -q
+for weights in 1,1 0.5,0.5 3,3; do
+    expect_code 0 "$SHARDWELD" merge --average --average_weights "$weights" "$WORK/fp32" "$WORK/fp16" "$WORK/halves" --no_fsync --overwrite
+    expect_text "average of 2: 0.5, 0.5"
+    same_tensors "$WORK/halves" "$WORK/half" "weights $weights"
+done
+expect_text "(--average_weights 3,3, divided by their sum)"
+
 # What is no average.
 refused 2 "an average needs two checkpoints" --average "$WORK/fp32"
 refused 2 "--average_weights has 3 numbers for 2 checkpoints" --average --average_weights 1,2,3 "$WORK/fp32" "$WORK/fp16"
@@ -128,6 +137,8 @@ refused 2 "add --average" --average_decay 0.5 --local_dir "$WORK/fp32"
 refused 2 "exclude each other" --average --average_decay 0.5 --average_weights 1,2 "$WORK/fp32" "$WORK/fp16"
 refused 2 "exclude each other" --average --delta "$WORK/fp32" --scale 1 "$WORK/fp32" "$WORK/fp16"
 refused 2 "--delta and --scale belong together" --delta "$WORK/fp32" "$WORK/fp16"
+refused 2 "--average_weights 1,-1 add up to 0" --average --average_weights 1,-1 "$WORK/fp32" "$WORK/fp16"
+refused 2 "add up to -3" --average --average_weights -1,-2 "$WORK/fp32" "$WORK/fp16"
 refused 2 "is no list of numbers" --average --average_weights 1,x "$WORK/fp32" "$WORK/fp16"
 refused 3 "does not exist" --average "$WORK/fp32" "$WORK/nowhere"
 # Other models: shapes, names, integers that differ, floats of 8 bits, adapters.

@@ -3,7 +3,7 @@
 
 mix_models.py check RESULT KIND FACTORS MODEL...
     Compares the model directory RESULT byte for byte with the mix of the others. KIND: average (FACTORS: one for each, as "0.2,0.8";
-    "" for all the same; "decay=X") or delta (the first model is the base, FACTORS are of the others). Every product, difference and
+    "" for all the same; divided by their sum; "decay=X") or delta (the first model is the base, FACTORS are of the others). Every product, difference and
     sum is rounded to fp32, the last sum once to the dtype that RESULT has.
 mix_models.py vary MODEL OUT DTYPE SEED
     Writes MODEL's floats, changed a little, as DTYPE (F32, F16 or BF16); its config and other files stay. SEED 0 changes nothing.
@@ -55,11 +55,20 @@ def packed(dtype, values):
     return struct.pack(f"<{len(words)}H", *[(word + 0x7FFF + (word >> 16 & 1)) >> 16 for word in words])
 
 
-def factors_of(text, count):
+def normalised(weights):
+    total = 0.0
+    for weight in weights:
+        total += weight
+    return weights if abs(total - 1) <= 1e-12 else [weight / total for weight in weights]
+
+
+def factors_of(kind, text, count):
     if text.startswith("decay="):
         powers = [float(text[6:]) ** (count - 1 - k) for k in range(count)]
         return fp32([power / sum(powers) for power in powers])
     numbers = [float(number) for number in text.split(",")] if text else [1 / count]
+    if kind == "average" and text:
+        numbers = normalised(numbers)
     return fp32(numbers * count if len(numbers) == 1 else numbers)
 
 
@@ -81,7 +90,7 @@ def check(result, kind, factors, *models):
     got = tensors_of(result)
     sides = [tensors_of(model) for model in models]
     assert all(side.keys() == got.keys() for side in sides), "other names"
-    factors = factors_of(factors, len(models) - (kind == "delta"))
+    factors = factors_of(kind, factors, len(models) - (kind == "delta"))
     for name, (dtype, shape, data) in got.items():
         parts = [side[name] for side in sides]
         assert all(part[1] == shape for part in parts), f"{name}: another shape"

@@ -400,6 +400,9 @@ BoundModel mix_in(Session& session, const Input& input, BoundModel lead, std::ve
     plan::MixInput own = mix_input(session.options.local_dir.string(), lead);
     const auto tied = own.tied;
     auto shares = mix_inputs(session.options, std::move(own), std::move(bindings));
+    if (!session.options.averaging.weights.empty()) {
+        session.log.info(session.options.averaging.text());  // they may have been divided
+    }
     report_inputs(session.run, shares, place);
     const auto kind = place == 0 ? plan::Mix::Kind::sum : plan::Mix::Kind::deltas;
     binding = mpi::collectively_get(session.comm,

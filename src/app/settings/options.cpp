@@ -1,6 +1,9 @@
 #include "options.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -71,19 +74,54 @@ void require_as_many(const std::string& option, std::size_t n_given, std::size_t
     }
 }
 
-/// The last weighs most, and the sum is 1 before it is rounded.
-std::vector<float> decayed(double decay, std::size_t n) {
+/// Divided by their sum, which is added up in the order given. Of what is 1 but for the rounding of
+/// decimal fractions nothing changes.
+std::vector<double> normalised(std::vector<double> weights) {
+    constexpr double kNearlyOne = 1e-12;
+    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+    if (std::abs(sum - 1) > kNearlyOne) {
+        std::ranges::for_each(weights, [&](double& weight) { weight /= sum; });
+    }
+    return weights;
+}
+
+/// The last weighs most.
+std::vector<double> decayed(double decay, std::size_t n) {
     std::vector<double> powers;
-    double sum = 0;
     for (std::size_t k = 0; k < n; ++k) {
         powers.push_back(std::pow(decay, static_cast<double>(n - 1 - k)));
-        sum += powers.back();
     }
-    std::vector<float> factors;
-    for (const double power : powers) {
-        factors.push_back(static_cast<float>(power / sum));
+    const double sum = std::accumulate(powers.begin(), powers.end(), 0.0);
+    std::ranges::for_each(powers, [&](double& power) { power /= sum; });
+    return powers;
+}
+
+/// What each checkpoint is multiplied by, before it is rounded to fp32.
+std::vector<double> exact_factors(const Averaging& averaging) {
+    const std::size_t n = count(averaging);
+    if (averaging.decay) {
+        return decayed(*averaging.decay, n);
     }
-    return factors;
+    if (averaging.base) {
+        return averaging.scales.size() == 1 ? std::vector<double>(n, averaging.scales.front())
+                                            : averaging.scales;
+    }
+    return averaging.weights.empty() ? std::vector<double>(n, 1.0 / static_cast<double>(n))
+                                     : normalised(averaging.weights);
+}
+
+/// Weights that add up to nothing, or to less, have no average.
+void require_average(const Averaging& averaging) {
+    const double sum = std::accumulate(averaging.weights.begin(), averaging.weights.end(), 0.0);
+    const bool is_finite = std::ranges::all_of(averaging.factors(),
+                                               [](float factor) { return std::isfinite(factor); });
+    if (sum <= 0 || !is_finite) {
+        refuse_averaging("--average_weights " + joined(averaging.weights, ",", number_text) +
+                             " add up to " + number_text(sum) +
+                             ": weights are divided by their sum, which must be above 0",
+                         "give weights above 0; for sums and differences of models use --delta "
+                         "BASE --scale LIST");
+    }
 }
 
 }  // namespace
@@ -123,18 +161,24 @@ void select(plan::Binding& binding, const Selection& selection) {
 }
 
 std::vector<float> Averaging::factors() const {
-    const std::size_t n = count(*this);
-    if (decay) {
-        return decayed(*decay, n);
-    }
-    const std::vector<double>& given = base ? scales : weights;
+    const std::vector<double> exact = exact_factors(*this);
     std::vector<float> factors;
-    for (std::size_t k = 0; k < n; ++k) {
-        const double factor =
-            given.empty() ? 1.0 / static_cast<double>(n) : given[given.size() == 1 ? 0 : k];
-        factors.push_back(static_cast<float>(factor));
-    }
+    std::ranges::transform(exact, std::back_inserter(factors),
+                           [](double factor) { return static_cast<float>(factor); });
     return factors;
+}
+
+std::string Averaging::text() const {
+    const std::string numbers = joined(exact_factors(*this), ", ", number_text);
+    const std::size_t n = count(*this);
+    if (base) {
+        return "the base plus " + counted(n, "difference") + ", times " + numbers;
+    }
+    const bool is_changed = !weights.empty() && normalised(weights) != weights;
+    return "average of " + std::to_string(n) + ": " + numbers +
+           (is_changed ? " (--average_weights " + joined(weights, ",", number_text) +
+                             ", divided by their sum)"
+                       : "");
 }
 
 void check_averaging(const Averaging& averaging) {
@@ -160,6 +204,7 @@ void check_averaging(const Averaging& averaging) {
     }
     if (!averaging.weights.empty()) {
         require_as_many("average_weights", averaging.weights.size(), count(averaging));
+        require_average(averaging);
     }
     if (averaging.scales.size() > 1) {
         require_as_many("scale", averaging.scales.size(), count(averaging));

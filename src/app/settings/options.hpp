@@ -51,14 +51,17 @@ struct Averaging {
     std::vector<fs::path> others;  ///< the checkpoints behind the first
 
     [[nodiscard]] bool is_asked() const { return is_average || base.has_value(); }
-    /// By checkpoint, as they are multiplied. Requires is_asked().
+    /// By checkpoint, as they are multiplied: weights are divided by their sum, scales are as
+    /// given. Requires is_asked().
     [[nodiscard]] std::vector<float> factors() const;
+    /// "average of 2: 0.5, 0.5". Requires is_asked().
+    [[nodiscard]] std::string text() const;
 
     friend bool operator==(const Averaging&, const Averaging&) = default;
 };
 
-/// Error(usage) for options that do not go together, and for weights that are not as many as
-/// checkpoints.
+/// Error(usage) for options that do not go together, for weights that are not as many as
+/// checkpoints, and for those that do not add up to more than 0.
 void check_averaging(const Averaging& averaging);
 
 enum class Command {

@@ -185,12 +185,36 @@ TEST(ParseOptions, weighs_checkpoints_in_fp32) {
         return parsed(words).averaging.factors();
     };
     EXPECT_EQ(factors({"--average"}), (std::vector<float>(3, 1.0F / 3.0F)));
+    EXPECT_EQ(factors({"--average", "--average_weights", "1,1,2"}),
+              (std::vector<float>{0.25F, 0.25F, 0.5F}));
     EXPECT_EQ(factors({"--average", "--average_weights", "0.2,-0.5,2"}),
-              (std::vector<float>{0.2F, -0.5F, 2.0F}));
+              (std::vector<float>{static_cast<float>(0.2 / 1.7), static_cast<float>(-0.5 / 1.7),
+                                  static_cast<float>(2 / 1.7)}));
+    // These add up to 1 but for the rounding of decimal fractions.
+    EXPECT_EQ(factors({"--average", "--average_weights", "0.7,0.2,0.1"}),
+              (std::vector<float>{0.7F, 0.2F, 0.1F}));
     EXPECT_EQ(factors({"--average", "--average_decay", "0.5"}),
               (std::vector<float>{static_cast<float>(0.25 / 1.75), static_cast<float>(0.5 / 1.75),
                                   static_cast<float>(1 / 1.75)}));
     EXPECT_EQ(factors({"--delta", "base", "--scale", "0.3"}), (std::vector<float>(3, 0.3F)));
+}
+
+TEST(ParseOptions, says_what_checkpoints_weigh) {
+    const auto text = [](Words words) {
+        words.insert(words.begin(), {"plan", "a", "b"});
+        return parsed(words).averaging.text();
+    };
+    EXPECT_EQ(text({"--average"}), "average of 2: 0.5, 0.5");
+    EXPECT_EQ(text({"--average", "--average_weights", "1,1"}),
+              "average of 2: 0.5, 0.5 (--average_weights 1,1, divided by their sum)");
+    EXPECT_EQ(text({"--average", "--average_weights", "0.2,0.8"}), "average of 2: 0.2, 0.8");
+    EXPECT_EQ(text({"--delta", "base", "--scale", "0.3"}),
+              "the base plus 2 differences, times 0.3, 0.3");
+    for (const char* const weights : {"1,-1", "0,0", "-1,-2"}) {
+        EXPECT_EQ(refusal({"plan", "a", "b", "--average", "--average_weights", weights})
+                      .find("usage: --average_weights " + std::string(weights) + " add up to"),
+                  0U);
+    }
 }
 
 TEST(ParseOptions, keeps_commas_dashes_and_equals_signs_in_values) {
