@@ -1,6 +1,8 @@
 #include "closed_world.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -176,6 +178,26 @@ NeighbourVerdict verdict_on(const Location& location, const Neighbour& neighbour
     return path.ends_with('/') ? of_directory(path) : of_file(path, neighbour.bytes);
 }
 
+// Directories below the checkpoint with a whole HuggingFace model in them, such as an earlier merge
+// wrote there.
+std::set<std::string, std::less<>> model_directories(const std::vector<Neighbour>& neighbours) {
+    std::map<std::string, Listing> listings;
+    for (const Neighbour& neighbour : neighbours) {
+        const std::size_t slash = neighbour.path.rfind('/');
+        if (slash != std::string::npos && !neighbour.path.starts_with(kAbove)) {
+            listings[neighbour.path.substr(0, slash + 1)].files.push_back(
+                neighbour.path.substr(slash + 1));
+        }
+    }
+    std::set<std::string, std::less<>> models;
+    for (const auto& [directory, listing] : listings) {
+        if (is_hf_model(listing) && std::ranges::count(listing.files, "config.json") > 0) {
+            models.insert(directory);
+        }
+    }
+    return models;
+}
+
 // Whether it has a size that no state but the optimizer's has.
 bool is_too_large(const NeighbourVerdict& verdict, const Neighbour& neighbour, Bytes model_bytes) {
     constexpr Bytes kSmall = 256 * 1024;
@@ -212,8 +234,13 @@ void account_for_neighbours(const Location& location, catalogue::Catalogue& out)
     for (const catalogue::File& file : out.files) {
         model_bytes = checked_add_bytes(model_bytes, file.size, "bytes of the shard files");
     }
+    const auto models = model_directories(location.neighbours);
     for (const Neighbour& neighbour : location.neighbours) {
         NeighbourVerdict verdict = verdict_on(location, neighbour);
+        const std::string directory = neighbour.path.substr(0, neighbour.path.rfind('/') + 1);
+        if (verdict.may_hold_weights && models.contains(directory)) {
+            verdict = {printable(directory) + "*", "a HuggingFace model of its own"};
+        }
         if (is_too_large(verdict, neighbour, model_bytes)) {
             verdict.reason = "called as training state is, but of a model's size";
             verdict.may_hold_weights = true;

@@ -36,7 +36,7 @@ struct TargetRequest {
 /// Error(target): it is a file, exists with content without `overwrite` (what a run to `resume` has
 /// published of its own is none), would be replaced with `overwrite` and holds what is no model's
 /// (model_tree.hpp), or was put aside by a run killed while it replaced it, is an
-/// input, lies in the first input (the checkpoint) or contains an input; Error(io): this user may
+/// input or contains one (it may lie below the checkpoint); Error(io): this user may
 /// not write there.
 fs::path checked_target(const TargetRequest& request);
 

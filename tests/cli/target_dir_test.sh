@@ -50,6 +50,38 @@ expect_text "contains the input $(echo "$target"/*rank_0.pt)"
 expect_code 12 "${merging[@]}" --recipe "$target/own.recipe" --target_dir "$target" --overwrite
 expect_text "contains the input $target/own.recipe"
 
+# A target below the checkpoint, as verl's users have it: made there, replaced, gone on with, and never taken for a part of the checkpoint. The
+# config's directory beside the shards is none.
+verl="$WORK/actor"
+below="$verl/hf-model"
+cp -r "$source" "$verl"
+into_checkpoint() { # CODE [options]
+    expect_code "$1" "$SHARDWELD" merge --no_fsync --local_dir "$verl" --target_dir "${@:2}"
+    ! grep -q "are not read" "$WORK/err" || fail "the model below the checkpoint: $(cat "$WORK/err")"
+}
+for way in "" --overwrite; do
+    into_checkpoint 0 "$below" $way
+    diff -r -x shardweld_report.json "$WORK/reference" "$below" >"$WORK/diff" || fail "another output below the checkpoint: $(head -3 "$WORK/diff")"
+done
+into_checkpoint 12 "$below"
+expect_text "exists and is not empty"
+into_checkpoint 12 "$verl/huggingface" --overwrite
+expect_text "contains the input $verl/huggingface"
+into_checkpoint 12 "$verl" --overwrite
+expect_text "is read as input"
+into_checkpoint 0 "$WORK/beside"
+diff -r -x shardweld_report.json "$WORK/reference" "$WORK/beside" >"$WORK/diff" || fail "with a model below the checkpoint: $(head -3 "$WORK/diff")"
+rm -r "$below"
+begin "$verl/.hf-model.shardweld-lock" "${merging[@]/"$source"/"$verl"}" "${slowly[@]}" --target_dir "$below"
+sleep 2.5
+kill -9 "$first"
+wait "$first" 2>/dev/null
+[[ -d "$verl/.hf-model.shardweld-partial" ]] || fail "nothing was left below the checkpoint"
+rm -rf "$WORK/beside"
+into_checkpoint 0 "$WORK/beside"
+into_checkpoint 0 "$below"
+diff -r -x shardweld_report.json "$WORK/reference" "$below" >"$WORK/diff" || fail "resumed below the checkpoint: $(head -3 "$WORK/diff")"
+
 # The second run finds the first's lock, whether the target can be replaced for it or not.
 for case in "$place $target $target ." "$target . $place $target"; do
     read -r first_at first_target second_at second_target <<<"$case"

@@ -231,6 +231,10 @@ void check_inputs_apart(const Session& session, const Sources& sources) {
             }
         }
         add_files(sources.checkpoint, inputs);
+        if (sources.files && !sources.files->hf_directory.empty()) {
+            // Below the checkpoint they may lie without being named.
+            inputs.push_back(sources.files->hf_directory);
+        }
         if (sources.base) {
             add_files(*sources.base, inputs);
         }

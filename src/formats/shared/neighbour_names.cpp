@@ -21,7 +21,7 @@ constexpr const char* kAdapter = "an adapter, saved beside the model";
 // and utils/fsdp_utils.py, lightning 2.6 strategies/fsdp.py,
 // verl 0.9.1 checkpoint_manager.py and ray_trainer.py, megatron-core 0.17
 // training/checkpointing.py, megatron-bridge 0.6.2 training/checkpointing.py, slime 0.2.
-constexpr std::array<KnownName, 43> kNeighbours = {{
+constexpr std::array<KnownName, 44> kNeighbours = {{
     {"metadata.json", ""},
     {"latest_checkpointed_iteration.txt", ""},
     {"ckpt_contents.json", ""},
@@ -49,6 +49,7 @@ constexpr std::array<KnownName, 43> kNeighbours = {{
     {"__pycache__/", "not part of the checkpoint"},
     {".ipynb_checkpoints/", "not part of the checkpoint"},
     {"*.shardweld-partial/", "what a merge that has not ended wrote"},
+    {"*.shardweld-old/", "what a merge was about to replace"},
     {"*events.out.tfevents*", kLogs},
     {"data.pt", kTrainingState},
     {"*dataloader*.pt", kTrainingState},
