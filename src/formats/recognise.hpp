@@ -22,8 +22,8 @@ fs::path named_directory(const fs::path& given);
 /// one is. Local; reads the metadata of a few saves.
 void add_older_save(const InputRequest& request, const fs::path& directory, Error& error);
 
-/// What to do where a path that does not exist may be a model's name on the Hub ("Qwen/Qwen3-8B"):
-/// a hint; "" for other paths. Local.
+/// What to do where a path is the Hub's cache of a model (models--Qwen--Qwen3-8B), or does not
+/// exist and may be a model's name there ("Qwen/Qwen3-8B"): a hint; "" for other paths. Local.
 std::string hub_hint(const fs::path& path);
 
 /// The fact of a catalogue that its run's tokenizer is none whose files a model could be given.

@@ -12,6 +12,7 @@
 #include "formats/shared/iteration_directories.hpp"
 #include "formats/shared/neighbour_names.hpp"
 #include "io/paths.hpp"
+#include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
 
 #include "recognise.hpp"
@@ -178,6 +179,27 @@ std::string paths_text(const fs::path& directory, const std::vector<std::string>
     });
 }
 
+namespace {
+
+/// Of the Hub's cache of a model (models--ORG--NAME) the snapshot that `main` is, or else its only
+/// one; "" where the path is no such cache.
+std::string snapshot_in(const fs::path& given) {
+    const fs::path cache = given.filename() == "snapshots" ? given.parent_path() : given;
+    const Listing snapshots = readable_listing(cache / "snapshots");
+    if (snapshots.directories.empty() || !io::is_directory(cache / "blobs")) {
+        return "";
+    }
+    constexpr Bytes kLongestRevision = 4096;
+    const fs::path main = cache / "refs" / "main";
+    const std::string revision =
+        io::is_file(main) ? std::string(trim(io::read_text(main, kLongestRevision))) : "";
+    const std::string& name =
+        snapshots.has_directory(revision) ? revision : snapshots.directories.front();
+    return (cache / "snapshots" / name).string();
+}
+
+}  // namespace
+
 void require_sensible(const InputRequest& request) {
     const auto known = backends();
     if (request.backend != "auto" &&
@@ -202,6 +224,11 @@ void require_sensible(const InputRequest& request) {
     if (kind != io::FileKind::directory) {
         throw Error(ErrorCode::usage, request.directory.string() + " is a file",
                     "give the checkpoint's directory");
+    }
+    if (!snapshot_in(request.directory).empty()) {
+        throw Error(ErrorCode::usage,
+                    request.directory.string() + " is the Hub's cache of a model, not the model",
+                    hub_hint(request.directory));
     }
 }
 
@@ -292,6 +319,9 @@ void refuse_unmerged(const fs::path& directory) {
 }
 
 std::string hub_hint(const fs::path& path) {
+    if (const std::string snapshot = snapshot_in(path); !snapshot.empty()) {
+        return "give the snapshot in this cache of the Hub: " + snapshot;
+    }
     const std::string text = path.string();
     const std::size_t slash = text.find('/');
     const bool is_name =

@@ -47,7 +47,7 @@ done
 for kind in fifo socket device terminal directory; do
     start "$dcp"
     make_special "$kind" "$source/__1_0.distcp"
-    refused "a shard that is a $kind" 3 3 "__1_0.distcp" "missing on every rank"
+    refused "a shard that is a $kind" 3 3 "__1_0.distcp" "1 file of the checkpoint is missing: __1_0.distcp (looked for in "
 done
 
 # Links inside the checkpoint, and out of it.

@@ -169,12 +169,13 @@ HostGroups host_groups(mpi::Comm& comm, const fs::path& directory, Links links) 
     const std::string key = view_key(comm, directory, links);
     HostGroups hosts;
     std::map<std::string, std::uint32_t> groups;
-    const std::vector<std::string> keys = mpi::gather(comm, key);
+    const auto keys = mpi::gather(comm, std::pair(key, comm.host()));
     for (std::size_t rank = 0; rank < keys.size(); ++rank) {
         const auto [at, is_new] =
-            groups.try_emplace(keys[rank], static_cast<std::uint32_t>(groups.size()));
+            groups.try_emplace(keys[rank].first, static_cast<std::uint32_t>(groups.size()));
         if (is_new) {
             hosts.leaders.push_back(static_cast<int>(rank));
+            hosts.names.push_back(keys[rank].second);
         }
         hosts.group_of_rank.push_back(at->second);
     }
@@ -279,7 +280,7 @@ std::vector<io::FileStamp> FileVisibility::stamps(const std::vector<std::string>
 }
 
 void check_seen(const SizesByGroup& sizes, const std::vector<std::string>& files,
-                const fs::path& directory) {
+                const fs::path& directory, const HostGroups& hosts) {
     std::vector<std::string> missing;
     for (std::size_t file = 0; file < files.size(); ++file) {
         Index size = -1;
@@ -297,11 +298,15 @@ void check_seen(const SizesByGroup& sizes, const std::vector<std::string>& files
         }
     }
     if (!missing.empty()) {
+        const std::set<std::string> names(hosts.names.begin(), hosts.names.end());
         throw Error(ErrorCode::not_found,
-                    std::to_string(missing.size()) +
-                        " file(s) of the checkpoint are missing on every rank: " + listed(missing) +
-                        " in " + directory.string(),
-                    "copy them there, or merge where they are");
+                    counted(missing.size(), "file") + " of the checkpoint " +
+                        (missing.size() == 1 ? "is" : "are") + " missing: " + listed(missing) +
+                        " (looked for in " + directory.string() + " on " +
+                        listed({names.begin(), names.end()}) + ")",
+                    std::string("copy ") + (missing.size() == 1 ? "it" : "them") +
+                        " from the node that wrote " + (missing.size() == 1 ? "it" : "them") +
+                        ", or start a rank of shardweld on that node, too");
     }
 }
 

@@ -18,7 +18,8 @@ namespace shardweld::app {
 /// Ranks with the same view form a group; its lowest rank looks for all.
 struct HostGroups {
     std::vector<std::uint32_t> group_of_rank;
-    std::vector<int> leaders;  ///< lowest rank of each group
+    std::vector<int> leaders;             ///< lowest rank of each group
+    std::vector<std::string> names = {};  ///< of the leaders' hosts
 
     [[nodiscard]] bool is_leader(int rank) const {
         return leaders[group_of_rank[static_cast<std::size_t>(rank)]] == rank;
@@ -90,10 +91,10 @@ class FileVisibility {
     std::unordered_map<std::string, KnownFile> known_;
 };
 
-/// Error(not_found) listing all files that no group sees; Error(mismatch) when two groups see
-/// different sizes.
+/// Error(not_found) listing all files that no group sees, and the hosts; Error(mismatch) when two
+/// groups see different sizes.
 void check_seen(const SizesByGroup& sizes, const std::vector<std::string>& files,
-                const fs::path& directory);
+                const fs::path& directory, const HostGroups& hosts);
 
 /// The rank that handles each of `files`, numbers of those in `sizes`. They are spread evenly over
 /// the ranks that see them, and over nodes where there are fewer files than ranks.

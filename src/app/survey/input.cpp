@@ -120,7 +120,8 @@ std::vector<FileEntry> check_listed_sums(Session& session, FoundCheckpoint& foun
         return {};
     }
     std::vector<std::string> names = listed_names(sums, location);
-    check_seen(found.visibility.sizes_of(names), names, location.directory);
+    check_seen(found.visibility.sizes_of(names), names, location.directory,
+               found.visibility.hosts());
     if (session.options.check_crc == CheckCrc::off) {
         location.notes.push_back("the SHA-256 that the save lists of " +
                                  counted(names.size(), "file") +

@@ -336,7 +336,7 @@ Survey survey_files(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& 
         files.push_back(file.path);
     }
     const auto sizes = visibility.sizes_of(files);
-    check_seen(sizes, files, survey.location.directory);
+    check_seen(sizes, files, survey.location.directory, hosts);
     survey.stamps = visibility.stamps(files);
     resolve_all(comm, hosts, sizes, survey.location, survey.catalogue);
     survey.n_reads = comm.all_sum(static_cast<Index>(io::read_calls() - n_before));
@@ -481,8 +481,9 @@ FoundCheckpoint find_checkpoint(mpi::Comm& comm, const formats::InputRequest& as
     const formats::Format& format = formats::format_of(location);
     auto files = mpi::share(comm, home, [&] { return format.scan_list(location); });
     auto sizes = visibility.sizes_of(files);
-    telling_of_older_save(comm, request, location.directory,
-                          [&] { check_seen(sizes, files, location.directory); });
+    telling_of_older_save(comm, request, location.directory, [&] {
+        check_seen(sizes, files, location.directory, visibility.hosts());
+    });
     return {asked.directory,       std::move(location), home,
             std::move(visibility), std::move(files),    std::move(sizes)};
 }

@@ -132,7 +132,7 @@ void PickleMachine::nest_deeper(PickleValue& parent, const PickleValue& child) c
     // Python's own pickler gives up near 1000 levels; callers may descend this deep safely.
     constexpr std::uint16_t kMaxDepth = 2000;
     if (child.depth >= kMaxDepth) {
-        fail("nesting too deep: more than " + std::to_string(kMaxDepth) + " levels");
+        refuse_hostile("nesting too deep: more than " + std::to_string(kMaxDepth) + " levels");
     }
     parent.depth = static_cast<std::uint16_t>(child.depth + 1);
 }

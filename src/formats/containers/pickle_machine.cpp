@@ -162,14 +162,16 @@ PickleValue* PickleMachine::shared_top() {
 
 void PickleMachine::grow_stack() {
     if (stack_.size() >= kMostWaiting) {
-        fail("more than " + std::to_string(kMostWaiting) + " values wait for their container");
+        refuse_hostile("more than " + std::to_string(kMostWaiting) +
+                       " values wait for their container");
     }
     stack_.resize(2 * stack_.size());
 }
 
 inline void PickleMachine::mark() {
     if (marks_.size() > kMostMarks) {
-        fail("more than " + std::to_string(kMostMarks) + " containers are open inside one another");
+        refuse_hostile("more than " + std::to_string(kMostMarks) +
+                       " containers are open inside one another");
     }
     marks_.push_back(height_);
 }

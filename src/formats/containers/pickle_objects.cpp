@@ -107,8 +107,8 @@ PickleValue* PickleMachine::new_global(std::string_view module, std::string_view
     }
     const GlobalKind kind = kind_of_global(module, name);
     if (kind == GlobalKind::denied) {
-        fail("disallowed global " + printable(module) + "." + printable(name) +
-             "; the file tries to run code and was not made by a trainer");
+        refuse_hostile("disallowed global " + printable(module) + "." + printable(name) +
+                       "; the file tries to run code and was not made by a trainer");
     }
     const std::string_view text = arena_.keep(name_);
     PickleValue* const global = chars(PickleKind::global, text);

@@ -14,13 +14,19 @@ void PickleReader::fail(const std::string& message) const {
                 "pickle: " + message + " (opcode at byte " + std::to_string(opcode_at_) + ")");
 }
 
+void PickleReader::refuse_hostile(const std::string& message) const {
+    throw Error(ErrorCode::corrupt,
+                "pickle: " + message + " (opcode at byte " + std::to_string(opcode_at_) + ")",
+                "do not open this file with torch.load; find out who wrote it");
+}
+
 void PickleReader::refuse_opcode() const {
     constexpr std::string_view kDigits = "0123456789abcdef";
     const std::string code = {'0', 'x', kDigits[opcode() >> 4U], kDigits[opcode() & 15U]};
     if (kPickleOpcodes[opcode()].name == nullptr) {
         fail("unknown opcode " + code);
     }
-    fail("disallowed opcode " + opcode_name() + " (" + code + "): no trainer writes it");
+    refuse_hostile("disallowed opcode " + opcode_name() + " (" + code + "): no trainer writes it");
 }
 
 std::string_view PickleReader::take_signed(std::int32_t size) {

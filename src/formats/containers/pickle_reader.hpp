@@ -81,6 +81,8 @@ class PickleReader {
     }
 
     [[noreturn]] void fail(const std::string& message) const;
+    /// For what no trainer writes, but an attacker would: nobody should load such a file.
+    [[noreturn]] void refuse_hostile(const std::string& message) const;
     /// Refuses the opcode that was read last.
     [[noreturn]] void refuse_opcode() const;
     /// Its name.

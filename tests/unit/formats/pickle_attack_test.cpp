@@ -24,17 +24,22 @@ std::string attack_error(const std::string& text) {
     return error_text([&] { parse_attack(text); });
 }
 
+/// Such a file is not to be copied again.
+constexpr const char* kDoNotLoad = "; do not open this file with torch.load; find out who wrote it";
+
 TEST(PickleAttack, denied_globals_are_named) {
     EXPECT_EQ(attack_error("cos\nsystem\n."s),
               "corrupt: pickle: disallowed global os.system; the file tries to run code and was "
-              "not made by a trainer (opcode at byte 0)");
+              "not made by a trainer (opcode at byte 0)" +
+                  std::string(kDoNotLoad));
     for (const std::string module :
          {"os", "posix", "nt", "subprocess", "sys", "socket", "shutil", "importlib", "runpy",
           "ctypes", "pty", "os.path", "importlib.util", "ctypes.util"}) {
         EXPECT_EQ(attack_error("c" + module + "\nx\n."),
                   "corrupt: pickle: disallowed global " + module +
                       ".x; the file tries to run code and was not made by a trainer (opcode at "
-                      "byte 0)");
+                      "byte 0)" +
+                      kDoNotLoad);
     }
     for (const std::string name : {"eval", "exec", "compile", "open", "__import__"}) {
         for (const std::string module : {"builtins", "__builtin__"}) {
@@ -72,10 +77,12 @@ TEST(PickleAttack, names_that_only_look_denied_pass) {
 TEST(PickleAttack, refuses_opcodes_no_trainer_writes) {
     EXPECT_EQ(attack_error("(S'x'\nios\nsystem\n."s),
               "corrupt: pickle: disallowed opcode INST (0x69): no trainer writes it (opcode at "
-              "byte 6)");
+              "byte 6)" +
+                  std::string(kDoNotLoad));
     EXPECT_EQ(attack_error("(o."s),
               "corrupt: pickle: disallowed opcode OBJ (0x6f): no trainer writes it (opcode at "
-              "byte 1)");
+              "byte 1)" +
+                  std::string(kDoNotLoad));
     EXPECT_NE(attack_error("Pid\n."s).find("PERSID (0x50)"), std::string::npos);
     for (const char opcode : {'\x82', '\x83', '\x84'}) {
         EXPECT_NE(attack_error(std::string(1, opcode)).find("disallowed opcode EXT"),
@@ -132,12 +139,14 @@ TEST(PickleAttack, open_containers_and_waiting_values_are_bounded) {
     EXPECT_EQ(attack_error(std::string(10'000, '(') + std::string(10'000, '1') + "N."), "no error");
     EXPECT_EQ(attack_error(std::string(10'001, '(') + "N."),
               "corrupt: pickle: more than 10000 containers are open inside one another (opcode at "
-              "byte 10000)");
+              "byte 10000)" +
+                  std::string(kDoNotLoad));
     constexpr std::size_t kMost = std::size_t{1} << 23U;
     EXPECT_EQ(attack_error("(" + std::string(kMost, 'N') + "t."), "no error");
     EXPECT_EQ(attack_error(std::string(kMost + 1, ']') + "."),
               "corrupt: pickle: more than 8388608 values wait for their container (opcode at byte "
-              "8388608)");
+              "8388608)" +
+                  std::string(kDoNotLoad));
 }
 
 TEST(PickleAttack, values_of_the_wrong_kind_are_refused) {
@@ -175,7 +184,8 @@ TEST(PickleAttack, memo_indices_are_bounded) {
 TEST(PickleAttack, nesting_is_bounded) {
     const std::string lists = std::string(300000, ']') + std::string(299999, 'a') + ".";
     EXPECT_EQ(attack_error(lists),
-              "corrupt: pickle: nesting too deep: more than 2000 levels (opcode at byte 302000)");
+              "corrupt: pickle: nesting too deep: more than 2000 levels (opcode at byte 302000)" +
+                  std::string(kDoNotLoad));
     EXPECT_NE(attack_error(std::string(3000, '(') + std::string(3000, 't') + "\x85.").find("deep"),
               std::string::npos);
     EXPECT_EQ(attack_error("]" + std::string(1900, '\x85') + "."), "no error");
