@@ -98,7 +98,8 @@ write(sys.argv[2], tensors)
 P
 for how in fold split; do
     merge 0 2 --local_dir "$WORK/adapter" --base "$WORK/base" --lora "$how"
-    expect_text "zeros for the most part"
+    expect_text "of the adapter are zeros for the most part (untrained, or saved in part): "
+    expect_text " rows)"
 done
 merge 14 0 --local_dir "$WORK/adapter" --base "$WORK/base" --lora fold --strict
 expect_absent "$WORK/model"

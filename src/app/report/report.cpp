@@ -26,28 +26,41 @@ bool is_matrix(const std::vector<Index>& shape) {
     return std::count_if(shape.begin(), shape.end(), [](Index extent) { return extent > 1; }) > 1;
 }
 
+bool is_factor(const std::string& name) {
+    return name.find(".lora_") != std::string::npos;
+}
+
 /// A kind of oddity, and how it is told.
 struct OddityKind {
     const char* code;
     const char* what;
     bool (*has)(const OddTensor&);
-    Index (*count)(const OddTensor&);  ///< of elements; nullptr: all of them
+    std::string (*extent)(const OddTensor&);  ///< how much of the tensor; nullptr: all of it
 };
 
 constexpr OddityKind kKinds[] = {
     {"nan_values", "hold NaNs", [](const OddTensor& odd) { return odd.n_nan > 0; },
-     [](const OddTensor& odd) { return odd.n_nan; }},
+     [](const OddTensor& odd) { return std::to_string(odd.n_nan); }},
     {"inf_values", "hold infinities", [](const OddTensor& odd) { return odd.n_inf > 0; },
-     [](const OddTensor& odd) { return odd.n_inf; }},
-    {"all_zero", "are all zeros", [](const OddTensor& odd) { return odd.is_zero; }, nullptr},
+     [](const OddTensor& odd) { return std::to_string(odd.n_inf); }},
+    {"all_zero", "are all zeros",
+     [](const OddTensor& odd) { return odd.is_zero && !is_factor(odd.name); }, nullptr},
+    {"all_zero", "of the adapter are all zeros (never trained, or a rank's file of zeros)",
+     [](const OddTensor& odd) { return odd.is_zero && is_factor(odd.name); }, nullptr},
     {"constant", "hold one value only", [](const OddTensor& odd) { return odd.is_constant; },
      nullptr},
     {"mostly_zero", "of the adapter are zeros for the most part (untrained, or saved in part)",
-     [](const OddTensor& odd) { return odd.is_mostly_zero; }, nullptr},
+     [](const OddTensor& odd) { return odd.is_mostly_zero; },
+     [](const OddTensor& odd) { return odd.zeros; }},
 };
 
-bool is_factor(const std::string& name) {
-    return name.find(".lora_") != std::string::npos;
+/// "48 of 64 rows" where the zeros would make whole rows, else "770 of 1024 values".
+std::string zeros_text(const std::vector<Index>& shape, const numeric::Census& census) {
+    const Index row = shape.size() < 2 ? 1 : shape.back();
+    const bool has_rows = row > 1 && census.n_zero % row == 0;
+    const Index unit = has_rows ? row : 1;
+    return std::to_string(census.n_zero / unit) + " of " +
+           std::to_string(census.n_elements / unit) + (has_rows ? " rows" : " values");
 }
 
 std::string command_of(int pid) {
@@ -93,7 +106,8 @@ Sanity judge_census(const plan::WrittenTensors& tensors,
             found.n_inf,
             is_odd_zero && !found.has_nonzero,
             is_uniform && found.has_nonzero && found.n_nan == 0 && is_float(tensor.dtype),
-            is_factor(tensor.name) && found.has_nonzero && found.is_mostly_zero()};
+            is_factor(tensor.name) && found.has_nonzero && found.is_mostly_zero(),
+            zeros_text(tensor.shape, found)};
         if (odd.n_nan > 0 || odd.n_inf > 0 || odd.is_zero || odd.is_constant ||
             odd.is_mostly_zero) {
             sanity.tensors.push_back(odd);
@@ -112,9 +126,8 @@ std::vector<plan::Warning> sanity_warnings(const Sanity& sanity, const std::stri
                 continue;
             }
             first = tensors.empty() ? odd.name : first;
-            tensors.push_back(
-                printable(odd.name) +
-                (kind.count == nullptr ? "" : " (" + std::to_string(kind.count(odd)) + ")"));
+            tensors.push_back(printable(odd.name) +
+                              (kind.extent == nullptr ? "" : " (" + kind.extent(odd) + ")"));
         }
         if (!tensors.empty()) {
             warnings.push_back({kind.code, first,

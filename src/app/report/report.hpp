@@ -77,6 +77,7 @@ struct OddTensor {
     bool is_zero = false;         ///< all elements are 0
     bool is_constant = false;     ///< all have one value that is not 0
     bool is_mostly_zero = false;  ///< more than half are 0, of an adapter's factor
+    std::string zeros = {};       ///< how much of it is 0: "48 of 64 rows"
 };
 
 /// What the values of the output look like.
@@ -95,8 +96,8 @@ Sanity judge_census(const plan::WrittenTensors& tensors,
                     const std::map<std::uint32_t, numeric::Census>& census,
                     const std::set<std::string>& changed = {});
 
-/// One warning for each kind of oddity (`nan_values`, `inf_values`, `all_zero`, `constant`,
-/// `mostly_zero`), which names the first tensors that have it.
+/// One warning or, of zeros, two for each kind of oddity (`nan_values`, `inf_values`, `all_zero`,
+/// `constant`, `mostly_zero`), which names the first tensors that have it.
 std::vector<plan::Warning> sanity_warnings(const Sanity& sanity,
                                            const std::string& noun = "written tensor(s)");
 
