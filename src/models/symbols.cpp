@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <limits>
 #include <unordered_map>
 #include <utility>
@@ -575,6 +576,56 @@ std::set<std::string> Symbols::deciding_fields(const ExprPtr& condition) const {
     const bool is_given = std::ranges::any_of(
         scope.givens, [&](const std::string& name) { return found.names.contains(name); });
     return is_given ? std::set<std::string>() : found.fields;
+}
+
+SymbolFields Symbols::fields_of(const std::string& symbol) const {
+    SymbolFields found;
+    std::set<std::string> seen;
+    const std::function<void(const std::string&)> add = [&](const std::string& name) {
+        const Definition* const definition = evaluator_->definition_of(name);
+        if (definition == nullptr || evaluator_->scope().known.contains(name) ||
+            !seen.insert(name).second) {
+            return;
+        }
+        for (const ExprPtr& alternative : definition->alternatives) {
+            if (!is_in_force(alternative)) {
+                if (alternative->op == Op::field) {
+                    found.absent.insert(alternative->name);
+                }
+                continue;
+            }
+            for_each_node(alternative, [&](const Expr& node) {
+                if (node.op == Op::field) {
+                    found.stated.insert(node.name);
+                } else if (node.op == Op::name) {
+                    add(node.name);
+                }
+            });
+            return;
+        }
+    };
+    add(symbol);
+    return found;
+}
+
+/// One that has no value because a field is absent leaves it to the next.
+bool Symbols::is_in_force(const ExprPtr& alternative) const {
+    try {
+        return evaluator_->value(alternative, {}).value.has_value();
+    } catch (const Error&) {
+        return true;  // a quotient that is not whole, say
+    }
+}
+
+std::optional<Index> Symbols::number_in(const std::string& field) const {
+    const Scope& scope = evaluator_->scope();
+    return scope.config ? scope.config->integer(field) : std::nullopt;
+}
+
+Symbols Symbols::with_field(const std::string& field, Index number) const {
+    Scope scope = evaluator_->scope();
+    scope.config->set(field, std::to_string(number));
+    return Symbols(std::move(scope));
 }
 
 bool Symbols::defines(const std::string& name) const {

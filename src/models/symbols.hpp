@@ -32,6 +32,12 @@ struct Scope {
     bool absent_is_zero = false;  ///< of fields: for the conditions of claims
 };
 
+/// The fields of config.json that give a symbol its value.
+struct SymbolFields {
+    std::set<std::string> stated;
+    std::set<std::string> absent;  ///< each of which would give it, if it were there
+};
+
 /// Evaluates expressions. Errors: Error(mismatch) naming the symbol, its text and origin, and the
 /// config field that is absent or does not divide exactly; every overflow likewise; Error(usage)
 /// for a cyclic definition. What reads no capture is worked out once. Not thread-safe.
@@ -57,12 +63,20 @@ class Symbols {
     [[nodiscard]] std::optional<Index> constant_of(const ExprPtr& expr) const;
     /// The fields of config.json that a condition rests on; none where the command line has a say.
     [[nodiscard]] std::set<std::string> deciding_fields(const ExprPtr& condition) const;
+    /// What a symbol's value rests on, as far as those are numbers on their own.
+    [[nodiscard]] SymbolFields fields_of(const std::string& symbol) const;
+    /// The number in a field; nullopt where config.json has none.
+    [[nodiscard]] std::optional<Index> number_in(const std::string& field) const;
+    /// The symbols of a config.json that has this number in the field, and else the same.
+    [[nodiscard]] Symbols with_field(const std::string& field, Index number) const;
     /// Whether anything defines the name.
     [[nodiscard]] bool defines(const std::string& name) const;
     /// Whether `name` is declared by `index`.
     [[nodiscard]] bool is_index(const std::string& name) const;
 
   private:
+    [[nodiscard]] bool is_in_force(const ExprPtr& alternative) const;
+
     class Evaluator;
     std::shared_ptr<Evaluator> evaluator_;
 };

@@ -93,32 +93,32 @@ other_config "$moe" num_local_experts 2 6 "config.json" "num_local_experts 2" "4
 other_config "$dist" num_hidden_layers 3 6 "config.json" "num_hidden_layers 3" "4"
 other_config "$dist" model_type '"llama"' 6 "linear_qkv.bias"
 # The same without args to compare with: the tensors tell.
-for change in "num_hidden_layers 3 decoder.layers.3" "num_hidden_layers 5 model.layers.4" "num_key_value_heads 2 self_att" "hidden_size 128 64" \
-    "intermediate_size 64 fc1" "vocab_size 600 embed"; do
-    read -r field new text <<<"$change"
+for change in "num_hidden_layers 3 4" "num_hidden_layers 5 4" "hidden_size 128 64" "intermediate_size 64 96" \
+    "vocab_size 600 512" "head_dim 16 8" "num_attention_heads 4 8"; do
+    read -r field new old <<<"$change"
     start "$legacy"
     config "$field" "$new"
     for file in "$iter"/*/*.pt; do
         damage drop_args "$file"
     done
-    refused "$field $new without args" 6 0 "$text"
+    refused "$field $new without args" 6 0 "this config.json is another model's: $field $new, the checkpoint has $old"
 done
 start "$dist"
 rm "$iter/common.pt"
 config num_hidden_layers 5
-refused "a layer too few without common.pt" 6 0 "decoder.layers.mlp.linear_fc1.layer_norm_weight [4, 64]" "expected 5"
+refused "a layer too few without common.pt" 6 0 "num_hidden_layers 5, the checkpoint has 4"
 config num_hidden_layers 3
-refused "a layer too many without common.pt" 6 0 "decoder.layers.mlp.linear_fc1.layer_norm_weight [4, 64]" "expected 3"
+refused "a layer too many without common.pt" 6 0 "num_hidden_layers 3, the checkpoint has 4"
 config num_hidden_layers '"many"'
 refused "a number that is a text" 6 0 "config.json" "num_hidden_layers"
 config num_hidden_layers -4
-refused "a negative number" 6 0 "extent -4"
+refused "a negative number" 6 0 "num_hidden_layers -4, the checkpoint has 4"
 config num_hidden_layers 1000000000000
-refused "a number out of reason" 6 0 "expected 1000000000000"
+refused "a number out of reason" 6 0 "num_hidden_layers 1000000000000, the checkpoint has 4"
 
 # Rows of the vocabulary are padding only where args, the rule by which the framework pads and the tokenizer agree.
 for size in 1 100 250 252 502; do
-    other_config "$legacy" vocab_size "$size" 6 "config.json says vocab_size $size" "vocab_size 251"
+    other_config "$legacy" vocab_size "$size" 6 "this config.json is another model's: vocab_size $size, the checkpoint's args say vocab_size 251"
 done
 more=(--vocab_size 100)
 start "$legacy"
@@ -134,7 +134,7 @@ assert report["ledger"]["padding"] == 2 * 412 * 64 * 2, report["ledger"]
 P
 more=(--vocab_size 513)
 start "$legacy"
-refused "more rows than are stored, by hand" 6 0 "embed" "513"
+refused "more rows than are stored, by hand" 6 0 "vocab_size 513, the checkpoint has 512"
 more=()
 start megatron_more/llama-tp12-legacy
 for file in "$iter"/*/*.pt; do
@@ -219,7 +219,7 @@ start "$legacy"
 for file in "$iter"/*/*.pt; do
     damage resize "$file" output_layer.weight 2,64
 done
-refused "a head of some rows" 6 0 "output_layer.weight" "expected at least 251" "--is_value_model"
+refused "a head of some rows" 6 0 "output_layer.weight is [8, 64]; config.json (vocab_size 251) implies [at least 251, 64]" "--is_value_model"
 
 # Warnings under --strict.
 start "$legacy"

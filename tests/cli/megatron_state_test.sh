@@ -44,7 +44,7 @@ same "$(field "$WORK/inspect.json" facts pp) $(field "$WORK/inspect.json" facts 
 same "$(field "$WORK/inspect.json" claims num_layers)" 4 num_layers
 copied layers && edit num_layers 5
 merge 6 0 --check_crc off
-expect_text "config.json says num_hidden_layers 4, the checkpoint's args say num_layers 5"
+expect_text "this config.json is another model's: num_hidden_layers 4, the checkpoint's args say num_layers 5"
 copied rotary && edit rotary_interleaved true
 merge 5 3 --check_crc off
 expect_text "its args say rotary_interleaved true"

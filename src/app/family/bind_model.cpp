@@ -14,6 +14,7 @@
 #include "core/text.hpp"
 #include "formats/recognise.hpp"
 #include "outputs/output.hpp"
+#include "plan/bind/mismatches.hpp"
 #include "plan/plan.hpp"
 #include "shardweld/error.hpp"
 
@@ -530,7 +531,11 @@ Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const O
     try {
         return bind_whole(prepared, files, options, std::move(catalogue));
     } catch (Error& error) {
-        if (n_ranks > 0 && error.code() == ErrorCode::mismatch) {
+        // Hints about names and flags say what is wrong: it is no lost file.
+        const bool may_lack_files = error.hint().empty() || error.hint() == plan::kConfigHint ||
+                                    error.hint() == plan::kOtherConfigHint ||
+                                    error.hint() == plan::kShortHint;
+        if (n_ranks > 0 && error.code() == ErrorCode::mismatch && may_lack_files) {
             error.set_hint((error.hint().empty() ? "" : error.hint() + "; or ") + "the files of " +
                            counted(static_cast<std::size_t>(n_ranks), "rank") +
                            " are here, and none says how many there were: if the run had more, "

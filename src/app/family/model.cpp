@@ -15,6 +15,7 @@
 #include "models/claims.hpp"
 #include "models/written_form.hpp"
 #include "outputs/gguf.hpp"
+#include "plan/bind/mismatches.hpp"
 #include "publish/config_edits.hpp"
 #include "shardweld/error.hpp"
 
@@ -214,18 +215,14 @@ void check_config(PreparedModel& prepared, const catalogue::StatedConfig& claims
     if (found.contradictions.empty()) {
         return;
     }
-    std::string text = prepared.config.origin() + " does not describe this checkpoint:";
+    std::string text;
     for (const std::string& disagreement : found.contradictions) {
-        // The path stands in the first line already.
-        const std::string& path = prepared.config.origin();
-        text += "\n  " + (disagreement.starts_with(path)
-                              ? kConfigName + disagreement.substr(path.size())
-                              : disagreement);
+        const std::string fields = replaced(disagreement, prepared.config.origin() + " says ", "");
+        text += text.empty() ? "this config.json is another model's: " + fields
+                             : "; " + replaced(fields, "the checkpoint's args say", "not");
     }
-    throw Error(ErrorCode::mismatch, text,
-                prepared.config.origin() +
-                    " is another model's or was changed: give the trained model's with "
-                    "--hf_config DIR");
+    throw Error(ErrorCode::mismatch, text, plan::kOtherConfigHint)
+        .add_context("file " + prepared.config.origin());
 }
 
 /// Writes the model as the reference is spelled. A written form has its own names, and an adapter's

@@ -16,6 +16,7 @@
 #include "join_shards.hpp"
 #include "mismatches.hpp"
 #include "store_match.hpp"
+#include "stored_sizes.hpp"
 #include "target_builder.hpp"
 
 namespace shardweld::plan {
@@ -26,6 +27,9 @@ using catalogue::Catalogue;
 using catalogue::Tensor;
 
 constexpr const char* kStar = "*";
+/// Of files that may not be all: their shapes are what these reach, and tell nothing of
+/// config.json.
+constexpr const char* kRanksFact = "shard_ranks";
 
 /// The extent of the layout's `*` in a segment of it; 0 where the segment has none.
 Index star_extent(const layout::SegmentAxes& segment, const std::vector<Index>& extents) {
@@ -139,10 +143,16 @@ void refuse_unknown(const std::vector<Tensor>& others, const Model& model) {
         known.insert(models::digits_hidden(line.name));
     }
     const NameDifference difference = difference_of(known, unknown);
-    throw Error(ErrorCode::mismatch,
-                std::to_string(texts.size()) + " stored tensor(s) that no line of dialect " +
-                    model.dialect->name + " matches for a " + model.recipe->name + " model: " +
-                    listed(texts) + (difference.hint.empty() ? "" : "; " + difference.text),
+    const std::string all = std::to_string(texts.size()) +
+                            " stored tensor(s) that no line of dialect " + model.dialect->name +
+                            " matches for a " + model.recipe->name + " model: " + listed(texts);
+    if (difference.is_telling) {
+        throw Error(ErrorCode::mismatch,
+                    difference.text + ", and no part of a " + model.recipe->name + " model",
+                    difference.hint)
+            .set_detail(all);
+    }
+    throw Error(ErrorCode::mismatch, all + (difference.hint.empty() ? "" : "; " + difference.text),
                 !difference.hint.empty()
                     ? difference.hint
                     : "check config.json's model_type and the flags --is_value_model and "
@@ -153,6 +163,7 @@ void refuse_unknown(const std::vector<Tensor>& others, const Model& model) {
 struct FilingResult {
     Binding& binding;
     Mismatches& mismatches;
+    StoredSizes& sizes;
 };
 
 /// A tensor that the family has, but not by this config.json. Of a framework's names
@@ -181,9 +192,11 @@ void file_one(const Tensor& tensor, const StoreMatch& match, const Model& model,
         error.add_context("stored tensor " + tensor.name + " " + shape_text(tensor.shape));
         error.set_detail(match.line->origin);
         if (takes_it_otherwise(*match.line, *model.dialect)) {
-            error.set_hint("if this is a value model, give --is_value_model");
+            error.set_hint(model.symbols->try_value("value").value_or(0) == 0
+                               ? "if this is a value model, give --is_value_model"
+                               : "if this is a language model, leave --is_value_model out");
         }
-        throw;
+        throw Error(in_config_words(error, tensor, match, model));
     }
 }
 
@@ -194,6 +207,7 @@ std::vector<Tensor> file_all(Catalogue& catalogue, const Model& model, const Sto
     for (Tensor& tensor : catalogue.tensors) {
         const auto match = matcher.find(tensor.name, tensor.shape);
         if (match) {
+            found.sizes.note(*match, tensor.shape);
             const bool fits = found.mismatches.check(tensor.name, [&] {
                 file_one(tensor, *match, model, instances);
                 add_padding(tensor, *match, model, found.binding.padding);
@@ -317,10 +331,15 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
     }
     Instances instances(model);
     Mismatches mismatches;
-    FilingResult found{binding, mismatches};
+    StoredSizes sizes;
+    const bool are_shapes_known = !catalogue.facts.contains(kRanksFact);
+    const Mismatches::Explain explain = [&](bool is_short) {
+        return are_shapes_known ? text_of(sizes.differences(model, is_short)) : "";
+    };
+    FilingResult found{binding, mismatches, sizes};
     std::vector<Tensor> others = file_all(catalogue, model, matcher, instances, found);
     catalogue.tensors = {};
-    mismatches.check("unknown", [&] { refuse_unknown(others, model); });
+    mismatches.check(kUnknown, [&] { refuse_unknown(others, model); });
     for (const models::SameRule& rule : model.recipe->same) {
         mismatches.check("same " + rule.a, [&] {
             if (instances.is_given_up(rule.a) || instances.is_given_up(rule.b)) {
@@ -333,9 +352,9 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
             }
         });
     }
-    build_targets(model, wanted, {matcher, mismatches, others}, instances, binding);
+    build_targets(model, wanted, {matcher, mismatches, others, explain}, instances, binding);
     mismatches.check("left", [&] { check_all_used(model, instances, binding); });
-    mismatches.require_none(kConfigHint);
+    mismatches.require_none(explain);
     if (model.recipe->is_form) {
         leave_out(others, model, binding.ledger);
     }

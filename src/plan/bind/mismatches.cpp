@@ -41,12 +41,10 @@ Error Mismatches::error_of(const MismatchKind& kind) {
                                    counted(static_cast<std::size_t>(kind.n_others), "other") +
                                    " of this kind");
 }
-void Mismatches::require_none(const std::string& usual) const {
-    if (kinds_.empty()) {
-        return;
-    }
+
+Error Mismatches::all() const {
     if (kinds_.size() == 1) {
-        throw Error(error_of(kinds_.front()));
+        return error_of(kinds_.front());
     }
     constexpr std::size_t kMostListed = 20;
     std::string text = "checkpoint and config.json contradict each other in " +
@@ -59,8 +57,30 @@ void Mismatches::require_none(const std::string& usual) const {
     for (const MismatchKind& kind : kinds_) {
         hints.insert(kind.first.hint());
     }
-    hints.erase(usual);
-    throw Error(ErrorCode::mismatch, text, hints.size() == 1 ? *hints.begin() : usual);
+    hints.erase(kConfigHint);
+    return {ErrorCode::mismatch, text, hints.size() == 1 ? *hints.begin() : kConfigHint};
+}
+
+void Mismatches::require_none(const Explain& explain) const {
+    if (kinds_.empty()) {
+        return;
+    }
+    const Error found = all();
+    const bool is_short = std::ranges::find(kinds_, kMissing, &MismatchKind::name) != kinds_.end();
+    const std::string explained = explain(is_short);
+    if (explained.empty()) {
+        throw Error(found);
+    }
+    std::string text = explained;
+    if (kinds_.size() > 1) {
+        text += " (" + std::to_string(kinds_.size()) + " kinds of tensors differ, -v lists them)";
+    }
+    // No field explains these.
+    for (const MismatchKind& kind : kinds_) {
+        text += kind.name == kUnknown ? "\n" + std::string(kind.first.what()) : "";
+    }
+    throw Error(ErrorCode::mismatch, text, is_short ? kShortHint : kOtherConfigHint)
+        .set_detail(found.full_text());
 }
 
 namespace {
@@ -156,7 +176,7 @@ NameDifference difference_of(const std::set<std::string>& expected,
             return glob_matches(telling.pattern, tensor.name);
         });
         if (at != stored.end()) {
-            return {std::string(telling.text) + " (" + at->name + ")", telling.hint};
+            return {std::string(telling.text) + " (" + at->name + ")", telling.hint, true};
         }
     }
     NameLikeness best;

@@ -20,9 +20,14 @@ class Mismatches {
     /// numbers only the first is told and the others are counted. Whether it passed.
     bool check(const std::string& name, const std::function<void()>& body);
 
-    /// Throws the only one as it was, of several one Error(mismatch) that lists them.
-    /// Its hint is the one hint of theirs that is not `usual`, else that.
-    void require_none(const std::string& usual) const;
+    /// What explains them all in a sentence; "" where nothing does. It is told whether expected
+    /// names are missing (kMissing).
+    using Explain = std::function<std::string(bool is_short)>;
+
+    /// Throws what `explain` says, with the rest as its detail; without such words the only one as
+    /// it was, of several one Error(mismatch) that lists them. Its hint is the one hint of theirs
+    /// that is not kConfigHint, else that.
+    void require_none(const Explain& explain) const;
 
   private:
     struct MismatchKind {
@@ -31,6 +36,7 @@ class Mismatches {
         std::size_t n_others = 0;
     };
     static Error error_of(const MismatchKind& kind);
+    [[nodiscard]] Error all() const;
 
     std::vector<MismatchKind> kinds_;
 };
@@ -38,9 +44,23 @@ class Mismatches {
 inline constexpr const char* kConfigHint =
     "config.json is another model's or was changed: give the trained model's with --hf_config DIR";
 
+/// Where the fields that differ are told.
+inline constexpr const char* kOtherConfigHint =
+    "give the trained model's config.json with --hf_config DIR";
+
+/// Where names are missing, too.
+inline constexpr const char* kShortHint =
+    "give the trained model's config.json with --hf_config DIR; if it is this one, a part of the "
+    "checkpoint is missing";
+
+/// What expected names that are not stored are noted under, and stored ones that nothing takes.
+inline constexpr const char* kMissing = "missing";
+inline constexpr const char* kUnknown = "unknown";
+
 struct NameDifference {
     std::string text;  ///< whose names they are, or a stored name and how it differs; "": nothing
     std::string hint;  ///< what to do about it; "": the names do not say
+    bool is_telling = false;  ///< the names give away who wrote them
 };
 
 /// What the `stored` tensors that nothing takes tell of the `expected` names, which have '#' for

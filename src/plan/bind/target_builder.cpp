@@ -108,6 +108,7 @@ std::optional<Index> Together::n_stored(std::string_view prefix) const {
 }
 
 constexpr std::string_view kOfPredictions = "mtp.";  // of logical names
+constexpr std::string_view kOfValue = "score";
 
 Bytes stored_bytes(Index volume, DType dtype) {
     return static_cast<Bytes>(volume) * size_of(dtype);
@@ -247,6 +248,9 @@ class TargetBuilder {
         if (n_missing_ == 0) {
             return;
         }
+        if (n_missing_ == 1) {
+            refuse_headless();
+        }
         std::string text = first_missing_;
         if (n_missing_ > 1) {
             text += "; missing too: " + other_missing_ + (n_missing_ > kMostListed ? ", ..." : "") +
@@ -254,14 +258,48 @@ class TargetBuilder {
                     " in all)";
         }
         const NameDifference difference = difference_of(missing_, others);
+        if (difference.is_telling) {
+            throw Error(ErrorCode::mismatch,
+                        difference.text + ", and no part of a " + model_.recipe->name + " model",
+                        difference.hint)
+                .set_detail(text + " (" + missing_line_->origin + ")");
+        }
         throw Error(ErrorCode::mismatch,
                     text + (difference.text.empty() ? "" : "; " + difference.text),
                     difference.hint.empty() ? kConfigHint : difference.hint)
-            .set_detail(missing_line_);
+            .set_detail(missing_line_->origin);
     }
 
   private:
-    static constexpr Index kMostListed = 8;
+    /// Error(mismatch) where all but a head is there: one that the model would share with the
+    /// embedding, or that of a value model.
+    void refuse_headless() const {
+        const std::string& logical = missing_line_->logical;
+        const std::string& name = missing_line_->name.text;
+        const auto& rules = model_.recipe->same;
+        const auto rule = std::ranges::find(rules, logical, &models::SameRule::a);
+        if (rule != rules.end()) {
+            const auto fields = model_.symbols->deciding_fields(rule->condition);
+            throw Error(ErrorCode::mismatch,
+                        "the checkpoint has no output head (" + name + "), but by config.json" +
+                            (fields.empty() ? "" : " (" + joined(fields, ", ") + ")") +
+                            " head and embedding are two",
+                        "give --tie-word-embedding if the model is tied, else a save that has "
+                        "the head")
+                .set_detail(missing_line_->origin);
+        }
+        if (logical == kOfValue) {
+            throw Error(
+                ErrorCode::mismatch,
+                "the checkpoint has no value head (" + name + "): it looks like a language model",
+                "leave --is_value_model out, and name the trained class in config.json's "
+                "architectures")
+                .set_detail(missing_line_->origin);
+        }
+    }
+
+    static constexpr Index kMostListed = 4;
+    static constexpr Index kMostCompared = 8;    ///< with what is stored instead
     static constexpr Index kMostMissing = 4096;  ///< beyond as many as are stored
     // Optional: three MTP layers of 384 experts promise some thousands.
     static constexpr Index kMostAbsent = 100'000;
@@ -288,7 +326,7 @@ class TargetBuilder {
     void note_missing(const HubName& hub, std::uint32_t segment) {
         is_missing_ = true;
         if (n_missing_++ == 0) {
-            missing_line_ = hub.line->origin;
+            missing_line_ = hub.line;
             first_missing_ =
                 hub.name +
                 (model_.dialect->has_own_names
@@ -299,7 +337,7 @@ class TargetBuilder {
         } else if (n_missing_ <= kMostListed) {
             other_missing_ += (n_missing_ == 2 ? "" : ", ") + hub.name;
         }
-        if (n_missing_ <= kMostListed) {
+        if (n_missing_ <= kMostCompared) {
             matcher_.add_shapes(instances_.logical_of(segment), missing_);
         }
     }
@@ -419,7 +457,7 @@ class TargetBuilder {
     std::map<const models::Line*, FoundOptional> optional_;
     Index n_missing_ = 0;
     std::string first_missing_;
-    std::string missing_line_;
+    const models::Line* missing_line_ = nullptr;  ///< of the first
     std::string other_missing_;
     std::set<std::string> missing_;  ///< stored names of the first, '#' for numbers
 };
@@ -439,12 +477,12 @@ void build_targets(const Model& model, const Wanted& wanted, TargetContext surro
     };
     const bool all_seen =
         mismatches.check("names", [&] { for_each_hub_name(*model.recipe, *model.symbols, build); });
-    mismatches.check("missing", [&] { builder.check_complete(surroundings.others); });
+    mismatches.check(kMissing, [&] { builder.check_complete(surroundings.others); });
     mismatches.check("together", [&] { builder.check_together(); });
     mismatches.check("optional", [&] { builder.check_optional(); });
     if (!all_seen || builder.is_hopeless()) {
         // What the other names would have taken is not known.
-        mismatches.require_none(kConfigHint);
+        mismatches.require_none(surroundings.explain);
     }
 }
 

@@ -17,6 +17,7 @@ struct TargetContext {
     const StoreMatcher& matcher;
     Mismatches& mismatches;
     std::span<const catalogue::Tensor> others;  ///< stored, and taken by no line
+    const Mismatches::Explain& explain;
 };
 
 /// Appends a target for every hub name that the recipe expects, with operands that cover it exactly

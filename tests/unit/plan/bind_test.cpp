@@ -335,19 +335,20 @@ TEST_F(Bind, counts_what_is_ignored) {
 
 TEST_F(Bind, refuses_a_config_with_more_or_fewer_layers) {
     expect_error(ErrorCode::mismatch,
-                 "m.layers.2.q.weight needs layer.{l}.qkv[q], but the checkpoint holds no",
+                 "this config.json is another model's: layers 3, the checkpoint has 2; give the",
                  per_layer(),
                  R"({"model_type": "tiny", "hidden": 4, "ffn": 6, "vocab": 7, "layers": 3})");
-    expect_error(ErrorCode::mismatch, "layers.1.fc1.weight (layer.{l}.fc1", per_layer(),
+    expect_error(ErrorCode::mismatch, "another model's: layers 1, the checkpoint has 2",
+                 per_layer(),
                  R"({"model_type": "tiny", "hidden": 4, "ffn": 6, "vocab": 7, "layers": 1})");
-    expect_error(ErrorCode::mismatch, "layers.qkv.weight", stacked(),
+    expect_error(ErrorCode::mismatch, "another model's: layers 3, the checkpoint has 2", stacked(),
                  R"({"model_type": "tiny", "hidden": 4, "ffn": 6, "vocab": 7, "layers": 3})");
 }
 
 TEST_F(Bind, refuses_sizes_that_do_not_fit_the_config) {
-    expect_error(ErrorCode::mismatch, "stored tensor layers.0.fc1.weight [12, 4]", per_layer(),
+    expect_error(ErrorCode::mismatch, "another model's: ffn 7, the checkpoint has 6", per_layer(),
                  R"({"model_type": "tiny", "hidden": 4, "ffn": 7, "vocab": 7, "layers": 2})");
-    expect_error(ErrorCode::mismatch, "stored tensor embed.weight [8, 4]", per_layer(),
+    expect_error(ErrorCode::mismatch, "another model's: vocab 9, the checkpoint has 8", per_layer(),
                  R"({"model_type": "tiny", "hidden": 4, "ffn": 6, "vocab": 9, "layers": 2})");
 }
 
@@ -360,12 +361,19 @@ TEST_F(Bind, tells_all_contradictions_at_once) {
         ADD_FAILURE() << "not refused";
     } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::mismatch);
-        const std::string text = error.full_text();
+        const std::string what = error.what();
+        for (const char* part : {"this config.json is another model's: ", "ffn 7", "vocab 9",
+                                 "layers 3", "(5 kinds of tensors differ, -v lists them)",
+                                 "1 stored tensor(s) that no line", "layers.0.bias [4]"}) {
+            EXPECT_NE(what.find(part), std::string::npos) << part << "\n" << what;
+        }
+        const std::string text = error.detail();
         for (const char* part :
              {"checkpoint and config.json contradict each other in 5 ways:\n",
-              "stored tensor layers.0.fc1.weight [12, 4]", "and 1 other of this kind",
-              "stored tensor embed.weight [8, 4]", "stored tensor head.weight [8, 4]",
-              "1 stored tensor(s) that no line", "layers.0.bias [4]",
+              "layers.0.fc1.weight is [12, 4]; config.json (ffn 7) implies [14, 4]",
+              "and 1 other of this kind",
+              "embed.weight is [8, 4]; config.json (vocab 9) implies [at least 9, 4]",
+              "head.weight is [8, 4]", "1 stored tensor(s) that no line", "layers.0.bias [4]",
               "m.layers.2.q.weight needs layer.{l}.qkv[q]"}) {
             EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
         }
@@ -425,7 +433,10 @@ TEST_F(Bind, ties_a_stored_head_to_the_embedding) {
             without,
             R"({"model_type": "tiny", "hidden": 4, "ffn": 6, "vocab": 7, "layers": 2, "tied": true})")
             .same.empty());
-    expect_error(ErrorCode::mismatch, "m.head needs head[v]", without);
+    expect_error(ErrorCode::mismatch,
+                 "the checkpoint has no output head (m.head), but by config.json (tied) head and "
+                 "embedding are two; give --tie-word-embedding",
+                 without);
 }
 
 }  // namespace

@@ -292,13 +292,18 @@ TEST_F(OwnNames, missing_tensors_are_held_against_what_is_stored_instead) {
                  "stored is block.0.norm.weight, which begins with \"block.\", not with "
                  "\"layers.\"; config.json is another model's",
                  instead("block.0.norm.weight"));
-    expect_error(ErrorCode::mismatch, "the weights are quantised with GPTQ (layers.0.norm.g_idx); ",
-                 instead("layers.0.norm.g_idx"));
+    expect_error(
+        ErrorCode::mismatch,
+        "the weights are quantised with GPTQ (layers.0.norm.g_idx), and no part of a toy model; ",
+        instead("layers.0.norm.g_idx"));
     expect_error(ErrorCode::mismatch,
-                 "the names are OLMo-core's (blocks.0.attention.w_q.weight); convert it with ",
+                 "the names are OLMo-core's (blocks.0.attention.w_q.weight), and no part of a toy "
+                 "model; convert it with ",
                  instead("blocks.0.attention.w_q.weight"));
     // Files that are all there, of a model with fewer layers.
-    expect_error(ErrorCode::mismatch, "with --hf_config DIR", whole(), R"(, "layers": 3)");
+    expect_error(ErrorCode::mismatch,
+                 "this config.json is another model's: layers 3, the checkpoint has 2", whole(),
+                 R"(, "layers": 3)");
 }
 
 TEST_F(OwnNames, a_tied_head_alone_is_the_embedding) {
