@@ -87,14 +87,6 @@ std::vector<layout::Box> parts_of(const layout::Box& box, Bytes n, const plan::T
     return parts;
 }
 
-Bytes volume_of(const layout::Box& box) {
-    Bytes volume = 1;
-    for (const layout::Range& range : box) {
-        volume *= static_cast<Bytes>(range.extent);
-    }
-    return volume;
-}
-
 /// New memory comes in pages of 2 MiB then, where the system has them: faults of small ones take as
 /// long as the reading.
 void prefer_huge_pages(std::span<std::byte> memory) {
@@ -273,7 +265,8 @@ void PartReaders::read(std::uint32_t target, const layout::Box& box, std::span<s
     const auto parts = parts_of(box, helpers.n() + 1, plan_.targets[target]);
     std::vector<std::future<void>> readings;
     for (const layout::Box& part : parts) {
-        const Bytes size = volume_of(part) * size_of(plan_.targets[target].dtype);
+        const auto volume = static_cast<Bytes>(layout::dense(part).volume());
+        const Bytes size = volume * size_of(plan_.targets[target].dtype);
         const auto place = out.first(size);
         out = out.subspan(size);
         // The last part is this thread's, and so are those for which none can be started.
