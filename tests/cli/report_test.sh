@@ -56,11 +56,35 @@ assert not page.open_tags, page.open_tags
 assert {"svg", "style", "table", "h1"} <= page.tags and "script" not in page.tags, page.tags
 assert "http" not in text.replace("http-equiv", ""), "a link to elsewhere"
 assert text.count("class=\"lane\"") == 3, "a time line for each rank"
+import re
+assert re.search(r"<title>LlamaForCausalLM in model, 20\d\d-\d\d-\d\d - shardweld merge</title>", text), "model, output and day"
+assert re.search(r"<h1>LlamaForCausalLM in model<", text) and re.search(r"shardweld merge, 20\d\d-\d\d-\d\d \d\d:\d\d UTC<", text)
+assert re.search(r"<pre>mpirun .*-n 3 \S*shardweld merge ", text) and "its other options" not in text, "the command as typed"
+assert re.search(r"<div class=\"flow\"><p><b>344 kB</b> <small>stored</small></p><svg", text), "what the flow begins with"
+for part in ("Rank<th>", "<td><code>"):
+    assert 'class="scroll"' in text[text.rfind("<section", 0, text.find(part)):text.find(part)], "a table that cannot scroll"
 P
 if command -v chromium >/dev/null; then
     expect_code 0 chromium --headless --no-sandbox --disable-gpu --dump-dom "file://$WORK/page.html"
     shows "ended well" "Where every byte went"
+    # As wide as a phone, wherever the widest words stand.
+    echo "<iframe id=f src='page.html' style='width:360px'></iframe><script>f.onload = () => document.title = 'wide ' + f.contentDocument.documentElement.scrollWidth</script>" >"$WORK/phone.html"
+    expect_code 0 chromium --headless --no-sandbox --disable-gpu --allow-file-access-from-files --dump-dom "file://$WORK/phone.html"
+    grep -qE '<title>wide 3[0-6][0-9]</title>' "$WORK/out" || fail "wider than a phone: $(grep -o '<title>.*</title>' "$WORK/out")"
 fi
+
+# srun is no parent of the ranks: it is found by the command behind which it ends, or said to be unknown.
+printf '#!/bin/bash\nshift 2\n"$@"\nexit $?\n' >"$WORK/srun" && chmod +x "$WORK/srun"
+step=(env SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=1 SLURM_JOB_ID=7 SLURM_PROCID=0 PMIX_RANK=0)
+own=("$SHARDWELD" merge --local_dir "$CASE/source" --hf_config "$CASE/hf" --target_dir "$WORK/none" --include 'no such' --report)
+"${step[@]}" "$WORK/srun" -n 1 "${own[@]}" "$WORK/seen.json" >/dev/null 2>&1
+"${step[@]}" "${own[@]}" "$WORK/unseen.json" >/dev/null 2>&1
+python3 - "$WORK" <<'P' || fail "srun"
+import json, sys
+seen, unseen = (json.load(open(f"{sys.argv[1]}/{name}.json"))["environment"] for name in ("seen", "unseen"))
+assert seen["launcher"].endswith(f"/srun -n 1 {seen['command_line']}") and not seen["launcher_unseen"], seen
+assert not unseen["launcher"] and unseen["launcher_unseen"] == "started by srun -n 1, step 0 of job 7; its other options are not known", unseen
+P
 
 # A run that failed has a report that shows why.
 expect_code 2 "$SHARDWELD" merge --local_dir "$CASE/source" --target_dir "$WORK/none" --report "$WORK/failed.json"

@@ -14,6 +14,9 @@
 
 namespace shardweld::app {
 
+/// The text of docs/using/errors.md. The build makes it.
+std::string_view exit_codes_page();
+
 namespace {
 
 constexpr std::size_t kNameColumn = 26;
@@ -87,7 +90,8 @@ std::string overview() {
            "(shapes, dtypes, ranks, config), 7 I/O, 8 no space, 9 no memory, 10 launcher or MPI,\n"
            "11 stopped, 12 target refused, 13 models differ, 14 would not load, or a warning "
            "under\n"
-           "--strict, 15 target in use by another run, 20-25 upload, 70 a bug in shardweld.\n";
+           "--strict, 15 target in use by another run, 20-25 upload, 70 a bug in shardweld.\n"
+           "shardweld help 6 tells more of a code, shardweld help codes of all.\n";
 }
 
 const CommandRow& command_called(const std::string& topic) {
@@ -101,6 +105,48 @@ const CommandRow& command_called(const std::string& topic) {
     const std::string meant = command_guess(topic);
     throw Error(ErrorCode::usage, "there is no help on " + printable(topic),
                 meant.empty() ? suggestion(topic, known) : meant);
+}
+
+/// A paragraph of Markdown as a terminal shows it: links are their text, lines are filled.
+std::string paragraph_text(std::string_view paragraph) {
+    std::string text;
+    while (!paragraph.empty()) {
+        const std::size_t close = paragraph.find("](");
+        const std::size_t open = paragraph.substr(0, close).rfind('[');
+        if (close == std::string_view::npos || open == std::string_view::npos) {
+            text += paragraph;
+            break;
+        }
+        text += paragraph.substr(0, open);
+        text += paragraph.substr(open + 1, close - open - 1);
+        paragraph.remove_prefix(std::min(paragraph.find(')', close), paragraph.size() - 1) + 1);
+    }
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return wrapped(text, 0, kWidth);
+}
+
+/// What the documents say of an exit code, or of all.
+std::string codes_help(const std::string& topic) {
+    constexpr std::string_view kHeading = "\n## ";
+    const std::string_view page = exit_codes_page();
+    std::string text;
+    for (std::size_t at = page.find(kHeading); at != std::string_view::npos;) {
+        const std::size_t end = page.find(kHeading, at + 1);
+        const std::string_view section = trim(page.substr(at, end - at).substr(kHeading.size()));
+        const std::size_t code_end = section.find_first_of(" \n");
+        if (topic == "codes" || section.substr(0, code_end) == topic) {
+            const std::size_t title_end = section.find('\n');
+            text += (text.empty() ? "" : "\n") + std::string("Exit code ") +
+                    std::string(section.substr(0, title_end)) + "\n\n" +
+                    paragraph_text(trim(section.substr(title_end)));
+        }
+        at = end;
+    }
+    if (text.empty()) {
+        throw Error(ErrorCode::usage, "there is no exit code " + printable(topic),
+                    "shardweld help codes lists them");
+    }
+    return text;
 }
 
 /// The completion that the build made of `help --json`, from where it is installed.
@@ -139,6 +185,9 @@ std::string help_text(const std::string& topic, bool is_short) {
     }
     if (topic.starts_with(kCompletion)) {
         return completion_for(topic.substr(kCompletion.size()));
+    }
+    if (topic == "codes" || parse_index(topic)) {
+        return codes_help(topic);
     }
     const CommandRow& command = command_called(topic);
     return is_short ? short_help(command) : command_help(command);

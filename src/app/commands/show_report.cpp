@@ -32,15 +32,22 @@ double number(Bytes bytes) {
 
 std::string head_text(const RunRecord& record) {
     const double seconds = record.seconds();
-    Cells rows{{printable(record.title), printable(record.input, kLongestLine)},
-               {"format", printable(record.format)},
-               {"ended", record.code == 0 ? "well"
-                                          : "with code " + std::to_string(record.code) + " (" +
-                                                printable(record.ending) + ")"}};
-    for (const std::string_view line : split(record.message, '\n')) {
-        if (!line.empty()) {
-            rows.push_back({"", printable(line, kLongestLine)});
+    Cells rows;
+    const auto add = [&](const std::string& name, const std::string& value) {
+        if (!value.empty()) {
+            rows.push_back({name, printable(value, kLongestLine)});
         }
+    };
+    add(printable(record.title), record.input);
+    add("format", record.format);
+    add("model", record.model);
+    add("target", record.target);
+    add("started", record.started);
+    add("ended", record.code == 0
+                     ? "well"
+                     : "with code " + std::to_string(record.code) + " (" + record.ending + ")");
+    for (const std::string_view line : split(record.message, '\n')) {
+        add("", std::string(line));
     }
     const std::string size = counted(record.n_tensors, "tensor") + " in " +
                              counted(record.files.size(), "file") + ", " +
@@ -52,9 +59,9 @@ std::string head_text(const RunRecord& record) {
     rows.push_back({"took", duration_text(seconds) + " with " +
                                 counted(static_cast<std::size_t>(record.n_ranks), "rank")});
     for (const auto& [name, value] : record.facts) {
-        rows.push_back({name, printable(value, kLongestLine)});
+        add(name, value);
     }
-    rows.push_back({"written by", printable(record.tool)});
+    add("written by", record.tool);
     return table({Align::left, Align::left}, rows);
 }
 
@@ -155,7 +162,10 @@ std::string run_text(const RunRecord& record) {
            checks_text(record) +
            (record.command.empty()
                 ? ""
-                : "\ncommand\n  " + printable(record.command, 4 * kLongestLine) + "\n");
+                : "\ncommand\n  " + printable(record.command, 4 * kLongestLine) + "\n") +
+           (record.command_note.empty()
+                ? ""
+                : "  " + printable(record.command_note, 4 * kLongestLine) + "\n");
 }
 
 }  // namespace

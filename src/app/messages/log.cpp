@@ -230,7 +230,9 @@ void Log::say(LogLevel level, const std::string& text, const Looks& looks) {
     } else if (is_json_) {
         write_object(dumped({{"event", "message"}, {"level", level_name(level)}, {"text", told}}));
     } else {
-        write(shown(safe, looks) + "\n");
+        const bool is_dim =
+            terminal_ != nullptr && terminal_->has_colours() && !looks.aside.empty();
+        write(shown(safe, looks) + (is_dim ? kDim + looks.aside + kPlain : looks.aside) + "\n");
     }
 }
 
@@ -267,8 +269,11 @@ void Log::error(const Error& error) {
         return;
     }
     const std::string label = "error: ";
+    // A wrong command line is told of its own help.
+    const bool has_section = error.code() != ErrorCode::usage;
+    const std::string code = std::to_string(static_cast<int>(error.code()));
     say(LogLevel::error, label + text_of(error, level_ == LogLevel::debug),
-        {label, "\x1b[1;31m", 0, false});
+        {label, "\x1b[1;31m", 0, false, has_section ? "\n  see: shardweld help " + code : ""});
 }
 void Log::warning(std::string_view text) {
     const std::string label = "warning: ";

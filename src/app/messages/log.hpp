@@ -140,6 +140,7 @@ class Log {
         std::string label_code;  ///< of a terminal (ECMA-48, SGR)
         std::size_t n_bold = 0;  ///< characters behind the label
         bool is_typed = false;
+        std::string aside = {};  ///< dim lines behind the text, for people only
     };
     void say(LogLevel level, const std::string& text, const Looks& looks);
     [[nodiscard]] std::string shown(const std::string& text, const Looks& looks) const;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -63,9 +65,13 @@ std::string zeros_text(const std::vector<Index>& shape, const numeric::Census& c
            std::to_string(census.n_elements / unit) + (has_rows ? " rows" : " values");
 }
 
-std::string command_of(int pid) {
-    std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline");
-    const std::string text((std::istreambuf_iterator<char>(file)), {});
+std::string text_of_process(const std::string& pid, const char* file) {
+    std::ifstream stream("/proc/" + pid + "/" + file);
+    return {(std::istreambuf_iterator<char>(stream)), {}};
+}
+
+std::vector<std::string> command_of(const std::string& pid) {
+    const std::string text = text_of_process(pid, "cmdline");
     std::vector<std::string> words;
     for (const std::string_view word : split(text, '\0')) {
         words.emplace_back(word);
@@ -73,7 +79,72 @@ std::string command_of(int pid) {
     if (!words.empty() && words.back().empty()) {
         words.pop_back();
     }
-    return process::shell_line(words);
+    return words;
+}
+
+/// Whether a launcher's command ends with what this process was started as; launchers may write the
+/// program with its directory.
+bool launches(const std::vector<std::string>& launcher, const std::vector<std::string>& arguments) {
+    return launcher.size() > arguments.size() &&
+           std::equal(arguments.begin() + 1, arguments.end(),
+                      launcher.end() - static_cast<std::ptrdiff_t>(arguments.size()) + 1);
+}
+
+/// Slurm's daemons start the ranks, so srun is not above them. It is looked for on this host.
+std::string srun_of(const std::vector<std::string>& arguments) {
+    std::error_code unknown;
+    for (const fs::directory_entry& entry : fs::directory_iterator("/proc", unknown)) {
+        const std::string pid = entry.path().filename().string();
+        if (parse_index(pid) && text_of_process(pid, "comm") == "srun\n") {
+            if (const auto command = command_of(pid); launches(command, arguments)) {
+                return process::shell_line(command);
+            }
+        }
+    }
+    return "";
+}
+
+std::string value_of_variable(const char* name) {
+    const char* text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing sets them
+    return text == nullptr ? "" : text;
+}
+
+/// What variables tell of a launcher whose command is not seen.
+std::string launcher_by_variables() {
+    constexpr const char* kUnknown = "; its other options are not known";
+    if (const std::string ranks = value_of_variable("OMPI_COMM_WORLD_SIZE"); !ranks.empty()) {
+        return "started by mpirun -n " + ranks + " on another host" + kUnknown;
+    }
+    if (const std::string step = value_of_variable("SLURM_STEP_ID"); !step.empty()) {
+        return "started by srun -n " + value_of_variable("SLURM_STEP_NUM_TASKS") + ", step " +
+               step + " of job " + value_of_variable("SLURM_JOB_ID") + kUnknown;
+    }
+    return value_of_variable("PMI_RANK").empty() && value_of_variable("PMIX_RANK").empty()
+               ? ""
+               : "started by a launcher whose command is not known";
+}
+
+/// Who started the ranks, as far as this process sees.
+void add_launcher(const std::vector<std::string>& arguments, Circumstances& found) {
+    if (const int above = launcher_above(); above != 0) {
+        found.launcher = process::shell_line(command_of(std::to_string(above)));
+        return;
+    }
+    // Only the first rank reports, and a host may have many that would all look.
+    if (value_of_variable("OMPI_COMM_WORLD_SIZE").empty() &&
+        value_of_variable("SLURM_PROCID") == "0") {
+        found.launcher = srun_of(arguments);
+    }
+    found.unseen = found.launcher.empty() ? launcher_by_variables() : "";
+}
+
+std::string time_now() {
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    (void)::gmtime_r(&now, &parts);
+    std::array<char, 32> text{};
+    (void)std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return text.data();
 }
 
 std::vector<std::string> sources_of(const std::vector<plan::Operand>& operands,
@@ -172,13 +243,12 @@ bool is_telling(const std::string& variable) {
 
 Circumstances circumstances_of(const std::vector<std::string>& arguments) {
     Circumstances found;
+    found.started = time_now();
     if (arguments.empty()) {
         return found;
     }
     found.command = process::shell_line(arguments);
-    if (const int launcher = launcher_above(); launcher != 0) {
-        found.launcher = command_of(launcher);
-    }
+    add_launcher(arguments, found);
     std::error_code unknown;
     found.directory = fs::current_path(unknown).string();
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {

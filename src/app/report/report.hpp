@@ -108,13 +108,15 @@ std::vector<plan::Warning> factor_warnings(const plan::WrittenTensors& tensors,
 /// How a run was started, so that it can be started again.
 struct Circumstances {
     std::string command;    ///< as it can be typed in a shell
-    std::string launcher;   ///< mpirun's own command line; "" where none is seen
+    std::string launcher;   ///< the command line of mpirun or srun; "" where none is seen
+    std::string unseen;     ///< what is known of a launcher that is not seen; "" if there is none
     std::string directory;  ///< the working directory
+    std::string started;    ///< UTC: "2026-02-28T23:59:59Z"
     std::map<std::string, std::string> variables;
 };
 
 /// How this process was started. `arguments`: the whole command line; none: a program of its own
-/// called the library, and nothing is looked at.
+/// called the library, and nothing but the time is looked at.
 Circumstances circumstances_of(const std::vector<std::string>& arguments);
 
 /// Whether a variable may change a run, and holds no secret: Slurm's, MPI's, OpenMP's and the
@@ -222,6 +224,8 @@ struct RunReport {
 
 /// What concerns one output.
 struct OutputReport {
+    std::string target;       ///< its directory, as it was given; "" if nothing is written
+    std::string model_class;  ///< as config.json names it; "" if unknown
     std::string plan_hash;
     Bytes metadata_bytes = 0;  ///< that the plan holds on each rank
     /// Whose quotas were looked at; empty: they are unknown.

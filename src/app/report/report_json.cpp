@@ -84,6 +84,8 @@ ordered_json environment_json(const RunReport& report) {
             {"ranks", report.n_ranks},
             {"command_line", how.command},
             {"launcher", how.launcher},
+            {"launcher_unseen", how.unseen},
+            {"started", how.started},
             {"directory", how.directory},
             {"variables", ordered_json(how.variables)}};
 }
@@ -355,6 +357,8 @@ std::string to_json(const RunReport& run, const OutputReport& output) {
     ordered_json json = {{"schema", kReportSchema}};
     json["tool"] = {{"version", version()}, {"git", git_version()}};
     json["command"] = run.command;
+    json["target"] = known(output.target);
+    json["model_class"] = known(output.model_class);
     json["exit"] = {{"code", static_cast<int>(run.code)}, {"name", std::string(name_of(run.code))},
                     {"message", run.failure.what()},      {"where", run.failure.context()},
                     {"hint", hint_of(run.failure)},       {"detail", run.failure.detail()}};

@@ -158,8 +158,11 @@ std::string ledger_flow(const RunRecord& record) {
                         "viewBox=\"0 0 100 %.2f\" style=\"height:%.2fpx\" "
                         "preserveAspectRatio=\"none\" aria-hidden=\"true\"",
                         height, height);
-    return element("div", "class=\"flow\"",
-                   element("svg", frame.data(), drawn) + element("ul", "", labels));
+    const std::string all =
+        element("b", "", human_bytes(record.stored)) + " " + element("small", "", "stored");
+    return element(
+        "div", "class=\"flow\"",
+        element("p", "", all) + element("svg", frame.data(), drawn) + element("ul", "", labels));
 }
 
 constexpr std::size_t kDrawnRanks = 48;
@@ -203,18 +206,26 @@ std::string tiles(const RunRecord& record) {
                  record.warnings.size() == 1 ? "warning" : "warnings"));
 }
 
+std::string place_line(const std::string& way, const std::string& path, const std::string& format) {
+    return path.empty() ? ""
+                        : element("p", "class=\"path\"",
+                                  way + " " + text(path) +
+                                      (format.empty() ? "" : " &middot; " + text(format)));
+}
+
 std::string header(const RunRecord& record) {
     const bool is_good = record.code == 0;
     const std::string badge =
         element("span", std::string("class=\"badge ") + (is_good ? "good\"" : "bad\""),
                 is_good ? "ended well"
                         : "code " + std::to_string(record.code) + ": " + text(record.ending));
-    return element(
-               "header", "",
-               element("h1", "", "shardweld " + text(record.title) + badge) +
-                   element("p", "class=\"path\"",
-                           text(record.input) +
-                               (record.format.empty() ? "" : " &middot; " + text(record.format)))) +
+    return element("header", "",
+                   element("h1", "", text(record.headline()) + badge) +
+                       element("p", "class=\"when\"",
+                               "shardweld " + text(record.title) +
+                                   (record.started.empty() ? "" : ", " + text(record.started))) +
+                       place_line("from", record.input, record.format) +
+                       place_line("to", record.target, "")) +
            (record.message.empty() ? ""
                                    : element("div", "class=\"card error\"", text(record.message)));
 }
@@ -393,18 +404,33 @@ std::string facts_list(const RunRecord& record) {
     return element("dl", "", items);
 }
 
+std::string command_card(const RunRecord& record) {
+    return element("pre", "", text(record.command)) +
+           (record.command_note.empty()
+                ? ""
+                : element("p", "", element("small", "", text(record.command_note))));
+}
+
+/// For a list of tabs: the model, its directory and the day first.
+std::string tab_title(const RunRecord& record) {
+    const std::string day = record.started.substr(0, record.started.find(' '));
+    return record.headline() + (record.code == 0 ? "" : ", failed") +
+           (day.empty() ? "" : ", " + day) + " - shardweld " + record.title;
+}
+
 std::string body(const RunRecord& record) {
-    return header(record) + tiles(record) + card("Where every byte went", ledger_flow(record)) +
+    return header(record) + (record.n_tensors == 0 ? "" : tiles(record)) +
+           card("Where every byte went", ledger_flow(record)) +
            card("Time, by rank", time_line(record)) +
            (record.ranks.empty() ? "" : card("What each rank did", ranks_table(record))) +
            element("div", "class=\"two\"",
                    card("Checks", checks_list(record)) + card("Warnings", warnings_list(record))) +
-           (record.command.empty()
+           (record.command.empty() ? "" : card("The command", command_card(record))) +
+           (record.files.empty()
                 ? ""
-                : card("The command", element("pre", "", text(record.command)))) +
-           element("div", "class=\"two\"",
-                   card("Files", sizes_table(record.files, "--p0")) +
-                       card("Largest tensors", sizes_table(record.largest, "--p3"))) +
+                : element("div", "class=\"two\"",
+                          card("Files", sizes_table(record.files, "--p0")) +
+                              card("Largest tensors", sizes_table(record.largest, "--p3")))) +
            card("How it was run", facts_list(record)) +
            element("footer", "", "written by " + text(record.tool));
 }
@@ -433,7 +459,7 @@ std::string run_page(const RunRecord& record) {
            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
            "'unsafe-inline'; base-uri 'none'; form-action 'none'\">"
            "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">" +
-           element("title", "", "shardweld " + text(record.title) + ": " + text(record.input)) +
+           element("title", "", text(tab_title(record))) +
            element("style", "", "\n" + std::string(run_page_style())) + "</head>\n" +
            element("body", "", element("main", "", body(record))) + "</html>\n";
 }

@@ -1,6 +1,7 @@
 #include "run_record.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -136,6 +137,9 @@ Check values_check(const Json& sanity) {
 }
 
 Check ledger_check(const RunRecord& record) {
+    if (record.stored == 0) {
+        return {State::unknown, "every stored byte accounted for", "nothing was read"};
+    }
     Bytes accounted = 0;
     for (const LedgerRow& row : record.ledger) {
         accounted = saturating_sum(accounted, row.bytes);
@@ -193,6 +197,18 @@ std::vector<RecordedRank> ranks_in(const Json& list) {
     return ranks;
 }
 
+/// Several checkpoints have rows of their own for what is left aside in each: equal ones are one.
+void add_row(const LedgerRow& row, std::vector<LedgerRow>& rows) {
+    const auto same = std::ranges::find_if(rows, [&](const LedgerRow& other) {
+        return other.fate == row.fate && other.name == row.name && other.reason == row.reason;
+    });
+    if (same == rows.end()) {
+        rows.push_back(row);
+    } else {
+        same->bytes = saturating_sum(same->bytes, row.bytes);
+    }
+}
+
 void add_ledger(const Json& ledger, RunRecord& record) {
     using RowFate = LedgerRow::Fate;
     record.stored = bytes_in(member(ledger, "stored"));
@@ -206,9 +222,9 @@ void add_ledger(const Json& ledger, RunRecord& record) {
                       bytes_in(member(ledger, "padding"))}};
     const Json& ignored = member(ledger, "ignored");
     for (const Json* row : elements(ignored, RunRecord::kMostRows)) {
-        record.ledger.push_back({RowFate::ignored, shown_text(member(*row, "pattern")),
-                                 shown_text(member(*row, "reason")),
-                                 bytes_in(member(*row, "bytes"))});
+        add_row({RowFate::ignored, shown_text(member(*row, "pattern")),
+                 shown_text(member(*row, "reason")), bytes_in(member(*row, "bytes"))},
+                record.ledger);
     }
 }
 
@@ -248,8 +264,10 @@ void add_facts(const Json& root, RunRecord& record) {
     add("plan", shown_text(member(plan, "hash")));
     add("root of all tensors", shown_text(member(root, "root")));
     const Json& environment = member(root, "environment");
+    constexpr std::array<std::string_view, 4> kElsewhere = {"command_line", "launcher",
+                                                            "launcher_unseen", "started"};
     for (const auto& [name, value] : environment.items()) {
-        if (name != "command_line" && environment.is_object()) {
+        if (environment.is_object() && std::ranges::find(kElsewhere, name) == kElsewhere.end()) {
             add(printable(name), name == "hosts" ? hosts_text(value) : line_of(value));
         }
     }
@@ -277,6 +295,43 @@ void add_output(const Json& root, RunRecord& record) {
     record.largest.resize(std::min(record.largest.size(), kLargestShown));
 }
 
+/// The command with its launcher, and what is not known of that.
+void add_command(const Json& environment, RunRecord& record) {
+    const std::string own = shown_text(member(environment, "command_line"));
+    const std::string launcher = shown_text(member(environment, "launcher"));
+    const std::string unseen = shown_text(member(environment, "launcher_unseen"));
+    // Launchers may write the program with its directory.
+    const bool is_whole = !own.empty() && launcher.ends_with(own.substr(own.find(' ') + 1));
+    record.command = is_whole ? launcher : own;
+    if (!launcher.empty() && !is_whole) {
+        record.command_note = "started by " + launcher;
+    } else if (launcher.empty() && record.n_ranks > 1) {
+        record.command_note = unseen.empty() ? "how the ranks were started is not known" : unseen;
+    }
+}
+
+/// "2026-02-28T23:59:59Z" as "2026-02-28 23:59 UTC"; anything else is no time.
+std::string minute_in(const Json& value) {
+    const std::string text = shown_text(value);
+    constexpr std::string_view kForm = "dddd-dd-ddTdd:dd:ddZ";
+    const auto fits = [](char form, char c) {
+        return form == 'd' ? c >= '0' && c <= '9' : c == form;
+    };
+    return std::ranges::equal(kForm, text, fits)
+               ? text.substr(0, 10) + " " + text.substr(11, 5) + " UTC"
+               : "";
+}
+
+/// The checkpoint's directory; of several checkpoints all.
+std::string inputs_in(const Json& root) {
+    const std::vector<const Json*> mixed = elements(member(root, "mixed"), kMostLines);
+    return mixed.empty() ? shown_text(member(member(root, "input"), "dir"))
+                         : counted(mixed.size(), "checkpoint") + ": " +
+                               joined(mixed, ", ", [](const Json* one) {
+                                   return shown_text(member(*one, "dir"));
+                               });
+}
+
 RunRecord record_in(const Json& root) {
     RunRecord record;
     const Json& tool = member(root, "tool");
@@ -297,11 +352,14 @@ RunRecord record_in(const Json& root) {
     if (const std::string hint = shown_text(member(ending, "hint")); !hint.empty()) {
         record.message += "\nhint: " + hint;
     }
-    record.command = shown_text(member(member(root, "environment"), "command_line"));
-    record.input = shown_text(member(input, "dir"));
+    record.started = minute_in(member(member(root, "environment"), "started"));
+    record.model = shown_text(member(root, "model_class"));
+    record.target = shown_text(member(root, "target"));
+    record.input = inputs_in(root);
     record.format = shown_text(member(input, "format"));
     record.input_bytes = bytes_in(member(input, "bytes"));
     record.n_ranks = index_in(member(member(root, "environment"), "ranks"));
+    add_command(member(root, "environment"), record);
     record.phases = phases_in(member(root, "phases"));
     record.ranks = ranks_in(member(root, "ranks"));
     add_ledger(member(root, "ledger"), record);
@@ -333,6 +391,16 @@ double seconds_of(const std::vector<RecordedPhase>& phases) {
         sum += phase.wall_s;
     }
     return sum;
+}
+
+std::string RunRecord::headline() const {
+    const auto last_of = [](const std::string& path) {
+        const fs::path whole(path);
+        return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+    };
+    const std::string name = last_of(target);
+    return model.empty() ? title + (name.empty() ? "" : " into " + name)
+                         : model + (name.empty() ? "" : " in " + name);
 }
 
 std::vector<const RecordedRank*> RunRecord::shown_ranks(std::size_t most) const {

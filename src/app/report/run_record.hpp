@@ -60,8 +60,12 @@ struct RunRecord {
     std::string ending;        ///< "ok", or the error's name
     bool is_published = true;  ///< the model got its name; reports before 0.3 do not say
     std::string message;
-    std::string command;  ///< as typed; "" if the report does not have it
-    std::string input;    ///< directory
+    std::string command;       ///< as typed, with its launcher; "" if the report does not have it
+    std::string command_note;  ///< what is not known of the launcher; "" if nothing
+    std::string started;       ///< "2026-02-28 23:59 UTC"; "" if the report does not have it
+    std::string model;         ///< its class; "" if unknown
+    std::string target;        ///< directory of the output; "" if unknown or none
+    std::string input;         ///< directory, or several
     std::string format;
     Bytes input_bytes = 0;
     Index n_ranks = 0;
@@ -80,6 +84,8 @@ struct RunRecord {
     static constexpr std::size_t kMostRows = 4096;
 
     [[nodiscard]] double seconds() const { return seconds_of(phases); }
+    /// "Qwen3ForCausalLM in merged": the model and where it is, or what else is known.
+    [[nodiscard]] std::string headline() const;
     /// The ranks worth a line each, where there are too many for all: evenly chosen, with the one
     /// that took longest, in their order.
     [[nodiscard]] std::vector<const RecordedRank*> shown_ranks(std::size_t most) const;

@@ -184,6 +184,9 @@ int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::s
     report.n_ranks = comm.size();
     report.hosts = mpi::gather(comm, std::string(comm.host()));
     report.circumstances = circumstances_of(options.arguments);
+    for (const Session& one : outputs) {
+        one.report.target = options.command == Command::merge ? one.output.directory.string() : "";
+    }
     session.watch.tell([&log](const Phase& phase) { log.note(text_of(phase)); });
     // The others tell of a first report that is not written.
     const auto finish_all = [&] {

@@ -18,7 +18,7 @@ TEST(Log, writes_up_to_its_level_and_names_warnings_and_errors) {
     log.info("found 4 files");
     log.warning("odd");
     log.error(Error(ErrorCode::io, "bad"));
-    EXPECT_EQ(out.str(), "found 4 files\nwarning: odd\nerror: bad\n");
+    EXPECT_EQ(out.str(), "found 4 files\nwarning: odd\nerror: bad\n  see: shardweld help 7\n");
 }
 
 TEST(Log, tells_an_error_in_its_parts) {
@@ -32,10 +32,17 @@ TEST(Log, tells_an_error_in_its_parts) {
         "error: two copies differ\n"
         "  where: tensor x; found 3 bytes, expected 4 bytes\n"
         "  hint: copy them again\n";
-    EXPECT_EQ(out.str(), text);
+    const std::string see = "  see: shardweld help 6\n";
+    EXPECT_EQ(out.str(), text + see);
     std::ostringstream close;
     Log(close, LogLevel::debug, true).error(error);
-    EXPECT_EQ(close.str(), text + "  detail: llama.recipe:24\n");
+    EXPECT_EQ(close.str(), text + "  detail: llama.recipe:24\n" + see);
+}
+
+TEST(Log, leaves_a_wrong_command_line_to_its_own_help) {
+    std::ostringstream out;
+    Log(out, LogLevel::info, true).error(Error(ErrorCode::usage, "no option --x"));
+    EXPECT_EQ(out.str(), "error: no option --x\n");
 }
 
 TEST(Log, knows_what_usually_helps) {
@@ -84,7 +91,10 @@ TEST(Log, breaks_lines_between_words_on_a_terminal_only) {
     EXPECT_EQ(on_terminal(30, false, say),
               "wrote: a long name in 2.0 s:\n  model.safetensors,\n  config.json\n"
               "error: something is not as\n  it was\n"
-              "  hint: look at it again now\n");
+              "  hint: look at it again now\n"
+              "  see: shardweld help 7\n");
+    EXPECT_EQ(on_terminal(30, true, [](Log& log) { log.error(Error(ErrorCode::io, "bad")); }),
+              "\x1b[1;31merror: \x1b[0mbad\x1b[2m\n  see: shardweld help 7\x1b[0m\n");
     EXPECT_EQ(on_terminal(30, true, [&](Log& log) { log.info(line); }),
               "\x1b[2mwrote: \x1b[0m\x1b[1ma long name\x1b[0m in 2.0 s:\n"
               "  model.safetensors,\n  config.json\n");

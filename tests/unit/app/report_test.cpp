@@ -52,7 +52,10 @@ Report full_report() {
     report.mpi = "Open MPI 4.1";
     report.hosts = {"n1", "n2"};
     report.n_ranks = 2;
-    report.circumstances = {"shardweld x", "mpirun -n 2", "/here", {{"OMP_X", "1"}}};
+    report.circumstances = {"shardweld x", "mpirun -n 2",          "",
+                            "/here",       "2026-02-28T23:59:59Z", {{"OMP_X", "1"}}};
+    report.target = "out";
+    report.model_class = "LlamaForCausalLM";
     report.side_files = {"config.json"};
     catalogue::Catalogue catalogue;
     catalogue.format = "megatron legacy";
@@ -85,11 +88,11 @@ TEST(Report, has_the_fields_of_schema_one) {
         keys.push_back(key);
     }
     EXPECT_EQ(keys, (std::vector<std::string>{
-                        "schema",   "tool",      "command",    "exit",    "environment", "input",
-                        "output",   "published", "provenance", "mixed",   "recipe",      "plan",
-                        "quotas",   "phases",    "resume",     "crc",     "roof",        "ranks",
-                        "ledger",   "files",     "side_files", "tensors", "sanity",      "base",
-                        "warnings", "root"}));
+                        "schema",      "tool",  "command",  "target",    "model_class", "exit",
+                        "environment", "input", "output",   "published", "provenance",  "mixed",
+                        "recipe",      "plan",  "quotas",   "phases",    "resume",      "crc",
+                        "roof",        "ranks", "ledger",   "files",     "side_files",  "tensors",
+                        "sanity",      "base",  "warnings", "root"}));
     EXPECT_EQ(json["schema"], 1);
     EXPECT_EQ(json["tool"], (ordered_json{{"version", version()}, {"git", git_version()}}));
     EXPECT_EQ(json["exit"].dump(),
@@ -97,7 +100,8 @@ TEST(Report, has_the_fields_of_schema_one) {
               R"("hint":"mend it","detail":""})");
     EXPECT_EQ(json["environment"].dump(),
               R"({"mpi":"Open MPI 4.1","hosts":["n1","n2"],"ranks":2,"command_line":"shardweld x",)"
-              R"("launcher":"mpirun -n 2","directory":"/here","variables":{"OMP_X":"1"}})");
+              R"("launcher":"mpirun -n 2","launcher_unseen":"","started":"2026-02-28T23:59:59Z",)"
+              R"("directory":"/here","variables":{"OMP_X":"1"}})");
     EXPECT_EQ(
         json["input"].dump(),
         R"({"dir":"/ckpt","format":"megatron legacy","facts":{"tp":2},"notes":[],"files":3,"bytes":300,"metadata_reads":0,"sha256":[],"stamps":[]})");
@@ -119,6 +123,8 @@ TEST(Report, has_the_fields_of_schema_one) {
     EXPECT_EQ(json["warnings"].dump(),
               R"([{"code":"tied_differs","tensor":"lm_head.weight","text":"they differ"}])");
     EXPECT_EQ(json["root"], "abcd");
+    EXPECT_EQ(json["target"], "out");
+    EXPECT_EQ(json["model_class"], "LlamaForCausalLM");
     EXPECT_EQ(json["quotas"].dump(), R"(["user 7"])");
     EXPECT_EQ(json["files"].dump(), R"([{"name":"model.safetensors","bytes":7,"sha256":"ef"}])");
     EXPECT_EQ(json["sanity"].dump(),

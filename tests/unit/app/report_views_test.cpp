@@ -259,6 +259,50 @@ TEST(RunRecord, says_what_was_taken_up_and_fits_a_terminal) {
     EXPECT_NE(shown.find("x,\n           yyy"), std::string::npos) << shown;
 }
 
+RunRecord record_of(const std::string& environment, const std::string& rest) {
+    const test::TemporaryDirectory place;
+    return read_run_record(place.put("report.json", R"({"schema":1,"command":"merge","ledger":{},
+"phases":[],"environment":{)" + environment + "}" + rest +
+                                                        "}"));
+}
+
+TEST(RunRecord, has_the_command_with_its_launcher_or_says_what_is_not_known) {
+    const std::string own = R"("ranks":2,"command_line":"shardweld merge a b")";
+    const RunRecord typed =
+        record_of(own + R"(,"launcher":"mpirun -n 2 /x/shardweld merge a b")", "");
+    EXPECT_EQ(typed.command, "mpirun -n 2 /x/shardweld merge a b");
+    EXPECT_EQ(typed.command_note, "");
+    const RunRecord wrapped = record_of(own + R"(,"launcher":"mpirun -n 2 ./job.sh")", "");
+    EXPECT_EQ(wrapped.command, "shardweld merge a b");
+    EXPECT_EQ(wrapped.command_note, "started by mpirun -n 2 ./job.sh");
+    EXPECT_EQ(
+        record_of(own + R"(,"launcher":"","launcher_unseen":"started by srun")", "").command_note,
+        "started by srun");
+    EXPECT_EQ(record_of(own, "").command_note, "how the ranks were started is not known");
+    EXPECT_EQ(record_of(R"("ranks":1,"command_line":"shardweld merge a b")", "").command_note, "");
+}
+
+TEST(RunRecord, is_headed_by_model_and_output) {
+    const auto headline = [](const std::string& rest) { return record_of("", rest).headline(); };
+    EXPECT_EQ(headline(R"(,"model_class":"A","target":"/x/merged/")"), "A in merged");
+    EXPECT_EQ(headline(R"(,"target":"merged")"), "merge into merged");
+    EXPECT_EQ(headline(R"(,"model_class":"A")"), "A");
+    EXPECT_EQ(headline(""), "merge");
+    EXPECT_EQ(record_of(R"("started":"2026-02-28T23:59:59Z")", "").started, "2026-02-28 23:59 UTC");
+    EXPECT_EQ(record_of(R"("started":"<b>2026-02-28T23:59")", "").started, "");
+}
+
+TEST(RunRecord, counts_what_several_checkpoints_leave_aside_together) {
+    const test::TemporaryDirectory place;
+    const RunRecord record = read_run_record(place.put("report.json", R"({"schema":1,"phases":[],
+"mixed":[{"dir":"/a"},{"dir":"/b"}],"ledger":{"stored":9,"ignored":[
+{"pattern":"rng","reason":"state","bytes":2},{"pattern":"x","reason":"state","bytes":4},
+{"pattern":"rng","reason":"state","bytes":3}]}})"));
+    ASSERT_EQ(record.ledger.size(), 5U);
+    EXPECT_EQ(record.ledger[3].bytes, 5U);
+    EXPECT_EQ(record.input, "2 checkpoints: /a, /b");
+}
+
 TEST(RunRecord, shows_some_of_many_ranks_and_the_slowest_among_them) {
     RunRecord record;
     for (Index rank = 0; rank < 1000; ++rank) {

@@ -136,5 +136,28 @@ TEST(Circumstances, hold_what_may_change_a_run_and_no_secret) {
     EXPECT_FALSE(found.directory.empty());
 }
 
+TEST(Circumstances, do_not_invent_a_launcher_that_is_not_seen) {
+    const auto unseen = [](std::map<std::string, std::string> variables) {
+        for (const auto& [name, value] : variables) {
+            ::setenv(name.c_str(), value.c_str(), 1);
+        }
+        const Circumstances found = circumstances_of({"shardweld", "merge", "a"});
+        for (const auto& [name, value] : variables) {
+            ::unsetenv(name.c_str());
+        }
+        EXPECT_EQ(found.launcher, "");
+        return found.unseen;
+    };
+    EXPECT_EQ(unseen({}), "");
+    EXPECT_EQ(unseen({{"OMPI_COMM_WORLD_SIZE", "16"}, {"SLURM_STEP_ID", "1"}}),
+              "started by mpirun -n 16 on another host; its other options are not known");
+    EXPECT_EQ(unseen({{"SLURM_STEP_ID", "0"},
+                      {"SLURM_STEP_NUM_TASKS", "8"},
+                      {"SLURM_JOB_ID", "71"},
+                      {"SLURM_PROCID", "0"}}),
+              "started by srun -n 8, step 0 of job 71; its other options are not known");
+    EXPECT_EQ(unseen({{"PMI_RANK", "0"}}), "started by a launcher whose command is not known");
+}
+
 }  // namespace
 }  // namespace shardweld::app
