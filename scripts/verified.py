@@ -15,7 +15,6 @@ import concurrent.futures
 import json
 import pathlib
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -154,8 +153,7 @@ def counts_text(listing):
     by_names = sum("names" in cells[2:] and not any(cell.isdigit() for cell in cells[2:]) for cells in rows)
     megatron = sum(cells[2].isdigit() for cells in rows)
     no_megatron = sum(cells[2] == "-" for cells in rows)
-    lines = statistics.median(len(path.read_text().splitlines()) for path in LIST.parent.glob("*.recipe"))
-    return (f"{len(rows)} model families, each a text file of {lines:.0f} lines in the median. {by_files} are tested byte for byte against checkpoints of real frameworks ({megatron} of them\n"
+    return (f"{len(rows)} model families. {by_files} are tested byte for byte against checkpoints of real frameworks ({megatron} of them\n"
             f"Megatron's), {by_names} more against names and shapes of real models. {no_megatron} cannot be read from Megatron's formats yet ([table](docs/using/families.md)):\n\n"
             f"{families_list(listing)}")
 

@@ -238,19 +238,12 @@ BoundModel in_other_form(const Session& session, const BoundModel& model) {
     return one;
 }
 
-/// As config.json names it; "" if it names none.
-std::string class_of(const BoundModel& model) {
-    const std::vector<std::string> classes = model.prepared.config.architectures();
-    return classes.empty() ? "" : classes.front();
-}
-
 /// What is found in this output only.
 void report_output(const Session& session, const BoundModel& model, const plan::Binding& first) {
     for (const std::string& note : model.bound.notes) {
         session.log.debug(session.output.directory.string() + ": " + note);
     }
     session.report.ledger = model.bound.binding.ledger;
-    session.report.model_class = class_of(model);
     for (const plan::Warning& warning : model.bound.binding.warnings) {
         if (std::ranges::count(first.warnings, warning.text, &plan::Warning::text) == 0) {
             warn(session, warning);
@@ -459,7 +452,6 @@ void report_binding(Session& session, const BoundModel& model) {
     }
     session.run.recipe = model.prepared.recipe->name;
     session.run.verification = model.prepared.verification;
-    session.report.model_class = class_of(model);
     warn(session, model.prepared.warnings);
     warn(session, model.bound.binding.warnings);
     session.report.ledger = model.bound.binding.ledger;

@@ -409,6 +409,7 @@ void report_plans(const Planned& planned) {
     describe_strategy(session.run, planned.first().plan);
     for (const Output& one : planned.outputs) {
         describe_plan(one.session.report, one.plan, planned.input.files);
+        one.session.report.model_class = one.model_class();
     }
 }
 
