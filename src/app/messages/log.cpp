@@ -75,7 +75,7 @@ std::string broken(std::string_view line, std::size_t width, bool is_typed) {
 std::size_t end_of(const std::string& text, std::size_t n) {
     std::size_t at = 0;
     for (; at < text.size() && n > 0; ++at) {
-        n -= text[at] == ' ' || text[at] == '\n' ? 0 : 1;
+        n -= text[at] != ' ' && text[at] != '\n' ? std::size_t{1} : 0;
     }
     return at;
 }
