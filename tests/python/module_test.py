@@ -299,8 +299,7 @@ class Calls(unittest.TestCase):
         self.assertEqual((self.out / "file").read_text(), "mine")
 
     def test_errors_are_told_in_pythons_words(self):
-        self.out.mkdir()
-        (self.out / "file").write_text("mine")
+        shardweld.merge(self.source, self.out, **self.options)
         with self.assertRaises(FileExistsError) as raised:
             shardweld.merge(self.source, self.out, **self.options)
         self.assertIn("overwrite=True", raised.exception.hint)

@@ -66,8 +66,12 @@ void Mismatches::require_none(const Explain& explain) const {
         return;
     }
     const Error found = all();
-    const bool is_short = std::ranges::find(kinds_, kMissing, &MismatchKind::name) != kinds_.end();
-    const std::string explained = explain(is_short);
+    const auto is_noted = [&](const char* name) {
+        return std::ranges::find(kinds_, name, &MismatchKind::name) != kinds_.end();
+    };
+    const bool is_lost = is_noted(kPartLost);
+    const bool is_short = is_lost || is_noted(kMissing);
+    const std::string explained = is_lost && kinds_.size() == 1 ? "" : explain(is_short);
     if (explained.empty()) {
         throw Error(found);
     }

@@ -21,7 +21,7 @@ class Mismatches {
     bool check(const std::string& name, const std::function<void()>& body);
 
     /// What explains them all in a sentence; "" where nothing does. It is told whether expected
-    /// names are missing (kMissing).
+    /// names are missing.
     using Explain = std::function<std::string(bool is_short)>;
 
     /// Throws what `explain` says, with the rest as its detail; without such words the only one as
@@ -55,6 +55,9 @@ inline constexpr const char* kShortHint =
 
 /// What expected names that are not stored are noted under, and stored ones that nothing takes.
 inline constexpr const char* kMissing = "missing";
+/// The same where a smaller number of layers or experts would not explain them all: a part of the
+/// checkpoint is not there, whatever else config.json may say.
+inline constexpr const char* kPartLost = "part lost";
 inline constexpr const char* kUnknown = "unknown";
 
 struct NameDifference {

@@ -210,6 +210,11 @@ class TargetBuilder {
         return n_missing_ > static_cast<Index>(instances_.n_stored()) + kMostMissing;
     }
 
+    /// What missing names are noted under.
+    [[nodiscard]] const char* kind_of_missing() const {
+        return is_part_lost_ ? kPartLost : kMissing;
+    }
+
     /// Error(mismatch) when a part is stored of what is stored together; counts what is.
     void check_together() {
         together_.check(kConfigHint);
@@ -325,6 +330,7 @@ class TargetBuilder {
     /// hundreds.
     void note_missing(const HubName& hub, std::uint32_t segment) {
         is_missing_ = true;
+        is_part_lost_ = is_part_lost_ || hub.captures.empty();
         if (n_missing_++ == 0) {
             missing_line_ = hub.line;
             first_missing_ =
@@ -456,6 +462,7 @@ class TargetBuilder {
     Together together_;
     std::map<const models::Line*, FoundOptional> optional_;
     Index n_missing_ = 0;
+    bool is_part_lost_ = false;  ///< no number of layers or experts explains a missing name
     std::string first_missing_;
     const models::Line* missing_line_ = nullptr;  ///< of the first
     std::string other_missing_;
@@ -477,7 +484,8 @@ void build_targets(const Model& model, const Wanted& wanted, TargetContext surro
     };
     const bool all_seen =
         mismatches.check("names", [&] { for_each_hub_name(*model.recipe, *model.symbols, build); });
-    mismatches.check(kMissing, [&] { builder.check_complete(surroundings.others); });
+    mismatches.check(builder.kind_of_missing(),
+                     [&] { builder.check_complete(surroundings.others); });
     mismatches.check("together", [&] { builder.check_together(); });
     mismatches.check("optional", [&] { builder.check_optional(); });
     if (!all_seen || builder.is_hopeless()) {
