@@ -1,0 +1,67 @@
+// Training checkpoints as outputs: files of torch.save, one a rank, and directories of
+// torch.distributed.checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/index.hpp"
+
+#include "format.hpp"
+
+namespace shardweld::outputs {
+
+/// A tensor as a training checkpoint stores it: a box of a whole tensor, in one file.
+struct TrainingTensor {
+    std::string file;  ///< below the output's directory
+    /// Keys of the dictionaries that lead to it in the file's pickle, outermost first, its own name
+    /// last: {"model", "decoder.final_layernorm.weight"}. In a directory of DCP one name.
+    std::vector<std::string> path;
+    std::vector<Index> whole;    ///< shape of the whole tensor
+    std::vector<Index> offsets;  ///< of the box in it; its extents are the written tensor's shape
+};
+
+/// A value beside the tensors: what a pickle can hold without a class of a framework.
+struct PlainValue {
+    enum class Kind { none, boolean, integer, real, text, list, dictionary };
+    Kind kind = Kind::none;
+    std::int64_t integer = 0;  ///< of a boolean 0 or 1
+    double real = 0;
+    std::string text;
+    std::vector<PlainValue> items;                            ///< of a list
+    std::vector<std::pair<std::string, PlainValue>> entries;  ///< of a dictionary, in order
+};
+
+/// The device mesh over which DTensors are spread: the last dim cuts rows, dims before it repeat.
+struct DeviceMesh {
+    std::vector<std::string> names;
+    std::vector<Index> shape;
+};
+
+/// A whole training checkpoint.
+struct TrainingSave {
+    enum class Container {
+        rank_files,  ///< a torch.save archive for each file
+        dcp          ///< .metadata and blobs in .distcp files
+    };
+    Container container = Container::rank_files;
+    std::map<std::string, TrainingTensor> tensors;  ///< by OutputTensor::name
+    std::map<std::string, PlainValue> beside =
+        {};  ///< rank_files: by file, what its top dictionary has before the tensors
+    std::vector<DeviceMesh> mesh =
+        {};                      ///< rank_files: one; tensors are DTensors, Shard(0), over it
+    std::string directory = {};  ///< dcp: of .metadata, below the output's
+    std::map<std::string, PlainValue> objects =
+        {};  ///< dcp: byte objects by key, pickled in a list of one, in the first file
+    std::vector<SideFile> side_files = {};
+};
+
+/// Writes such checkpoints: every byte but the tensors' is settled by `place`. Archives are stored
+/// zips without times; keys in the order given by their path. Error(unsupported) for dtypes that
+/// torch has no storage for.
+std::shared_ptr<const Format> training_format_of(TrainingSave save);
+
+}  // namespace shardweld::outputs
