@@ -28,16 +28,16 @@ wait $parting || code=$?
 [[ -f "$HOSTS/parted/model.safetensors" ]] || fail "an MPI that hangs at its end: no model"
 rm -rf "$HOSTS/parted"
 
-# A job whose ranks crash while they start queues again, thrice at most.
+# A job whose ranks crash while they start queues again, thrice at most. Their targets are their own: make_big merges to one.
 mkdir "$HOSTS/crashing"
 printf '#!/bin/bash\n((${SLURM_RESTART_COUNT:-0} >= $CRASHES)) || kill -SEGV $$\nexec "%s" "$@"\n' "$SHARDWELD" >"$HOSTS/crashing/shardweld"
 chmod +x "$HOSTS/crashing/shardweld"
 crashing() { # SCRIPT CRASHES NAME
     CRASHES=$2 PATH="$HOSTS/crashing:$PATH" submit --ntasks-per-node=2 "$SCRIPTS/$1.sbatch" "$legacy/source" "$HOSTS/$3" "${small[@]:2}"
 }
-crashing one_node 1 one
+crashing one_node 1 crashed
 one=$job
-crashing resume 2 two
+crashing resume 2 twice
 two=$job
 crashing many_nodes 9 never
 never=$job
@@ -80,9 +80,9 @@ for signal in KILL STOP; do
 done
 
 expect_end "$one" COMPLETED 0 "a crash at the start"
-same_as_expected "$legacy" "$HOSTS/one"
+same_as_expected "$legacy" "$HOSTS/crashed"
 expect_end "$two" COMPLETED 0 "two crashes at the start"
-same_as_expected "$legacy" "$HOSTS/two"
+same_as_expected "$legacy" "$HOSTS/twice"
 expect_end "$never" FAILED 139 "crashes at every start"
 [[ "$(field "$never" Restarts)" == 3 ]] || fail "crashes at every start: $(field "$never" Restarts) restarts"
-rm -rf "$HOSTS"/{crashing,one,two}
+rm -rf "$HOSTS"/{crashing,crashed,twice}
