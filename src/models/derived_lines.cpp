@@ -37,6 +37,14 @@ Line stored_form(const Line& line, const Recipe& recipe) {
 
 }  // namespace
 
+std::vector<std::string> labels_of(const Line& line) {
+    std::vector<std::string> labels;
+    for (const layout::SegmentAxes& segment : layout::segments_of(line.layout)) {
+        labels.push_back(segment.label);
+    }
+    return labels;
+}
+
 Dialect own_names(const Recipe& recipe, const Dialect& dialect) {
     Dialect own = dialect;
     if (!dialect.has_own_names) {
@@ -87,15 +95,6 @@ std::string with_label(const std::string& name, const std::string& label) {
     std::string text = name;
     text.replace(text.find('*'), 1, label);
     return text;
-}
-
-/// The labels of a line's segments; one "" where it has none.
-std::vector<std::string> labels_of(const Line& line) {
-    std::vector<std::string> labels;
-    for (const layout::SegmentAxes& segment : layout::segments_of(line.layout)) {
-        labels.push_back(segment.label);
-    }
-    return labels;
 }
 
 std::string down_of(const std::string& logical, const std::string& label) {

@@ -109,6 +109,9 @@ class ExprParser {
     }
 
     ExprPtr relation() {
+        if (in_.accept_name("has")) {
+            return leaf(Op::has_logical, in_.name("a logical tensor of a layer"));
+        }
         ExprPtr left = sum();
         if (in_.accept_name("has")) {
             if (left->op != Op::field) {

@@ -2,9 +2,9 @@
 //
 //   expr  := or {'else' or}            only where the statement says so
 //   or    := and {'or' and}            and := not {'and' not}         not := 'not' not | rel
-//   rel   := sum [('='|'!='|'<'|'<='|'>'|'>=') sum] | sum ('='|'!=') TEXT {'|' TEXT} | @list 'has'
-//   sum   := prod {('+'|'-') prod}     prod := atom {('*'|'/'|'%') atom}
-//   atom  := INT | '-' atom | NAME | value | $name | 'count' '(' @path ')'
+//   rel   := 'has' NAME | sum [('='|'!='|'<'|'<='|'>'|'>=') sum] | sum ('='|'!=') TEXT {'|' TEXT} |
+//   @list 'has' sum   := prod {('+'|'-') prod}     prod := atom {('*'|'/'|'%') atom} atom  := INT |
+//   '-' atom | NAME | value | $name | 'count' '(' @path ')'
 //          | 'floor' '(' value {('*'|'/') atom} ')' | 'known' (@path | $name) | '(' or ')'
 //   value := @path | @path '[' sum ']'
 #pragma once
@@ -43,6 +43,8 @@ enum class Op {
     is_text,
     is_not_text,
     has,
+    has_logical,  ///< in rules of what is written: the layer has this logical tensor
+    rebound,      ///< args[0] where the capture `name` is `number`, below 0 none; never parsed
     not_true,
     both,
     either,

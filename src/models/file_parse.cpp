@@ -16,8 +16,8 @@ namespace shardweld::models {
 
 namespace {
 
-constexpr std::array<std::string_view, 8> kOptions = {"if",  "optional", "together", "keep",
-                                                      "add", "drop",     "below",    "repeat"};
+constexpr std::array<std::string_view, 9> kOptions = {
+    "if", "optional", "together", "keep", "add", "drop", "below", "repeat", "unwritten"};
 
 JoinStep parse_step(Scanner& in) {
     using Group = JoinStep::Group;
@@ -92,10 +92,12 @@ void parse_option(Scanner& in, Line& line) {
         line.below = parse_expr(in);
     } else if (in.accept_name("repeat")) {
         parse_repeat(in, line);
+    } else if (in.accept_name("unwritten")) {
+        line.is_read_only = true;
     } else {
         in.fail_expected(
             "'if', 'optional', 'together', 'keep', 'add', 'drop', 'below' (after 'drop'), "
-            "'repeat' or the end of the line");
+            "'repeat', 'unwritten' or the end of the line");
     }
 }
 
@@ -117,6 +119,9 @@ Line parse_tensor(Scanner& in, bool is_dialect) {
     if (!is_dialect && !line.repeat.empty()) {
         in.fail(1, "only a dialect's lines say what is repeated");
     }
+    if (!is_dialect && line.is_read_only) {
+        in.fail(1, "only a dialect's lines say what is not written");
+    }
     return line;
 }
 
@@ -134,6 +139,7 @@ void add_named(Edit edit, const std::string& names, bool is_dialect, std::vector
         if (is_line && !is_dialect) {
             return;
         }
+        edit.line.is_other_name = true;
     }
 }
 

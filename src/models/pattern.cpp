@@ -199,6 +199,11 @@ Captures captures_for_condition(const Pattern& pattern, const Captures& captures
     if (captures.contains(kLayer)) {
         return seen;  // the sum counts something else
     }
+    if (pattern.layer) {
+        seen[kLayer] = checked_add(captures.at(pattern.layer->capture),
+                                   value_of(pattern.layer->plus), pattern.text);
+        return seen;
+    }
     for (std::size_t i = 0; i < pattern.captures.size(); ++i) {
         if (!pattern.plus[i].empty()) {
             seen[kLayer] = value_at(pattern, i, captures, value_of);

@@ -20,7 +20,8 @@ using SymbolValue = std::function<Index(const std::string&)>;
 std::string format(const Pattern& pattern, const Captures& captures, const SymbolValue& value_of);
 
 /// What the conditions of a line with this name see. In a name with '{k+L}' the sum is the layer's
-/// number in the model, so conditions also see l = k + L; otherwise the captures unchanged.
+/// number in the model, so conditions also see l = k + L; the same by Pattern::layer. Otherwise the
+/// captures unchanged.
 Captures captures_for_condition(const Pattern& pattern, const Captures& captures,
                                 const SymbolValue& value_of);
 

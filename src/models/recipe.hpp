@@ -33,6 +33,13 @@ struct Pattern {
         literals;  ///< text between captures; literals.size() == captures.size() + 1
     std::vector<std::string> captures;  ///< names in order of appearance
     std::vector<std::string> plus;      ///< symbol added to capture i when writing, "" if none
+    /// What conditions see as l where the name counts from 0 what the hub's counts on from the
+    /// layers: the sum of a capture and a symbol.
+    struct Layer {
+        std::string capture;
+        std::string plus;
+    };
+    std::optional<Layer> layer = {};
 
     static Pattern parse(std::string_view text);
     /// Capture values when the whole `name` matches (digits without leading zeros). A '{k+L}' needs
@@ -75,8 +82,15 @@ struct Line {
     ExprPtr below;                  ///< what they are smaller than (`drop pad below UNIT`), or null
     std::string repeat;  ///< axis that counts equal copies of the segments which keep it after
                          ///< `fuse`, "" if none
-    std::string origin;  ///< "llama.recipe:24", for messages
+    bool is_other_name = false;  ///< of several alternatives not the first
+    bool is_read_only = false;   ///< `unwritten`
+    std::string stack;           ///< capture that may be a leading axis instead, "" if none
+    bool is_stacked = false;     ///< here it is that axis
+    std::string origin;          ///< "llama.recipe:24", for messages
 };
+
+/// The labels of a line's segments; one "" where it has none.
+std::vector<std::string> labels_of(const Line& line);
 
 struct SameRule {
     std::string a;
@@ -99,6 +113,15 @@ struct AliasRule {
     Pattern stack;        ///< `from` without the capture
     std::string stacked;  ///< "": no stacked form
     ExprPtr condition;    ///< over the captures of `from`
+    std::string origin;
+};
+
+/// `written GLOB.. if COND`, `unwritten GLOB..`: which of the names that are read are written.
+/// `inside PREFIX if COND`: names that are read with the prefix and without it are written with it.
+/// `separate CAPTURE if COND`: what the capture counts is never one tensor.
+struct WrittenRule {
+    std::vector<std::string> names;  ///< globs, the prefix or the capture
+    ExprPtr condition;               ///< null: always; of `unwritten` not used
     std::string origin;
 };
 
@@ -199,8 +222,13 @@ struct Dialect {
     std::vector<std::string> families;  ///< recipes that meet it without `uses`, and only they
     /// The stored names are the recipe's own (`names recipe`): see own_names.
     bool has_own_names = false;
-    std::optional<LoraNames> lora;     ///< see lora_form
-    std::optional<WrittenAs> written;  ///< its `ignore` then names logical tensors
+    std::vector<WrittenRule> written_names;  ///< these rules: see training_form
+    std::vector<WrittenRule> unwritten_names;
+    std::vector<WrittenRule> insides;
+    std::vector<WrittenRule> separates;
+    std::vector<RefuseRule> unwritables;  ///< `unwritable "REASON" if COND`
+    std::optional<LoraNames> lora;        ///< see lora_form
+    std::optional<WrittenAs> written;     ///< its `ignore` then names logical tensors
     std::vector<KeyRule> keys;
     std::string rope_factors;  ///< the tensor of Llama 3's rotary factors, "" if there is none
 
@@ -208,8 +236,9 @@ struct Dialect {
     /// name, and `families` are each file's own.
     static constexpr auto inherited = [](auto& self) {
         return std::tie(self.aliases, self.ignore, self.claims, self.refusals, self.defaults,
-                        self.facts, self.fuse, self.has_own_names, self.lora, self.written,
-                        self.rope_factors);
+                        self.facts, self.fuse, self.has_own_names, self.written_names,
+                        self.unwritten_names, self.insides, self.separates, self.unwritables,
+                        self.lora, self.written, self.rope_factors);
     };
 };
 

@@ -162,6 +162,8 @@ Line placed(const Line& line, const At& at) {
     full.logical = at.logical + line.logical;
     full.optional = line.optional || at.optional;
     full.together = line.together || (at.together && !line.optional);
+    full.is_other_name = line.is_other_name || at.is_other_name;
+    full.stack = at.stacked;
     return full;
 }
 
@@ -175,6 +177,7 @@ Line stacked(const Line& line, At at) {
         }
     });
     Line full = placed(line, at);
+    full.is_stacked = true;
     full.layout =
         at_origin(line.origin, [&] { return layout::with_leading_axis(line.layout, at.stacked); });
     if (full.join && !full.join->flat) {

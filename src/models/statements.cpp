@@ -31,6 +31,9 @@ constexpr std::string_view kName = "a name";
 constexpr std::string_view kDialect = "the name of a dialect";
 constexpr std::string_view kRecipe = "the name of a recipe";
 constexpr std::string_view kFact = "the name of a fact";
+constexpr std::string_view kStored = "a stored name, may hold '*'";
+constexpr std::string_view kPrefix = "the beginning of a stored name";
+constexpr std::string_view kCapture = "a capture";
 
 template <const std::string_view& what>
 std::string name(Scanner& in) {
@@ -292,6 +295,17 @@ ClaimRule parse_claim(Scanner& in) {
     return rule;
 }
 
+template <const std::string_view& what>
+WrittenRule parse_written(Scanner& in) {
+    WrittenRule rule;
+    rule.origin = in.origin();
+    do {
+        rule.names.push_back(in.word(what));
+    } while (!in.at_end() && in.peek().text != "if");
+    rule.condition = condition_of(in);
+    return rule;
+}
+
 RefuseRule parse_refuse(Scanner& in) {
     RefuseRule rule;
     rule.origin = in.origin();
@@ -404,6 +418,7 @@ void add_at(Scanner& in, Parsed& file) {
     for (const std::string& prefix : expand_alternatives(prefixes, in.origin())) {
         at.prefix = prefix;
         file.out.ats.push_back(at);
+        at.is_other_name = true;
         if (!file.out.is_dialect) {
             break;
         }
@@ -458,6 +473,11 @@ constexpr auto kStatements = std::to_array<Statement>({
     {"names", In::dialect, put<&Dialect::has_own_names, parse_own_names>},
     {"lora", In::dialect, put<&Dialect::lora, parse_lora>},
     {"config", In::recipe, put<&Recipe::config, parse_config>},
+    {"written", In::dialect, put<&Dialect::written_names, parse_written<kStored>>},
+    {"unwritten", In::dialect, put<&Dialect::unwritten_names, parse_written<kStored>>},
+    {"unwritable", In::dialect, put<&Dialect::unwritables, parse_refuse>},
+    {"inside", In::dialect, put<&Dialect::insides, parse_written<kPrefix>>},
+    {"separate", In::dialect, put<&Dialect::separates, parse_written<kCapture>>},
     {"writes", In::dialect, put<&Dialect::written, parse_writes>},
     {"key", In::dialect, put<&Dialect::keys, parse_key>},
     {"rope_factors", In::dialect, put<&Dialect::rope_factors, parse_rope_factors>},

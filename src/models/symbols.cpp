@@ -278,6 +278,10 @@ class Symbols::Evaluator {
                 return text_relation(expr, captures);
             case Op::has:
                 return has(expr, captures);
+            case Op::has_logical:
+                return {{}, "'has " + expr.name + "' has a meaning for what is written only"};
+            case Op::rebound:
+                return rebound(expr, captures);
             case Op::floor:
                 return whole_part(expr, captures);
             case Op::not_true:
@@ -289,6 +293,15 @@ class Symbols::Evaluator {
             default:
                 return operation(expr, captures);
         }
+    }
+
+    Outcome rebound(const Expr& expr, const Captures& captures) {
+        Captures others = captures;
+        others.erase(expr.name);
+        if (expr.number >= 0) {
+            others[expr.name] = expr.number;
+        }
+        return evaluate(*expr.args[0], others);
     }
 
     Outcome operation(const Expr& expr, const Captures& captures) {

@@ -1,0 +1,39 @@
+// A family's model in the names and layouts in which a framework stores it: what is read, the other
+// way round.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "recipe.hpp"
+#include "symbols.hpp"
+
+namespace shardweld::models {
+
+/// How a framework's names are chosen where several are read.
+struct TrainingNames {
+    bool is_te = true;                  ///< Transformer Engine's names, which fuse norms
+    bool is_torch_dist = false;         ///< tensors of the whole model, not of ranks
+    bool are_experts_grouped = true;    ///< legacy: linear_fc1.weight{e}, not local_experts.{e}
+    bool is_newest = false;             ///< legacy: what megatron-core 0.17 and later renamed
+    std::set<std::string> stacks = {};  ///< captures that are an axis instead, see like_layers
+};
+
+/// The recipe with the lines of `form` that are written as its hub lines. A line's condition says
+/// when the model has the tensor, too; an extent '*' has become that of the framework's padding, a
+/// segment that the model does not have and that `drop` names. `add` is the way back from the hub's
+/// values. With a dialect of the recipe's own names (hf_module) the lines are those of the module
+/// tree, each segment once. Error(unsupported) naming the family and a logical tensor that no line
+/// is written for.
+Recipe training_form(const Recipe& recipe, const Dialect& form, const TrainingNames& names);
+
+/// The captures that can be an axis: all their values have tensors of the same shapes, and no
+/// `separate` of the form holds. `training` is made without stacks.
+std::set<std::string> like_layers(const Recipe& training, const Dialect& form,
+                                  const Symbols& symbols);
+
+/// Error(unsupported) naming the family and a tensor that this model would need to have written
+/// with elements that it does not have: segments that are dropped when read, other than padding.
+void require_reversible(const Recipe& training, const Symbols& symbols);
+
+}  // namespace shardweld::models
