@@ -18,10 +18,12 @@ namespace shardweld::outputs {
 struct TrainingTensor {
     std::string file;  ///< below the output's directory
     /// Keys of the dictionaries that lead to it in the file's pickle, outermost first, its own name
-    /// last: {"model", "decoder.final_layernorm.weight"}. In a directory of DCP one name.
+    /// last: {"model", "decoder.final_layernorm.weight"}. In a directory of DCP they are joined
+    /// with dots to its key, and those of a tensor that has several are planner_data's.
     std::vector<std::string> path;
     std::vector<Index> whole;    ///< shape of the whole tensor
     std::vector<Index> offsets;  ///< of the box in it; its extents are the written tensor's shape
+    bool is_plain = false;       ///< among DTensors a plain tensor: a buffer, whole on every rank
 };
 
 /// A value beside the tensors: what a pickle can hold without a class of a framework.
@@ -49,8 +51,9 @@ struct TrainingSave {
     };
     Container container = Container::rank_files;
     std::map<std::string, TrainingTensor> tensors;  ///< by OutputTensor::name
-    std::map<std::string, PlainValue> beside =
-        {};  ///< rank_files: by file, what its top dictionary has before the tensors
+    /// By file, what its top dictionary has before the tensors. In a save of DCP these files are
+    /// archives of torch.save beside it, without tensors (common.pt).
+    std::map<std::string, PlainValue> beside = {};
     std::vector<DeviceMesh> mesh =
         {};                      ///< rank_files: one; tensors are DTensors, Shard(0), over it
     std::string directory = {};  ///< dcp: of .metadata, below the output's

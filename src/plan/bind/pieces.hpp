@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/text.hpp"
 #include "layout/box.hpp"
 #include "models/recipe.hpp"
 
@@ -12,14 +13,27 @@ namespace shardweld::plan {
 
 /// A box of a tensor in one place of a training checkpoint.
 struct TensorPiece {
-    std::string file;               ///< below the output's directory
+    std::string file;  ///< below the output's directory; "": settled by the sizes of all pieces
     std::vector<std::string> path;  ///< keys that lead to it in the file, its own name last
     layout::Box box;                ///< of the whole tensor
     bool is_copy = false;           ///< another piece holds these elements too: they count once
+    bool is_plain = false;          ///< no DTensor among DTensors: a buffer, whole on every rank
 };
 
+/// A name that no other piece of the checkpoint has: file and path, and where the box begins if the
+/// file is not settled.
+inline std::string piece_name(const TensorPiece& piece) {
+    const std::string path = joined(piece.path, ".");
+    if (!piece.file.empty()) {
+        return piece.file + ":" + path;
+    }
+    const auto lo_of = [](const layout::Range& range) { return std::to_string(range.lo); };
+    return path + "[" + joined(piece.box, ", ", lo_of) + "]";
+}
+
 /// The pieces of the tensor that a line stands for: `line.join` says how ranks cut it, the captures
-/// which layer and expert it belongs to, `shape` how large it is. Pure. Error(mismatch) where a
+/// which layer and expert it belongs to, `shape` how large it is. A tensor that passes as it is
+/// stored has a line with its name alone. Pure. Error(mismatch) where a
 /// size is not divisible by its number of ranks.
 using PiecesOf = std::function<std::vector<TensorPiece>(
     const models::Line& line, const models::Captures& captures, const std::vector<Index>& shape)>;

@@ -1,0 +1,28 @@
+#include "arrange.hpp"
+
+#include "shardweld/error.hpp"
+
+#include "legacy.hpp"
+#include "module_tree.hpp"
+#include "torch_dist.hpp"
+
+namespace shardweld::reshape {
+
+Arrangement arrangement_of(const Destination& destination, const models::Recipe& recipe,
+                           const models::Symbols& symbols) {
+    switch (destination.form) {
+        case Form::torch_dist:
+            return torch_dist_arrangement(destination, symbols);
+        case Form::legacy:
+            return legacy_arrangement(destination, symbols);
+        case Form::fsdp:
+            return fsdp_arrangement(destination, recipe, symbols);
+        case Form::dcp:
+            return dcp_arrangement(destination, recipe, symbols);
+        case Form::hf:
+            break;
+    }
+    throw Error(ErrorCode::internal, "a model of HuggingFace is no training checkpoint");
+}
+
+}  // namespace shardweld::reshape

@@ -1,0 +1,36 @@
+#include "common_state.hpp"
+
+#include <utility>
+
+namespace shardweld::reshape {
+
+using outputs::PlainValue;
+
+PlainValue dictionary(std::vector<std::pair<std::string, PlainValue>> entries) {
+    PlainValue value;
+    value.kind = PlainValue::Kind::dictionary;
+    value.entries = std::move(entries);
+    return value;
+}
+
+PlainValue boolean(bool value) {
+    PlainValue plain;
+    plain.kind = PlainValue::Kind::boolean;
+    plain.integer = value ? 1 : 0;
+    return plain;
+}
+
+PlainValue state_of_release() {
+    PlainValue version;
+    version.kind = PlainValue::Kind::real;
+    version.real = 3.0;
+    PlainValue iteration;
+    iteration.kind = PlainValue::Kind::integer;
+    return dictionary({{"checkpoint_version", version}, {"iteration", iteration}});
+}
+
+outputs::SideFile release_tracker() {
+    return {"latest_checkpointed_iteration.txt", "release"};
+}
+
+}  // namespace shardweld::reshape

@@ -1,0 +1,56 @@
+#include "placed.hpp"
+
+#include <algorithm>
+
+#include "models/symbols.hpp"
+
+namespace shardweld::reshape {
+
+layout::Box whole_box(const std::vector<Index>& shape) {
+    layout::Box box;
+    for (const Index extent : shape) {
+        box.push_back({0, extent});
+    }
+    return box;
+}
+
+layout::Range rows_of_rank(Index rows, Index rank, Index world) {
+    const Index most = (rows + world - 1) / world;
+    const Index lo = std::min(rank * most, rows);
+    return {lo, std::min(most, rows - lo)};
+}
+
+std::string name_of(const models::Line& line, const models::Captures& captures,
+                    const models::Symbols& symbols) {
+    return models::format(line.name, captures,
+                          [&](const std::string& symbol) { return symbols.value(symbol); });
+}
+
+std::string tied_head_of(const models::Recipe& recipe, const models::Symbols& symbols) {
+    const auto holds = [&](const char* flag) { return symbols.try_value(flag).value_or(0) != 0; };
+    const auto head = std::ranges::find(recipe.hub, "head", &models::Line::logical);
+    const bool is_tied = holds("tied") && !holds("value") && head != recipe.hub.end();
+    return is_tied ? head->name.text : "";
+}
+
+bool is_buffer(const models::Line& line) {
+    const bool is_fix = line.logical.ends_with(".router_fix");
+    // ERNIE keeps it as a parameter.
+    return (is_fix && line.name.text.find("moe_statics") == std::string::npos) ||
+           line.logical.ends_with(".layer_scalar");
+}
+
+void add_tensors(const std::vector<PlacedTensor>& placed, outputs::TrainingSave& save) {
+    for (const PlacedTensor& tensor : placed) {
+        for (const plan::TensorPiece& piece : tensor.pieces) {
+            outputs::TrainingTensor written{
+                piece.file, piece.path, tensor.whole, {}, piece.is_plain};
+            for (const layout::Range& range : piece.box) {
+                written.offsets.push_back(range.lo);
+            }
+            save.tensors[plan::piece_name(piece)] = std::move(written);
+        }
+    }
+}
+
+}  // namespace shardweld::reshape

@@ -1,0 +1,155 @@
+#include "torch_dist.hpp"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "core/text.hpp"
+#include "models/symbols.hpp"
+
+#include "common_state.hpp"
+
+namespace shardweld::reshape {
+
+namespace {
+
+using plan::TensorPiece;
+
+constexpr const char* kDirectory = "release";
+constexpr Index kElementsOfFile = Index{1} << 31U;
+
+std::string below(const std::string& name) {
+    return std::string(kDirectory) + "/" + name;
+}
+
+/// Axes that count layers.
+constexpr std::array<std::string_view, 5> kLayerAxes = {"l", "k", "j", "v", "m"};
+constexpr std::array<std::string_view, 2> kExpertAxes = {"e", "ev"};
+
+/// The one axis of a dim, "" if it has others too.
+std::string_view axis_of(const models::Line& line, std::size_t dim) {
+    const auto& dims = line.layout.dims;
+    const bool is_one = dim < dims.size() && dims[dim].size() == 1;
+    return is_one && dims[dim].front().segments.empty() ? dims[dim].front().name
+                                                        : std::string_view();
+}
+
+/// How many leading dims count things of which each is a chunk: layers, and experts if theirs are
+/// matrices.
+std::size_t stacked_dims(const models::Line& line) {
+    const auto is_in = [&](const auto& axes, std::size_t dim) {
+        return std::ranges::find(axes, axis_of(line, dim)) != axes.end();
+    };
+    const std::size_t n_dims = line.layout.dims.size();
+    std::size_t stacked = n_dims > 1 && is_in(kLayerAxes, 0) ? 1 : 0;
+    stacked += n_dims > stacked + 2 && is_in(kExpertAxes, stacked) ? 1U : 0U;
+    return stacked;
+}
+
+/// Calls emit(box) for each value of the first `stacked` dims.
+void for_each_chunk(const std::vector<Index>& shape, std::size_t stacked,
+                    const std::function<void(const layout::Box&)>& emit) {
+    layout::Box box = whole_box(shape);
+    const std::size_t dims = std::min(stacked, shape.size());
+    Index chunks = 1;
+    for (std::size_t k = 0; k < dims; ++k) {
+        chunks *= shape[k];
+    }
+    for (Index chunk = 0; chunk < chunks; ++chunk) {
+        Index rest = chunk;
+        for (std::size_t k = dims; k-- > 0;) {
+            box[k] = {rest % shape[k], 1};
+            rest /= shape[k];
+        }
+        emit(box);
+    }
+}
+
+Index elements_of(const TensorPiece& piece) {
+    Index elements = 1;
+    for (const layout::Range& range : piece.box) {
+        elements *= range.extent;
+    }
+    return elements;
+}
+
+/// Chunks in order of their names go into one file after the other.
+void settle_files(const std::vector<PlacedTensor>& placed, outputs::TrainingSave& save) {
+    std::vector<std::pair<std::string, Index>> chunks;
+    for (const PlacedTensor& tensor : placed) {
+        for (const TensorPiece& piece : tensor.pieces) {
+            chunks.emplace_back(plan::piece_name(piece), elements_of(piece));
+        }
+    }
+    std::ranges::sort(chunks, natural_less, &std::pair<std::string, Index>::first);
+    Index file = 0;
+    Index elements = 0;
+    for (const auto& [name, more] : chunks) {
+        if (elements > 0 && elements + more > kElementsOfFile) {
+            ++file;
+            elements = 0;
+        }
+        elements += more;
+        save.tensors.at(name).file = below("__0_" + std::to_string(file) + ".distcp");
+    }
+}
+
+/// What a loader is told of how the tensors were saved.
+outputs::PlainValue common_state(const Destination& destination) {
+    outputs::PlainValue state = state_of_release();
+    std::vector<std::pair<std::string, outputs::PlainValue>> content = {
+        {"singleton_local_shards", boolean(false)}, {"chained_optim_avoid_prefix", boolean(true)}};
+    if (destination.has_separate_layers) {
+        content.emplace_back("non_homogeneous_layers", boolean(true));
+    }
+    state.entries.emplace_back("content_metadata", dictionary(std::move(content)));
+    return state;
+}
+
+std::string backend_text(bool has_common_object) {
+    const std::string sharded = R"({"sharded_backend": "torch_dist", "sharded_backend_version": 1)";
+    return sharded + (has_common_object
+                          ? "}"
+                          : R"(, "common_backend": "torch", "common_backend_version": 1})");
+}
+
+outputs::TrainingSave save_of(const Destination& destination,
+                              const std::vector<PlacedTensor>& placed) {
+    outputs::TrainingSave save;
+    save.container = outputs::TrainingSave::Container::dcp;
+    save.directory = kDirectory;
+    add_tensors(placed, save);
+    settle_files(placed, save);
+    if (destination.has_common_object) {
+        save.objects["common_state/shard_0_1"] = common_state(destination);
+    } else {
+        save.beside[below("common.pt")] = common_state(destination);
+    }
+    save.side_files.push_back(
+        {below("metadata.json"), backend_text(destination.has_common_object)});
+    save.side_files.push_back(release_tracker());
+    return save;
+}
+
+}  // namespace
+
+Arrangement torch_dist_arrangement(const Destination& destination, const models::Symbols& symbols) {
+    Arrangement arrangement;
+    arrangement.pieces = [symbols](const models::Line& line, const models::Captures& captures,
+                                   const std::vector<Index>& shape) {
+        const std::string name = name_of(line, captures, symbols);
+        std::vector<TensorPiece> pieces;
+        for_each_chunk(shape, stacked_dims(line), [&](const layout::Box& box) {
+            pieces.push_back({"", {name}, box});
+        });
+        return pieces;
+    };
+    arrangement.save = [destination](const std::vector<PlacedTensor>& placed) {
+        return save_of(destination, placed);
+    };
+    return arrangement;
+}
+
+}  // namespace shardweld::reshape
