@@ -27,8 +27,8 @@ struct At {
     std::string block;
     std::string stacked;  ///< the capture that may be a leading axis instead, "" if none
     bool optional = false;
-    bool together = false;       ///< its required lines are all stored or none of them
-    bool is_other_name = false;  ///< of several alternatives not the first
+    bool together = false;  ///< its required lines are all stored or none of them
+    std::string first;      ///< the first prefix, if this is another alternative
     std::string origin;
 };
 

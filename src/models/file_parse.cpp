@@ -129,7 +129,8 @@ Line parse_tensor(Scanner& in, bool is_dialect) {
 /// only one is written.
 void add_named(Edit edit, const std::string& names, bool is_dialect, std::vector<Edit>& out) {
     const bool is_line = edit.kind == Edit::Kind::set;
-    for (const std::string& name : expand_alternatives(names, edit.line.origin)) {
+    const auto all = expand_alternatives(names, edit.line.origin);
+    for (const std::string& name : all) {
         if (is_line) {
             edit.line.name = parse_pattern(name, edit.line.origin);
         } else {
@@ -139,7 +140,7 @@ void add_named(Edit edit, const std::string& names, bool is_dialect, std::vector
         if (is_line && !is_dialect) {
             return;
         }
-        edit.line.is_other_name = true;
+        edit.line.firsts = {all.front()};
     }
 }
 

@@ -82,11 +82,13 @@ struct Line {
     ExprPtr below;                  ///< what they are smaller than (`drop pad below UNIT`), or null
     std::string repeat;  ///< axis that counts equal copies of the segments which keep it after
                          ///< `fuse`, "" if none
-    bool is_other_name = false;  ///< of several alternatives not the first
-    bool is_read_only = false;   ///< `unwritten`
-    std::string stack;           ///< capture that may be a leading axis instead, "" if none
-    bool is_stacked = false;     ///< here it is that axis
-    std::string origin;          ///< "llama.recipe:24", for messages
+    /// Of a name that is not the first of its alternatives the first one; of one below `at` with
+    /// alternatives also that with the first prefix.
+    std::vector<std::string> firsts;
+    bool is_read_only = false;  ///< `unwritten`
+    std::string stack;          ///< capture that may be a leading axis instead, "" if none
+    bool is_stacked = false;    ///< here it is that axis
+    std::string origin;         ///< "llama.recipe:24", for messages
 };
 
 /// The labels of a line's segments; one "" where it has none.
@@ -118,6 +120,7 @@ struct AliasRule {
 
 /// `written GLOB.. if COND`, `unwritten GLOB..`: which of the names that are read are written.
 /// `inside PREFIX if COND`: names that are read with the prefix and without it are written with it.
+/// `kept GLOB.. if COND`: logical tensors that are written with the hub's lines.
 /// `separate CAPTURE if COND`: what the capture counts is never one tensor.
 struct WrittenRule {
     std::vector<std::string> names;  ///< globs, the prefix or the capture
@@ -125,10 +128,13 @@ struct WrittenRule {
     std::string origin;
 };
 
-/// `rename PREFIX = HUB_PREFIX`: module-tree names that begin otherwise on the hub.
+/// `rename PREFIX = HUB_PREFIX [in DIALECT [unwritten]]`: names of the module tree, or of a
+/// framework, that begin otherwise on the hub.
 struct RenameRule {
     std::string from;
     std::string to;
+    std::string dialect = {};   ///< "": the module tree's
+    bool is_read_only = false;  ///< not one of those with which the framework's names are written
 };
 
 /// `needs END.. [if COND]`: ends of names of what passes, or of what is optional as checkpoints go,
@@ -226,6 +232,7 @@ struct Dialect {
     std::vector<WrittenRule> unwritten_names;
     std::vector<WrittenRule> insides;
     std::vector<WrittenRule> separates;
+    std::vector<WrittenRule> kepts;
     std::vector<RefuseRule> unwritables;  ///< `unwritable "REASON" if COND`
     std::optional<LoraNames> lora;        ///< see lora_form
     std::optional<WrittenAs> written;     ///< its `ignore` then names logical tensors
@@ -237,8 +244,8 @@ struct Dialect {
     static constexpr auto inherited = [](auto& self) {
         return std::tie(self.aliases, self.ignore, self.claims, self.refusals, self.defaults,
                         self.facts, self.fuse, self.has_own_names, self.written_names,
-                        self.unwritten_names, self.insides, self.separates, self.unwritables,
-                        self.lora, self.written, self.rope_factors);
+                        self.unwritten_names, self.insides, self.separates, self.kepts,
+                        self.unwritables, self.lora, self.written, self.rope_factors);
     };
 };
 

@@ -162,7 +162,12 @@ Line placed(const Line& line, const At& at) {
     full.logical = at.logical + line.logical;
     full.optional = line.optional || at.optional;
     full.together = line.together || (at.together && !line.optional);
-    full.is_other_name = line.is_other_name || at.is_other_name;
+    for (std::string& first : full.firsts) {
+        first = at.prefix + first;
+    }
+    if (!at.first.empty()) {
+        full.firsts.push_back(at.first + line.name.text);
+    }
     full.stack = at.stacked;
     return full;
 }

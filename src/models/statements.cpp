@@ -33,6 +33,7 @@ constexpr std::string_view kRecipe = "the name of a recipe";
 constexpr std::string_view kFact = "the name of a fact";
 constexpr std::string_view kStored = "a stored name, may hold '*'";
 constexpr std::string_view kPrefix = "the beginning of a stored name";
+constexpr std::string_view kLogical = "a logical tensor, may hold '*'";
 constexpr std::string_view kCapture = "a capture";
 
 template <const std::string_view& what>
@@ -133,8 +134,13 @@ RenameRule renamed(Scanner& in, std::string_view from, std::string_view to) {
 }
 
 RenameRule parse_rename(Scanner& in) {
-    return renamed(in, "the beginning of a name in the module tree",
-                   "the beginning of the name on the hub");
+    RenameRule rule = renamed(in, "the beginning of a name in the module tree",
+                              "the beginning of the name on the hub");
+    if (in.accept_name("in")) {
+        rule.dialect = in.name(kDialect);
+        rule.is_read_only = in.accept_name("unwritten");
+    }
+    return rule;
 }
 
 RenameRule parse_place(Scanner& in) {
@@ -418,7 +424,7 @@ void add_at(Scanner& in, Parsed& file) {
     for (const std::string& prefix : expand_alternatives(prefixes, in.origin())) {
         at.prefix = prefix;
         file.out.ats.push_back(at);
-        at.is_other_name = true;
+        at.first = at.first.empty() ? prefix : at.first;
         if (!file.out.is_dialect) {
             break;
         }
@@ -477,6 +483,7 @@ constexpr auto kStatements = std::to_array<Statement>({
     {"unwritten", In::dialect, put<&Dialect::unwritten_names, parse_written<kStored>>},
     {"unwritable", In::dialect, put<&Dialect::unwritables, parse_refuse>},
     {"inside", In::dialect, put<&Dialect::insides, parse_written<kPrefix>>},
+    {"kept", In::dialect, put<&Dialect::kepts, parse_written<kLogical>>},
     {"separate", In::dialect, put<&Dialect::separates, parse_written<kCapture>>},
     {"writes", In::dialect, put<&Dialect::written, parse_writes>},
     {"key", In::dialect, put<&Dialect::keys, parse_key>},

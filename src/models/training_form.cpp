@@ -209,44 +209,52 @@ class Choice {
     /// nullopt: never. The condition is null where it always is.
     [[nodiscard]] std::optional<ExprPtr> when(const Line& line) const {
         const bool is_stacked = !line.stack.empty() && names_.stacks.contains(line.stack);
-        if (line.is_read_only || line.is_stacked != is_stacked ||
-            speaks_of(form_.unwritten_names, line)) {
+        if (line.is_read_only || line.is_stacked != is_stacked) {
             return std::nullopt;
         }
-        ExprPtr condition;
-        bool is_other = line.is_other_name;
-        for (const WrittenRule& rule : form_.insides) {
-            const std::string& prefix = rule.names[0];
-            const std::string& name = line.name.text;
-            const auto outer =
-                name.starts_with(prefix) ? lines_.find(name.substr(prefix.size())) : lines_.end();
-            if (outer != lines_.end()) {
-                is_other = outer->second->is_other_name;
-                condition = conjunction_of(condition, rule.condition);
-            } else if (lines_.contains(prefix + name)) {
-                condition = conjunction_of(condition, negation_of(rule.condition));
-            }
-        }
-        bool is_named = false;
-        for (const WrittenRule& rule : form_.written_names) {
-            if (is_about(rule, line)) {
-                is_named = true;
-                condition = conjunction_of(condition, rule.condition);
-            }
-        }
-        return is_other && !is_named ? std::nullopt : std::optional(condition);
+        const auto [inner, condition] = placed(line);
+        return chosen(inner, condition);
     }
 
   private:
-    static bool is_about(const WrittenRule& rule, const Line& line) {
-        return std::ranges::any_of(rule.names, [&](const std::string& glob) {
-            return glob_matches(glob, line.name.text);
-        });
+    /// The line without a prefix that may stand in front of it, and when it has it or not.
+    [[nodiscard]] std::pair<const Line&, ExprPtr> placed(const Line& line) const {
+        const std::string& name = line.name.text;
+        for (const WrittenRule& rule : form_.insides) {
+            const std::string& prefix = rule.names[0];
+            const auto inner =
+                name.starts_with(prefix) ? lines_.find(name.substr(prefix.size())) : lines_.end();
+            if (inner != lines_.end()) {
+                return {*inner->second, rule.condition};
+            }
+            if (lines_.contains(prefix + name)) {
+                return {line, negation_of(rule.condition)};
+            }
+        }
+        return {line, nullptr};
     }
 
-    static bool speaks_of(const std::vector<WrittenRule>& rules, const Line& line) {
-        return std::ranges::any_of(rules,
-                                   [&](const WrittenRule& rule) { return is_about(rule, line); });
+    [[nodiscard]] std::optional<ExprPtr> chosen(const Line& line, ExprPtr condition) const {
+        const std::string& name = line.name.text;
+        std::vector<std::string> firsts = line.firsts;
+        for (const WrittenRule& rule : form_.written_names) {
+            for (const std::string& glob : rule.names) {
+                if (glob_matches(glob, name)) {
+                    condition = conjunction_of(condition, rule.condition);
+                    // A rule about the name and not about the first one chooses between them.
+                    std::erase_if(firsts, [&](const std::string& first) {
+                        return !glob_matches(glob, first);
+                    });
+                    break;
+                }
+            }
+        }
+        const bool is_never =
+            std::ranges::any_of(form_.unwritten_names, [&](const WrittenRule& rule) {
+                return std::ranges::any_of(
+                    rule.names, [&](const std::string& glob) { return glob_matches(glob, name); });
+            });
+        return is_never || !firsts.empty() ? std::nullopt : std::optional(condition);
     }
 
     const Dialect& form_;
@@ -313,18 +321,39 @@ Definition flag(bool value) {
     return {{number(Index{value})}, "the choice of names", false};
 }
 
-/// The beginning of all names of such a model that no line of the form has: "thinker.".
-std::string common_prefix(const Dialect& form, const Folding& folding) {
-    std::string prefix;
-    for (const WrittenRule& rule : form.insides) {
-        const bool is_read = std::ranges::any_of(form.store, [&](const Line& line) {
-            return line.name.text.starts_with(rule.names[0]);
-        });
-        if (!is_read && is_number(folding.folded(rule.condition, Line{}), true)) {
-            prefix += rule.names[0];
+/// The rule with the longest hub prefix that the name begins with, of those that a dialect's names
+/// are written with; null if there is none.
+const RenameRule* way_back(const std::vector<RenameRule>& rules, std::string_view name,
+                           std::string_view dialect) {
+    const RenameRule* best = nullptr;
+    for (const RenameRule& rule : rules) {
+        if (rule.dialect == dialect && !rule.is_read_only && name.starts_with(rule.to) &&
+            (best == nullptr || best->to.size() < rule.to.size())) {
+            best = &rule;
         }
     }
-    return prefix;
+    return best;
+}
+
+/// The name with which the framework begins otherwise.
+Pattern renamed_back(const Pattern& pattern, const Recipe& recipe, std::string_view dialect) {
+    const RenameRule* const rule = way_back(recipe.renames, pattern.text, dialect);
+    if (rule == nullptr) {
+        return pattern;
+    }
+    Pattern renamed = Pattern::parse(rule->from + pattern.text.substr(rule->to.size()));
+    renamed.layer = pattern.layer;
+    return renamed;
+}
+
+/// Whether the hub's own line is written for the logical tensor.
+bool is_kept(const Line& line, const Dialect& form, const Folding& folding) {
+    return std::ranges::any_of(form.kepts, [&](const WrittenRule& rule) {
+        return is_number(folding.folded(rule.condition, line), true) &&
+               std::ranges::any_of(rule.names, [&](const std::string& glob) {
+                   return glob_matches(glob, line.logical);
+               });
+    });
 }
 
 void refuse_unwritable(const Recipe& recipe, const Dialect& form, const Folding& folding) {
@@ -373,25 +402,50 @@ Recipe empty_form(const Recipe& recipe, const TrainingNames& names) {
     return made;
 }
 
+/// The line of a tied tensor's copy, which module trees have beside the tensor itself; nullopt
+/// where the hub's line is of none.
+std::optional<Line> copy_of(const Line& line, const Recipe& recipe) {
+    const auto same = std::ranges::find(recipe.same, line.logical, &SameRule::a);
+    if (same == recipe.same.end() || line.condition == nullptr || same->condition == nullptr) {
+        return std::nullopt;
+    }
+    Line copy = line;
+    copy.logical = same->b;
+    copy.condition = same->condition;
+    for (const std::string& given : recipe.givens) {
+        copy.condition = conjunction_of(copy.condition,
+                                        negation_of(as_root(name_of(given), given, line.origin)));
+    }
+    return copy;
+}
+
 /// The lines of the module tree: a hub line stands where no `module` line has its segments.
-Recipe module_form(const Recipe& recipe, const Dialect& form, const TrainingNames& names) {
+Recipe module_form(const Recipe& recipe, const TrainingNames& names) {
     Recipe made = empty_form(recipe, names);
     std::set<std::pair<std::string, std::string>> taken;
-    for (const Line& line : own_names(recipe, form).store) {
+    std::vector<Line> lines = recipe.module;
+    for (const Line& line : recipe.module) {
+        for (const std::string& label : labels_of(line)) {
+            taken.emplace(line.logical, label);
+        }
+    }
+    for (const Line& line : recipe.hub) {
         const auto labels = labels_of(line);
-        const bool is_module = std::ranges::any_of(
-            recipe.module, [&](const Line& own) { return own.name.text == line.name.text; });
-        const bool is_taken = std::ranges::any_of(labels, [&](const std::string& label) {
-            return taken.contains({line.logical, label});
-        });
-        if (is_module) {
-            for (const std::string& label : labels) {
-                taken.emplace(line.logical, label);
-            }
+        if (std::ranges::none_of(labels, [&](const std::string& label) {
+                return taken.contains({line.logical, label});
+            })) {
+            lines.push_back(line);
         }
-        if (is_module || !is_taken) {
-            made.hub.push_back(line);
+    }
+    for (Line& line : lines) {
+        line.add = 0;
+        line.join = Join{};
+        line.join->by_shape = true;
+        line.name = renamed_back(line.name, recipe, "");
+        if (auto copy = copy_of(line, recipe)) {
+            made.hub.push_back(*std::move(copy));
         }
+        made.hub.push_back(std::move(line));
     }
     return made;
 }
@@ -400,17 +454,17 @@ Recipe module_form(const Recipe& recipe, const Dialect& form, const TrainingName
 
 Recipe training_form(const Recipe& recipe, const Dialect& form, const TrainingNames& names) {
     if (form.has_own_names) {
-        return module_form(recipe, form, names);
+        return module_form(recipe, names);
     }
     Recipe made = empty_form(recipe, names);
     const Hub hub(recipe);
     const Choice choice(form, names);
     const Folding folding(made, form, hub);
     refuse_unwritable(recipe, form, folding);
-    const std::string prefix = common_prefix(form, folding);
     for (const Line& line : form.store) {
         const Held held = hub.held(line.logical, labels_of(line));
-        const auto chosen = held.is_there() ? choice.when(line) : std::nullopt;
+        const bool is_hubs = is_kept(line, form, folding);
+        const auto chosen = held.is_there() && !is_hubs ? choice.when(line) : std::nullopt;
         if (!chosen) {
             continue;
         }
@@ -429,12 +483,14 @@ Recipe training_form(const Recipe& recipe, const Dialect& form, const TrainingNa
         written.condition = line.is_stacked ? rebound(condition, line.stack, 0) : condition;
         take_options(written, held);
         fill_up(written, made);
-        if (!prefix.empty()) {
-            const auto layer = written.name.layer;
-            written.name = Pattern::parse(prefix + written.name.text);
-            written.name.layer = layer;
-        }
+        written.name = renamed_back(written.name, recipe, form.name);
         made.hub.push_back(std::move(written));
+    }
+    for (const Line& line : recipe.hub) {
+        if (is_kept(line, form, folding)) {
+            made.hub.push_back(line);
+            made.hub.back().name = renamed_back(line.name, recipe, form.name);
+        }
     }
     require_written(recipe, made, form);
     return made;
@@ -485,6 +541,12 @@ std::set<std::string> like_layers(const Recipe& training, const Dialect& form,
         }
     }
     return alike;
+}
+
+std::string passing_name(const Recipe& training, const Dialect& form, const std::string& hub_name) {
+    const RenameRule* const rule =
+        way_back(training.renames, hub_name, form.has_own_names ? "" : form.name);
+    return rule == nullptr ? hub_name : rule->from + hub_name.substr(rule->to.size());
 }
 
 void require_reversible(const Recipe& training, const Symbols& symbols) {

@@ -23,14 +23,17 @@ struct TrainingNames {
 /// when the model has the tensor, too; an extent '*' has become that of the framework's padding, a
 /// segment that the model does not have and that `drop` names. `add` is the way back from the hub's
 /// values. With a dialect of the recipe's own names (hf_module) the lines are those of the module
-/// tree, each segment once. Error(unsupported) naming the family and a logical tensor that no line
-/// is written for.
+/// tree, and `add` is 0; a tied tensor's copy is a second line of the tensor itself.
+/// Error(unsupported) naming the family and a logical tensor that no line is written for.
 Recipe training_form(const Recipe& recipe, const Dialect& form, const TrainingNames& names);
 
 /// The captures that can be an axis: all their values have tensors of the same shapes, and no
 /// `separate` of the form holds. `training` is made without stacks.
 std::set<std::string> like_layers(const Recipe& training, const Dialect& form,
                                   const Symbols& symbols);
+
+/// What the framework calls a tensor that passes (`pass`), such as those of a tower.
+std::string passing_name(const Recipe& training, const Dialect& form, const std::string& hub_name);
 
 /// Error(unsupported) naming the family and a tensor that this model would need to have written
 /// with elements that it does not have: segments that are dropped when read, other than padding.

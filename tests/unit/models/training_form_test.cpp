@@ -12,7 +12,9 @@
 
 #include <gtest/gtest.h>
 
+#include "core/text.hpp"
 #include "formats/format.hpp"
+#include "models/pattern.hpp"
 
 #include "support.hpp"
 
@@ -31,20 +33,38 @@ struct Real {
     std::string name;
     catalogue::Catalogue catalogue;
     Config config;
+    std::vector<std::string> model;  ///< names of the merged model, where they are listed
 };
+
+std::string text_of(const fs::path& path) {
+    std::ifstream in(path);
+    std::stringstream text;
+    text << in.rdbuf();
+    return text.str();
+}
+
+/// The names in an expected.json: keys whose values are objects.
+std::vector<std::string> names_in(const std::string& text) {
+    static const std::regex kName("\"([^\"]+)\": \\{");
+    std::vector<std::string> names;
+    for (std::sregex_iterator at(text.begin(), text.end(), kName); at != std::sregex_iterator();
+         ++at) {
+        names.push_back((*at)[1]);
+    }
+    return names;
+}
 
 Real read(const fs::path& directory) {
     formats::InputRequest request;
     request.directory = directory / "source";
     const auto location = formats::locate(request);
     const fs::path own = directory / "hf/config.json";
-    std::ifstream in(fs::exists(own)
-                         ? own
-                         : location.hf_directory.value_or(directory / "expected") / "config.json");
-    std::stringstream text;
-    text << in.rdbuf();
+    const fs::path config =
+        fs::exists(own) ? own
+                        : location.hf_directory.value_or(directory / "expected") / "config.json";
     return {directory.filename(), formats::read_catalogue(location),
-            Config::parse(text.str(), "config.json")};
+            Config::parse(text_of(config), "config.json"),
+            names_in(text_of(directory / "expected/expected.json"))};
 }
 
 /// The weights' names, those of local experts without their numbers, and whole tensors' shapes.
@@ -57,7 +77,15 @@ Shapes stored_in(const Real& real) {
     for (const catalogue::Shard& shard : real.catalogue.shards) {
         shapes[shard.name] = "";
     }
-    std::erase_if(shapes, [&](const auto& one) { return std::regex_search(one.first, kOther); });
+    const Dialect& form = *library().find_dialect("megatron_core");
+    std::erase_if(shapes, [&](const auto& one) {
+        return std::regex_search(one.first, kOther) ||
+               std::ranges::any_of(form.ignore, [&](const IgnoreRule& rule) {
+                   return std::ranges::any_of(rule.globs, [&](const std::string& glob) {
+                       return glob_matches(glob, one.first);
+                   });
+               });
+    });
     return shapes;
 }
 
@@ -93,7 +121,7 @@ Symbols symbols_of(const Real& real, const Recipe& training, const Dialect& form
     if (claims.contains("should_pad_vocab") && claims.at("should_pad_vocab") == "false") {
         facts["make_vocab_size_divisible_by"] = facts["tp"] = 1;  // Megatron-Bridge
     }
-    const bool is_value = std::regex_search(real.name, std::regex("value|labels"));
+    const bool is_value = std::regex_search(real.name, std::regex("value-|value_w|labels"));
     return {training, form, real.config, facts, {{"value", Index{is_value}}}};
 }
 
@@ -133,6 +161,25 @@ bool is_read(std::string name, const Recipe& recipe) {
     });
 }
 
+/// Names of the model that pass, as the checkpoint has them.
+std::set<std::string> passing_in(const Real& real, const Recipe& training, const Dialect& form) {
+    std::set<std::string> names;
+    const Symbols symbols = symbols_of(real, training, form);
+    const Recipe& recipe = recipe_for(library(), real.config);
+    std::set<std::string> own;
+    for (const HubTensor& tensor : hub_tensors(recipe, symbols)) {
+        own.insert(tensor.name);
+    }
+    for (const std::string& name : real.model) {
+        const bool passes = std::ranges::any_of(
+            recipe.passes, [&](const std::string& glob) { return glob_matches(glob, name); });
+        if (passes && !own.contains(name)) {
+            names.insert(passing_name(training, form, name));
+        }
+    }
+    return names;
+}
+
 /// The last stage of a tied model has a copy of the embeddings.
 bool is_copy(const std::string& name, const Real& real) {
     return name.ends_with("output_layer.weight") && real.catalogue.facts.contains("pp") &&
@@ -147,10 +194,11 @@ std::string differences(const Real& real) {
     std::set<std::string> written;
     std::string text;
     for (const auto& [name, shape] : shapes) {
-        if (is_read(name, made.training) && !is_copy(name, real)) {
+        if ((is_read(name, made.training) || !real.model.empty()) && !is_copy(name, real)) {
             stored.insert(without_expert(name));
         }
     }
+    written.merge(passing_in(real, made.training, *library().find_dialect("megatron_core")));
     for (const auto& [name, tensor] : made.tensors) {
         const bool is_there = stored.contains(without_expert(name));
         if (is_there || !tensor.line->optional) {
@@ -180,6 +228,109 @@ bool is_of_another_kind(const std::string& name) {
         "-v[01]-|-zarr|-fsdp-dtensor-|-singleton-|-groupedmlp-|gemma3-mbridge|nemotronvl-|"
         "gemma4-(moe|shared|wide)");
     return std::regex_search(name, kOthers);
+}
+
+/// Elements of each segment of each logical tensor, in all of the tensors.
+std::map<std::string, Index> elements(const std::vector<HubTensor>& tensors,
+                                      const Symbols& symbols) {
+    std::map<std::string, Index> sums;
+    for (const HubTensor& tensor : tensors) {
+        const Line& line = *tensor.line;
+        const auto captures = line.name.match(
+            tensor.name, [&](const std::string& name) { return symbols.value(name); });
+        if (!captures) {
+            ADD_FAILURE() << tensor.name << " is no " << line.name.text;
+            continue;
+        }
+        const auto seen = captures_for_condition(
+            line.name, *captures, [&](const std::string& name) { return symbols.value(name); });
+        const auto bound = layout::BoundLayout::bind(
+            line.layout, [&](const std::string& axis) { return symbols.value(axis, seen); });
+        for (std::size_t i = 0; i < bound.segments().size(); ++i) {
+            const auto& segment = bound.segments()[i];
+            if (std::ranges::count(line.drop, segment.label) > 0) {
+                continue;
+            }
+            Index product = 1;
+            for (std::size_t axis = 0; axis < segment.axes.size(); ++axis) {
+                const bool is_copy = segment.axes[axis] == line.repeat;
+                product *= is_copy ? 1 : bound.extents(static_cast<int>(i))[axis];
+            }
+            sums[line.logical + "[" + segment.label + "]"] += product;
+        }
+    }
+    return sums;
+}
+
+TEST(TrainingForm, writes_each_element_once) {
+    for (const char* const group : {"megatron", "megatron_families", "megatron_more"}) {
+        for (const auto& entry : fs::directory_iterator(fs::path(SHARDWELD_TEST_DATA) / group)) {
+            if (is_of_another_kind(entry.path().filename())) {
+                continue;
+            }
+            const Real real = read(entry.path());
+            const Written made = written_as(real, stored_in(real));
+            const Symbols symbols =
+                symbols_of(real, made.training, *library().find_dialect("megatron_core"));
+            std::vector<HubTensor> tensors;
+            for (const auto& [name, tensor] : made.tensors) {
+                tensors.push_back(tensor);
+            }
+            const auto got = elements(tensors, symbols);
+            const auto all =
+                elements(hub_tensors(recipe_for(library(), real.config), symbols), symbols);
+            EXPECT_EQ(got.size(), all.size()) << entry.path();
+            for (const auto& [segment, n] : all) {
+                EXPECT_EQ(got.contains(segment) ? got.at(segment) : 0, n)
+                    << segment << " of " << entry.path();
+            }
+        }
+    }
+}
+
+/// Whether the tensor passes under the name that the hub has for it.
+bool passes(const std::string& name, const Recipe& recipe) {
+    const RenameRule* const rule = longest_match(recipe.renames, name);
+    const std::string hub = rule == nullptr ? name : rule->to + name.substr(rule->from.size());
+    return std::ranges::any_of(recipe.passes,
+                               [&](const std::string& glob) { return glob_matches(glob, hub); });
+}
+
+TEST(TrainingForm, has_the_names_of_module_trees) {
+    const Dialect& form = *library().find_dialect("hf_module");
+    std::size_t n_compared = 0;
+    for (const auto& entry : fs::directory_iterator(fs::path(SHARDWELD_TEST_DATA) / "torch")) {
+        static const std::regex kOthers("lora|dora|compiled|float8|missing|prezip|ema|views");
+        if (!fs::is_directory(entry.path() / "source") ||
+            std::regex_search(entry.path().filename().string(), kOthers)) {
+            continue;
+        }
+        const Real real = read(entry.path());
+        const Recipe training = training_form(recipe_for(library(), real.config), form, {});
+        const Symbols symbols = symbols_of(real, training, form);
+        const Shapes shapes = stored_in(real);
+        std::set<std::string> written = passing_in(real, training, form);
+        for (const HubTensor& tensor : hub_tensors(training, symbols)) {
+            if (!tensor.line->optional || shapes.contains(tensor.name)) {
+                EXPECT_TRUE(written.insert(tensor.name).second) << tensor.name;
+            }
+        }
+        std::string text;
+        std::set<std::string> stored;
+        for (const auto& [name, shape] : shapes) {
+            if (real.model.empty() && passes(name, training)) {
+                continue;
+            }
+            stored.insert(name);
+            text += written.contains(name) ? "" : "\n  not written: " + name;
+        }
+        for (const std::string& name : written) {
+            text += stored.contains(name) ? "" : "\n  not stored: " + name;
+        }
+        EXPECT_EQ(text, "") << entry.path();
+        ++n_compared;
+    }
+    EXPECT_GT(n_compared, 20U);
 }
 
 TEST(TrainingForm, has_the_names_and_shapes_of_real_checkpoints) {
