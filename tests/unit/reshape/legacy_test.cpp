@@ -193,8 +193,7 @@ const std::vector<Case>& cases() {
         {"megatron_families/qwen2audio-tp2-legacy-bf16", "legacy:tp=2"},
         {"megatron_families/qwen35-tp2-legacy-bf16", "legacy:tp=2"},
         {"megatron_families/qwen35vl-tp2-legacy-bf16", "legacy:tp=2"},
-        {"megatron_families/qwen3asr-tp2-legacy-bf16", "legacy:tp=2"},
-        {"megatron_families/qwen3next-mtp-tp2-pp2-legacy-bf16", "legacy:tp=2,pp=2"},
+        {"megatron_families/qwen3next-mtp-tp2-pp2-legacy-bf16", "legacy:tp=2,pp=2,etp=1"},
         {"megatron_families/qwen3vl-tp2-legacy-bf16", "legacy:tp=2"},
         {"megatron_families/qwen3vlmoe-ep2-legacy-bf16", "legacy:ep=2"},
         {"megatron_families/sarvammla-tp2-ep2-legacy-bf16", "legacy:tp=2,ep=2,etp=1"},
@@ -235,7 +234,7 @@ TEST(LegacyPieces, are_those_of_real_files) {
         const RankFiles real(one.name);
         const Listing stored = real.stored();
         const Listing written = real.written(one.to);
-        ASSERT_GT(written.size(), 5U);
+        EXPECT_GT(written.size(), 5U);
         for (const std::string& entry : written) {
             EXPECT_TRUE(stored.contains(entry)) << "more: " << entry;
         }
