@@ -333,6 +333,32 @@ TEST(TrainingForm, has_the_names_of_module_trees) {
     EXPECT_GT(n_compared, 20U);
 }
 
+TEST(TrainingForm, is_there_for_all_families_but_these) {
+    const Dialect& form = *library().find_dialect("megatron_core");
+    std::map<std::string, std::string> refused;
+    for (const bool is_torch_dist : {false, true}) {
+        TrainingNames names;
+        names.is_torch_dist = is_torch_dist;
+        for (const Recipe* const recipe : library().recipes()) {
+            if (!library().can_meet(*recipe, form)) {
+                continue;
+            }
+            const std::string error = error_of([&] {
+                EXPECT_FALSE(training_form(*recipe, form, names).hub.empty()) << recipe->name;
+            });
+            if (error != "no error") {
+                refused[recipe->name + (is_torch_dist ? " torch_dist" : " legacy")] = error;
+            }
+        }
+    }
+    std::set<std::string> names;
+    for (const auto& [name, error] : refused) {
+        names.insert(name);
+        EXPECT_TRUE(error.starts_with("unsupported: a " + name.substr(0, name.find(' ')))) << error;
+    }
+    EXPECT_EQ(names, (std::set<std::string>{"gemma4 torch_dist", "gemma4_text torch_dist"}));
+}
+
 TEST(TrainingForm, has_the_names_and_shapes_of_real_checkpoints) {
     std::size_t n_compared = 0;
     for (const char* const group : {"megatron", "megatron_families", "megatron_more"}) {
