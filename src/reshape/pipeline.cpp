@@ -96,6 +96,18 @@ void require_fits(const ParallelSizes& sizes, const std::string& all, const Dept
     }
 }
 
+/// Error(usage) where MTP layers are not all in the last chunk of one rank.
+void require_mtp_in_last_chunk(const ParallelSizes& sizes, const std::vector<std::string>& stages) {
+    const auto has_mtp = [](const std::string& stage) { return count_of(stage, 'm') > 0; };
+    if (std::ranges::count_if(stages, has_mtp) > 1) {
+        refuse_layout(sizes.layout, "has MTP layers on several stages");
+    }
+    const auto found = std::ranges::find_if(stages, has_mtp);
+    if (stages.end() - found > sizes.pp) {
+        refuse_layout(sizes.layout, "has MTP layers before the last chunk of their rank");
+    }
+}
+
 /// Error(usage) where Megatron would refuse the order of its parts.
 void require_order(const ParallelSizes& sizes, const std::vector<std::string>& stages) {
     const std::string all = joined(stages, "");
@@ -107,10 +119,6 @@ void require_order(const ParallelSizes& sizes, const std::vector<std::string>& s
     if (mtp != std::string::npos && all.find('t', mtp) != std::string::npos) {
         refuse_layout(sizes.layout, "has decoder layers behind MTP layers");
     }
-    const auto has_mtp = [](const std::string& stage) { return count_of(stage, 'm') > 0; };
-    if (std::ranges::count_if(stages, has_mtp) > 1) {
-        refuse_layout(sizes.layout, "has MTP layers on several stages");
-    }
     const Index n_stages = static_cast<Index>(stages.size());
     if (n_stages % sizes.pp != 0 || (sizes.vpp > 0 && sizes.vpp * sizes.pp != n_stages)) {
         refuse_layout(
@@ -119,6 +127,7 @@ void require_order(const ParallelSizes& sizes, const std::vector<std::string>& s
                 (sizes.vpp > 0 ? " and vpp=" + std::to_string(sizes.vpp) : std::string()) +
                 " do not make up");
     }
+    require_mtp_in_last_chunk(sizes, stages);
 }
 
 Pipeline by_layout(const ParallelSizes& sizes, const Depth& depth) {

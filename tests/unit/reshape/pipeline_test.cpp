@@ -76,6 +76,10 @@ TEST(Pipeline, refuses_layouts_as_the_framework_does) {
               "usage: --to legacy: layout=Etm|tL has decoder layers behind MTP layers");
     EXPECT_EQ(why("Ettm|mL", 2, 2),
               "usage: --to legacy: layout=Ettm|mL has MTP layers on several stages");
+    EXPECT_EQ(shown("pp=2,layout=Ett||m|L", 2, 1), "0.0:0+2E 1.0:2+0 0.1:2+0m 1.1:2+0L");
+    EXPECT_EQ(why("Ett|m||L", 2, 1),
+              "usage: --to legacy: layout=Ett|m||L has MTP layers before the last chunk of their "
+              "rank");
     EXPECT_EQ(why("Et|t|L"),
               "usage: --to legacy: layout=Et|t|L has 3 stages, which pp=2 do not make up");
     EXPECT_EQ(why("Et|tL", 3),
