@@ -8,17 +8,16 @@
 
 namespace shardweld::reshape {
 
-Arrangement arrangement_of(const Destination& destination, const models::Recipe& recipe,
-                           const models::Symbols& symbols) {
+Arrangement arrangement_of(const Destination& destination, const models::Symbols& symbols) {
     switch (destination.form) {
         case Form::torch_dist:
             return torch_dist_arrangement(destination, symbols);
         case Form::legacy:
             return legacy_arrangement(destination, symbols);
         case Form::fsdp:
-            return fsdp_arrangement(destination, recipe, symbols);
+            return fsdp_arrangement(destination, symbols);
         case Form::dcp:
-            return dcp_arrangement(destination, recipe, symbols);
+            return dcp_arrangement(destination, symbols);
         case Form::hf:
             break;
     }

@@ -10,26 +10,6 @@ namespace {
 
 using plan::TensorPiece;
 
-/// The names under which a state dict has the tensor.
-class TreeNames {
-  public:
-    TreeNames(const models::Recipe& recipe, models::Symbols symbols)
-        : symbols_(std::move(symbols)), tied_head_(tied_head_of(recipe, symbols_)) {}
-
-    [[nodiscard]] std::vector<std::string> of(const models::Line& line,
-                                              const models::Captures& captures) const {
-        std::vector<std::string> names{name_of(line, captures, symbols_)};
-        if (line.logical == "embed" && !tied_head_.empty()) {
-            names.push_back(tied_head_);
-        }
-        return names;
-    }
-
-  private:
-    models::Symbols symbols_;
-    std::string tied_head_;
-};
-
 /// Whether torch cuts it: it has rows, and is a parameter.
 bool is_sharded(const models::Line& line, const std::vector<Index>& shape) {
     return !shape.empty() && !is_buffer(line);
@@ -40,21 +20,18 @@ std::string fsdp_file(Index world, Index rank) {
 }
 
 std::vector<TensorPiece> fsdp_pieces(const Destination& to, const models::Line& line,
-                                     const std::vector<std::string>& names,
-                                     const std::vector<Index>& shape) {
+                                     const std::string& name, const std::vector<Index>& shape) {
     const Index shards = to.world / to.ddp;
     const bool is_cut = is_sharded(line, shape);
     std::vector<TensorPiece> pieces;
-    for (const std::string& name : names) {
-        for (Index rank = 0; rank < to.world; ++rank) {
-            TensorPiece piece{fsdp_file(to.world, rank), {name}, whole_box(shape)};
-            if (is_cut) {
-                piece.box[0] = rows_of_rank(shape[0], rank % shards, shards);
-            }
-            piece.is_plain = !is_cut;
-            piece.is_copy = &name != &names.front() || rank >= (is_cut ? shards : 1);
-            pieces.push_back(std::move(piece));
+    for (Index rank = 0; rank < to.world; ++rank) {
+        TensorPiece piece{fsdp_file(to.world, rank), {name}, whole_box(shape)};
+        if (is_cut) {
+            piece.box[0] = rows_of_rank(shape[0], rank % shards, shards);
         }
+        piece.is_plain = !is_cut;
+        piece.is_copy = rank >= (is_cut ? shards : 1);
+        pieces.push_back(std::move(piece));
     }
     return pieces;
 }
@@ -73,22 +50,17 @@ outputs::TrainingSave fsdp_save(const Destination& to, const std::vector<PlacedT
     return save;
 }
 
-std::vector<TensorPiece> dcp_pieces(Index world, const models::Line& line,
-                                    const std::vector<std::string>& names,
+std::vector<TensorPiece> dcp_pieces(Index world, const models::Line& line, const std::string& name,
                                     const std::vector<Index>& shape) {
     std::vector<TensorPiece> pieces;
-    for (const std::string& name : names) {
-        for (Index rank = 0; rank < (is_sharded(line, shape) ? world : 1); ++rank) {
-            TensorPiece piece{"__" + std::to_string(rank) + "_0.distcp",
-                              {"model", name},
-                              whole_box(shape),
-                              &name != &names.front()};
-            if (is_sharded(line, shape)) {
-                piece.box[0] = rows_of_rank(shape[0], rank, world);
-            }
-            if (piece.box.empty() || piece.box[0].extent > 0 || shape[0] == 0) {
-                pieces.push_back(std::move(piece));
-            }
+    for (Index rank = 0; rank < (is_sharded(line, shape) ? world : 1); ++rank) {
+        TensorPiece piece{
+            "__" + std::to_string(rank) + "_0.distcp", {"model", name}, whole_box(shape)};
+        if (is_sharded(line, shape)) {
+            piece.box[0] = rows_of_rank(shape[0], rank, world);
+        }
+        if (piece.box.empty() || piece.box[0].extent > 0 || shape[0] == 0) {
+            pieces.push_back(std::move(piece));
         }
     }
     return pieces;
@@ -103,13 +75,12 @@ outputs::TrainingSave dcp_save(const std::vector<PlacedTensor>& placed) {
 
 }  // namespace
 
-Arrangement fsdp_arrangement(const Destination& destination, const models::Recipe& recipe,
-                             const models::Symbols& symbols) {
+Arrangement fsdp_arrangement(const Destination& destination, const models::Symbols& symbols) {
     Arrangement arrangement;
-    arrangement.pieces = [destination, names = TreeNames(recipe, symbols)](
-                             const models::Line& line, const models::Captures& captures,
-                             const std::vector<Index>& shape) {
-        return fsdp_pieces(destination, line, names.of(line, captures), shape);
+    arrangement.pieces = [destination, symbols](const models::Line& line,
+                                                const models::Captures& captures,
+                                                const std::vector<Index>& shape) {
+        return fsdp_pieces(destination, line, name_of(line, captures, symbols), shape);
     };
     arrangement.save = [destination](const std::vector<PlacedTensor>& placed) {
         return fsdp_save(destination, placed);
@@ -117,13 +88,12 @@ Arrangement fsdp_arrangement(const Destination& destination, const models::Recip
     return arrangement;
 }
 
-Arrangement dcp_arrangement(const Destination& destination, const models::Recipe& recipe,
-                            const models::Symbols& symbols) {
+Arrangement dcp_arrangement(const Destination& destination, const models::Symbols& symbols) {
     Arrangement arrangement;
-    arrangement.pieces = [world = destination.world, names = TreeNames(recipe, symbols)](
-                             const models::Line& line, const models::Captures& captures,
-                             const std::vector<Index>& shape) {
-        return dcp_pieces(world, line, names.of(line, captures), shape);
+    arrangement.pieces = [world = destination.world, symbols](const models::Line& line,
+                                                              const models::Captures& captures,
+                                                              const std::vector<Index>& shape) {
+        return dcp_pieces(world, line, name_of(line, captures, symbols), shape);
     };
     arrangement.save = dcp_save;
     return arrangement;

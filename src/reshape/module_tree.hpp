@@ -9,13 +9,11 @@
 namespace shardweld::reshape {
 
 /// A file for each rank, in which every tensor has an entry, if without rows; buffers are whole and
-/// plain. A tied output layer is there as well.
-Arrangement fsdp_arrangement(const Destination& destination, const models::Recipe& recipe,
-                             const models::Symbols& symbols);
+/// plain.
+Arrangement fsdp_arrangement(const Destination& destination, const models::Symbols& symbols);
 
 /// The state dict {"model": model.state_dict()}, a file for each rank, which has what rows are its
 /// own; the first one has buffers.
-Arrangement dcp_arrangement(const Destination& destination, const models::Recipe& recipe,
-                            const models::Symbols& symbols);
+Arrangement dcp_arrangement(const Destination& destination, const models::Symbols& symbols);
 
 }  // namespace shardweld::reshape

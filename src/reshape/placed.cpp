@@ -26,13 +26,6 @@ std::string name_of(const models::Line& line, const models::Captures& captures,
                           [&](const std::string& symbol) { return symbols.value(symbol); });
 }
 
-std::string tied_head_of(const models::Recipe& recipe, const models::Symbols& symbols) {
-    const auto holds = [&](const char* flag) { return symbols.try_value(flag).value_or(0) != 0; };
-    const auto head = std::ranges::find(recipe.hub, "head", &models::Line::logical);
-    const bool is_tied = holds("tied") && !holds("value") && head != recipe.hub.end();
-    return is_tied ? head->name.text : "";
-}
-
 bool is_buffer(const models::Line& line) {
     const bool is_fix = line.logical.ends_with(".router_fix");
     // ERNIE keeps it as a parameter.

@@ -43,10 +43,6 @@ layout::Range rows_of_rank(Index rows, Index rank, Index world);
 std::string name_of(const models::Line& line, const models::Captures& captures,
                     const models::Symbols& symbols);
 
-/// What the module tree calls its output layer where that is the embedding's own tensor; "" where
-/// there is none.
-std::string tied_head_of(const models::Recipe& recipe, const models::Symbols& symbols);
-
 /// Whether a model of transformers holds the tensor as a buffer, which FSDP does not shard.
 bool is_buffer(const models::Line& line);
 

@@ -74,7 +74,7 @@ class RankFiles {
         const Destination destination = parse_destination(to);
         const models::Symbols symbols(recipe_, dialect_, config_, facts_of(destination),
                                       {{"value", is_value()}});
-        const Arrangement arrangement = arrangement_of(destination, recipe_, symbols);
+        const Arrangement arrangement = arrangement_of(destination, symbols);
         Listing all;
         for_each_tensor([&](const models::Line& line, const models::Captures& captures,
                             const std::vector<Index>& shape) {
@@ -265,7 +265,7 @@ std::string model_refusal(const std::string& config, const std::string& to) {
     const models::Symbols symbols(recipe, *library().find_dialect("megatron_core"), parsed,
                                   facts_of(destination), {});
     try {
-        (void)arrangement_of(destination, recipe, symbols);
+        (void)arrangement_of(destination, symbols);
     } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::mismatch);
         return error.what();

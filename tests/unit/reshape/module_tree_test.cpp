@@ -64,11 +64,11 @@ class TreeFiles {
         const Destination destination = parse_destination(to);
         const models::Symbols symbols(recipe_, dialect_, config_, facts_of(destination), {});
         const plan::StoreMatcher matcher(dialect_, recipe_, symbols);
-        const Arrangement arrangement = arrangement_of(destination, recipe_, symbols);
+        const Arrangement arrangement = arrangement_of(destination, symbols);
         std::set<std::string> all;
         for (const catalogue::Tensor& tensor : catalogue_.tensors) {
             const auto match = matcher.find(tensor.name, tensor.shape);
-            if (!match || (match->line->logical == "head" && symbols.value("tied") != 0)) {
+            if (!match) {
                 continue;
             }
             Index counted = 0;
@@ -152,7 +152,7 @@ Small small(const std::string& to, const std::vector<Index>& shape,
     const models::Dialect dialect = models::own_names(recipe, *library.find_dialect("hf_module"));
     const Destination destination = parse_destination(to);
     const Arrangement arrangement = arrangement_of(
-        destination, recipe, models::Symbols(recipe, dialect, config, facts_of(destination), {}));
+        destination, models::Symbols(recipe, dialect, config, facts_of(destination), {}));
     models::Line line;
     line.name = models::Pattern::parse("x.weight");
     line.logical = logical;

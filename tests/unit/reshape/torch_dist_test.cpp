@@ -29,8 +29,7 @@ class TorchDist : public testing::Test {
         const Destination destination = parse_destination(to);
         const models::Recipe& recipe = models::recipe_for(library_, config_);
         return arrangement_of(
-            destination, recipe,
-            models::Symbols(recipe, dialect_, config_, facts_of(destination), {}));
+            destination, models::Symbols(recipe, dialect_, config_, facts_of(destination), {}));
     }
 
     [[nodiscard]] std::vector<plan::TensorPiece> pieces(const std::string& name,
