@@ -61,6 +61,7 @@ ROOMS = {  # what else of its module a subfolder may include, beside what lies a
     "outputs/gguf": "",
     "outputs/hdf5": "",
     "outputs/safetensors": "",
+    "outputs/torch": "",
     "plan/bind": "",
     "plan/schedule": "bind",
 }

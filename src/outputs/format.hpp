@@ -1,6 +1,7 @@
 // The interface of an output format and the registry of all of them.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -18,11 +19,19 @@ struct FileBytes {
     std::span<const std::byte> bytes;
 };
 
+/// Where the CRC-32 of a tensor's bytes, which only who writes them learns, belongs: four bytes,
+/// little-endian. Until then they are zero, which says that none is stated.
+struct ChecksumPlace {
+    std::uint32_t tensor = 0;  ///< index into the tensor list
+    Bytes offset = 0;          ///< from the start of the file
+};
+
 /// What a file needs beside its header and its tensors. Parts may reach over both, where they do
 /// not count; anything else of the file may stay as the file system makes it.
 struct Frame {
-    std::vector<FileBytes> parts;       ///< apart from each other
-    std::shared_ptr<const void> owner;  ///< of their bytes
+    std::vector<FileBytes> parts;               ///< apart from each other
+    std::shared_ptr<const void> owner;          ///< of their bytes
+    std::vector<ChecksumPlace> checksums = {};  ///< by offset
 };
 
 /// Makes the frame of one file of a placement. If that is not settled, what is true of this file

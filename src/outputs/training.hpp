@@ -19,7 +19,8 @@ struct TrainingTensor {
     std::string file;  ///< below the output's directory
     /// Keys of the dictionaries that lead to it in the file's pickle, outermost first, its own name
     /// last: {"model", "decoder.final_layernorm.weight"}. In a directory of DCP they are joined
-    /// with dots to its key, and those of a tensor that has several are planner_data's.
+    /// with dots to its key; tensors of one key are chunks of one. Where one has several,
+    /// planner_data tells the paths of all, as torch's own planner does.
     std::vector<std::string> path;
     std::vector<Index> whole;    ///< shape of the whole tensor
     std::vector<Index> offsets;  ///< of the box in it; its extents are the written tensor's shape
@@ -39,8 +40,16 @@ struct PlainValue {
 
 /// The device mesh over which DTensors are spread: the last dim cuts rows, dims before it repeat.
 struct DeviceMesh {
+    /// How torch pickles a mesh: one generation cannot use the other's.
+    enum class Form {
+        layout,  ///< strides over a list of ranks: torch 2.15
+        ranks    ///< a tensor of ranks: torch 2.4 to 2.8
+    };
     std::vector<std::string> names;
     std::vector<Index> shape;
+    /// A loader's own mesh is the same only if it is of such devices.
+    std::string device_type = "cuda";
+    Form form = Form::layout;
 };
 
 /// A whole training checkpoint.
@@ -51,6 +60,9 @@ struct TrainingSave {
     };
     Container container = Container::rank_files;
     std::map<std::string, TrainingTensor> tensors;  ///< by OutputTensor::name
+    /// In their order, also those without tensors; with a mesh one for each rank. Others that
+    /// tensors or `beside` name follow in natural order.
+    std::vector<std::string> files = {};
     /// By file, what its top dictionary has before the tensors. In a save of DCP these files are
     /// archives of torch.save beside it, without tensors (common.pt).
     std::map<std::string, PlainValue> beside = {};
@@ -59,6 +71,8 @@ struct TrainingSave {
     std::string directory = {};  ///< dcp: of .metadata, below the output's
     std::map<std::string, PlainValue> objects =
         {};  ///< dcp: byte objects by key, pickled in a list of one, in the first file
+    std::map<std::string, std::string> archives =
+        {};  ///< dcp: byte objects by key, as torch.save wrote them elsewhere
     std::vector<SideFile> side_files = {};
 };
 

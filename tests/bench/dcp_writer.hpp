@@ -1,42 +1,17 @@
-// torch.distributed.checkpoint directories, written: `.metadata` and files of archives.
-// Knows DCP's classes; nothing of Megatron's keys. Sources: torch 2.15
-// torch/distributed/checkpoint/{metadata,filesystem}.py.
+// Files of torch.distributed.checkpoint, written from front to back.
 #pragma once
 
-#include <map>
 #include <string>
-#include <vector>
+
+#include "outputs/torch/dcp_metadata.hpp"
 
 #include "torch_writer.hpp"
 
 namespace shardweld::bench {
 
-/// Where an archive lies.
-struct DcpPlace {
-    std::string file;
-    Bytes offset = 0;
-    Bytes length = 0;
-};
-
-struct DcpStoredChunk {
-    std::vector<Index> offsets;
-    std::vector<Index> sizes;
-    DcpPlace place;
-};
-
-struct DcpStoredTensor {
-    DType dtype = DType::bf16;
-    std::vector<Index> shape;
-    std::vector<DcpStoredChunk> chunks;
-};
-
-/// What was written, by key.
-struct DcpContent {
-    std::map<std::string, DcpStoredTensor> tensors;
-    std::map<std::string, DcpPlace> objects;
-
-    void merge(DcpContent other);
-};
+using outputs::torch::DcpContent;
+using outputs::torch::DcpPlace;
+using outputs::torch::DcpStoredTensor;
 
 /// One .distcp file being written.
 class DcpFile {
@@ -49,8 +24,5 @@ class DcpFile {
     std::string name_;
     AppendFile file_;
 };
-
-/// The pickle of `.metadata`.
-std::string dcp_metadata(const DcpContent& content);
 
 }  // namespace shardweld::bench

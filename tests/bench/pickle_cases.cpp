@@ -14,6 +14,8 @@ namespace shardweld::bench {
 
 namespace {
 
+using outputs::torch::put_object;
+using outputs::torch::put_size;
 namespace fs = std::filesystem;
 
 constexpr const char* kShard = "torch.distributed._shard.metadata";
@@ -30,19 +32,15 @@ Checkpoint checkpoint_of(const Grid& grid, Index n_layers) {
     return checkpoint;
 }
 
-PickleWriter& put_named(PickleWriter& out, const std::string& module, std::string_view name) {
-    return out.global(module, name).op(Op::empty_tuple).op(Op::newobj);
-}
-
 void put_list(PickleWriter& out, const std::array<Index, 2>& values) {
     out.op(Op::empty_list).op(Op::mark).integer(values[0]).integer(values[1]).op(Op::appends);
 }
 
 void put_shard_metadata(PickleWriter& out, Index rank) {
-    put_named(out, kShard, "ShardMetadata").op(Op::none).op(Op::empty_dict).op(Op::mark);
+    put_object(out, kShard, "ShardMetadata").op(Op::none).op(Op::empty_dict).op(Op::mark);
     put_list(out.text("shard_offsets"), {rank * kRows, 0});
     put_list(out.text("shard_sizes"), {kRows, kColumns});
-    put_named(out.text("placement"), "torch.distributed.remote_device", "_remote_device");
+    put_object(out.text("placement"), "torch.distributed.remote_device", "_remote_device");
     out.op(Op::empty_dict).op(Op::mark).text("_worker_name").op(Op::none);
     out.text("_rank").integer(rank).text("_device");
     out.global("torch", "device").text("cpu").op(Op::tuple1).op(Op::reduce);
@@ -50,22 +48,22 @@ void put_shard_metadata(PickleWriter& out, Index rank) {
 }
 
 void put_properties(PickleWriter& out) {
-    put_named(out, std::string(kSharded) + ".metadata", "TensorProperties").op(Op::mark);
-    out.global("torch", "bfloat16").global("torch.serialization", "_get_layout");
-    out.text("torch.strided").op(Op::tuple1).op(Op::reduce).boolean(false);
+    put_object(out, std::string(kSharded) + ".metadata", "TensorProperties").op(Op::mark);
+    out.global("torch", "bfloat16");
+    outputs::torch::put_strided_layout(out);
+    out.boolean(false);
     out.global(std::string(kSharded) + ".metadata", "MEM_FORMAT_ENCODING").integer(0);
     out.op(Op::tuple1).op(Op::reduce).boolean(false).op(Op::tuple).op(Op::build);
 }
 
 void put_sharded_metadata(PickleWriter& out, Index n_ranks) {
-    put_named(out, std::string(kSharded) + ".metadata", "ShardedTensorMetadata");
+    put_object(out, std::string(kSharded) + ".metadata", "ShardedTensorMetadata");
     out.op(Op::empty_dict).op(Op::mark);
     out.text("shards_metadata").op(Op::empty_list).op(Op::mark);
     for (Index rank = 0; rank < n_ranks; ++rank) {
         put_shard_metadata(out, rank);
     }
-    out.op(Op::appends).text("size").global("torch", "Size");
-    out.indices(std::array{n_ranks * kRows, kColumns}).op(Op::tuple1).op(Op::reduce);
+    put_size(out.op(Op::appends).text("size"), std::array{n_ranks * kRows, kColumns});
     put_properties(out.text("tensor_properties"));
     out.op(Op::setitems).op(Op::build);
 }
@@ -73,7 +71,7 @@ void put_sharded_metadata(PickleWriter& out, Index n_ranks) {
 void put_local_shard(TorchPickle& out) {
     PickleWriter& pickle = out.pickle;
     pickle.op(Op::empty_list);
-    put_named(pickle, std::string(kSharded) + ".shard", "Shard");
+    put_object(pickle, std::string(kSharded) + ".shard", "Shard");
     pickle.op(Op::none).op(Op::empty_dict).op(Op::mark);
     pickle.text("tensor");
     out.tensor({DType::bf16, {kRows, kColumns}, {}});

@@ -1,17 +1,20 @@
-// torch.save archives, written: a stored zip of data.pkl and one record per storage.
-// Knows torch's containers; nothing of Megatron's dictionaries. Sources: torch 2.15
-// torch/serialization.py, caffe2/serialize/inline_container.cc, torch/_utils.py.
+// torch.save archives with synthetic values, written from front to back.
+// Knows torch's containers; nothing of Megatron's dictionaries.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "outputs/torch/tensor_pickle.hpp"
+
 #include "append_file.hpp"
-#include "pickle_writer.hpp"
 #include "values.hpp"
 
 namespace shardweld::bench {
+
+using outputs::torch::Op;
+using outputs::torch::PickleWriter;
 
 /// A dense tensor with a storage of its own.
 struct TorchTensor {

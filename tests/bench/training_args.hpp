@@ -4,7 +4,7 @@
 #pragma once
 
 #include "checkpoint.hpp"
-#include "pickle_writer.hpp"
+#include "torch_writer.hpp"
 
 namespace shardweld::bench {
 

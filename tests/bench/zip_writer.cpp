@@ -7,86 +7,14 @@
 
 namespace shardweld::bench {
 
-namespace {
-
-constexpr Bytes kAlignment = 64;
-constexpr Bytes kLargest32 = 0xFFFFFFFFU;
-constexpr std::uint64_t kFlags = 0x0808;  // data descriptor follows, names are UTF-8
-constexpr Bytes kLocalHeader = 30;
-
-// Fields of a record, little-endian.
-class Record {
-  public:
-    explicit Record(std::string_view signature) : bytes_(signature) {}
-    Record& u16(std::uint64_t value) { return number(value, 2); }
-    Record& u32(std::uint64_t value) { return number(value, 4); }
-    Record& u64(std::uint64_t value) { return number(value, 8); }
-    Record& text(std::string_view value) {
-        bytes_ += value;
-        return *this;
-    }
-    [[nodiscard]] const std::string& bytes() const { return bytes_; }
-
-  private:
-    Record& number(std::uint64_t value, unsigned size) {
-        for (unsigned i = 0; i < size; ++i) {
-            bytes_ += static_cast<char>((value >> (8 * i)) & 0xFFU);
-        }
-        return *this;
-    }
-    std::string bytes_;
-};
-
-// Sizes that need it go to the zip64 extra field.
-std::uint64_t capped(Bytes value) {
-    return std::min(value, kLargest32);
-}
-
-// The "FB" field that brings the data to a multiple of 64 bytes from the archive's begin.
-std::string padding(Bytes header_end) {
-    const Bytes with_field = header_end + 4;
-    const Bytes fill = (kAlignment - with_field % kAlignment) % kAlignment;
-    return Record("FB").u16(fill).text(std::string(fill, 'Z')).bytes();
-}
-
-// What the zip64 field of an entry holds; torch's writer has the offset in local headers too.
-std::string wide_fields(Bytes offset, Bytes size) {
-    Record wide("");
-    if (size >= kLargest32) {
-        wide.u64(size).u64(size);
-    }
-    if (offset >= kLargest32) {
-        wide.u64(offset);
-    }
-    return wide.bytes();
-}
-
-}  // namespace
-
 void ZipWriter::begin_entry(const std::string& name, Bytes size) {
-    const Bytes offset = file_.position() - begin_;
-    const std::string wide = wide_fields(offset, size);
-    std::string extra = wide.empty() ? "" : Record("").u16(1).u16(wide.size()).text(wide).bytes();
-    extra += padding(offset + kLocalHeader + name.size() + extra.size());
-    Record header("PK\x03\x04");
-    header.u16(0).u16(kFlags).u16(0).u32(0);  // version, flags, method, time and date
-    header.u32(0).u32(0).u32(0);              // checksum and sizes: in the descriptor
-    header.u16(name.size()).u16(extra.size()).text(name).text(extra);
-    file_.write(header.bytes());
-    entries_.push_back({name, offset, size, 0});
+    entries_.push_back({name, file_.position() - begin_, size, 0});
+    file_.write(outputs::torch::zip_header(entries_.back()));
 }
 
 void ZipWriter::end_entry(std::uint32_t crc32) {
-    Entry& entry = entries_.back();
-    entry.crc32 = crc32;
-    Record descriptor("PK\x07\x08");
-    descriptor.u32(crc32);
-    if (!wide_fields(entry.offset, entry.size).empty()) {
-        descriptor.u64(entry.size).u64(entry.size);
-    } else {
-        descriptor.u32(entry.size).u32(entry.size);
-    }
-    file_.write(descriptor.bytes());
+    entries_.back().crc32 = crc32;
+    file_.write(outputs::torch::zip_descriptor(entries_.back()));
 }
 
 void ZipWriter::add(const std::string& name, std::string_view content) {
@@ -128,46 +56,13 @@ void ZipWriter::add_hole(const std::string& name, Bytes size) {
     end_entry(0);
 }
 
-void ZipWriter::write_central(const Entry& entry) {
-    const std::string wide = wide_fields(entry.offset, entry.size);
-    Record extra("");
-    if (!wide.empty()) {
-        extra.u16(1).u16(wide.size()).text(wide);
-    }
-    Record record("PK\x01\x02");
-    record.u16(0).u16(0).u16(kFlags).u16(0).u32(0);
-    record.u32(entry.crc32).u32(capped(entry.size)).u32(capped(entry.size));
-    record.u16(entry.name.size()).u16(extra.bytes().size());
-    record.u16(0).u16(0).u16(0).u32(0);  // comment, disk, attributes
-    record.u32(capped(entry.offset)).text(entry.name).text(extra.bytes());
-    file_.write(record.bytes());
-}
-
-std::uint64_t ZipWriter::joined_checksums() const {
-    std::uint64_t joined = 0;
-    for (const Entry& entry : entries_) {
-        if (entry.size > 0) {
-            joined ^= entry.crc32 + std::uint64_t{0x9e3779b9} + (joined << 6U) + (joined >> 2U);
-        }
-    }
-    return joined;
-}
-
 void ZipWriter::finish() {
     const Bytes directory = file_.position() - begin_;
-    for (const Entry& entry : entries_) {
-        write_central(entry);
+    for (const outputs::torch::ZipEntry& entry : entries_) {
+        file_.write(outputs::torch::zip_central(entry));
     }
     const Bytes end = file_.position() - begin_;
-    const Bytes size = end - directory;
-    Record tail("PK\x06\x06");
-    tail.u64(44).u16(0x031E).u16(45).u32(0).u32(0);
-    tail.u64(entries_.size()).u64(entries_.size()).u64(size).u64(directory);
-    tail.text("PK\x06\x07").u32(0).u64(end).u32(1);
-    const std::uint64_t count = std::min<std::uint64_t>(entries_.size(), 0xFFFFU);
-    tail.text("PK\x05\x06").u16(0).u16(0).u16(count).u16(count);
-    tail.u32(capped(size)).u32(capped(directory)).u16(0);
-    file_.write(tail.bytes());
+    file_.write(outputs::torch::zip_end(directory, end, entries_.size()));
 }
 
 }  // namespace shardweld::bench

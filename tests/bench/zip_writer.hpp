@@ -1,11 +1,12 @@
-// Zip archives as torch writes them: stored entries, data aligned to 64 bytes.
-// Knows nothing of what the entries hold. Sources: PKWARE APPNOTE 6.3.10; torch 2.15
-// caffe2/serialize/inline_container.cc (padding in an extra field "FB").
+// Zip archives as torch writes them, from front to back.
+// Knows nothing of what the entries hold.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "outputs/torch/zip_records.hpp"
 
 #include "append_file.hpp"
 
@@ -24,24 +25,19 @@ class ZipWriter {
     void add_hole(const std::string& name, Bytes size);
     /// What torch joins the checksums of all records so far to (c10::hash_combine), for the second
     /// half of its serialization_id.
-    [[nodiscard]] std::uint64_t joined_checksums() const;
+    [[nodiscard]] std::uint64_t joined_checksums() const {
+        return outputs::torch::joined_checksums(entries_);
+    }
     /// Writes the central directory.
     void finish();
 
   private:
-    struct Entry {
-        std::string name;
-        Bytes offset = 0;
-        Bytes size = 0;
-        std::uint32_t crc32 = 0;
-    };
     void begin_entry(const std::string& name, Bytes size);
     void end_entry(std::uint32_t crc32);
-    void write_central(const Entry& entry);
 
     AppendFile& file_;
     Bytes begin_;
-    std::vector<Entry> entries_;
+    std::vector<outputs::torch::ZipEntry> entries_;
 };
 
 }  // namespace shardweld::bench

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/strides.hpp"
 #include "core/text.hpp"
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"

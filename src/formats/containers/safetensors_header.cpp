@@ -15,6 +15,7 @@
 
 #include "core/in_context.hpp"
 #include "core/index.hpp"
+#include "core/strides.hpp"
 #include "core/text.hpp"
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"

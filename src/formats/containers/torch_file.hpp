@@ -66,9 +66,6 @@ struct StoredTensor {
     [[nodiscard]] bool is_contiguous() const;
 };
 
-/// Strides of a dense row-major tensor whose volume is known to fit.
-std::vector<Index> dense_strides(std::span<const Index> shape);
-
 /// One opened torch file (or one inside a larger file).
 class TorchFile {
   public:

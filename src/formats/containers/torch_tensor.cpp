@@ -139,14 +139,6 @@ Index StoredTensor::volume() const {
     return volume_of(shape, "a tensor's shape");
 }
 
-std::vector<Index> dense_strides(std::span<const Index> shape) {
-    std::vector<Index> strides(shape.size(), 1);
-    for (std::size_t k = shape.size(); k-- > 1;) {
-        strides[k - 1] = strides[k] * std::max<Index>(shape[k], 1);
-    }
-    return strides;
-}
-
 bool StoredTensor::is_contiguous() const {
     Index expected = 1;
     for (std::size_t axis = shape.size(); axis-- > 0;) {

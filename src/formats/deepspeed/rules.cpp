@@ -9,6 +9,7 @@
 
 #include "core/index.hpp"
 #include "core/regex.hpp"
+#include "core/strides.hpp"
 #include "core/text.hpp"
 #include "formats/containers/pickle.hpp"
 #include "formats/containers/torch_storage.hpp"

@@ -10,7 +10,7 @@
 
 #include "core/index.hpp"
 
-namespace shardweld::bench {
+namespace shardweld::outputs::torch {
 
 /// Opcodes without argument.
 enum class Op : char {
@@ -68,4 +68,4 @@ class PickleWriter {
     std::uint32_t n_slots_ = 0;  // of the memo, most of which are never used
 };
 
-}  // namespace shardweld::bench
+}  // namespace shardweld::outputs::torch

@@ -5,7 +5,7 @@
 #include <bit>
 #include <limits>
 
-namespace shardweld::bench {
+namespace shardweld::outputs::torch {
 
 namespace {
 
@@ -145,4 +145,4 @@ std::string PickleWriter::finish() const {
     return head + '\x95' + little_endian(body.size(), 8) + body;  // one FRAME
 }
 
-}  // namespace shardweld::bench
+}  // namespace shardweld::outputs::torch

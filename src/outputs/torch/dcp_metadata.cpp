@@ -1,0 +1,135 @@
+#include "dcp_metadata.hpp"
+
+#include <utility>
+
+#include "tensor_pickle.hpp"
+
+namespace shardweld::outputs::torch {
+
+namespace {
+
+constexpr std::string_view kMetadata = "torch.distributed.checkpoint.metadata";
+constexpr std::string_view kFilesystem = "torch.distributed.checkpoint.filesystem";
+
+void put_properties(PickleWriter& out, DType dtype) {
+    put_object(out, kMetadata, "TensorProperties").op(Op::mark);
+    put_dtype(out, dtype);
+    put_strided_layout(out);
+    out.boolean(false);
+    out.global(kMetadata, "_MEM_FORMAT_ENCODING").integer(0).op(Op::tuple1).op(Op::reduce);
+    out.boolean(false).op(Op::none).op(Op::tuple).op(Op::build);
+}
+
+void put_chunk(PickleWriter& out, const DcpStoredChunk& chunk) {
+    put_object(out, kMetadata, "ChunkStorageMetadata").op(Op::empty_dict).op(Op::mark);
+    out.text("offsets");
+    put_size(out, chunk.offsets);
+    out.text("sizes");
+    put_size(out, chunk.sizes);
+    out.op(Op::setitems).op(Op::build);
+}
+
+void put_tensor(PickleWriter& out, const DcpStoredTensor& tensor) {
+    put_object(out, kMetadata, "TensorStorageMetadata").op(Op::empty_dict).op(Op::mark);
+    out.text("properties");
+    put_properties(out, tensor.dtype);
+    out.text("size");
+    put_size(out, tensor.shape);
+    out.text("chunks").op(Op::empty_list).op(Op::mark);
+    for (const auto& chunk : tensor.chunks) {
+        put_chunk(out, chunk);
+    }
+    out.op(Op::appends).op(Op::setitems).op(Op::build);
+}
+
+/// Key and value of storage_data; byte objects have no offsets. Each writer's texts are its own.
+void put_place(PickleWriter& out, const std::string& key, const std::vector<Index>* offsets,
+               const DcpPlace& place) {
+    put_object(out, kMetadata, "MetadataIndex").op(Op::empty_dict).op(Op::mark);
+    out.text("fqn").text(key, place.file).text("index").op(Op::none);
+    if (offsets != nullptr) {
+        out.text("offset");
+        put_size(out, *offsets);
+    }
+    out.op(Op::setitems).op(Op::build);
+    put_object(out, kFilesystem, "_StorageInfo").op(Op::empty_dict).op(Op::mark);
+    out.text("relative_path").text(place.file, place.file);
+    out.text("offset").integer(static_cast<Index>(place.offset));
+    out.text("length").integer(static_cast<Index>(place.length));
+    out.op(Op::setitems).op(Op::build);
+}
+
+void put_state(PickleWriter& out, const DcpContent& content) {
+    out.text("state_dict_metadata").op(Op::empty_dict).op(Op::mark);
+    for (const auto& [key, tensor] : content.tensors) {
+        out.text(key);
+        put_tensor(out, tensor);
+    }
+    for (const auto& [key, place] : content.objects) {
+        put_object(out.text(key), kMetadata, "BytesStorageMetadata");
+    }
+    out.op(Op::setitems);
+}
+
+void put_storage(PickleWriter& out, const DcpContent& content) {
+    out.text("storage_data").op(Op::empty_dict).op(Op::mark);
+    for (const auto& [key, place] : content.objects) {
+        put_place(out, key, nullptr, place);
+    }
+    for (const auto& [key, tensor] : content.tensors) {
+        for (const auto& chunk : tensor.chunks) {
+            put_place(out, key, &chunk.offsets, chunk.place);
+        }
+    }
+    out.op(Op::setitems);
+}
+
+void put_paths(PickleWriter& out, const DcpContent& content) {
+    if (content.paths.empty()) {
+        out.op(Op::none);
+        return;
+    }
+    out.op(Op::empty_dict).op(Op::mark);
+    for (const auto& [key, path] : content.paths) {
+        out.text(key).op(Op::mark);
+        for (const std::string& name : path) {
+            out.text(name);
+        }
+        out.op(Op::tuple);
+    }
+    out.op(Op::setitems);
+}
+
+}  // namespace
+
+void DcpContent::merge(DcpContent other) {
+    for (auto& [key, tensor] : other.tensors) {
+        auto& mine = tensors[key];
+        mine.dtype = tensor.dtype;
+        mine.shape = std::move(tensor.shape);
+        for (auto& chunk : tensor.chunks) {
+            mine.chunks.push_back(std::move(chunk));
+        }
+    }
+    objects.merge(other.objects);
+    paths.merge(other.paths);
+}
+
+std::string dcp_metadata(const DcpContent& content) {
+    PickleWriter out(4);
+    put_object(out, kMetadata, "Metadata").op(Op::empty_dict).op(Op::mark);
+    put_state(out, content);
+    out.text("planner_data");
+    put_paths(out, content);
+    put_storage(out, content);
+    out.text("storage_meta");
+    put_object(out, kMetadata, "StorageMeta").op(Op::empty_dict).op(Op::mark);
+    out.text("checkpoint_id").text("").text("save_id").op(Op::none);
+    out.text("load_id").op(Op::none).text("modules").op(Op::empty_list);
+    out.op(Op::setitems).op(Op::build);
+    out.text("version").text("1.0.0");
+    out.op(Op::setitems).op(Op::build);
+    return out.finish();
+}
+
+}  // namespace shardweld::outputs::torch

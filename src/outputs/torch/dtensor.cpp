@@ -1,0 +1,176 @@
+#include "dtensor.hpp"
+
+#include <numeric>
+#include <utility>
+
+#include "core/strides.hpp"
+
+#include "tensor_pickle.hpp"
+
+namespace shardweld::outputs::torch {
+
+namespace {
+
+constexpr std::string_view kMeshLayout = "torch.distributed._mesh_layout";
+constexpr std::string_view kPlacements = "torch.distributed.tensor.placement_types";
+constexpr std::string_view kSpec = "torch.distributed.tensor._dtensor_spec";
+
+Index n_ranks(const DeviceMesh& mesh) {
+    return volume_of(mesh.shape, "a device mesh");
+}
+
+/// 0, 1, 2, ... as int32.
+std::string rank_bytes(Index count) {
+    std::string bytes;
+    for (Index rank = 0; rank < count; ++rank) {
+        for (unsigned shift = 0; shift < 32; shift += 8) {
+            bytes += static_cast<char>((static_cast<std::uint64_t>(rank) >> shift) & 0xFFU);
+        }
+    }
+    return bytes;
+}
+
+std::vector<Index> all_ranks(const DeviceMesh& mesh) {
+    std::vector<Index> ranks(static_cast<std::size_t>(n_ranks(mesh)));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return ranks;
+}
+
+/// Where a rank stands in each dim.
+std::vector<Index> coordinate_of(const MeshRank& place) {
+    std::vector<Index> coordinate = dense_strides(place.mesh->shape);
+    for (std::size_t i = 0; i < coordinate.size(); ++i) {
+        coordinate[i] = place.rank / coordinate[i] % place.mesh->shape[i];
+    }
+    return coordinate;
+}
+
+void put_names(PickleWriter& out, const DeviceMesh& mesh) {
+    out.op(Op::mark);
+    for (const std::string& name : mesh.names) {
+        out.text(name);
+    }
+    out.op(Op::tuple);
+}
+
+void put_layout(PickleWriter& out, const DeviceMesh& mesh) {
+    const std::vector<Index> strides = dense_strides(mesh.shape);
+    put_object(out, kMeshLayout, "_MeshLayout").op(Op::empty_dict).op(Op::mark).text("axes");
+    out.op(Op::mark);
+    for (std::size_t i = 0; i < mesh.shape.size(); ++i) {
+        put_object(out, kMeshLayout, "_FlatLayout").op(Op::empty_dict).op(Op::mark);
+        out.text("shape").indices(std::span(mesh.shape).subspan(i, 1));
+        out.text("stride").indices(std::span(strides).subspan(i, 1));
+        out.op(Op::setitems).op(Op::build);
+    }
+    out.op(Op::tuple).op(Op::setitems).op(Op::build);
+}
+
+/// Process groups have no names here: a loader has its own mesh, and compares without them.
+void put_layout_state(PickleWriter& out, const MeshRank& place, const DTensorParts& parts) {
+    const DeviceMesh& mesh = *place.mesh;
+    out.text("_device_type").text(mesh.device_type).text("_layout");
+    put_layout(out, mesh);
+    out.text("_rank_map");
+    parts.put_ranks({n_ranks(mesh)}, rank_bytes(n_ranks(mesh)));
+    out.text("_mesh_dim_names");
+    put_names(out, mesh);
+    out.text("_root_mesh").op(Op::none).text("_preserve_rank_order").boolean(false);
+    out.text("_flatten_rank_map").indices(all_ranks(mesh)).text("_thread_id").op(Op::none);
+    out.text("_flatten_mapping").op(Op::empty_dict).text("_dim_group_names").op(Op::empty_list);
+    out.text("_rank").integer(place.rank);
+    out.text("_coordinate_on_dim").indices(coordinate_of(place)).text("_hash").op(Op::none);
+}
+
+void put_ranks_state(PickleWriter& out, const MeshRank& place, const DTensorParts& parts) {
+    const DeviceMesh& mesh = *place.mesh;
+    out.text("device_type").text(mesh.device_type).text("mesh");
+    parts.put_ranks(mesh.shape, rank_bytes(n_ranks(mesh)));
+    out.text("mesh_dim_names");
+    put_names(out, mesh);
+    out.text("_flatten_mesh_list").indices(all_ranks(mesh)).text("_parent_mesh").op(Op::none);
+    out.text("_thread_id").op(Op::none).text("_dim_group_infos").op(Op::empty_list);
+    out.text("_coordinate_on_dim").op(Op::empty_list).op(Op::mark);
+    for (const Index at : coordinate_of(place)) {
+        out.integer(at);
+    }
+    out.op(Op::appends).text("_hash").op(Op::none);
+}
+
+/// Stands in the pickle once.
+void put_mesh(PickleWriter& out, const MeshRank& place, const DTensorParts& parts) {
+    constexpr const char* kKey = "object mesh";
+    if (out.recall(kKey)) {
+        return;
+    }
+    put_object(out, "torch.distributed.device_mesh", "DeviceMesh");
+    out.memoize(kKey);
+    out.op(Op::empty_dict).op(Op::mark);
+    if (place.mesh->form == DeviceMesh::Form::layout) {
+        put_layout_state(out, place, parts);
+    } else {
+        put_ranks_state(out, place, parts);
+    }
+    out.op(Op::setitems).op(Op::build);
+}
+
+void put_placements(PickleWriter& out, std::size_t n_dims) {
+    out.op(Op::mark);
+    for (std::size_t i = 0; i + 1 < n_dims; ++i) {
+        put_object(out, kPlacements, "Replicate").op(Op::empty_dict).op(Op::build);
+    }
+    put_object(out, kPlacements, "Shard").op(Op::empty_dict).op(Op::mark);
+    out.text("dim").integer(0).op(Op::setitems).op(Op::build).op(Op::tuple);
+}
+
+/// Mesh dims in the order in which they cut tensor dims: only the last one cuts.
+void put_shard_order(PickleWriter& out, std::size_t n_dims) {
+    const Index last = static_cast<Index>(n_dims) - 1;
+    out.global(kSpec, "ShardOrderEntry").integer(0).indices(std::span(&last, 1));
+    out.op(Op::tuple2).op(Op::newobj).op(Op::tuple1);
+}
+
+void put_spec(PickleWriter& out, DType dtype, std::span<const Index> whole, const MeshRank& place,
+              const DTensorParts& parts) {
+    const bool has_order = place.mesh->form == DeviceMesh::Form::layout;
+    put_object(out, kSpec, "DTensorSpec").op(Op::empty_dict).op(Op::mark).text("mesh");
+    put_mesh(out, place, parts);
+    out.text("placements");
+    put_placements(out, place.mesh->shape.size());
+    out.text("tensor_meta").global(kSpec, "TensorMeta");
+    put_size(out, whole);
+    out.indices(dense_strides(whole));
+    put_dtype(out, dtype);
+    out.op(Op::tuple3).op(Op::newobj);
+    if (has_order) {
+        out.text("shard_order");
+        put_shard_order(out, place.mesh->shape.size());
+        out.text("use_strided_shard_as_shard_order").boolean(false);
+    }
+    out.text("_hash").op(Op::none).op(Op::setitems).op(Op::build);
+}
+
+}  // namespace
+
+void put_dtensor(PickleWriter& out, DType dtype, std::span<const Index> whole,
+                 const MeshRank& place, const DTensorParts& parts) {
+    const auto put_class = [&] { out.global("torch.distributed.tensor", "DTensor"); };
+    out.global("torch._tensor", "_rebuild_from_type_v2").op(Op::mark);
+    out.global("torch._utils", "_rebuild_wrapper_subclass");
+    put_class();
+    out.op(Op::mark);
+    put_class();
+    put_dtype(out, dtype);
+    out.indices(whole).indices(dense_strides(whole)).integer(0);
+    put_strided_layout(out);
+    put_cpu(out);
+    out.boolean(false).op(Op::tuple);
+    out.op(Op::none).op(Op::empty_dict).op(Op::mark).text("_local_tensor");
+    parts.put_local();
+    out.text("_spec");
+    put_spec(out, dtype, whole, place, parts);
+    out.op(Op::setitems).op(Op::tuple2);
+    out.op(Op::tuple).op(Op::reduce);
+}
+
+}  // namespace shardweld::outputs::torch

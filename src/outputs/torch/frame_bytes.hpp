@@ -1,0 +1,31 @@
+// The frame of a file, gathered from front to back.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "outputs/format.hpp"
+
+namespace shardweld::outputs::torch {
+
+class FrameBytes {
+  public:
+    /// Requires an offset not before the end of what was put last.
+    void put(Bytes offset, std::string_view bytes);
+    /// A checksum of this tensor belongs there.
+    void put_checksum(std::uint32_t tensor, Bytes offset);
+    [[nodiscard]] Frame finish() &&;
+
+  private:
+    struct Part {
+        Bytes offset = 0;
+        std::size_t begin = 0;  ///< in bytes_
+        std::size_t size = 0;
+    };
+    std::string bytes_;
+    std::vector<Part> parts_;
+    std::vector<ChecksumPlace> checksums_;
+};
+
+}  // namespace shardweld::outputs::torch

@@ -1,0 +1,175 @@
+#include "rank_file.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "shardweld/error.hpp"
+
+#include "dtensor.hpp"
+
+namespace shardweld::outputs::torch {
+
+namespace {
+
+/// A dictionary of the pickle, or what stands in one.
+struct Node {
+    std::string key;
+    std::vector<Node> children;
+    std::map<std::string, std::size_t> at;  ///< children by key
+    std::optional<std::uint32_t> tensor;
+    const PlainValue* value = nullptr;
+
+    Node& child(const std::string& name) {
+        const auto [found, is_new] = at.try_emplace(name, children.size());
+        if (is_new) {
+            children.emplace_back().key = name;
+        }
+        return children[found->second];
+    }
+    [[nodiscard]] bool holds_tensors() const {
+        return std::ranges::any_of(children,
+                                   [](const Node& one) { return one.tensor.has_value(); });
+    }
+};
+
+void add_values(Node& node, const PlainValue& value) {
+    for (const auto& [key, entry] : value.entries) {
+        Node& child = node.child(key);
+        if (entry.kind == PlainValue::Kind::dictionary) {
+            add_values(child, entry);
+        } else {
+            child.value = &entry;
+        }
+    }
+}
+
+Node dictionaries_of(const TrainingSave& save, const RankFile& file,
+                     const std::vector<OutputTensor>& tensors) {
+    Node top;
+    if (const auto found = save.beside.find(file.name); found != save.beside.end()) {
+        add_values(top, found->second);
+    }
+    for (const std::uint32_t i : file.tensors) {
+        Node* node = &top;
+        for (const std::string& key : save.tensors.at(tensors[i].name).path) {
+            node = &node->child(key);
+        }
+        if (node == &top || node->tensor || node->value != nullptr || !node->children.empty()) {
+            throw Error(ErrorCode::internal,
+                        tensors[i].name + " has no place of its own in " + file.name);
+        }
+        node->tensor = i;
+    }
+    return top;
+}
+
+class RankPickle {
+  public:
+    RankPickle(const TrainingSave& save, const RankFile& file,
+               const std::vector<OutputTensor>& tensors)
+        : save_(save), file_(file), tensors_(tensors) {}
+
+    TorchPickle take(const Node& top) && {
+        put(top);
+        return std::move(out_);
+    }
+
+  private:
+    void put(const Node& node) {
+        if (node.tensor) {
+            put_tensor_of(*node.tensor);
+        } else if (node.value != nullptr) {
+            put_value(out_.pickle, *node.value);
+        } else {
+            put_dictionary(node);
+        }
+    }
+
+    void put_dictionary(const Node& node) {
+        if (node.holds_tensors()) {
+            put_ordered_dict(out_.pickle);
+        } else {
+            out_.pickle.op(Op::empty_dict);
+        }
+        out_.pickle.op(Op::mark);
+        for (const Node& child : node.children) {
+            out_.pickle.text(child.key);
+            put(child);
+        }
+        out_.pickle.op(Op::setitems);
+    }
+
+    void put_tensor_of(std::uint32_t i) {
+        const OutputTensor& tensor = tensors_[i];
+        const TrainingTensor& place = save_.tensors.at(tensor.name);
+        const auto put_local = [&] { out_.put(tensor.dtype, tensor.shape, {tensor.bytes(), i}); };
+        if (save_.mesh.empty() || place.is_plain || place.whole.empty()) {
+            put_local();
+            return;
+        }
+        const auto put_ranks = [&](const std::vector<Index>& shape, std::string content) {
+            out_.put(DType::i32, shape, {content.size(), std::nullopt, content});
+        };
+        put_dtensor(out_.pickle, tensor.dtype, place.whole, {&save_.mesh.front(), file_.rank},
+                    {put_local, put_ranks});
+    }
+
+    const TrainingSave& save_;
+    const RankFile& file_;
+    const std::vector<OutputTensor>& tensors_;
+    TorchPickle out_;
+};
+
+void put_list(PickleWriter& out, const PlainValue& value) {
+    out.op(Op::empty_list).op(Op::mark);
+    for (const PlainValue& item : value.items) {
+        put_value(out, item);
+    }
+    out.op(Op::appends);
+}
+
+void put_entries(PickleWriter& out, const PlainValue& value) {
+    out.op(Op::empty_dict).op(Op::mark);
+    for (const auto& [key, entry] : value.entries) {
+        put_value(out.text(key), entry);
+    }
+    out.op(Op::setitems);
+}
+
+}  // namespace
+
+void put_value(PickleWriter& out, const PlainValue& value) {
+    switch (value.kind) {
+        case PlainValue::Kind::none:
+            out.op(Op::none);
+            break;
+        case PlainValue::Kind::boolean:
+            out.boolean(value.integer != 0);
+            break;
+        case PlainValue::Kind::integer:
+            out.integer(value.integer);
+            break;
+        case PlainValue::Kind::real:
+            out.real(value.real);
+            break;
+        case PlainValue::Kind::text:
+            out.text(value.text);
+            break;
+        case PlainValue::Kind::list:
+            put_list(out, value);
+            break;
+        case PlainValue::Kind::dictionary:
+            put_entries(out, value);
+            break;
+    }
+}
+
+Archive rank_archive(const TrainingSave& save, const RankFile& file,
+                     const std::vector<OutputTensor>& tensors) {
+    return {archive_name(file.name),
+            RankPickle(save, file, tensors).take(dictionaries_of(save, file, tensors))};
+}
+
+}  // namespace shardweld::outputs::torch

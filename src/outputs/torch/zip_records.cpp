@@ -1,0 +1,122 @@
+#include "zip_records.hpp"
+
+#include <algorithm>
+
+namespace shardweld::outputs::torch {
+
+namespace {
+
+constexpr Bytes kAlignment = 64;
+constexpr Bytes kLargest32 = 0xFFFFFFFFU;
+constexpr std::uint64_t kFlags = 0x0808;  // data descriptor follows, names are UTF-8
+constexpr Bytes kLocalHeader = 30;
+
+/// Fields of a record, little-endian.
+class Record {
+  public:
+    explicit Record(std::string_view signature) : bytes_(signature) {}
+    Record& u16(std::uint64_t value) { return number(value, 2); }
+    Record& u32(std::uint64_t value) { return number(value, 4); }
+    Record& u64(std::uint64_t value) { return number(value, 8); }
+    Record& text(std::string_view value) {
+        bytes_ += value;
+        return *this;
+    }
+    [[nodiscard]] const std::string& bytes() const { return bytes_; }
+
+  private:
+    Record& number(std::uint64_t value, unsigned size) {
+        for (unsigned i = 0; i < size; ++i) {
+            bytes_ += static_cast<char>((value >> (8 * i)) & 0xFFU);
+        }
+        return *this;
+    }
+    std::string bytes_;
+};
+
+/// Sizes that need it go to the zip64 extra field.
+std::uint64_t capped(Bytes value) {
+    return std::min(value, kLargest32);
+}
+
+/// The "FB" field that brings the data to a multiple of 64 bytes from the archive's begin.
+std::string padding(Bytes header_end) {
+    const Bytes with_field = header_end + 4;
+    const Bytes fill = (kAlignment - with_field % kAlignment) % kAlignment;
+    return Record("FB").u16(fill).text(std::string(fill, 'Z')).bytes();
+}
+
+/// What the zip64 field of an entry holds; torch's writer has the offset in local headers too.
+std::string wide_fields(const ZipEntry& entry) {
+    Record wide("");
+    if (entry.size >= kLargest32) {
+        wide.u64(entry.size).u64(entry.size);
+    }
+    if (entry.offset >= kLargest32) {
+        wide.u64(entry.offset);
+    }
+    return wide.bytes();
+}
+
+std::string wide_extra(const ZipEntry& entry) {
+    const std::string wide = wide_fields(entry);
+    return wide.empty() ? "" : Record("").u16(1).u16(wide.size()).text(wide).bytes();
+}
+
+}  // namespace
+
+std::string zip_header(const ZipEntry& entry) {
+    std::string extra = wide_extra(entry);
+    extra += padding(entry.offset + kLocalHeader + entry.name.size() + extra.size());
+    Record header("PK\x03\x04");
+    header.u16(0).u16(kFlags).u16(0).u32(0);  // version, flags, method, time and date
+    header.u32(0).u32(0).u32(0);              // checksum and sizes: in the descriptor
+    header.u16(entry.name.size()).u16(extra.size()).text(entry.name).text(extra);
+    return header.bytes();
+}
+
+std::string zip_descriptor(const ZipEntry& entry) {
+    Record descriptor("PK\x07\x08");
+    descriptor.u32(entry.crc32);
+    if (!wide_fields(entry).empty()) {
+        descriptor.u64(entry.size).u64(entry.size);
+    } else {
+        descriptor.u32(entry.size).u32(entry.size);
+    }
+    return descriptor.bytes();
+}
+
+std::string zip_central(const ZipEntry& entry) {
+    const std::string extra = wide_extra(entry);
+    Record record("PK\x01\x02");
+    record.u16(0).u16(0).u16(kFlags).u16(0).u32(0);
+    record.u32(entry.crc32).u32(capped(entry.size)).u32(capped(entry.size));
+    record.u16(entry.name.size()).u16(extra.size());
+    record.u16(0).u16(0).u16(0).u32(0);  // comment, disk, attributes
+    record.u32(capped(entry.offset)).text(entry.name).text(extra);
+    return record.bytes();
+}
+
+std::string zip_end(Bytes begin, Bytes end, std::uint64_t n_entries) {
+    const Bytes size = end - begin;
+    Record tail("PK\x06\x06");
+    tail.u64(44).u16(0x031E).u16(45).u32(0).u32(0);
+    tail.u64(n_entries).u64(n_entries).u64(size).u64(begin);
+    tail.text("PK\x06\x07").u32(0).u64(end).u32(1);
+    const std::uint64_t count = std::min<std::uint64_t>(n_entries, 0xFFFFU);
+    tail.text("PK\x05\x06").u16(0).u16(0).u16(count).u16(count);
+    tail.u32(capped(size)).u32(capped(begin)).u16(0);
+    return tail.bytes();
+}
+
+std::uint64_t joined_checksums(std::span<const ZipEntry> entries) {
+    std::uint64_t joined = 0;
+    for (const ZipEntry& entry : entries) {
+        if (entry.size > 0) {
+            joined ^= entry.crc32 + std::uint64_t{0x9e3779b9} + (joined << 6U) + (joined >> 2U);
+        }
+    }
+    return joined;
+}
+
+}  // namespace shardweld::outputs::torch
