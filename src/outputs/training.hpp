@@ -76,9 +76,11 @@ struct TrainingSave {
     std::vector<SideFile> side_files = {};
 };
 
-/// Writes such checkpoints: every byte but the tensors' is settled by `place`. Archives are stored
-/// zips without times; keys in the order given by their path. Error(unsupported) for dtypes that
-/// torch has no storage for.
+/// Writes such checkpoints: every byte but the tensors' and their checksums' is settled by `place`.
+/// Archives are stored zips without times; keys stand in the order in which tensors come, behind
+/// those of values. Every dtype can be written; which torch knows it is another question.
+/// Error(internal) for tensors that `save` has no place for, or one that another has, and for
+/// chunks of one tensor that disagree about it.
 std::shared_ptr<const Format> training_format_of(TrainingSave save);
 
 }  // namespace shardweld::outputs

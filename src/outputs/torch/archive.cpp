@@ -46,19 +46,17 @@ Archive::Archive(const std::string& name, const TorchPickle& content) {
     add(prefix + std::string(kSerializationId), serialization_half(hash_of(pickle)));
     directory_ = size_;
     for (const Record& record : records_) {
-        size_ += zip_central(record.entry).size();
+        size_ += record.entry.central_size();
     }
     size_ += zip_end(directory_, size_, records_.size()).size();
 }
 
 void Archive::add(std::string name, const Storage& storage) {
-    Record record{{std::move(name), size_, storage.size, 0}, 0, storage.content, storage.tensor};
+    Record record{{std::move(name), size_, storage.size, 0}, storage.content, storage.tensor};
     if (!record.tensor) {
         record.entry.crc32 = crc32(std::as_bytes(std::span(record.content)));
     }
-    record.data = size_ + zip_header(record.entry).size();
-    size_ = checked_add_bytes(record.data, storage.size, "an output file");
-    size_ += zip_descriptor(record.entry).size();
+    size_ = record.entry.end();
     records_.push_back(std::move(record));
 }
 
@@ -69,8 +67,8 @@ void Archive::add(std::string name, std::string_view content) {
 void Archive::put_frame(Bytes begin, FrameBytes& out) const {
     for (const Record& record : records_) {
         out.put(begin + record.entry.offset, zip_header(record.entry));
-        out.put(begin + record.data, record.content);
-        const Bytes end = begin + record.data + record.entry.size;
+        out.put(begin + record.entry.data(), record.content);
+        const Bytes end = begin + record.entry.data() + record.entry.size;
         out.put(end, zip_descriptor(record.entry));
         if (record.tensor) {
             out.put_checksum(*record.tensor, end + kDescriptorChecksum);

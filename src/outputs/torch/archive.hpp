@@ -59,7 +59,7 @@ class Archive {
     void each_tensor(const Visit& visit) const {
         for (const Record& record : records_) {
             if (record.tensor) {
-                visit(*record.tensor, record.data);
+                visit(*record.tensor, record.entry.data());
             }
         }
     }
@@ -69,7 +69,6 @@ class Archive {
   private:
     struct Record {
         ZipEntry entry;
-        Bytes data = 0;
         std::string content;
         std::optional<std::uint32_t> tensor;
     };

@@ -110,7 +110,7 @@ void note(const TrainingSave& save, const DcpItem& item, const std::vector<Outpu
     whole.dtype = tensor.dtype;
     whole.shape = stored.whole;
     whole.chunks.push_back({stored.offsets, tensor.shape, item.place});
-    if (is_new) {
+    if (is_new && stored.path.size() > 1) {
         content.paths[item.key] = stored.path;
     }
 }

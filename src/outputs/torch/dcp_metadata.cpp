@@ -84,18 +84,26 @@ void put_storage(PickleWriter& out, const DcpContent& content) {
     out.op(Op::setitems);
 }
 
+void put_path(PickleWriter& out, const DcpContent& content, const std::string& key) {
+    const auto path = content.paths.find(key);
+    out.text(key).op(Op::mark);
+    for (const std::string& name : path == content.paths.end() ? std::vector{key} : path->second) {
+        out.text(name);
+    }
+    out.op(Op::tuple);
+}
+
 void put_paths(PickleWriter& out, const DcpContent& content) {
     if (content.paths.empty()) {
         out.op(Op::none);
         return;
     }
     out.op(Op::empty_dict).op(Op::mark);
-    for (const auto& [key, path] : content.paths) {
-        out.text(key).op(Op::mark);
-        for (const std::string& name : path) {
-            out.text(name);
-        }
-        out.op(Op::tuple);
+    for (const auto& [key, tensor] : content.tensors) {
+        put_path(out, content, key);
+    }
+    for (const auto& [key, place] : content.objects) {
+        put_path(out, content, key);
     }
     out.op(Op::setitems);
 }

@@ -35,7 +35,8 @@ struct DcpStoredTensor {
 struct DcpContent {
     std::map<std::string, DcpStoredTensor> tensors;
     std::map<std::string, DcpPlace> objects;
-    std::map<std::string, std::vector<std::string>> paths = {};  ///< planner_data; empty: None
+    /// Of keys that are made of several names; if there are any, planner_data tells all keys'.
+    std::map<std::string, std::vector<std::string>> paths = {};
 
     void merge(DcpContent other);
 };

@@ -137,12 +137,12 @@ PickleWriter& PickleWriter::indices(std::span<const Index> values) {
 }
 
 std::string PickleWriter::finish() const {
-    const std::string head{'\x80', static_cast<char>(protocol_)};
-    const std::string body = body_ + ".";
-    if (protocol_ < 4) {
-        return head + body;
+    std::string pickle{'\x80', static_cast<char>(protocol_)};
+    if (protocol_ >= 4) {
+        pickle += '\x95' + little_endian(body_.size() + 1, 8);  // one FRAME
     }
-    return head + '\x95' + little_endian(body.size(), 8) + body;  // one FRAME
+    pickle.reserve(pickle.size() + body_.size() + 1);
+    return pickle.append(body_).append(1, '.');
 }
 
 }  // namespace shardweld::outputs::torch

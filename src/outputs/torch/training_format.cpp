@@ -50,7 +50,7 @@ class TrainingFormat final : public Format {
             place_file(file, tensors, placement, content);
         }
         if (is_dcp()) {
-            add_side_files(std::move(content), placement);
+            add_side_files(content, placement);
         }
         return placement;
     }
@@ -74,13 +74,9 @@ class TrainingFormat final : public Format {
   private:
     [[nodiscard]] bool is_dcp() const { return save_.container == TrainingSave::Container::dcp; }
 
-    void add_side_files(torch::DcpContent content, Placement& placement) const {
+    void add_side_files(const torch::DcpContent& content, Placement& placement) const {
         for (const auto& [file, value] : save_.beside) {
             placement.side_files.push_back({file, torch::plain_archive(file, value)});
-        }
-        if (std::ranges::all_of(content.paths,
-                                [](const auto& path) { return path.second.size() == 1; })) {
-            content.paths.clear();
         }
         const std::string directory = save_.directory.empty() ? "" : save_.directory + "/";
         placement.side_files.push_back({directory + ".metadata", dcp_metadata(content)});

@@ -10,6 +10,8 @@ constexpr Bytes kAlignment = 64;
 constexpr Bytes kLargest32 = 0xFFFFFFFFU;
 constexpr std::uint64_t kFlags = 0x0808;  // data descriptor follows, names are UTF-8
 constexpr Bytes kLocalHeader = 30;
+constexpr Bytes kCentralRecord = 46;
+constexpr Bytes kFieldHead = 4;
 
 /// Fields of a record, little-endian.
 class Record {
@@ -39,11 +41,11 @@ std::uint64_t capped(Bytes value) {
     return std::min(value, kLargest32);
 }
 
-/// The "FB" field that brings the data to a multiple of 64 bytes from the archive's begin.
-std::string padding(Bytes header_end) {
-    const Bytes with_field = header_end + 4;
-    const Bytes fill = (kAlignment - with_field % kAlignment) % kAlignment;
-    return Record("FB").u16(fill).text(std::string(fill, 'Z')).bytes();
+/// Of the zip64 field that wide_extra makes; 0 without one.
+Bytes wide_size(const ZipEntry& entry) {
+    const Bytes fields =
+        (entry.size >= kLargest32 ? 16U : 0U) + (entry.offset >= kLargest32 ? 8U : 0U);
+    return fields == 0 ? 0 : kFieldHead + fields;
 }
 
 /// What the zip64 field of an entry holds; torch's writer has the offset in local headers too.
@@ -63,11 +65,33 @@ std::string wide_extra(const ZipEntry& entry) {
     return wide.empty() ? "" : Record("").u16(1).u16(wide.size()).text(wide).bytes();
 }
 
+/// The "FB" field that brings the data to a multiple of 64 bytes from the archive's begin.
+std::string padding(const ZipEntry& entry) {
+    const Bytes begin = entry.offset + kLocalHeader + entry.name.size() + wide_size(entry);
+    const Bytes fill = entry.data() - begin - kFieldHead;
+    return Record("FB").u16(fill).text(std::string(fill, 'Z')).bytes();
+}
+
 }  // namespace
 
+Bytes ZipEntry::data() const {
+    const Bytes least = offset + kLocalHeader + name.size() + wide_size(*this) + kFieldHead;
+    return (least + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+Bytes ZipEntry::end() const {
+    constexpr Bytes kDescriptor = 16;
+    constexpr Bytes kWideDescriptor = 24;
+    return checked_add_bytes(data(), size, "an output file") +
+           (wide_size(*this) == 0 ? kDescriptor : kWideDescriptor);
+}
+
+Bytes ZipEntry::central_size() const {
+    return kCentralRecord + name.size() + wide_size(*this);
+}
+
 std::string zip_header(const ZipEntry& entry) {
-    std::string extra = wide_extra(entry);
-    extra += padding(entry.offset + kLocalHeader + entry.name.size() + extra.size());
+    const std::string extra = wide_extra(entry) + padding(entry);
     Record header("PK\x03\x04");
     header.u16(0).u16(kFlags).u16(0).u32(0);  // version, flags, method, time and date
     header.u32(0).u32(0).u32(0);              // checksum and sizes: in the descriptor
@@ -78,7 +102,7 @@ std::string zip_header(const ZipEntry& entry) {
 std::string zip_descriptor(const ZipEntry& entry) {
     Record descriptor("PK\x07\x08");
     descriptor.u32(entry.crc32);
-    if (!wide_fields(entry).empty()) {
+    if (wide_size(entry) > 0) {
         descriptor.u64(entry.size).u64(entry.size);
     } else {
         descriptor.u32(entry.size).u32(entry.size);

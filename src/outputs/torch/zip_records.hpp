@@ -17,6 +17,10 @@ struct ZipEntry {
     Bytes offset = 0;  ///< of its local header
     Bytes size = 0;
     std::uint32_t crc32 = 0;  ///< 0: not stated
+
+    [[nodiscard]] Bytes data() const;  ///< where its bytes begin
+    [[nodiscard]] Bytes end() const;   ///< where the next header, or the directory, begins
+    [[nodiscard]] Bytes central_size() const;
 };
 
 /// What stands in front of an entry's data, all the way to it.

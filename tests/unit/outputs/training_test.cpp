@@ -76,6 +76,7 @@ TEST(TrainingFormat, tells_where_each_checksum_belongs) {
             for (const ChecksumPlace& place : frame.checksums) {
                 tensors.push_back(place.tensor);
             }
+            EXPECT_TRUE(std::ranges::is_sorted(frame.checksums, {}, &ChecksumPlace::offset));
             auto expected = made.placement.files[at].tensors;
             expected.insert(expected.end(), expected.begin(), expected.end());
             std::sort(expected.begin(), expected.end());
