@@ -337,6 +337,8 @@ struct Model {
     const models::Recipe* recipe = nullptr;
     const models::Dialect* dialect = nullptr;
     const models::Symbols* symbols = nullptr;
+    /// Fields of config.json that the command line sets, and the options that do so.
+    std::map<std::string, std::string> by_option = {};
 };
 
 /// What --dtype says, of targets that were bound without it: plain floats are written so.

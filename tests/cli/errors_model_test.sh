@@ -134,7 +134,8 @@ assert report["ledger"]["padding"] == 2 * 412 * 64 * 2, report["ledger"]
 P
 more=(--vocab_size 513)
 start "$legacy"
-refused "more rows than are stored, by hand" 6 0 "vocab_size 513, the checkpoint has 512"
+refused "more rows than are stored, by hand" 6 0 "--vocab_size 513 does not fit: the checkpoint has 512" "correct --vocab_size or leave it out"
+! grep -q "another model" "$WORK/err" || fail "config.json is blamed for --vocab_size"
 more=()
 start megatron_more/llama-tp12-legacy
 for file in "$iter"/*/*.pt; do
@@ -215,6 +216,14 @@ start "$value"
 config architectures '["Qwen3ForCausalLM"]'
 accepted "a value model with the flag" --is_value_model
 accepted "a value model without the flag"
+more=(--is_value_model)
+start "$legacy"
+refused "a language model with the flag" 6 3 "the checkpoint has no value head: output_layer.weight is [512, 64], as in a language model" \
+    "leave --is_value_model out"
+! grep -q num_labels "$WORK/err" || fail "num_labels is blamed"
+start "$dist"
+refused "a torch_dist language model with the flag" 6 0 "the checkpoint has no value head" "leave --is_value_model out"
+more=()
 start "$legacy"
 for file in "$iter"/*/*.pt; do
     damage resize "$file" output_layer.weight 2,64

@@ -219,7 +219,7 @@ void check_config(PreparedModel& prepared, const catalogue::StatedConfig& claims
     for (const std::string& disagreement : found.contradictions) {
         const std::string fields = replaced(disagreement, prepared.config.origin() + " says ", "");
         text += text.empty() ? "this config.json is another model's: " + fields
-                             : "; " + replaced(fields, "the checkpoint's args say", "not");
+                             : "; " + replaced(fields, "the checkpoint's args say", "they say");
     }
     throw Error(ErrorCode::mismatch, text, plan::kOtherConfigHint)
         .add_context("file " + prepared.config.origin());
@@ -399,6 +399,11 @@ ModelChoice model_choice(const Options& options, const OutputRequest& output, De
             has_gguf_beside(options),
             output.dtype,
             output.gguf_file};
+}
+
+plan::Model PreparedModel::model() const {
+    return {recipe.get(), dialect.get(), symbols.get(),
+            choice.vocab_size ? fields_of_vocabulary() : std::map<std::string, std::string>()};
 }
 
 PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,

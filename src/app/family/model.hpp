@@ -59,7 +59,7 @@ struct PreparedModel {
     std::vector<plan::Warning> warnings;  ///< e.g. recipe_unverified
     std::vector<std::string> notes;       ///< for people
 
-    [[nodiscard]] plan::Model model() const { return {recipe.get(), dialect.get(), symbols.get()}; }
+    [[nodiscard]] plan::Model model() const;
 };
 
 /// Whether a framework keeps LoRA factors beside its own weights.

@@ -161,6 +161,7 @@ std::optional<Index> number_of(const std::string& token, const TokenizerSettings
 }
 
 constexpr const char* kInnerField = "text_config.vocab_size";
+constexpr const char* kVocabularyOption = "--vocab_size";
 
 std::string rows_text(const plan::Padding& one) {
     return std::to_string(one.dropped) + " of the " + std::to_string(one.kept + one.dropped) +
@@ -203,6 +204,10 @@ void set_vocabulary(models::Config& config, Index size) {
     if (config.integer(kInnerField)) {
         config.set(kInnerField, text);
     }
+}
+
+std::map<std::string, std::string> fields_of_vocabulary() {
+    return {{kVocabularyField, kVocabularyOption}, {kInnerField, kVocabularyOption}};
 }
 
 std::map<std::string, Index> known_facts(const catalogue::Catalogue& catalogue,

@@ -47,6 +47,8 @@ inline constexpr const char* kVocabularyField = "vocab_size";
 
 /// --vocab_size N: config.json says N wherever it says the size.
 void set_vocabulary(models::Config& config, Index size);
+/// The fields that it sets, each with the option's name.
+std::map<std::string, std::string> fields_of_vocabulary();
 
 /// The catalogue's facts, and those the dialect asks for that the checkpoint states (whole numbers
 /// among its claims).

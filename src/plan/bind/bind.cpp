@@ -117,13 +117,6 @@ Bytes bytes_of(Index volume, DType dtype) {
     return static_cast<Bytes>(volume) * size_of(dtype);
 }
 
-/// Under another flag a name may stand for another tensor, as output_layer.weight in value models.
-bool takes_it_otherwise(const models::Line& line, const models::Dialect& dialect) {
-    return std::any_of(dialect.store.begin(), dialect.store.end(), [&](const models::Line& other) {
-        return other.name.literals == line.name.literals && other.logical != line.logical;
-    });
-}
-
 /// A module tree keeps what no line takes; of a framework's tensors only those pass that the recipe
 /// lets pass.
 void refuse_unknown(const std::vector<Tensor>& others, const Model& model) {
@@ -184,17 +177,34 @@ void refuse_switched_off(const Tensor& tensor, const Model& model, const StoreMa
         .set_detail(line->origin);
 }
 
+/// Error(mismatch) for a tensor that has not the shape of what its name stands for, but of what it
+/// would stand for under the other setting of --is_value_model.
+Error of_other_meaning(const Tensor& tensor, bool is_value) {
+    const std::string shape = tensor.name + " is " + shape_text(tensor.shape);
+    return is_value
+               ? Error(ErrorCode::mismatch,
+                       "the checkpoint has no value head: " + shape + ", as in a language model",
+                       "leave --is_value_model out")
+               : Error(ErrorCode::mismatch,
+                       "the checkpoint has no language model's head: " + shape +
+                           ", as in a value model",
+                       "give --is_value_model");
+}
+
 void file_one(const Tensor& tensor, const StoreMatch& match, const Model& model,
-              Instances& instances) {
+              const StoreMatcher& matcher, Instances& instances, Mismatches& mismatches) {
     try {
         instances.add(tensor, *match.line, match.captures);
     } catch (Error& error) {
         error.add_context("stored tensor " + tensor.name + " " + shape_text(tensor.shape));
         error.set_detail(match.line->origin);
-        if (takes_it_otherwise(*match.line, *model.dialect)) {
-            error.set_hint(model.symbols->try_value("value").value_or(0) == 0
-                               ? "if this is a value model, give --is_value_model"
-                               : "if this is a language model, leave --is_value_model out");
+        if (const auto other = matcher.other_meaning(tensor.name, match)) {
+            const bool is_value = model.symbols->try_value("value").value_or(0) != 0;
+            error.set_hint(is_value ? "if this is a language model, leave --is_value_model out"
+                                    : "if this is a value model, give --is_value_model");
+            if (matcher.fits(*other, tensor.shape)) {
+                mismatches.note(kOtherMeaning, of_other_meaning(tensor, is_value));
+            }
         }
         throw Error(in_config_words(error, tensor, match, model));
     }
@@ -209,7 +219,7 @@ std::vector<Tensor> file_all(Catalogue& catalogue, const Model& model, const Sto
         if (match) {
             found.sizes.note(*match, tensor.shape);
             const bool fits = found.mismatches.check(tensor.name, [&] {
-                file_one(tensor, *match, model, instances);
+                file_one(tensor, *match, model, matcher, instances, found.mismatches);
                 add_padding(tensor, *match, model, found.binding.padding);
             });
             if (!fits) {
@@ -334,7 +344,8 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
     StoredSizes sizes;
     const bool are_shapes_known = !catalogue.facts.contains(kRanksFact);
     const Mismatches::Explain explain = [&](bool is_short) {
-        return are_shapes_known ? text_of(sizes.differences(model, is_short)) : "";
+        return are_shapes_known ? explanation_of(sizes.differences(model, is_short), model)
+                                : Mismatches::Explanation();
     };
     FilingResult found{binding, mismatches, sizes};
     std::vector<Tensor> others = file_all(catalogue, model, matcher, instances, found);

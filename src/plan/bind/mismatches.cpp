@@ -20,17 +20,24 @@ bool Mismatches::check(const std::string& name, const std::function<void()>& bod
         if (error.code() != ErrorCode::mismatch) {
             throw;
         }
-        const std::string kind = models::digits_hidden(name);
-        const auto known =
-            std::find_if(kinds_.begin(), kinds_.end(),
-                         [&](const MismatchKind& other) { return other.name == kind; });
-        if (known == kinds_.end()) {
-            kinds_.push_back({kind, error, 0});
-        } else {
-            ++known->n_others;
-        }
+        note(name, error);
         return false;
     }
+}
+
+void Mismatches::note(const std::string& name, const Error& error) {
+    const std::string kind = models::digits_hidden(name);
+    const auto known = std::ranges::find(kinds_, kind, &MismatchKind::name);
+    if (known == kinds_.end()) {
+        kinds_.push_back({kind, error, 0});
+    } else {
+        ++known->n_others;
+    }
+}
+
+const Mismatches::MismatchKind* Mismatches::noted(const std::string& name) const {
+    const auto at = std::ranges::find(kinds_, name, &MismatchKind::name);
+    return at == kinds_.end() ? nullptr : &*at;
 }
 
 Error Mismatches::error_of(const MismatchKind& kind) {
@@ -65,17 +72,17 @@ void Mismatches::require_none(const Explain& explain) const {
     if (kinds_.empty()) {
         return;
     }
+    if (const MismatchKind* const other = noted(kOtherMeaning)) {
+        throw Error(other->first);
+    }
     const Error found = all();
-    const auto is_noted = [&](const char* name) {
-        return std::ranges::find(kinds_, name, &MismatchKind::name) != kinds_.end();
-    };
-    const bool is_lost = is_noted(kPartLost);
-    const bool is_short = is_lost || is_noted(kMissing);
-    const std::string explained = is_lost && kinds_.size() == 1 ? "" : explain(is_short);
-    if (explained.empty()) {
+    const bool is_lost = noted(kPartLost) != nullptr;
+    const bool is_short = is_lost || noted(kMissing) != nullptr;
+    const Explanation explained = is_lost && kinds_.size() == 1 ? Explanation() : explain(is_short);
+    if (explained.text.empty()) {
         throw Error(found);
     }
-    std::string text = explained;
+    std::string text = explained.text;
     if (kinds_.size() > 1) {
         text += " (" + std::to_string(kinds_.size()) + " kinds of tensors differ, -v lists them)";
     }
@@ -83,7 +90,8 @@ void Mismatches::require_none(const Explain& explain) const {
     for (const MismatchKind& kind : kinds_) {
         text += kind.name == kUnknown ? "\n" + std::string(kind.first.what()) : "";
     }
-    throw Error(ErrorCode::mismatch, text, is_short ? kShortHint : kOtherConfigHint)
+    const std::string hint = is_short ? kShortHint : kOtherConfigHint;
+    throw Error(ErrorCode::mismatch, text, explained.hint.empty() ? hint : explained.hint)
         .set_detail(found.full_text());
 }
 

@@ -20,13 +20,20 @@ class Mismatches {
     /// numbers only the first is told and the others are counted. Whether it passed.
     bool check(const std::string& name, const std::function<void()>& body);
 
-    /// What explains them all in a sentence; "" where nothing does. It is told whether expected
-    /// names are missing.
-    using Explain = std::function<std::string(bool is_short)>;
+    /// Notes an error that was caught.
+    void note(const std::string& name, const Error& error);
 
-    /// Throws what `explain` says, with the rest as its detail; without such words the only one as
-    /// it was, of several one Error(mismatch) that lists them. Its hint is the one hint of theirs
-    /// that is not kConfigHint, else that.
+    /// What explains them all in a sentence; "" where nothing does.
+    struct Explanation {
+        std::string text;
+        std::string hint;  ///< "": it is config.json that differs
+    };
+    /// It is told whether expected names are missing.
+    using Explain = std::function<Explanation(bool is_short)>;
+
+    /// Throws what is noted as kOtherMeaning, else what `explain` says, with the rest as its
+    /// detail; without such words the only one as it was, of several one Error(mismatch) that lists
+    /// them. Its hint is the one hint of theirs that is not kConfigHint, else that.
     void require_none(const Explain& explain) const;
 
   private:
@@ -37,6 +44,7 @@ class Mismatches {
     };
     static Error error_of(const MismatchKind& kind);
     [[nodiscard]] Error all() const;
+    [[nodiscard]] const MismatchKind* noted(const std::string& name) const;
 
     std::vector<MismatchKind> kinds_;
 };
@@ -59,6 +67,9 @@ inline constexpr const char* kMissing = "missing";
 /// checkpoint is not there, whatever else config.json may say.
 inline constexpr const char* kPartLost = "part lost";
 inline constexpr const char* kUnknown = "unknown";
+/// A tensor that has the shape of what its name stands for under another flag: no field of
+/// config.json is to blame.
+inline constexpr const char* kOtherMeaning = "other meaning";
 
 struct NameDifference {
     std::string text;  ///< whose names they are, or a stored name and how it differs; "": nothing

@@ -103,7 +103,8 @@ class Quantiser {
         if (result_.n_quantised == 0) {
             throw Error(ErrorCode::unsupported,
                         "no weight of this model can be written as " + std::string(facts_.name) +
-                            (result_.notes.empty() ? "" : ": " + result_.notes.front()));
+                            (result_.notes.empty() ? "" : ": " + result_.notes.front()),
+                        "choose another encoding; shardweld help merge has a table of them");
         }
         std::ranges::sort(result_.kept);
         result_.kept.erase(std::unique(result_.kept.begin(), result_.kept.end()),
@@ -170,8 +171,10 @@ class Quantiser {
             }
         }
         for (const auto& [why, names] : because) {
-            result_.notes.push_back(counted(names.size(), "weight") + " or group stays as it is (" +
-                                    why + "): " + listed(names));
+            result_.notes.push_back(
+                counted(names.size(), "weight") +
+                (names.size() == 1 ? " stays as it is (" : " stay as they are (") + why +
+                "): " + listed(names));
         }
     }
 

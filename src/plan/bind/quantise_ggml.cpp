@@ -40,8 +40,7 @@ void require_floats(const Target& target) {
                         (is_known ? "made of several checkpoints"
                                   : "of type " + std::string(safetensors_name(target.dtype))) +
                         ": it cannot be written as one of GGML's types",
-                    "write the model as safetensors with --dtype bf16 first, then that with "
-                    "--backend hf");
+                    "merge to safetensors with --dtype bf16 first, then merge that model to GGUF");
     }
 }
 

@@ -250,6 +250,16 @@ std::optional<StoreMatch> StoreMatcher::find(const std::string& name,
     return fitting ? fitting : found.front();
 }
 
+std::optional<StoreMatch> StoreMatcher::other_meaning(const std::string& name,
+                                                      const StoreMatch& match) const {
+    for (StoreMatch& other : named_alike(name)) {
+        if (other.line->logical != match.line->logical) {
+            return std::move(other);
+        }
+    }
+    return std::nullopt;
+}
+
 const models::Line* StoreMatcher::switched_off(const std::string& name) const {
     for (const StoreMatch& match : named_alike(name)) {
         if (!symbols_.deciding_fields(match.line->condition).empty() &&

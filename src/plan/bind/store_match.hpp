@@ -44,6 +44,14 @@ class StoreMatcher {
     [[nodiscard]] std::optional<StoreMatch> find(const std::string& name,
                                                  const std::vector<Index>& shape) const;
 
+    /// What the match's name stands for under another flag, as output_layer.weight does in value
+    /// models; nullopt: nothing else.
+    [[nodiscard]] std::optional<StoreMatch> other_meaning(const std::string& name,
+                                                          const StoreMatch& match) const;
+
+    /// Whether a whole tensor has the extents of its line.
+    [[nodiscard]] bool fits(const StoreMatch& hit, const std::vector<Index>& shape) const;
+
     /// A line that would take the name if config.json did not switch it off, or nullptr.
     [[nodiscard]] const models::Line* switched_off(const std::string& name) const;
 
@@ -61,7 +69,6 @@ class StoreMatcher {
     [[nodiscard]] std::vector<StoreMatch> hits(const std::string& name, std::size_t n_dims) const;
     /// Whether all captures are in the range of their indices.
     [[nodiscard]] bool counts(const StoreMatch& hit) const;
-    [[nodiscard]] bool fits(const StoreMatch& hit, const std::vector<Index>& shape) const;
 
     const models::Dialect& dialect_;
     const models::Recipe& recipe_;

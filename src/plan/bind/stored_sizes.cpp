@@ -9,8 +9,6 @@
 #include "layout/expression.hpp"
 #include "shardweld/error.hpp"
 
-#include "mismatches.hpp"
-
 namespace shardweld::plan {
 
 namespace {
@@ -265,10 +263,15 @@ std::vector<Size> sizes_of(const models::Line& line, const std::vector<Index>& s
 
 }  // namespace
 
-std::string text_of(const std::vector<FieldDifference>& differences) {
+Mismatches::Explanation explanation_of(const std::vector<FieldDifference>& differences,
+                                       const Model& model) {
     std::string text;
+    std::string option;
     for (const FieldDifference& one : differences) {
-        text += (text.empty() ? "this config.json is another model's: " : "; ") + one.field + " " +
+        const auto typed = model.by_option.find(one.field);
+        option = typed == model.by_option.end() ? option : typed->second;
+        text += (text.empty() ? "" : "; ") +
+                (typed == model.by_option.end() ? one.field : typed->second) + " " +
                 (one.said ? std::to_string(*one.said) : "is not there") +
                 (&one == &differences.front() ? ", the checkpoint has "
                  : one.said                   ? " and "
@@ -278,7 +281,13 @@ std::string text_of(const std::vector<FieldDifference>& differences) {
                                              : " (or " + one.otherwise.first + " " +
                                                    std::to_string(one.otherwise.second) + ")");
     }
-    return text;
+    if (!option.empty() && differences.size() == 1) {
+        const FieldDifference& one = differences.front();
+        return {option + " " + std::to_string(one.said.value_or(0)) +
+                    " does not fit: the checkpoint has " + std::to_string(one.stored),
+                "correct " + option + " or leave it out"};
+    }
+    return {text.empty() ? "" : "this config.json is another model's: " + text, ""};
 }
 
 Error in_config_words(Error error, const catalogue::Tensor& tensor, const StoreMatch& match,

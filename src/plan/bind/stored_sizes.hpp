@@ -11,6 +11,7 @@
 #include "catalogue/tensor.hpp"
 #include "plan/binding.hpp"
 
+#include "mismatches.hpp"
 #include "store_match.hpp"
 
 namespace shardweld::plan {
@@ -25,8 +26,10 @@ struct FieldDifference {
 };
 
 /// "this config.json is another model's: vocab_size 251, the checkpoint has 101; hidden_size 64 and
-/// 48".
-std::string text_of(const std::vector<FieldDifference>& differences);
+/// 48"; of what an option says
+/// "--vocab_size 513 does not fit: the checkpoint has 512".
+Mismatches::Explanation explanation_of(const std::vector<FieldDifference>& differences,
+                                       const Model& model);
 
 /// The same number of dims as the line, and another extent in one of them: Error(mismatch) in the
 /// words of config.json, with `error` as its detail. Else `error`.

@@ -134,7 +134,8 @@ TEST(PlanMerge, asks_for_a_config_and_checks_it) {
     options.hf_config = kData / "mixtral-ep2-pp2-legacy-bf16/hf";
     EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
               "mismatch: this config.json is another model's: intermediate_size 32, the "
-              "checkpoint's args say ffn_hidden_size 96; rope_parameters.rope_theta 1000000, not "
+              "checkpoint's args say ffn_hidden_size 96; rope_parameters.rope_theta 1000000, "
+              "they say "
               "rotary_base 10000 [file " +
                   (*options.hf_config / "config.json").string() +
                   "]; give the trained model's config.json with --hf_config DIR");
