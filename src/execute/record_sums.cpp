@@ -212,14 +212,19 @@ Index RecordSums::n_without() const {
 
 Error RecordSums::wrong(std::uint32_t record, std::uint32_t found) const {
     const catalogue::Record& one = records_.all[record];
-    return {ErrorCode::corrupt, name_of(one) + wrong_crc32(found, one.crc32)};
+    return corrupt(one, wrong_crc32(found, one.crc32));
 }
 
 Error RecordSums::unsteady(std::uint32_t record) const {
-    return {ErrorCode::corrupt,
-            name_of(records_.all[record]) +
-                " was read by several ranks, and some bytes were not the same for all: the nodes "
-                "have different copies of the file, or its storage fails"};
+    return corrupt(records_.all[record],
+                   " was read by several ranks, and some bytes were not the same for all: the "
+                   "nodes have different copies of the file, or its storage fails");
+}
+
+Error RecordSums::corrupt(const catalogue::Record& record, const std::string& how) const {
+    const RecordName name = name_of_(record, records_.tensors[record.tensor]);
+    Error error(ErrorCode::corrupt, name.text + how);
+    return name.file.empty() ? error : error.add_context("file " + name.file);
 }
 
 }  // namespace shardweld::execute

@@ -27,8 +27,12 @@ struct RangeSum {
 
 class RecordSums {
   public:
-    /// What a message calls a record: "x.pt: record a/data/0 (7680 bytes at 12288, tensor w)".
-    using NameOf = std::function<std::string(const catalogue::Record&, std::string_view tensor)>;
+    /// What a message calls a record, and in which file it is.
+    struct RecordName {
+        std::string text;  ///< "record a/data/0 (7680 bytes at 12288, tensor w)"
+        std::string file = {};
+    };
+    using NameOf = std::function<RecordName(const catalogue::Record&, std::string_view tensor)>;
 
     /// What the records of a plan are used for.
     enum class RecordUse : std::uint8_t { none, replica, output };
@@ -82,9 +86,7 @@ class RecordSums {
     /// The ranges of one record, in order, none overlapping or touching another.
     using KnownRanges = std::vector<KnownRange>;
 
-    [[nodiscard]] std::string name_of(const catalogue::Record& record) const {
-        return name_of_(record, records_.tensors[record.tensor]);
-    }
+    [[nodiscard]] Error corrupt(const catalogue::Record& record, const std::string& how) const;
     void mark(const plan::Target& target, const plan::Operand& operand, RecordUse use);
     void add_to(std::uint32_t record, Bytes begin, std::span<const std::byte> bytes);
     static KnownRanges::const_iterator first_behind(const KnownRanges& ranges, Bytes byte);

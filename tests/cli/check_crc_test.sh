@@ -59,7 +59,7 @@ all_found() {
         else
             number=$((number + 1))
             ((code == 4)) || fail "$case: code $code for a flipped bit at $at of $file"
-            expect_text "$(basename "$file"): "
+            expect_text "/$(basename "$file")"
             expect_text "record "
             expect_text ", tensor "
             expect_text "has the CRC-32 "
@@ -120,14 +120,14 @@ read -r file at size _ <<<"$(records "$WORK/copy" | tail -1)"
 flip "$file" "$at"
 for pair in "$bin $WORK/copy" "$WORK/copy $bin"; do
     for launcher in "" "mpirun -n 3"; do
-        expect_code 4 $launcher "$SHARDWELD" diff $pair && expect_text "$(basename "$file"): record "
+        expect_code 4 $launcher "$SHARDWELD" diff $pair && expect_text "error: record " && expect_text "/$(basename "$file")"
         expect_code 13 $launcher "$SHARDWELD" diff $pair --check_crc off
     done
 done
 expect_code 4 mpirun -n 2 "$SHARDWELD" test --local_dir "$WORK/copy" --backend hf --test_hf_dir "$bin" && expect_text "has the CRC-32"
 for launcher in "" "mpirun -n 3"; do
     rm -rf "$WORK/none"
-    expect_code 4 $launcher "$SHARDWELD" merge --local_dir "$bin" --backend hf --base "$WORK/copy" --target_dir "$WORK/none" -q && expect_text "$(basename "$file"): record "
+    expect_code 4 $launcher "$SHARDWELD" merge --local_dir "$bin" --backend hf --base "$WORK/copy" --target_dir "$WORK/none" -q && expect_text "error: record " && expect_text "/$(basename "$file")"
     expect_absent "$WORK/none"
     expect_code 0 $launcher "$SHARDWELD" merge --local_dir "$bin" --backend hf --base "$WORK/copy" --target_dir "$WORK/none" --check_crc off
     expect_text "1 of "
@@ -156,7 +156,8 @@ flipped torch/fsdp1_w2_fp32_llama model_world_size_2_rank_1.pt data/3
 for launcher in "" "mpirun -n 3"; do
     rm -rf "$WORK/none"
     expect_code 4 $launcher "$SHARDWELD" merge --local_dir "$WORK/copy/source" --target_dir "$WORK/none" --check_crc -q
-    expect_text "model_world_size_2_rank_1.pt: record "
+    expect_text "error: record "
+    expect_text "where: file $WORK/copy/source/model_world_size_2_rank_1.pt"
     expect_text "/data/3 ("
     expect_text "has the CRC-32"
     expect_absent "$WORK/none"
@@ -169,7 +170,7 @@ printf '\237' | dd of="$WORK/copy/source/model_world_size_2_rank_1.pt" bs=1 seek
 for launcher in "" "mpirun -n 2"; do
     rm -rf "$WORK/none"
     expect_code 4 $launcher "$SHARDWELD" merge --local_dir "$WORK/copy/source" --target_dir "$WORK/none" --check_crc -q
-    expect_text "model_world_size_2_rank_1.pt: record model_world_size_2_rank_1/data/0 (7680 bytes at 12288, tensor model.embed_tokens.weight) has the CRC-32 8dcfa62c, the file says 5d0fa3d1"
+    expect_text "error: record model_world_size_2_rank_1/data/0 (7680 bytes at 12288, tensor model.embed_tokens.weight) has the CRC-32 8dcfa62c, the file says 5d0fa3d1"
     expect_absent "$WORK/none"
 done
 # changed CASE PYTHON: a copy of a checkpoint; PYTHON changes the bytes b of one of its torch files.

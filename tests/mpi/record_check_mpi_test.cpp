@@ -45,7 +45,7 @@ std::shared_ptr<execute::RecordSums> sums_of(Sample& sample) {
     const catalogue::Records records = records_of(sample);
     auto sums = std::make_shared<execute::RecordSums>(
         records, [](const catalogue::Record&, std::string_view tensor) {
-            return "the record of " + std::string(tensor);
+            return execute::RecordSums::RecordName{"the record of " + std::string(tensor)};
         });
     sums->want(sample.targets());
     return sums;

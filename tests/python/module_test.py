@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 import unittest
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -325,6 +326,18 @@ class Calls(unittest.TestCase):
             with self.assertRaises(shardweld.Corrupt) as raised:
                 call(damaged)
             self.assertIn(shard.name, str(raised.exception))
+
+    def test_a_wrong_checksum_names_its_file(self):
+        damaged = self.out.with_name("flipped")
+        shutil.copytree(self.source, damaged)
+        shard = sorted(damaged.glob("model*.pt"))[0]
+        largest = max(zipfile.ZipFile(shard).infolist(), key=lambda record: record.file_size)
+        data = bytearray(shard.read_bytes())
+        data[largest.header_offset + largest.file_size // 2] ^= 1
+        shard.write_bytes(data)
+        with self.assertRaises(shardweld.Corrupt) as raised:
+            shardweld.merge(damaged, self.out, **self.options)
+        self.assertEqual(raised.exception.where, [f"file {shard}"])
 
     def test_paths_and_dtypes_of_all_kinds(self):
         class Bf16:  # as PyTorch's

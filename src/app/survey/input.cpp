@@ -162,9 +162,10 @@ std::shared_ptr<execute::RecordSums> record_sums(
     catalogue::Records records, std::optional<std::vector<execute::RecordSums::RecordUse>> uses) {
     auto name_of = [directory, files](const catalogue::Record& record, std::string_view tensor) {
         const fs::path path = directory / files[record.file].path;
-        return path.string() + ": " + record_at(path, record.offset) + "(" +
-               std::to_string(record.bytes) + " bytes at " + std::to_string(record.offset) +
-               ", tensor " + printable(tensor) + ")";
+        return execute::RecordSums::RecordName{
+            record_at(path, record.offset) + "(" + std::to_string(record.bytes) + " bytes at " +
+                std::to_string(record.offset) + ", tensor " + printable(tensor) + ")",
+            path.string()};
     };
     return uses ? std::make_shared<execute::RecordSums>(std::move(records), *std::move(uses),
                                                         std::move(name_of))

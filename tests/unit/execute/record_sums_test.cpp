@@ -49,7 +49,8 @@ std::unique_ptr<RecordSums> two_records(const Bytestring& file) {
     catalogue::index_files(records);
     auto sums = std::make_unique<RecordSums>(
         std::move(records), [](const catalogue::Record& record, std::string_view tensor) {
-            return "the record of " + std::string(tensor) + " at " + std::to_string(record.offset);
+            return RecordSums::RecordName{"the record of " + std::string(tensor) + " at " +
+                                          std::to_string(record.offset)};
         });
     sums->want_all();
     return sums;
