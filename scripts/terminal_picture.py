@@ -69,7 +69,7 @@ class Screen:
             elif number == 1:
                 self.style += "font-weight:600;"
             elif number == 2:
-                self.style += "opacity:.7;"
+                self.style += "fill-opacity:.7;"
             elif number % 60 in COLOURS or number in COLOURS:
                 self.style = re.sub("fill:[^;]*;", "", self.style) + f"fill:{COLOURS[number if number in COLOURS else number - 60]};"
 

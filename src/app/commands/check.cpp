@@ -4,15 +4,19 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iostream>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 
 #include "app/family/vocabulary.hpp"
+#include "app/messages/log.hpp"
 #include "app/messages/table.hpp"
 #include "app/report/report_json.hpp"
 #include "core/config_fields.hpp"
@@ -557,13 +561,37 @@ std::string verdict_text(std::size_t n_errors, std::size_t n_findings, const Opt
            (counts.empty() ? "" : " (" + counts + ")") + "\n";
 }
 
-std::string text_of(const std::vector<Finding>& findings, std::size_t n_errors,
-                    const Options& options) {
-    std::vector<std::vector<std::string>> rows;
+/// Rows of a table whose last cell is a text: no line of it is longer than `width`.
+void add_rows(const std::string& kind, const std::string& rule, const std::string& text,
+              std::size_t width, std::vector<std::vector<std::string>>& rows) {
+    std::string lines = wrapped(text, 0, width);
+    lines.pop_back();
+    for (const std::string_view line : split(lines, '\n')) {
+        const bool is_first = line.data() == lines.data();
+        rows.push_back({is_first ? kind : "", is_first ? rule : "", std::string(line)});
+    }
+}
+
+/// How wide the texts may be beside what stands in front of them.
+std::size_t text_width(const std::vector<Finding>& findings, std::size_t width) {
+    constexpr std::size_t kLeast = 24;
+    std::size_t rule = 0;
     for (const Finding& finding : findings) {
-        rows.push_back({finding.is_fatal ? "error" : "warning", finding.rule, finding.text});
+        rule = std::max(rule, finding.rule.size());
+    }
+    const std::size_t in_front = std::string_view("warning    ").size() + rule;
+    return width < in_front + kLeast ? std::string::npos : width - in_front;
+}
+
+/// `width` of the lines; 0: whatever the texts need.
+std::string text_of(const std::vector<Finding>& findings, std::size_t n_errors,
+                    const Options& options, std::size_t width) {
+    std::vector<std::vector<std::string>> rows;
+    const std::size_t room = text_width(findings, width);
+    for (const Finding& finding : findings) {
+        add_rows(finding.is_fatal ? "error" : "warning", finding.rule, finding.text, room, rows);
         if (!finding.hint.empty()) {
-            rows.push_back({"", "", "hint: " + finding.hint});
+            add_rows("", "", "hint: " + finding.hint, room, rows);
         }
     }
     return table({Align::left, Align::left, Align::left}, rows) +
@@ -594,7 +622,9 @@ int check(const Options& options, std::ostream& out) {
                        {options.loader, options.n_devices, options.n_stages});
     const auto n_errors =
         static_cast<std::size_t>(std::ranges::count(findings, true, &Finding::is_fatal));
-    out << (options.json ? findings_json(findings, options) : text_of(findings, n_errors, options));
+    out << (options.json ? findings_json(findings, options)
+                         : text_of(findings, n_errors, options,
+                                   out.rdbuf() == std::cout.rdbuf() ? width_of(STDOUT_FILENO) : 0));
     if (n_errors > 0) {
         const std::string devices = devices_text(options);
         throw Error(ErrorCode::strict, counted(n_errors, "error") + ": " +

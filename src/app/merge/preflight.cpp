@@ -300,15 +300,24 @@ Error all_of(const std::vector<Error>& problems, const std::string& title) {
     if (problems.size() == 1) {
         return problems.front();
     }
+    std::map<std::string, std::size_t> hints;
+    for (const Error& problem : problems) {
+        ++hints[hint_of(problem)];
+    }
+    Error all(problems.front().code(), "", hints.size() == 1 ? hints.begin()->first : "");
+    const std::string at_end = hint_of(all);
     std::string text = std::to_string(problems.size()) + " " + title + ":";
     for (const Error& problem : problems) {
         // Warnings name themselves.
         const bool is_warning = problem.code() == ErrorCode::strict;
+        // A hint that several share stands below the last of them.
+        const std::string hint = hint_of(problem);
+        const bool is_last = --hints[hint] == 0;
         text += "\n- " + std::string(problem.what()) +
                 (is_warning ? "" : " (" + std::string(name_of(problem.code())) + ")") +
-                below(problem, false);
+                where_line(problem) + (is_last && hint != at_end ? hint_line(hint) : "");
     }
-    return {problems.front().code(), text, "see to each of them"};
+    return {all.code(), text, all.hint()};
 }
 
 void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparation& ready,

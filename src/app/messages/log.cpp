@@ -187,13 +187,17 @@ std::string hint_of(const Error& error) {
     }
 }
 
-std::string below(const Error& error, bool has_detail) {
-    return line("where: ", joined(error.context(), "; ")) + line("hint: ", hint_of(error)) +
-           (has_detail ? line("detail: ", error.detail()) : "");
+std::string where_line(const Error& error) {
+    return line("where: ", joined(error.context(), "; "));
+}
+
+std::string hint_line(const std::string& hint) {
+    return line("hint: ", hint);
 }
 
 std::string text_of(const Error& error, bool has_detail) {
-    return error.what() + below(error, has_detail);
+    return error.what() + where_line(error) + hint_line(hint_of(error)) +
+           (has_detail ? line("detail: ", error.detail()) : "");
 }
 
 /// Lines that fit, with the codes of a terminal; as it is where there is none.
@@ -366,9 +370,14 @@ Terminal::~Terminal() {
     }
 }
 
-std::size_t Terminal::width() const {
+std::size_t width_of(int fd) {
     winsize size{};
-    return ::ioctl(fd_, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsualWidth;
+    return ::ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+std::size_t Terminal::width() const {
+    const std::size_t width = width_of(fd_);
+    return width > 0 ? width : kUsualWidth;
 }
 
 bool is_launcher(const std::string& name) {

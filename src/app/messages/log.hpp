@@ -41,6 +41,9 @@ class Terminal {
 /// the launcher runs on another host.
 std::shared_ptr<const Terminal> find_terminal();
 
+/// How many characters a line of this terminal has; 0 where it is none.
+std::size_t width_of(int fd);
+
 /// The launcher among the processes above this one, on this host; 0: none is seen.
 int launcher_above();
 
@@ -50,11 +53,11 @@ bool is_launcher(const std::string& name);
 /// The error's own hint, else what is usual with its code; may be "".
 std::string hint_of(const Error& error);
 
-/// The lines below "WHAT", indented by two: "where:", "hint:", and "detail:" if asked for, as far
-/// as there is something to say. Each begins with a line end.
-std::string below(const Error& error, bool has_detail);
+/// Lines below "WHAT", indented by two, with a line end in front; "" where there is nothing to say.
+std::string where_line(const Error& error);
+std::string hint_line(const std::string& hint);
 
-/// WHAT and the lines below it.
+/// WHAT and the lines below it: "where:", "hint:", and "detail:" if asked for.
 std::string text_of(const Error& error, bool has_detail = false);
 
 /// One rank's own log file: all messages with their times, whatever standard error shows.
