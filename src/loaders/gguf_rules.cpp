@@ -87,9 +87,10 @@ std::vector<Model> models_of(const Directory& directory) {
 void look_for_gguf(const ModelUnderCheck& model, Findings& findings) {
     if (std::ranges::none_of(model.directory.files,
                              [](const std::string& name) { return name.ends_with(".gguf"); })) {
-        findings.fatal("llama.cpp reads GGUF files, and there is none",
-                       "make one of this directory with shardweld merge --backend hf --quantize "
-                       "gguf:q8_0, or with llama.cpp's convert_hf_to_gguf.py");
+        findings.fatal(
+            "llama.cpp reads GGUF files, and there is none",
+            "make one of this directory with shardweld merge DIR OUT --quantize gguf:q8_0, "
+            "or with llama.cpp's convert_hf_to_gguf.py");
     }
 }
 

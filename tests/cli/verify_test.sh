@@ -16,6 +16,9 @@ fresh() {
 expect_code 0 "$SHARDWELD" verify "$WORK/single"
 expect_out "NOT CHECKED"
 expect_text "contents were not checked"
+expect_code 0 "$SHARDWELD" verify "$WORK/single" --report none
+expect_out "NOT CHECKED"
+expect_text "--report none: the tensors' contents were not checked"
 expect_code 2 "$SHARDWELD" verify "$WORK/single" --sha256
 expect_text "--sha256 needs a report"
 expect_code 0 "$SHARDWELD" verify "$WORK/single" --report "$WORK/sharded.json"

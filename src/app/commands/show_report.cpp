@@ -67,6 +67,9 @@ std::string head_text(const RunRecord& record) {
 
 /// The largest first; many small ones are one row.
 std::string ledger_text(const RunRecord& record) {
+    if (record.stored == 0) {
+        return "";
+    }
     std::vector<LedgerRow> rows = record.ledger;
     std::stable_sort(rows.begin() + 1, rows.end(),
                      [](const LedgerRow& a, const LedgerRow& b) { return a.bytes > b.bytes; });
@@ -108,6 +111,9 @@ std::string spread_of(const RunRecord& record, const std::string& phase) {
 }
 
 std::string phases_text(const RunRecord& record) {
+    if (record.phases.empty()) {
+        return "";
+    }
     Cells cells{{"phase", "first rank", "", "ranks"}};
     for (const RecordedPhase& phase : record.phases) {
         cells.push_back({"  " + printable(phase.name), duration_text(phase.wall_s),

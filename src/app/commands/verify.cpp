@@ -32,7 +32,7 @@ std::string text_of(const Findings& findings, const fs::path& directory) {
                                         : "dtype matches (" + model.config_dtype + ")"}};
     if (!findings.has_report) {
         rows.push_back(
-            {"contents", "NOT CHECKED: there is no report; give the merge's with --report FILE"});
+            {"contents", "NOT CHECKED without a report; give the merge's with --report FILE"});
     } else if (findings.differences.empty()) {
         rows.push_back({"contents", (model.tensors.size() == 1 ? "the only tensor matches"
                                                                : "all " + tensors + " match") +
@@ -69,11 +69,14 @@ std::string findings_json(const Findings& findings, const fs::path& directory) {
 }  // namespace
 
 int verify(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
-    const Findings findings = verify_model(
-        comm, options, {options.local_dir, {}, {}, options.report}, options.sha256, log);
+    const Findings findings =
+        verify_model(comm, options, {options.local_dir, {}, {}, options.report}, options.sha256,
+                     !options.has_no_report, log);
     if (!findings.has_report) {
-        log.warning("the directory holds no " + std::string(publish::kKeptReport) +
-                    ", and --report gives none: the tensors' contents were not checked");
+        log.warning(options.has_no_report
+                        ? "--report none: the tensors' contents were not checked"
+                        : "the directory holds no " + std::string(publish::kKeptReport) +
+                              ", and --report gives none: the tensors' contents were not checked");
     }
     print(comm, out, [&] {
         return options.json ? findings_json(findings, options.local_dir)

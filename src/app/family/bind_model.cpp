@@ -59,7 +59,8 @@ std::set<std::string> modules_with_weight(const std::set<std::string>& names) {
 }
 
 constexpr const char* kInTwoSteps =
-    "write the base in bf16 first (merge --backend hf --dtype bf16), then give that with --base";
+    "write the base in bf16 first (shardweld merge BASE OUT --dtype bf16), then give that with "
+    "--base";
 
 const plan::Warning& dropped_warning() {
     static const plan::Warning warning{
@@ -298,9 +299,24 @@ class AdapterBinder {
         return adapter;
     }
 
+    /// Whether weights of the adapter's base are codes that are read as values.
+    bool has_codes(Catalogue& base) const {
+        try {
+            return !encoded_weights(prepared_, options_, base).empty();
+        } catch (Error& error) {
+            if (options_.base && error.code() == ErrorCode::unsupported) {
+                error.set_hint(
+                    "leave --base out: the adapter is then written alone, for servers that load it "
+                    "on the quantised base; to fold it, give a base that the library which "
+                    "quantised it has dequantised");
+            }
+            throw;
+        }
+    }
+
     /// A cast of codes would be wrong, and a fold into them is none.
     void require_values(Catalogue& base) const {
-        if (!encoded_weights(prepared_, options_, base).empty()) {
+        if (has_codes(base)) {
             throw Error(ErrorCode::unsupported,
                         "weights of the adapter's base are stored as codes and scales, which "
                         "--dtype does not make values beside an adapter",
@@ -492,9 +508,10 @@ Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const O
     Bound bound;
     if (prepared.form != nullptr && options.lora != Lora::drop &&
         (adapters::holds_adapter(catalogue) || holds_framework_adapter(catalogue))) {
-        throw Error(ErrorCode::unsupported, "a model with a LoRA adapter is not written to GGUF",
-                    "write it with --lora fold as safetensors, then that with --backend hf; or "
-                    "leave the adapter out with --lora drop");
+        throw Error(
+            ErrorCode::unsupported, "a model with a LoRA adapter is not written to GGUF",
+            "merge it with --lora fold to safetensors first, then merge that model to GGUF; "
+            "or leave the adapter out with --lora drop");
     }
     if (prepared.framework != nullptr ||
         (prepared.dialect->has_own_names && adapters::holds_adapter(catalogue))) {

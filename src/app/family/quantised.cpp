@@ -96,7 +96,8 @@ void refuse_unread(const models::Config& config, const std::string& name,
                 printable(name) + " belongs to " + quantisation_text(config, library) +
                     ", which is not read",
                 "dequantise the model with the library that made it, and merge that; --names "
-                "module without --dtype copies what is stored");
+                "module without --dtype copies what is stored")
+        .add_context(config.origin());
 }
 
 template <typename Stored>

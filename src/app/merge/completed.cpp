@@ -202,7 +202,7 @@ std::string fault_of(const fs::path& target, const Report& output) {
 /// Collective. The first tensor that is not the report's; "" if there is none.
 std::string change_of_contents(const Session& session) {
     const Findings found =
-        verify_model(session.comm, session.options, session.output, false, session.log);
+        verify_model(session.comm, session.options, session.output, false, true, session.log);
     return found.differences.empty() ? "" : found.differences.front();
 }
 
@@ -251,10 +251,11 @@ std::string why_not_complete(const Session& session, Sources& sources) {
 }  // namespace
 
 Findings verify_model(mpi::Comm& comm, const Options& options, const OutputRequest& output,
-                      bool has_hashes, Log& log) {
+                      bool has_hashes, bool looks_for_report, Log& log) {
     Findings findings;
     findings.model = mpi::share(comm, 0, [&] { return read_written_model(output.directory); });
-    const fs::path report = mpi::share(comm, 0, [&] { return report_of(output); });
+    const fs::path report =
+        looks_for_report ? mpi::share(comm, 0, [&] { return report_of(output); }) : fs::path();
     if (!report.empty()) {
         Options with = options;
         with.report = report;

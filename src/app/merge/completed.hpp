@@ -25,12 +25,12 @@ struct Findings {
     std::vector<std::string> differences;
 };
 
-/// Collective. Looks at the model that lies in `output.directory`; where it has a report, given or
-/// kept in the directory, at all tensors, too, against their checksums, and, if it `has_hashes`
-/// that count, at those of files. Error(corrupt) or Error(not_found) listing the rules broken;
-/// Error(usage) for hashes without a report.
+/// Collective. Looks at the model that lies in `output.directory`; where it `looks_for_report` and
+/// there is one, given or kept in the directory, at all tensors, too, against their checksums, and,
+/// if it `has_hashes` that count, at those of files. Error(corrupt) or Error(not_found) listing the
+/// rules broken; Error(usage) for hashes without a report.
 Findings verify_model(mpi::Comm& comm, const Options& options, const OutputRequest& output,
-                      bool has_hashes, Log& log);
+                      bool has_hashes, bool looks_for_report, Log& log);
 
 /// xxh3-128 of the text of the model's config.json, in hex.
 std::string config_digest(const std::string& text);

@@ -121,11 +121,13 @@ Check records_check(const Json& crc) {
 
 Check place_check(const Json& provenance) {
     const std::string standing = shown_text(member(provenance, "standing"));
-    return {standing == "proved"       ? State::good
-            : standing == "consistent" ? State::doubtful
-                                       : State::unknown,
-            "every file in its place, of one save",
-            standing + ": " + line_of(member(provenance, "evidence"))};
+    const std::string evidence = line_of(member(provenance, "evidence"));
+    return {
+        standing == "proved"       ? State::good
+        : standing == "consistent" ? State::doubtful
+                                   : State::unknown,
+        "every file in its place, of one save",
+        evidence.empty() && standing == "unknown" ? "not looked at" : standing + ": " + evidence};
 }
 
 Check values_check(const Json& sanity) {

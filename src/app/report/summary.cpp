@@ -174,7 +174,9 @@ std::vector<std::string> next_commands(const OutputReport& report, const Finishe
 
 /// Python that loads an adapter on its base, which is without it.
 std::string peft_lines(const Finished& finished, bool has_base) {
-    const std::string loader = loader_of(finished.model_class);
+    // Adapters whose base is not known are mostly of language models.
+    const std::string loader =
+        loader_of(finished.model_class.empty() ? "ForCausalLM" : finished.model_class);
     const fs::path& target = finished.target;
     const std::string base = has_base ? target.string() : "the base model";
     const auto quoted = [](const std::string& path) { return nlohmann::json(path).dump(); };

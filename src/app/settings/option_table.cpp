@@ -67,7 +67,7 @@ const std::vector<OptionRow>& option_rows() {
          "average several checkpoints, of any formats and parallel sizes: merge --average A B OUT",
          flag(&Options::averaging, &Averaging::is_average), Touches::output},
         {"average_weights", "LIST", kModel, "Several checkpoints",
-         "their weights, e.g. 0.2,0.8 (default: all the same)",
+         "their weights, e.g. 1,3: each is divided by the sum of all (default: all the same)",
          value(&Options::averaging, &Averaging::weights, reals_in), Touches::output},
         {"average_decay", "X", kModel, "Several checkpoints",
          "exponential average: each checkpoint counts X times as much as the next; normalised",
@@ -124,9 +124,8 @@ const std::vector<OptionRow>& option_rows() {
          word(&Options::output_format, output_formats()), Touches::output},
         {"report", "FILE|none", kModel | kVerify | kIobench, "Output",
          "write a report in JSON to FILE; merge: write the report of the run to FILE, not into the "
-         "output's directory (shardweld_report.json), or none; verify: the report to check "
-         "against, "
-         "not the one in DIR",
+         "output's directory (shardweld_report.json), or none; verify: the report to compare "
+         "with, not the one in DIR, or none",
          set_report, Touches::run, JobSteps::merge},
         {"sha256", "", kWrite | kVerify, "Output",
          "put the sha256 of every file into the report; verify: compare with the report's",

@@ -386,7 +386,8 @@ void set_verl(const Given& /*given*/, Options& options) {
 
 void set_report(const Given& given, Options& options) {
     options.keeps_report = false;
-    if (given.text != "none") {
+    options.has_no_report = given.text == "none";
+    if (!options.has_no_report) {
         options.report = given.text;
     }
 }

@@ -169,7 +169,8 @@ struct Options {
     bool sync = true;
     bool is_direct = false;  ///< --direct_io
     std::optional<fs::path> report;
-    bool keeps_report = false;  ///< each output has one in its directory (publish::kKeptReport)
+    bool keeps_report = false;   ///< each output has one in its directory (publish::kKeptReport)
+    bool has_no_report = false;  ///< --report none
     bool sha256 = false;
     bool paranoid = false;  ///< all that was written is read back before it is published
     const outputs::Format* output_format = &outputs::default_format();

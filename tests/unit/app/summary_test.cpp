@@ -78,6 +78,10 @@ TEST(Summary, never_leads_to_a_base_without_its_adapter) {
     split.size.parameters = 0;
     EXPECT_NE(text_of(small_report(), split).find("from_pretrained(\"the base model\")"),
               std::string::npos);
+    // A base whose class nobody knows: AutoModel's modules have other names than the adapter's.
+    split.model_class = "";
+    EXPECT_NE(text_of(small_report(), split).find("AutoModelForCausalLM.from_pretrained("),
+              std::string::npos);
 }
 
 TEST(Summary, says_that_there_is_no_tokenizer_and_counts) {
