@@ -250,12 +250,16 @@ fs::path hf_directory(const Options& options, const formats::Location& location)
     }
     const bool needs_base = options.lora == Lora::fold && !options.base &&
                             formats::format_of(location).backend == "peft";
+    if (needs_base) {
+        throw Error(ErrorCode::usage,
+                    "the LoRA adapter in " + location.directory.string() +
+                        " is without its base, and --lora fold adds it to one",
+                    "pass --base DIR: the model that the adapter was trained on");
+    }
     throw Error(ErrorCode::usage,
                 "the checkpoint in " + location.directory.string() +
                     " has no HuggingFace config.json beside it",
-                needs_base
-                    ? "pass --base DIR: the model that the adapter was trained on"
-                    : "pass --hf_config DIR: the directory with the trained model's config.json");
+                "pass --hf_config DIR: the directory with the trained model's config.json");
 }
 
 ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {

@@ -97,7 +97,7 @@ void refuse_unread(const models::Config& config, const std::string& name,
                     ", which is not read",
                 "dequantise the model with the library that made it, and merge that; --names "
                 "module without --dtype copies what is stored")
-        .add_context(config.origin());
+        .add_context("file " + config.origin());
 }
 
 template <typename Stored>

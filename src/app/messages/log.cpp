@@ -55,7 +55,8 @@ constexpr const char* kPlain = "\x1b[0m";
 
 /// A line, broken between words; what is typed only where a shell reads on.
 std::string broken(std::string_view line, std::size_t width, bool is_typed) {
-    const std::size_t indent = std::min(line.find_first_not_of(' '), line.size()) + 2;
+    const std::size_t in_front = std::min(line.find_first_not_of(' '), line.size());
+    const std::size_t indent = in_front + 2;
     if (line.size() <= width || width <= 2 * indent) {
         return std::string(line);
     }
@@ -66,9 +67,9 @@ std::string broken(std::string_view line, std::size_t width, bool is_typed) {
                    : std::string(line.substr(0, end + 2)) + "\n" + std::string(indent + 4, ' ') +
                          std::string(line.substr(end + 3));
     }
-    std::string text = wrapped(line, indent, width);
+    std::string text = wrapped(line.substr(in_front), indent, width);
     text.pop_back();
-    return text;
+    return std::string(in_front, ' ') + text;
 }
 
 /// Where the `n`-th character that is no blank ends.

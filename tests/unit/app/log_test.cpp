@@ -86,12 +86,13 @@ TEST(Log, breaks_lines_between_words_on_a_terminal_only) {
     const Headline line{"wrote", "a long name", " in 2.0 s: model.safetensors, config.json"};
     const auto say = [&](Log& log) {
         log.info(line);
-        log.error(Error(ErrorCode::io, "something is not as it was", "look at it again now"));
+        log.error(
+            Error(ErrorCode::io, "something is not as it was", "look at it again now, and again"));
     };
     EXPECT_EQ(on_terminal(30, false, say),
               "wrote: a long name in 2.0 s:\n  model.safetensors,\n  config.json\n"
               "error: something is not as\n  it was\n"
-              "  hint: look at it again now\n"
+              "  hint: look at it again\n    now, and again\n"
               "  see: shardweld help 7\n");
     EXPECT_EQ(on_terminal(30, true, [](Log& log) { log.error(Error(ErrorCode::io, "bad")); }),
               "\x1b[1;31merror: \x1b[0mbad\x1b[2m\n  see: shardweld help 7\x1b[0m\n");
