@@ -33,7 +33,6 @@ MODULES = {  # what else a module may include
     "measure": "core io mpi",
     "upload": "core io outputs process",
     "app": "core layout io mpi numeric catalogue models formats outputs plan adapters reshape execute loaders measure publish process upload",
-    "torch": "core numeric",
     "hdf5": "core",
     "main.cpp": "app",
 }
@@ -68,7 +67,6 @@ ROOMS = {  # what else of its module a subfolder may include, beside what lies a
 THIRD_PARTY = (  # what is included, and by whom alone
     (r"mpi\.h", r"^src/mpi/calls/"),
     (r"hdf5\.h", r"^src/hdf5/"),
-    (r"(torch|ATen|c10)/", r"^src/torch/"),
     (r"nlohmann/", r"^src/.*\.cpp$|^src/(app|publish|models|formats|adapters|loaders)/"),
 )
 NOT_CODE = re.compile(r'#include[^\n]*|//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\bTEST\w*\([^)]*\)', re.S)

@@ -4,7 +4,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 install_packages
-build_shardweld "$ROOT/build" OFF OFF OFF
+build_shardweld "$ROOT/build" OFF OFF
 
 CASE="$ROOT/tests/data/megatron/llama-tp4-legacy-bf16"
 OUT="$(mktemp -d)/model"

@@ -23,12 +23,12 @@ install_packages() {
     DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -q --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# build_shardweld DIR TESTS TORCH PYTHON: each of them ON or OFF. All options are said each time: the cache of DIR remembers those of whoever
-# was there before.
+# build_shardweld DIR TESTS PYTHON: each of them ON or OFF. All options are said each time: the cache of DIR remembers those of whoever was there
+# before.
 build_shardweld() {
     local dir="$1"
-    cmake --preset release -S "$ROOT" -B "$dir" -DSHARDWELD_TESTS="$2" -DSHARDWELD_TORCH="$3" -DSHARDWELD_HDF5=ON -DSHARDWELD_WERROR=ON \
-        -DSHARDWELD_PYTHON="$4" -DPython3_EXECUTABLE=/usr/bin/python3 -DSHARDWELD_SANITIZE= >"$dir.configure.log" 2>&1 || { cat "$dir.configure.log"; return 1; }
+    cmake --preset release -S "$ROOT" -B "$dir" -DSHARDWELD_TESTS="$2" -DSHARDWELD_TORCH=ON -DSHARDWELD_HDF5=ON -DSHARDWELD_WERROR=ON \
+        -DSHARDWELD_PYTHON="$3" -DPython3_EXECUTABLE=/usr/bin/python3 -DSHARDWELD_SANITIZE= >"$dir.configure.log" 2>&1 || { cat "$dir.configure.log"; return 1; }
     rm -f "$dir.configure.log"
     ninja -C "$dir"
 }

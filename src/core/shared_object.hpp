@@ -21,7 +21,7 @@ std::optional<fs::path> find_installed(const std::string& file_name);
 /// A loaded shared object; it stays in the process.
 class SharedObject {
   public:
-    /// What messages call it ("the libtorch module") and what to do when it is not there.
+    /// What messages call it ("the HDF5 module") and what to do when it is not there.
     struct About {
         std::string what;
         std::string remedy;

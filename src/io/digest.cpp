@@ -50,10 +50,6 @@ void require(int is_done) {
 
 }  // namespace
 
-std::string sha256_of(const fs::path& path, const std::function<void(Bytes)>& before_part) {
-    return sha256_of(InputFile::open(path), before_part);
-}
-
 std::string sha256_of(const InputFile& file, const std::function<void(Bytes)>& before_part) {
     const std::unique_ptr<EVP_MD_CTX, FreeContext> context(EVP_MD_CTX_new());
     require(context != nullptr ? EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) : 0);

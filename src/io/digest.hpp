@@ -23,10 +23,7 @@ std::string hex(const Digest& digest);
 class InputFile;
 
 /// SHA-256 of the whole file, 64 hex digits; one core reads and computes, front to back, and calls
-/// `before_part` with the bytes that it reads next, at most 256 KiB. Local. Error(not_found),
-/// Error(io).
-std::string sha256_of(
-    const fs::path& path, const std::function<void(Bytes)>& before_part = [](Bytes) {});
+/// `before_part` with the bytes that it reads next, at most 256 KiB. Local. Error(io).
 std::string sha256_of(
     const InputFile& file, const std::function<void(Bytes)>& before_part = [](Bytes) {});
 

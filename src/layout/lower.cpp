@@ -1,4 +1,5 @@
-// Walking a stored patch down a bound layout: product -> refine, sum -> clip and rebase.
+// Walking a stored patch down a bound layout: at a product the range of an axis is cut into boxes
+// of its factors, at a sum it is clipped and rebased.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -51,6 +52,12 @@ class BoundLayout::Walk {
     }
 
   private:
+    /// a * b where the product matters only if it fits: strides of axes of extent 1 may be
+    /// anything.
+    static Index stride_product(Index a, Index b) {
+        return static_cast<Index>(static_cast<Bytes>(a) * static_cast<Bytes>(b));
+    }
+
     void product(const Node& node, const ToDo& todo, const State& state) {
         const std::size_t n = node.n_children;
         if (n == 0) {  // the empty product has one element

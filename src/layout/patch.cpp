@@ -25,28 +25,6 @@ void require_range(Index begin, Index end, std::span<const Index> shape) {
     }
 }
 
-void require_axis(const Patch& p, std::size_t k) {
-    if (k >= p.axes.size()) {
-        throw Error(ErrorCode::internal, "axis " + std::to_string(k) + " of a patch with " +
-                                             std::to_string(p.axes.size()) + " axes");
-    }
-}
-
-/// p with `count` axes yet to be filled in instead of axis k.
-Patch with_room_at(const Patch& p, std::size_t k, std::size_t count) {
-    Patch out{p.offset, {}};
-    for (std::size_t i = 0; i < k; ++i) {
-        out.axes.push_back(p.axes[i]);
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-        out.axes.push_back({});
-    }
-    for (std::size_t i = k + 1; i < p.axes.size(); ++i) {
-        out.axes.push_back(p.axes[i]);
-    }
-    return out;
-}
-
 }  // namespace
 
 Index Patch::volume() const {
@@ -78,20 +56,6 @@ Patch dense_shape(std::span<const Index> shape, Index offset) {
     return dense(box, offset);
 }
 
-std::optional<Patch> clip_axis(const Patch& p, std::size_t k, Range range) {
-    require_axis(p, k);
-    const Axis& axis = p.axes[k];
-    const Index lo = std::max(axis.lo, range.lo);
-    const Index hi = std::min(axis.lo + axis.extent, range.lo + range.extent);
-    if (hi <= lo) {
-        return std::nullopt;
-    }
-    Patch clipped = p;
-    clipped.offset += (lo - axis.lo) * axis.stride;
-    clipped.axes[k] = {lo, hi - lo, axis.stride};
-    return clipped;
-}
-
 std::optional<Patch> clip(const Patch& p, const Box& box) {
     if (box.size() != p.axes.size()) {
         throw Error(ErrorCode::internal, "a patch of " + std::to_string(p.axes.size()) +
@@ -110,29 +74,6 @@ std::optional<Patch> clip(const Patch& p, const Box& box) {
         clipped.axes[k] = {lo, hi - lo, axis.stride};
     }
     return clipped;
-}
-
-std::vector<Patch> refine(const Patch& p, std::size_t k, std::span<const Index> factors) {
-    require_axis(p, k);
-    const Axis axis = p.axes[k];
-    require_range(axis.lo, axis.lo + axis.extent, factors);
-    Patch refined = with_room_at(p, k, factors.size());
-    std::vector<Patch> out;
-    if (factors.empty()) {  // the empty product has one element
-        out.assign(axis.extent > 0 ? 1 : 0, refined);
-        return out;
-    }
-    const auto emit = [&](const Box& box, Index first) {
-        refined.offset = p.offset + (first - axis.lo) * axis.stride;
-        Index stride = axis.stride;
-        for (std::size_t i = factors.size(); i > 0; --i) {
-            refined.axes[k + i - 1] = {box[i - 1].lo, box[i - 1].extent, stride};
-            stride = stride_product(stride, factors[i - 1]);
-        }
-        out.push_back(refined);
-    };
-    for_each_range_box(axis.lo, axis.lo + axis.extent, factors, emit);
-    return out;
 }
 
 std::vector<RangeBox> boxes_of_range(Index begin, Index end, std::span<const Index> shape) {
@@ -179,12 +120,6 @@ Patch embed(const Patch& p, std::size_t k, Index at) {
     std::copy_backward(p.axes.begin() + k, p.axes.end(), embedded.axes.end());
     embedded.axes[k] = {at, 1, 0};
     return embedded;
-}
-
-Patch shift(const Patch& p, Index by) {
-    Patch shifted = p;
-    shifted.offset += by;
-    return shifted;
 }
 
 std::string to_text(const Patch& p) {

@@ -48,14 +48,6 @@ Patch dense_shape(std::span<const Index> shape, Index offset = 0);
 /// p restricted to `box` (one range per axis); nullopt when they do not meet.
 std::optional<Patch> clip(const Patch& p, const Box& box);
 
-/// p restricted to [lo, lo+extent) of axis k, other axes unchanged; nullopt when empty.
-std::optional<Patch> clip_axis(const Patch& p, std::size_t k, Range range);
-
-/// Patches of these elements over a space whose axis k is written as a row-major product of
-/// `factors`: at most 2 * factors.size() - 1 patches, exactly one when the range is aligned with
-/// the factors. Throws Error(mismatch) when the range lies outside the product.
-std::vector<Patch> refine(const Patch& p, std::size_t k, std::span<const Index> factors);
-
 /// One box of a row-major range and the position of its first element.
 struct RangeBox {
     Box box;
@@ -71,9 +63,6 @@ std::vector<Patch> flat(const Box& box, Index begin, Index end, Index offset = 0
 
 /// p as slice `at` of a new axis k.
 Patch embed(const Patch& p, std::size_t k, Index at);
-
-/// p with every storage address moved by `by`.
-Patch shift(const Patch& p, Index by);
 
 /// "7 + [0,4)*3 [2,5)*1" for messages and tests.
 std::string to_text(const Patch& p);

@@ -1,5 +1,4 @@
-// The one step behind refine, flat and lower: a row-major range as a few boxes, without
-// allocation.
+// The one step behind flat and lower: a row-major range as a few boxes, without allocation.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +11,6 @@
 #include "box.hpp"
 
 namespace shardweld::layout {
-
-/// a * b where the product matters only if it fits: strides of axes of extent 1 may be anything.
-inline Index stride_product(Index a, Index b) {
-    return static_cast<Index>(static_cast<Bytes>(a) * static_cast<Bytes>(b));
-}
 
 /// Calls emit(box, position of its first element) for at most 2 * rank - 1 boxes, in order, that
 /// tile the row-major range [begin, end) of `shape`. Requires 1 <= rank <= kMaxAxes, extents whose

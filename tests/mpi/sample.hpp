@@ -64,7 +64,9 @@ class Sample {
             const Index extent = target.shape[dim];
             const layout::Range range{extent * file / n_files,
                                       extent * (file + 1) / n_files - extent * file / n_files};
-            Patch piece = *layout::clip_axis(whole, dim, range);
+            layout::Box part{{0, rows}, {0, columns}};
+            part[dim] = range;
+            Patch piece = *layout::clip(whole, part);
             piece.offset = 0;
             const Index n_rows = piece.axes[0].extent;
             const Index n_columns = piece.axes[1].extent;

@@ -1,7 +1,5 @@
 #include "layout/patch.hpp"
 
-#include <algorithm>
-#include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -52,18 +50,10 @@ TEST(Patch, clip_at_the_borders) {
     EXPECT_ERROR(clip(p, Box{}), ErrorCode::internal, "a patch of 1 axes is clipped to a box of 0");
 }
 
-TEST(Patch, clip_axis_equals_clip_of_that_axis) {
-    const Patch p{1, {{0, 4, 10}, {2, 5, 2}}};
-    EXPECT_EQ(clip_axis(p, 1, {3, 2}), (Patch{3, {{0, 4, 10}, {3, 2, 2}}}));
-    EXPECT_EQ(clip_axis(p, 1, {7, 2}), std::nullopt);
-    EXPECT_ERROR(clip_axis(p, 2, {0, 1}), ErrorCode::internal, "axis 2 of a patch with 2 axes");
-}
-
-TEST(Patch, embed_and_shift) {
+TEST(Patch, embed) {
     const Patch p{4, {{1, 2, 3}, {0, 3, 1}}};
     EXPECT_EQ(embed(p, 0, 9), (Patch{4, {{9, 1, 0}, {1, 2, 3}, {0, 3, 1}}}));
     EXPECT_EQ(embed(p, 2, 9), (Patch{4, {{1, 2, 3}, {0, 3, 1}, {9, 1, 0}}}));
-    EXPECT_EQ(shift(p, -4), (Patch{0, {{1, 2, 3}, {0, 3, 1}}}));
     EXPECT_ERROR(embed(p, 3, 0), ErrorCode::internal, "new axis 3 of a patch with 2 axes");
 }
 
@@ -76,65 +66,6 @@ TEST(Patch, address_span_covers_first_and_last) {
                  "no address span: the patch 5 + [0,2)*-1 is empty or has a negative stride");
     EXPECT_ERROR(address_span({0, {{0, Index{1} << 40, Index{1} << 40}}}), ErrorCode::corrupt,
                  "the address span of a patch is larger than 64-bit arithmetic holds");
-}
-
-TEST(Refine, gives_one_patch_when_aligned) {
-    const Patch p = dense({{24, 12}, {0, 5}}, 3);
-    EXPECT_EQ(refine(p, 0, Indices{4, 3, 4}),
-              (std::vector<Patch>{{3, {{2, 1, 60}, {0, 3, 20}, {0, 4, 5}, {0, 5, 1}}}}));
-    EXPECT_EQ(refine(p, 0, Indices{36}), (std::vector<Patch>{p}));
-}
-
-TEST(Refine, cuts_head_middle_and_tail) {
-    EXPECT_EQ(refine({0, {{3, 10, 1}}}, 0, Indices{4, 4}),
-              (std::vector<Patch>{{0, {{0, 1, 4}, {3, 1, 1}}},
-                                  {1, {{1, 2, 4}, {0, 4, 1}}},
-                                  {9, {{3, 1, 4}, {0, 1, 1}}}}));
-}
-
-TEST(Refine, refuses_what_lies_outside) {
-    const Patch p{0, {{8, 5, 1}}};
-    EXPECT_EQ(refine(p, 0, Indices{13}).size(), 1U);
-    EXPECT_ERROR(refine(p, 0, Indices{3, 4}), ErrorCode::mismatch,
-                 "the range [8, 13) lies outside its 12 elements");
-    EXPECT_ERROR(refine(p, 1, Indices{3, 4}), ErrorCode::internal, "axis 1 of a patch with 1 axes");
-    EXPECT_EQ(refine({6, {{0, 1, 4}}}, 0, {}), (std::vector<Patch>{{6, {}}}));
-    EXPECT_EQ(refine({6, {{0, 1, 4}, {2, 3, 1}}}, 0, {}), (std::vector<Patch>{{6, {{2, 3, 1}}}}));
-}
-
-TEST(Refine, keeps_meaning_and_is_disjoint) {
-    Random random(1);
-    for (int i = 0; i < 4000; ++i) {
-        SCOPED_TRACE(i);
-        Patch p = random.patch_in(random.shape(3, 4));
-        const auto k =
-            static_cast<std::size_t>(random.between(0, static_cast<Index>(p.axes.size()) - 1));
-        const Indices factors = random.shape(4, 4);
-        const Index lo = random.between(0, product(factors) - 1);
-        p.axes[k] = {lo, random.between(1, product(factors) - lo), p.axes[k].stride};
-
-        Meaning expected;
-        for (const auto& [at, address] : meaning_of(p)) {
-            Indices fine = at;
-            Index rest = at[k];
-            fine.erase(fine.begin() + static_cast<std::ptrdiff_t>(k));
-            for (std::size_t f = factors.size(); f > 0; --f) {
-                fine.insert(fine.begin() + static_cast<std::ptrdiff_t>(k), rest % factors[f - 1]);
-                rest /= factors[f - 1];
-            }
-            expected[fine] = address;
-        }
-        const std::vector<Patch> fine = refine(p, k, factors);
-        EXPECT_LE(fine.size(), 2 * factors.size() - 1);
-        Meaning got;
-        std::size_t elements = 0;
-        for (const Patch& part : fine) {
-            elements += static_cast<std::size_t>(part.volume());
-            got.merge(meaning_of(part));
-        }
-        EXPECT_EQ(elements, expected.size());
-        ASSERT_EQ(got, expected) << to_text(p);
-    }
 }
 
 TEST(BoxesOfRange, at_the_borders_of_rows) {

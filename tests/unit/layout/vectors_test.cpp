@@ -61,20 +61,10 @@ std::optional<Copy> optional_copy_from(const json& value) {
 
 TEST(Vectors, are_all_there) {
     EXPECT_EQ(vectors().at("lower").size(), 390U);
-    EXPECT_EQ(vectors().at("refine").size(), 60U);
     EXPECT_EQ(vectors().at("flat").size(), 60U);
     EXPECT_EQ(vectors().at("overlap").size(), 120U);
     EXPECT_EQ(vectors().at("normal").size(), 80U);
     EXPECT_EQ(vectors().at("pack_unpack").size(), 39U);
-}
-
-TEST(Vectors, refine) {
-    for (const json& v : vectors().at("refine")) {
-        const std::vector<Index> factors = v.at("factors");
-        EXPECT_EQ(refine(patch_from(v.at("patch")), v.at("axis"), factors),
-                  patches_from(v.at("patches")))
-            << v;
-    }
 }
 
 TEST(Vectors, flat) {

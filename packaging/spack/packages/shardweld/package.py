@@ -42,6 +42,5 @@ class Shardweld(CMakePackage):
     def cmake_args(self):
         return [
             self.define_from_variant("SHARDWELD_HDF5", "hdf5"),
-            self.define("SHARDWELD_TORCH", False),
             self.define("SHARDWELD_TESTS", False),
         ]
