@@ -5,9 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "instruction_sets.hpp"
 #include "scalar.hpp"
-
-#define SHARDWELD_SUM_INLINE inline __attribute__((always_inline))
 
 namespace shardweld::numeric {
 
@@ -15,34 +14,32 @@ namespace {
 
 struct StoredF32 {
     using Word = std::uint32_t;
-    static SHARDWELD_SUM_INLINE std::uint32_t widened(Word word) { return word; }
+    static SHARDWELD_LOOP std::uint32_t widened(Word word) { return word; }
 };
 
 struct StoredBf16 {
     using Word = std::uint16_t;
-    static SHARDWELD_SUM_INLINE std::uint32_t widened(Word word) {
-        return std::uint32_t{word} << 16U;
-    }
+    static SHARDWELD_LOOP std::uint32_t widened(Word word) { return std::uint32_t{word} << 16U; }
 };
 
 template <typename Type>
-SHARDWELD_SUM_INLINE float value_at(const std::byte* x, std::size_t i) {
+SHARDWELD_LOOP float value_at(const std::byte* x, std::size_t i) {
     typename Type::Word word;
     std::memcpy(&word, x + i * sizeof(word), sizeof(word));
     return std::bit_cast<float>(Type::widened(word));
 }
 
 template <typename Type>
-SHARDWELD_SUM_INLINE void begin_loop(const std::byte* __restrict x, float weight,
-                                     float* __restrict sum, std::size_t n) {
+SHARDWELD_LOOP void begin_loop(const std::byte* __restrict x, float weight, float* __restrict sum,
+                               std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
         sum[i] = weight * value_at<Type>(x, i);
     }
 }
 
 template <typename Type>
-SHARDWELD_SUM_INLINE void add_loop(const std::byte* __restrict x, float weight,
-                                   float* __restrict sum, std::size_t n) {
+SHARDWELD_LOOP void add_loop(const std::byte* __restrict x, float weight, float* __restrict sum,
+                             std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
         const float product = weight * value_at<Type>(x, i);
         sum[i] += product;
@@ -50,9 +47,8 @@ SHARDWELD_SUM_INLINE void add_loop(const std::byte* __restrict x, float weight,
 }
 
 template <typename Type>
-SHARDWELD_SUM_INLINE void add_difference_loop(const std::byte* __restrict x,
-                                              const float* __restrict base, float weight,
-                                              float* __restrict sum, std::size_t n) {
+SHARDWELD_LOOP void subtract_loop(const std::byte* __restrict x, const float* __restrict base,
+                                  float weight, float* __restrict sum, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
         const float difference = value_at<Type>(x, i) - base[i];
         const float product = weight * difference;
@@ -61,8 +57,8 @@ SHARDWELD_SUM_INLINE void add_difference_loop(const std::byte* __restrict x,
 }
 
 template <typename Type>
-SHARDWELD_SUM_INLINE void approach_loop(const std::byte* __restrict x, float weight,
-                                        float* __restrict sum, std::size_t n) {
+SHARDWELD_LOOP void approach_loop(const std::byte* __restrict x, float weight,
+                                  float* __restrict sum, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
         const float difference = value_at<Type>(x, i) - sum[i];
         const float product = weight * difference;
@@ -70,8 +66,14 @@ SHARDWELD_SUM_INLINE void approach_loop(const std::byte* __restrict x, float wei
     }
 }
 
-SHARDWELD_SUM_INLINE void settle_loop(const float* __restrict sum, float* __restrict out,
-                                      std::size_t n) {
+template <typename Type>
+SHARDWELD_LOOP void add_difference_loop(const std::byte* x, const float* base, float weight,
+                                        float* sum, std::size_t n) {
+    base == sum ? approach_loop<Type>(x, weight, sum, n)
+                : subtract_loop<Type>(x, base, weight, sum, n);
+}
+
+SHARDWELD_LOOP void settle_loop(const float* __restrict sum, float* __restrict out, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
         const auto bits = std::bit_cast<std::uint32_t>(sum[i]);
         const bool is_nan = (bits & kF32Magnitude) > kF32Infinity;
@@ -79,69 +81,32 @@ SHARDWELD_SUM_INLINE void settle_loop(const float* __restrict sum, float* __rest
     }
 }
 
-}  // namespace
+template <template <auto> class Set, typename Type>
+constexpr SumKernels::Stored kStored{Set<begin_loop<Type>>::run, Set<add_loop<Type>>::run,
+                                     Set<add_difference_loop<Type>>::run};
 
-// One set of the loops: NAME is where they are, ATTRIBUTE what they are compiled for.
-#define SHARDWELD_SUMS(NAME, ATTRIBUTE)                                                          \
-    namespace NAME {                                                                             \
-    template <typename Type>                                                                     \
-    ATTRIBUTE void begin(const std::byte* x, float w, float* s, std::size_t n) {                 \
-        begin_loop<Type>(x, w, s, n);                                                            \
-    }                                                                                            \
-    template <typename Type>                                                                     \
-    ATTRIBUTE void add(const std::byte* x, float w, float* s, std::size_t n) {                   \
-        add_loop<Type>(x, w, s, n);                                                              \
-    }                                                                                            \
-    template <typename Type>                                                                     \
-    ATTRIBUTE void add_difference(const std::byte* x, const float* b, float w, float* s,         \
-                                  std::size_t n) {                                               \
-        b == s ? approach_loop<Type>(x, w, s, n) : add_difference_loop<Type>(x, b, w, s, n);     \
-    }                                                                                            \
-    ATTRIBUTE void settle(const float* s, float* o, std::size_t n) {                             \
-        settle_loop(s, o, n);                                                                    \
-    }                                                                                            \
-    constexpr SumKernels kSums{{begin<StoredF32>, add<StoredF32>, add_difference<StoredF32>},    \
-                               {begin<StoredBf16>, add<StoredBf16>, add_difference<StoredBf16>}, \
-                               settle};                                                          \
-    }
-
-namespace {
-
-SHARDWELD_SUMS(portable_sum_set, )
-#if defined(__x86_64__)
-SHARDWELD_SUMS(avx2_sum_set, __attribute__((target("avx2"))))
-SHARDWELD_SUMS(avx512_sum_set, __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))))
-#endif
+template <template <auto> class Set>
+constexpr SumKernels kSums{kStored<Set, StoredF32>, kStored<Set, StoredBf16>,
+                           Set<settle_loop>::run};
 
 }  // namespace
 
 const SumKernels& portable_sums() {
-    return portable_sum_set::kSums;
+    return kSums<Portable>;
 }
 
 const SumKernels* avx2_sums() {
-#if defined(__x86_64__)
-    return __builtin_cpu_supports("avx2") != 0 ? &avx2_sum_set::kSums : nullptr;
-#else
-    return nullptr;
-#endif
+    return has_avx2() ? &kSums<Avx2> : nullptr;
 }
 
 const SumKernels* avx512_sums() {
-#if defined(__x86_64__)
-    const bool has_all =
-        __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-        __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512dq") != 0;
-    return has_all ? &avx512_sum_set::kSums : nullptr;
-#else
-    return nullptr;
-#endif
+    return has_avx512() ? &kSums<Avx512> : nullptr;
 }
 
 const SumKernels& best_sums() {
-    static const SumKernels& best = avx512_sums() != nullptr ? *avx512_sums()
-                                    : avx2_sums() != nullptr ? *avx2_sums()
-                                                             : portable_sums();
+    static const SumKernels& best = has_avx512() ? *avx512_sums()
+                                    : has_avx2() ? *avx2_sums()
+                                                 : portable_sums();
     return best;
 }
 

@@ -1,0 +1,44 @@
+// Loops that are written once and compiled for each instruction set.
+#pragma once
+
+/// A loop that is compiled where it is called: for the instruction set of its caller.
+#define SHARDWELD_LOOP inline __attribute__((always_inline))
+
+namespace shardweld::numeric {
+
+// NAME<Loop>::run is the loop, compiled for ATTRIBUTE.
+#define SHARDWELD_INSTRUCTION_SET(NAME, ATTRIBUTE)                                \
+    template <auto Loop>                                                          \
+    struct NAME;                                                                  \
+    template <typename Result, typename... Values, Result (*Loop)(Values...)>     \
+    struct NAME<Loop> {                                                           \
+        ATTRIBUTE static Result run(Values... values) { return Loop(values...); } \
+    };
+
+SHARDWELD_INSTRUCTION_SET(Portable, )
+#if defined(__x86_64__)
+SHARDWELD_INSTRUCTION_SET(Avx2, __attribute__((target("avx2"))))
+SHARDWELD_INSTRUCTION_SET(Avx512, __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))))
+inline bool has_avx2() {
+    return __builtin_cpu_supports("avx2") != 0;
+}
+inline bool has_avx512() {
+    return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+           __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512dq") != 0;
+}
+#else
+template <auto Loop>
+using Avx2 = Portable<Loop>;
+template <auto Loop>
+using Avx512 = Portable<Loop>;
+inline bool has_avx2() {
+    return false;
+}
+inline bool has_avx512() {
+    return false;
+}
+#endif
+
+#undef SHARDWELD_INSTRUCTION_SET
+
+}  // namespace shardweld::numeric
