@@ -10,7 +10,6 @@
 
 #include "shardweld/error.hpp"
 
-#include "combine.hpp"
 #include "kernels.hpp"
 #include "scalar.hpp"
 

@@ -7,6 +7,7 @@
 namespace shardweld::numeric {
 
 // NAME<Loop>::run is the loop, compiled for ATTRIBUTE.
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a name and an attribute
 #define SHARDWELD_INSTRUCTION_SET(NAME, ATTRIBUTE)                                \
     template <auto Loop>                                                          \
     struct NAME;                                                                  \

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
+
+#include "core/dtype.hpp"
 
 namespace shardweld::numeric {
 
@@ -27,5 +30,11 @@ const Kernels* avx2_kernels();
 
 /// The fastest set of this processor.
 const Kernels& best_kernels();
+
+/// convert() and add_constant() with the given kernels.
+void convert_with(const Kernels& kernels, DType from, std::span<const std::byte> src, DType to,
+                  std::span<std::byte> dst);
+void add_constant_with(const Kernels& kernels, DType dtype, std::span<std::byte> values,
+                       float constant);
 
 }  // namespace shardweld::numeric

@@ -265,9 +265,9 @@ const Lanes* avx512_lanes() {
 }
 
 const Lanes& best_lanes() {
-    static const Lanes& best = has_avx512() ? *avx512_lanes()
-                               : has_avx2() ? *avx2_lanes()
-                                            : portable_lanes();
+    static const Lanes& best = has_avx512() ? kLanes<Avx512, Eight>
+                               : has_avx2() ? kLanes<Avx2, Four>
+                                            : kLanes<Portable, Two>;
     return best;
 }
 

@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "low_rank_kernels.hpp"
-
 namespace shardweld::numeric {
 
 void add_low_rank_portable(const LowRankUpdate& update) {

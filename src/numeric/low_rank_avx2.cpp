@@ -1,5 +1,4 @@
 #include "low_rank.hpp"
-#include "low_rank_kernels.hpp"
 
 #if defined(__x86_64__)
 

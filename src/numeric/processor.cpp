@@ -2,7 +2,7 @@
 
 #include "kernels.hpp"
 #include "lanes.hpp"
-#include "low_rank_kernels.hpp"
+#include "low_rank.hpp"
 
 namespace shardweld::numeric {
 

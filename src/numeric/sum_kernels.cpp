@@ -104,9 +104,9 @@ const SumKernels* avx512_sums() {
 }
 
 const SumKernels& best_sums() {
-    static const SumKernels& best = has_avx512() ? *avx512_sums()
-                                    : has_avx2() ? *avx2_sums()
-                                                 : portable_sums();
+    static const SumKernels& best = has_avx512() ? kSums<Avx512>
+                                    : has_avx2() ? kSums<Avx2>
+                                                 : kSums<Portable>;
     return best;
 }
 

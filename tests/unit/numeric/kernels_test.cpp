@@ -1,11 +1,11 @@
 // Every set of kernels against the definition of rounding, and against each other bit by bit.
+#include "numeric/kernels.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <random>
 
 #include <gtest/gtest.h>
-
-#include "numeric/combine.hpp"
 
 #include "samples.hpp"
 

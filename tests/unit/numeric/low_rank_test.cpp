@@ -8,8 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include "numeric/low_rank_kernels.hpp"
-
 namespace shardweld::numeric {
 namespace {
 
