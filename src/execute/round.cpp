@@ -109,8 +109,24 @@ class RoundMaker {
         return is_met ? n * size_of(stored) : 0;
     }
 
+    /// Puts zeros where the target is padding; how many bytes.
+    [[nodiscard]] Bytes fill_zeros(const Slice& slice, std::span<std::byte> place) const {
+        const Target& target = plan_.target_of(slice.tensor);
+        const layout::Range all = plan_.sources(slice);
+        const Index begin = std::max(all.lo, target.zeros.lo);
+        const Index end = std::min(all.lo + all.extent, target.zeros.lo + target.zeros.extent);
+        if (begin >= end || place.empty()) {
+            return 0;
+        }
+        const Bytes width = place.size() / static_cast<Bytes>(all.extent);
+        const auto zeros = place.subspan(static_cast<Bytes>(begin - all.lo) * width,
+                                         static_cast<Bytes>(end - begin) * width);
+        std::ranges::fill(zeros, std::byte{});
+        return zeros.size();
+    }
+
     void add_slice(int owner, const Slice& slice, std::span<std::byte> place) {
-        Bytes filled = 0;
+        Bytes filled = owner == rank_ ? fill_zeros(slice, place) : 0;
         for (const Operand& operand : plan_.operands_of(slice.tensor)) {
             filled += add_operand(owner, slice, operand, {{}, 0, &operand, place, nullptr, false});
         }

@@ -224,7 +224,10 @@ struct Dialect {
     std::map<std::string, Definition> defaults;
     std::vector<std::string> facts;  ///< symbols given by the reader
     std::map<std::string, std::vector<std::string>>
-        fuse;                           ///< axis -> the axes (outermost first) that make it up
+        fuse;  ///< axis -> the axes (outermost first) that make it up
+    /// The same of axes whose extents follow from parallel sizes: applied where a checkpoint is
+    /// written for others than those it was saved with.
+    std::map<std::string, std::vector<std::string>> regroup;
     std::vector<std::string> families;  ///< recipes that meet it without `uses`, and only they
     /// The stored names are the recipe's own (`names recipe`): see own_names.
     bool has_own_names = false;
@@ -243,7 +246,7 @@ struct Dialect {
     /// name, and `families` are each file's own.
     static constexpr auto inherited = [](auto& self) {
         return std::tie(self.aliases, self.ignore, self.claims, self.refusals, self.defaults,
-                        self.facts, self.fuse, self.has_own_names, self.written_names,
+                        self.facts, self.fuse, self.regroup, self.has_own_names, self.written_names,
                         self.unwritten_names, self.insides, self.separates, self.kepts,
                         self.unwritables, self.lora, self.written, self.rope_factors);
     };

@@ -395,11 +395,12 @@ void define_defaults(Scanner& in, Parsed& file) {
     } while (in.accept_mark(","));
 }
 
+template <auto rules>
 void add_fuse(Scanner& in, Parsed& file) {
     const std::string axis = in.name("an axis");
     in.expect_mark("=");
     std::string outer = in.name("the outer axis");
-    file.out.dialect.fuse[axis] = {std::move(outer), in.name("the inner axis")};
+    (file.out.dialect.*rules)[axis] = {std::move(outer), in.name("the inner axis")};
 }
 
 template <Blocks Declaration::*blocks>
@@ -461,7 +462,8 @@ constexpr auto kStatements = std::to_array<Statement>({
     {"let", In::recipe, define<&Recipe::symbols>},
     {"index", In::recipe, define<&Recipe::symbols, true>},
     {"flag", In::recipe, define<&Recipe::symbols>},
-    {"fuse", In::dialect, add_fuse},
+    {"fuse", In::dialect, add_fuse<&Dialect::fuse>},
+    {"regroup", In::dialect, add_fuse<&Dialect::regroup>},
     {"block", In::both, open_block<&Declaration::blocks>},
     {"module", In::recipe, open_block<&Declaration::modules>},
     {"at", In::both, add_at},

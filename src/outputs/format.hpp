@@ -71,6 +71,9 @@ class Format {
     /// is missing: Error(unsupported). The default adds nothing to header and tensors.
     [[nodiscard]] virtual Framer framer() const;
 
+    /// Whether its frames have places for checksums of tensors (Frame::checksums).
+    [[nodiscard]] virtual bool states_checksums() const { return false; }
+
     /// Memory that the framer takes for a placement of this format. Pure.
     [[nodiscard]] virtual Memory memory(const Placement& /*placement*/) const { return {}; }
 

@@ -17,6 +17,7 @@
 #include "models/config.hpp"
 #include "models/recipe.hpp"
 #include "models/symbols.hpp"
+#include "plan/pieces.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;
@@ -196,7 +197,7 @@ struct WrittenTensor {
 struct Target : WrittenTensor {
     DType stored = DType::f32;           ///< as the checkpoint holds it
     Index add = 0;                       ///< added in fp32, rounded once
-    std::vector<Operand> operands = {};  ///< cover every element exactly once
+    std::vector<Operand> operands = {};  ///< cover every element exactly once, but for `zeros`
     std::vector<Operand> replicas = {};  ///< hold some elements again: compared, never written
     std::vector<WrittenTensor> beside = {};
     std::string source = {};  ///< the stored tensor all elements come from, "" if there are several
@@ -209,13 +210,15 @@ struct Target : WrittenTensor {
     Index strip = 0;  ///< elements that are made at once, where another output is made with it
     bool is_kept = false;          ///< written as it is stored, whatever --dtype says
     std::vector<Part> parts = {};  ///< what it holds of the model, where it is asked for
+    layout::Range zeros = {};      ///< elements that are padding: nothing is stored of them
 
     /// All but operands and replicas, of which most ranks need few.
     static constexpr auto fields = [](auto& self) {
-        return std::tuple_cat(tensor_fields(self),
-                              std::tie(self.stored, self.add, self.beside, self.source, self.file,
-                                       self.fold, self.mix, self.encode, self.decode, self.block,
-                                       self.strip, self.is_kept, self.parts));
+        return std::tuple_cat(
+            tensor_fields(self),
+            std::tie(self.stored, self.add, self.zeros.lo, self.zeros.extent, self.beside,
+                     self.source, self.file, self.fold, self.mix, self.encode, self.decode,
+                     self.block, self.strip, self.is_kept, self.parts));
     };
 
     /// As the elements of an operand or a replica are stored.
@@ -330,6 +333,7 @@ struct Wanted {
     bool has_parts = false;  ///< targets get their parts
     /// Globs of names: of what is written as it is stored, these keep their dtype.
     std::vector<std::string> kept = {};
+    PiecesOf pieces = {};  ///< how the ranks of a training run hold tensors; empty: whole
 };
 
 /// Everything bind needs to know of the model.
@@ -339,6 +343,13 @@ struct Model {
     const models::Symbols* symbols = nullptr;
     /// Fields of config.json that the command line sets, and the options that do so.
     std::map<std::string, std::string> by_option = {};
+    /// Of a training checkpoint's form: its own parallel sizes, where those of the checkpoint that
+    /// is read are others; null: `symbols`.
+    const models::Symbols* written = nullptr;
+
+    [[nodiscard]] const models::Symbols& of_written() const {
+        return written == nullptr ? *symbols : *written;
+    }
 };
 
 /// What --dtype says, of targets that were bound without it: plain floats are written so.

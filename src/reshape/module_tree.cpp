@@ -46,6 +46,9 @@ outputs::TrainingSave fsdp_save(const Destination& to, const std::vector<PlacedT
     save.mesh.push_back(to.ddp == 1
                             ? outputs::DeviceMesh{{"fsdp"}, {to.world}}
                             : outputs::DeviceMesh{{"ddp", "fsdp"}, {to.ddp, to.world / to.ddp}});
+    for (Index rank = 0; rank < to.world; ++rank) {
+        save.files.push_back(fsdp_file(to.world, rank));
+    }
     save.side_files.push_back({"fsdp_config.json", config_text(to.world)});
     return save;
 }

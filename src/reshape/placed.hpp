@@ -10,7 +10,7 @@
 #include "models/pattern.hpp"
 #include "models/recipe.hpp"
 #include "outputs/training.hpp"
-#include "plan/bind/pieces.hpp"
+#include "plan/pieces.hpp"
 
 namespace shardweld::models {
 class Symbols;

@@ -22,6 +22,7 @@
 #include "model_files.hpp"
 #include "promises.hpp"
 #include "quantised.hpp"
+#include "training_form.hpp"
 #include "vocabulary.hpp"
 
 namespace shardweld::app {
@@ -89,13 +90,27 @@ void dequantise(const std::vector<plan::EncodedWeight>& weights, Bound& bound) {
     }
 }
 
+plan::Wanted wanted_of(const PreparedModel& prepared) {
+    plan::Wanted wanted{prepared.choice.dtype, {}, prepared.choice.has_parts, prepared.kept};
+    if (prepared.training != nullptr) {
+        wanted.pieces = prepared.training->pieces();
+    }
+    return wanted;
+}
+
 /// Binds a model that has no adapter beside it.
 void bind_alone(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
                 Catalogue catalogue, Bound& bound) {
     const auto encoded = encoded_weights(prepared, options, catalogue);
-    bound.binding = plan::bind(std::move(catalogue), prepared.model(),
-                               {prepared.choice.dtype, spelling(prepared, files),
-                                prepared.choice.has_parts, prepared.kept});
+    if (prepared.training != nullptr && !encoded.empty()) {
+        throw Error(ErrorCode::unsupported,
+                    "the model is stored as codes and scales, which training checkpoints do not "
+                    "hold",
+                    "merge it first, with --dtype bf16, then reshape what was written");
+    }
+    plan::Wanted wanted = wanted_of(prepared);
+    wanted.spelled = spelling(prepared, files);
+    bound.binding = plan::bind(std::move(catalogue), prepared.model(), wanted);
     dequantise(encoded, bound);
 }
 
@@ -198,9 +213,7 @@ class AdapterBinder {
         take_adapter(saved_beside(std::move(adapter.factors), bound_.has_model && has_own_base));
     }
 
-    [[nodiscard]] plan::Wanted wanted_of_base() const {
-        return {prepared_.choice.dtype, {}, prepared_.choice.has_parts, prepared_.kept};
-    }
+    [[nodiscard]] plan::Wanted wanted_of_base() const { return wanted_of(prepared_); }
 
     [[nodiscard]] std::optional<DType> dtype_of_adapter() const {
         return lora_ == Lora::fold ? std::optional(DType::f32) : prepared_.choice.dtype;
@@ -506,12 +519,18 @@ Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const O
                  Catalogue catalogue) {
     const Bytes stored = catalogue::stored_bytes(catalogue);
     Bound bound;
-    if (prepared.form != nullptr && options.lora != Lora::drop &&
-        (adapters::holds_adapter(catalogue) || holds_framework_adapter(catalogue))) {
-        throw Error(
-            ErrorCode::unsupported, "a model with a LoRA adapter is not written to GGUF",
-            "merge it with --lora fold to safetensors first, then merge that model to GGUF; "
-            "or leave the adapter out with --lora drop");
+    const bool has_adapter =
+        adapters::holds_adapter(catalogue) || holds_framework_adapter(catalogue);
+    if (prepared.training != nullptr && options.lora != Lora::drop && has_adapter) {
+        throw Error(ErrorCode::unsupported,
+                    "a training checkpoint has no place for the LoRA adapter beside the weights",
+                    "merge it first with --lora fold, then reshape what was written; or leave the "
+                    "adapter out with --lora drop");
+    }
+    if (prepared.form != nullptr && options.lora != Lora::drop && has_adapter) {
+        throw Error(ErrorCode::unsupported, "a model with a LoRA adapter is not written to GGUF",
+                    "merge it with --lora fold to safetensors first, then merge that model to "
+                    "GGUF; or leave the adapter out with --lora drop");
     }
     if (prepared.framework != nullptr ||
         (prepared.dialect->has_own_names && adapters::holds_adapter(catalogue))) {

@@ -21,6 +21,7 @@
 
 #include "model_files.hpp"
 #include "stored_evidence.hpp"
+#include "training_form.hpp"
 #include "vocabulary.hpp"
 
 namespace shardweld::app {
@@ -398,12 +399,14 @@ ModelChoice model_choice(const Options& options, const OutputRequest& output, De
             becomes_gguf(output.quantise) ? output.quantise : std::nullopt,
             has_gguf_beside(options),
             output.dtype,
-            output.gguf_file};
+            output.gguf_file,
+            output.form};
 }
 
 plan::Model PreparedModel::model() const {
     return {recipe.get(), dialect.get(), symbols.get(),
-            choice.vocab_size ? fields_of_vocabulary() : std::map<std::string, std::string>()};
+            choice.vocab_size ? fields_of_vocabulary() : std::map<std::string, std::string>(),
+            training == nullptr ? nullptr : &training->written()};
 }
 
 PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
@@ -438,13 +441,20 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
         take_form(library, is_headless, prepared, catalogue.claims);
     }
     std::map<std::string, Index> facts = known_facts(catalogue, *prepared.dialect);
+    const std::map<std::string, Index> given{{"value", prepared.is_value ? 1 : 0}};
+    if (!choice.form.empty()) {
+        InTrainingForm made = in_training_form(
+            choice.form, {*library, *prepared.recipe, *prepared.dialect, prepared.config, given});
+        prepared.training = std::move(made.form);
+        prepared.recipe = std::move(made.recipe);
+        prepared.dialect = std::move(made.stored);
+    }
     if (choice.ggml) {
         facts.emplace("file_type", outputs::gguf_file_type(*choice.ggml));
     }
     if (head.rows) {
         facts.emplace("labels", *head.rows);
     }
-    const std::map<std::string, Index> given{{"value", prepared.is_value ? 1 : 0}};
     prepared.symbols = std::make_shared<const models::Symbols>(
         *prepared.recipe, *prepared.dialect, prepared.config, std::move(facts), given);
     if (family != nullptr && !holds_adapter_only(catalogue)) {

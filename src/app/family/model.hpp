@@ -40,8 +40,11 @@ struct ModelChoice {
     bool has_parts = false;           ///< it is bound in another form, too (plan::Part)
     std::optional<DType> dtype = {};  ///< of floats; nullopt: as they are stored
     std::string gguf_file = {};       ///< as OutputRequest has it
+    std::string form = {};            ///< likewise: a training checkpoint's
 };
 ModelChoice model_choice(const Options& options, const OutputRequest& output, Destination sink);
+
+class TrainingForm;
 
 struct PreparedModel {
     ModelChoice choice;
@@ -54,6 +57,8 @@ struct PreparedModel {
     std::shared_ptr<const models::Symbols> symbols;
     /// How the names are read of an adapter that a framework keeps; null: there is none.
     std::shared_ptr<const PreparedModel> framework;
+    /// The form of a training checkpoint that it is bound in; null: a model's.
+    std::shared_ptr<const TrainingForm> training;
     std::vector<std::string> kept;        ///< plan::Wanted::kept
     bool is_value = false;                ///< the head is score.weight
     std::vector<plan::Warning> warnings;  ///< e.g. recipe_unverified

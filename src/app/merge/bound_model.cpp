@@ -10,6 +10,7 @@
 
 #include "app/compare/comparison.hpp"
 #include "app/family/framework_adapter.hpp"
+#include "app/family/training_form.hpp"
 #include "app/settings/options.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
@@ -425,6 +426,10 @@ std::vector<BoundModel> output_models(const Outputs& outputs, BoundModel model) 
         models.push_back(becomes_gguf(output.quantise)
                              ? in_other_form(outputs[at], models.front())
                              : in_other_type(outputs.front().output, output, models.front()));
+    }
+    if (const auto& training = models.front().prepared.training; training != nullptr) {
+        Bound& bound = models.front().bound;
+        bound.output = training->format(bound.binding.targets);
     }
     models.front().kept.reset();
     std::vector<std::vector<plan::Target>*> others;

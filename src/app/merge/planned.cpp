@@ -89,6 +89,10 @@ Output make_output(const Session& session, const PlanRequest& request, Planned& 
 
 /// config.json, true of what will be written.
 void settle_config(Output& output) {
+    if (output.model.prepared.training != nullptr) {
+        output.config_text = output.model.prepared.config.text_to_write();  // of the model it holds
+        return;
+    }
     const auto [config, notes] = publish::true_config(output.model.prepared.config, output.facts());
     output.config_text = config.text_to_write();
     for (const std::string& note : notes) {
@@ -332,6 +336,11 @@ std::vector<publish::Asset> Output::assets() const {
             });
         }
         assets.push_back({"config.json", {}, config_text});
+        if (model.prepared.training != nullptr) {
+            for (publish::Asset& asset : assets) {
+                asset.name = "huggingface/" + asset.name;
+            }
+        }
         for (const outputs::SideFile& file : plan.placement.side_files) {
             assets.push_back({file.name, {}, file.text});
         }
@@ -435,7 +444,8 @@ bool plans_once_a_node(const Outputs& outputs, const PlanRequest& request, const
                                return sees_as(other, hosts);
                            });
     const bool is_default = plan_choice(options, {}).output_format == &outputs::default_format() &&
-                            !becomes_gguf(outputs.front().output.quantise);
+                            !becomes_gguf(outputs.front().output.quantise) &&
+                            outputs.front().output.form.empty();
     return hosts.leaders.size() < hosts.group_of_rank.size() && see_alike && is_default &&
            outputs.size() == 1 && request.sink == Destination::model;
 }

@@ -19,6 +19,7 @@
 #include "app/settings/options.hpp"
 #include "core/text.hpp"
 #include "execute/comparer.hpp"
+#include "execute/stated_sums.hpp"
 #include "execute/tensor_census.hpp"
 #include "io/input_file.hpp"
 #include "io/output_file.hpp"
@@ -107,9 +108,13 @@ class ResultCheck {
     /// Collective. Puts what was found into the report; returns what is worth a warning.
     std::vector<plan::Warning> finish();
 
+    /// Collective. Completes the files of `draft`, the output's, where they state checksums.
+    void complete_files(Draft& draft) const;
+
   private:
     Output& output_;
     execute::TensorCensus census_;
+    std::optional<execute::WrittenSums> sums_;
     std::optional<BaseComparison> base_;
 };
 
@@ -137,6 +142,9 @@ bool compares_with_base(const Planned& planned) {
 }
 
 ResultCheck::ResultCheck(Output& output, bool has_base) : output_(output), census_(output.plan) {
+    if (output.plan.placement.format->states_checksums()) {
+        sums_.emplace(output.plan);
+    }
     if (has_base) {
         base_.emplace(output);
     }
@@ -144,8 +152,19 @@ ResultCheck::ResultCheck(Output& output, bool has_base) : output_(output), censu
 
 void ResultCheck::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
     census_.add(slice, bytes);
+    if (sums_) {
+        sums_->add(slice, bytes);
+    }
     if (base_) {
         base_->add(slice, bytes);
+    }
+}
+
+void ResultCheck::complete_files(Draft& draft) const {
+    if (sums_) {
+        mpi::Comm& comm = output_.session.comm;
+        execute::write_stated_sums(comm, output_.plan, *draft.directory, sums_->gather(comm),
+                                   output_.session.options.sync, draft.made.created);
     }
 }
 
@@ -213,8 +232,8 @@ void create_draft(Draft& draft) {
     draft.resumption =
         take_up(session.comm, output.plan, facts, draft.partial ? &*draft.partial : nullptr);
     draft.n_known = draft.resumption.n_known;
-    if (compares_with_base(draft.planned)) {
-        draft.resumption.seen.clear();  // all bytes are compared
+    if (compares_with_base(draft.planned) || output.plan.placement.format->states_checksums()) {
+        draft.resumption.seen.clear();  // all bytes are looked at
     }
     say_taken(draft);
     draft.made.created = create_files(output, *draft.directory);
@@ -493,6 +512,7 @@ void write_tensors(Planned& planned, std::vector<Draft>& drafts, const mpi::WhyS
     for (std::size_t at = 0; at < drafts.size(); ++at) {
         const Session& session = drafts[at].output.session;
         drafts[at].made.written = std::move(written[at]);
+        checks[at].complete_files(drafts[at]);
         warn(session, checks[at].finish());
         if (const auto problems = strict_problems(session); !problems.empty()) {
             throw Error(all_of(problems, "warnings"));

@@ -21,6 +21,20 @@ const std::vector<CommandRow>& command_rows() {
          "  shardweld merge --average step_100 step_200 step_300 merged\n",
          {"local_dir", "hf_config", "target_dir", "overwrite", "backend", "dtype", "max_shard_size",
           "lora", "report", "resume"}},
+        {"reshape",
+         Command::merge,
+         {"local_dir", "target_dir"},
+         "shardweld reshape DIR OUT --to FORM [options]",
+         "write a training checkpoint of another form, of any checkpoint or model",
+         "Takes the options of merge, which is the same with --to hf. Weights only: training goes "
+         "on\nfrom them with a new optimizer.\n"
+         "\n"
+         "Examples:\n"
+         "  shardweld reshape Qwen3-8B ckpt --to torch_dist\n"
+         "  mpirun -n 8 shardweld reshape Qwen3-8B ckpt --to legacy:tp=8,pp=4\n"
+         "  shardweld reshape iter_0000010 ckpt --to fsdp:world=16 --hf_config Qwen3-8B\n",
+         {"local_dir", "hf_config", "target_dir", "to", "overwrite", "backend", "dtype", "report",
+          "resume", "recipe"}},
         {"plan",
          Command::plan,
          {"local_dir", "target_dir"},

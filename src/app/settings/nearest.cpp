@@ -40,7 +40,9 @@ std::string suggestion(std::string_view typed, const std::vector<std::string>& k
             continue;  // as many letters at least are missing: also bounds the work
         }
         const std::size_t d = distance(typed, word);
-        if (d < least && d <= most) {
+        const std::size_t n_letters =
+            word.size() - std::min(word.find_first_not_of('-'), word.size());
+        if (d < least && d <= most && d < n_letters) {
             least = d;
             best = word;
         }

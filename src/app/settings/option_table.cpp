@@ -83,6 +83,10 @@ const std::vector<OptionRow>& option_rows() {
          "directory to write; OUT.gguf writes a GGUF file into the directory OUT (with --verl the "
          "default is tmp)",
          set_target},
+        {"to", "FORM", kWrite, "Output",
+         "write a training checkpoint: torch_dist, legacy:tp=N,pp=N,vpp=N,ep=N,etp=N,.., "
+         "fsdp:world=N,ddp=N, dcp:world=N; or hf, a HuggingFace model (merge's default)",
+         set_form, Touches::output},
         {"overwrite", "", kWrite, "Output", "replace the model that is in the target already",
          flag(&Options::overwrite)},
         {"if_complete", "HOW", kWrite, "Output",

@@ -397,6 +397,10 @@ void set_target(const Given& given, Options& options) {
     options.has_target = true;
 }
 
+void set_form(const Given& given, Options& options) {
+    options.form = given.text == "hf" ? "" : given.text;
+}
+
 void set_quiet(const Given& /*given*/, Options& options) {
     options.is_quiet = true;
     options.log_level = LogLevel::error;

@@ -130,6 +130,7 @@ struct OutputRequest {
     std::optional<fs::path> report = {};  ///< written when the run ends
     std::string gguf_file = {};           ///< the name of its GGUF file; "": by its type
     bool keeps_report = false;            ///< one is published with the model, in its directory
+    std::string form = {};                ///< --to; "": a HuggingFace model
 
     [[nodiscard]] bool is_reported() const { return report || keeps_report; }
     friend bool operator==(const OutputRequest&, const OutputRequest&) = default;
@@ -158,6 +159,7 @@ struct Options {
     fs::path target_dir = "tmp";
     bool has_target = false;  ///< --target_dir is given
     std::string gguf_file;    ///< in target_dir: the GGUF file that --target_dir has named
+    std::string form;         ///< --to: a training checkpoint; "": a HuggingFace model
     std::optional<DType> dtype;
     std::optional<Encoding> quantise;            ///< --quantize
     std::optional<std::string> quantise_ignore;  ///< names of weights that stay as they are

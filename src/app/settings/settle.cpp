@@ -7,6 +7,7 @@
 #include "core/encoding.hpp"
 #include "core/text.hpp"
 #include "process/process.hpp"
+#include "reshape/destination.hpp"
 
 #include "option_table.hpp"
 #include "typed_words.hpp"
@@ -71,6 +72,27 @@ void check_also(const Options& options) {
                 "copy that one, or give another form: DIR:fp8-block, DIR:bf16");
         }
         forms.push_back(form);
+    }
+}
+
+/// A training checkpoint has one form, in which weights are as training holds them.
+void check_form(const Arguments& arguments, const Options& options) {
+    if (options.form.empty()) {
+        return;
+    }
+    (void)reshape::parse_destination(options.form);
+    for (const char* const name : {"quantize", "also", "output_format", "max_shard_size", "names",
+                                   "hf_upload_path", "verl", "sbatch"}) {
+        if (arguments.has(name)) {
+            refuse("--" + std::string(name) + " is not for training checkpoints (--to " +
+                       printable(options.form) + ")",
+                   "leave it out, or merge to a HuggingFace model");
+        }
+    }
+    if (!options.gguf_file.empty()) {
+        refuse("the target " + options.gguf_file + " is a file, and --to " +
+                   printable(options.form) + " writes a directory",
+               "name a directory");
     }
 }
 
@@ -159,6 +181,7 @@ void check_together(const Arguments& arguments, const Options& options) {
         refuse("--quantize_ignore needs --quantize", "add it, or leave both out");
     }
     check_also(options);
+    check_form(arguments, options);
     check_loudness(arguments);
     check_job(arguments, options);
 }
@@ -280,9 +303,9 @@ std::vector<std::string> output_texts(const Arguments& arguments) {
 }  // namespace
 
 bool converts(const Options& options) {
-    constexpr std::array<std::string_view, 7> kForms = {
+    constexpr std::array<std::string_view, 8> kForms = {
         "--dtype",      "--quantize", "--output_format", "--max_shard_size",
-        "--vocab_size", "--include",  "--exclude"};
+        "--vocab_size", "--include",  "--exclude",       "--to"};
     return !options.also.empty() ||
            std::ranges::any_of(options.output_options, [&](const std::string& text) {
                return std::ranges::count(kForms, text.substr(0, text.find(' '))) > 0;
@@ -292,7 +315,7 @@ bool converts(const Options& options) {
 std::vector<OutputRequest> output_requests(const Options& options) {
     const auto& report = options.report;
     std::vector<OutputRequest> outputs{{options.target_dir, options.quantise, options.dtype, report,
-                                        options.gguf_file, options.keeps_report}};
+                                        options.gguf_file, options.keeps_report, options.form}};
     for (const OutputRequest& also : options.also) {
         const std::string number = std::to_string(outputs.size());
         OutputRequest& output = outputs.emplace_back(also);
@@ -311,6 +334,11 @@ Options settled(Options options, const CommandRow& command, const Arguments& giv
     options.keeps_report = options.keeps_report && !options.is_verl;
     require_directories(command, options);
     take_file_target(options);
+    if (command.name == "reshape" && !given.has("to")) {
+        refuse("reshape needs the form to write",
+               "give --to torch_dist, --to legacy:tp=8,pp=4, --to fsdp:world=16, --to dcp or --to "
+               "hf");
+    }
     check_together(given, options);
     require_target(options);
     options.shared = shared_text(command, given);

@@ -39,6 +39,8 @@ class TrainingFormat final : public Format {
         return {is_dcp() ? ".distcp" : ".pt"};
     }
 
+    [[nodiscard]] bool states_checksums() const override { return true; }
+
     [[nodiscard]] Placement place(const std::vector<OutputTensor>& tensors,
                                   Bytes /*max_shard_size*/) const override {
         Placement placement;

@@ -363,7 +363,8 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
             }
         });
     }
-    build_targets(model, wanted, {matcher, mismatches, others, explain}, instances, binding);
+    const TargetContext surroundings{matcher, mismatches, others, explain};
+    build_targets(model, wanted, surroundings, instances, binding);
     mismatches.check("left", [&] { check_all_used(model, instances, binding); });
     mismatches.require_none(explain);
     if (model.recipe->is_form) {

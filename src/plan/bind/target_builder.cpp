@@ -168,41 +168,23 @@ class TargetBuilder {
           binding_(binding) {}
 
     void build(const HubName& hub) {
-        const models::Line& line = *hub.line;
-        const layout::BoundLayout& bound = bound_for(line, hub.captures);
-        Target target;
-        target.name = hub.name;
-        target.shape = bound.shape();
-        // What is added makes up for the framework's form, which the module tree does not have, or
-        // gives the written one.
-        target.add = model_.dialect->has_own_names && !model_.recipe->is_form ? 0 : line.add;
-        std::vector<Filed> filed;
-        for (const layout::SegmentPatch& part : lowered_) {
-            instances_.file(line, bound, part, hub.captures, filed);
+        const layout::BoundLayout& bound = bound_for(*hub.line, hub.captures);
+        if (!wanted_.pieces) {
+            build(hub, {hub.name, bound.shape(), lowered_});
+            return;
         }
-        std::vector<Operand> same;
-        std::size_t n_absent = 0;
-        is_missing_ = false;
-        for (const Filed& one : filed) {
-            n_absent += take(one, hub, target, same) ? 0U : 1U;
+        std::vector<layout::SegmentPatch> lowered;
+        for (const TensorPiece& piece : wanted_.pieces(*hub.line, hub.captures, bound.shape())) {
+            lowered.clear();
+            bound.lower(layout::dense(piece.box), lowered);
+            PartOfTensor part{piece_name(piece), {}, lowered, piece.is_copy};
+            for (const layout::Range& range : piece.box) {
+                part.shape.push_back(range.extent);
+            }
+            if (!build(hub, part)) {
+                return;
+            }
         }
-        n_absent_ += static_cast<Index>(n_absent);
-        if (is_missing_ || (n_absent == filed.size() && !filed.empty())) {
-            require_few_absent(hub);
-            note_optional(hub, false);
-            return;  // said at the end, or optional and wholly absent
-        }
-        if (n_absent > 0) {
-            throw Error(ErrorCode::mismatch,
-                        hub.name + " is optional, but only a part of it is stored", kConfigHint)
-                .set_detail(line.origin);
-        }
-        note_optional(hub, true);
-        if (wanted_.has_parts) {
-            std::ranges::transform(filed, std::back_inserter(target.parts),
-                                   [&](const Filed& one) { return instances_.part_of(one); });
-        }
-        finish(std::move(target), std::move(same), line);
     }
 
     /// Whether so much is missing that counting on tells nothing: a field of config.json is wrong.
@@ -276,6 +258,94 @@ class TargetBuilder {
     }
 
   private:
+    /// What is written under one name of the tensor that a line stands for: all of it, or a piece.
+    struct PartOfTensor {
+        std::string name;
+        std::vector<Index> shape;
+        std::span<const layout::SegmentPatch> lowered;
+        bool is_copy = false;  ///< its elements are counted elsewhere
+    };
+
+    /// False where nothing is stored of it.
+    bool build(const HubName& hub, const PartOfTensor& part) {
+        const models::Line& line = *hub.line;
+        Target target;
+        target.name = part.name;
+        target.shape = part.shape;
+        // What is added makes up for the framework's form, which the module tree does not have, or
+        // gives the written one.
+        target.add = model_.dialect->has_own_names && !model_.recipe->is_form ? 0 : line.add;
+        is_copy_ = part.is_copy;
+        is_missing_ = false;
+        const std::vector<Filed> filed = filed_of(hub, part, target);
+        std::vector<Operand> same;
+        std::size_t n_absent = 0;
+        for (const Filed& one : filed) {
+            n_absent += take(one, hub, target, same) ? 0U : 1U;
+        }
+        n_absent_ += static_cast<Index>(n_absent);
+        if (is_missing_ || (n_absent == filed.size() && !filed.empty())) {
+            require_few_absent(hub);
+            note_optional(hub, false);
+            return false;  // said at the end, or optional and wholly absent
+        }
+        if (n_absent > 0) {
+            throw Error(ErrorCode::mismatch,
+                        part.name + " is optional, but only a part of it is stored", kConfigHint)
+                .set_detail(line.origin);
+        }
+        note_optional(hub, true);
+        if (wanted_.has_parts) {
+            std::ranges::transform(filed, std::back_inserter(target.parts),
+                                   [&](const Filed& one) { return instances_.part_of(one); });
+        }
+        finish(std::move(target), std::move(same), line);
+        return true;
+    }
+
+    /// The segments of a part, filed; those of padding become the target's zeros.
+    std::vector<Filed> filed_of(const HubName& hub, const PartOfTensor& part, Target& target) {
+        std::vector<Filed> filed;
+        const std::vector<SegmentPlan>& plans = instances_.plans_of(*hub.line);
+        for (const layout::SegmentPatch& patch : part.lowered) {
+            if (plans[static_cast<std::size_t>(patch.segment)].is_dropped) {
+                add_zeros(hub, patch.patch, target);
+            } else {
+                instances_.file(*hub.line, bound_, patch, hub.captures, filed);
+            }
+        }
+        if (filed.empty()) {
+            take_types(hub, target);
+        }
+        return filed;
+    }
+
+    /// Padding lies behind what is stored, as rows.
+    void add_zeros(const HubName& hub, const layout::Patch& patch, Target& target) const {
+        const layout::Range span = layout::address_span(patch);
+        if (target.zeros.extent > 0 || span.extent != patch.volume()) {
+            throw Error(ErrorCode::unsupported,
+                        hub.name + " holds elements that the model has not, which no rule makes",
+                        "write another format")
+                .set_detail(hub.line->origin);
+        }
+        target.zeros = span;
+    }
+
+    /// A part that is padding alone, or the rows of a rank that has none, is of the type of the
+    /// tensor it belongs to.
+    void take_types(const HubName& hub, Target& target) {
+        std::vector<Filed> whole;
+        instances_.file(*hub.line, bound_, lowered_.front(), hub.captures, whole);
+        const Instance* const instance =
+            whole.empty() ? nullptr : instances_.find(whole.front().key);
+        if (instance != nullptr) {
+            target.stored = instance->dtype;
+            target.dtype = instance->written_as;
+            target.source = instances_.stored_name(instance->name);
+        }
+    }
+
     /// Error(mismatch) where all but a head is there: one that the model would share with the
     /// embedding, or that of a value model.
     void refuse_headless() const {
@@ -313,11 +383,13 @@ class TargetBuilder {
     /// same.
     const layout::BoundLayout& bound_for(const models::Line& line,
                                          const models::Captures& captures) {
-        std::vector<Index> extents = extents_of(line.layout, *model_.symbols, captures);
+        const models::Symbols& symbols = model_.of_written();
+        std::vector<Index> extents = extents_of(line.layout, symbols, captures);
         if (line_ != &line || extents != extents_) {
-            bound_ = layout::BoundLayout::bind(line.layout, [&](const std::string& axis) {
-                return model_.symbols->value(axis, captures);
-            });
+            const auto extent_of = [&](const std::string& axis) {
+                return symbols.value(axis, captures);
+            };
+            bound_ = layout::BoundLayout::bind(line.layout, extent_of);
             line_ = &line;
             extents_ = std::move(extents);
             lowered_.clear();
@@ -397,8 +469,16 @@ class TargetBuilder {
         if (target.source != stored) {
             target.source.clear();
         }
-        instance->taken += found.volume;
+        // A form may have a tensor under a second name, as module trees have a tied head.
+        is_copy_ = is_copy_ || (wanted_.pieces && wanted.copy == 0 &&
+                                instance->taken == instance->primary_volume);
+        if (!is_copy_ && wanted.copy == 0) {
+            instance->taken += found.volume;
+        }
         std::move(found.primary.begin(), found.primary.end(), std::back_inserter(target.operands));
+        if (is_copy_) {
+            return true;  // what must equal it is compared where the elements are counted
+        }
         std::move(found.replicas.begin(), found.replicas.end(),
                   std::back_inserter(target.replicas));
         if (!found.same.empty()) {
@@ -435,7 +515,10 @@ class TargetBuilder {
         } else {
             target.dtype = wanted_.dtype.value_or(target.dtype);
         }
-        binding_.ledger.consumed += stored_bytes(target.volume(), target.stored);
+        if (!is_copy_) {
+            binding_.ledger.consumed +=
+                stored_bytes(target.volume() - target.zeros.extent, target.stored);
+        }
         if (!same.empty()) {
             binding_.same.push_back(
                 {same_name_, binding_.targets.size(), target.replicas.size(), same.size()});
@@ -458,6 +541,7 @@ class TargetBuilder {
     std::vector<layout::SegmentPatch> lowered_;
     std::string same_name_;
     bool is_missing_ = false;  ///< the target under way
+    bool is_copy_ = false;     ///< likewise: its elements are counted elsewhere
     Index n_absent_ = 0;       ///< optional ones
     Together together_;
     std::map<const models::Line*, FoundOptional> optional_;
@@ -482,8 +566,8 @@ void build_targets(const Model& model, const Wanted& wanted, TargetContext surro
         }
         return !builder.is_hopeless();
     };
-    const bool all_seen =
-        mismatches.check("names", [&] { for_each_hub_name(*model.recipe, *model.symbols, build); });
+    const bool all_seen = mismatches.check(
+        "names", [&] { for_each_hub_name(*model.recipe, model.of_written(), build); });
     mismatches.check(builder.kind_of_missing(),
                      [&] { builder.check_complete(surroundings.others); });
     mismatches.check("together", [&] { builder.check_together(); });

@@ -155,6 +155,10 @@ std::string steps_text(const Target& target) {
         return mix_text(*target.mix);
     }
     std::string text = std::to_string(target.add) + encoding_text(target);
+    if (target.zeros.extent > 0) {
+        text +=
+            " zeros " + std::to_string(target.zeros.lo) + "+" + std::to_string(target.zeros.extent);
+    }
     if (!target.fold) {
         return text;
     }

@@ -1,0 +1,58 @@
+// A model in the form of a training checkpoint (--to): its names and layouts before it is bound,
+// and the files behind.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/config.hpp"
+#include "models/recipe.hpp"
+#include "models/symbols.hpp"
+#include "outputs/format.hpp"
+#include "plan/binding.hpp"
+
+namespace shardweld::app {
+
+/// The tensors of a training checkpoint, as binding asks for their pieces.
+class TrainingForm {
+  public:
+    /// `written`: the symbols of the form's lines. Error(mismatch) where the model cannot be spread
+    /// over the ranks that are asked for.
+    TrainingForm(const std::string& text, std::shared_ptr<const models::Symbols> written);
+
+    [[nodiscard]] const models::Symbols& written() const { return *written_; }
+    /// Notes every piece that it gives.
+    [[nodiscard]] plan::PiecesOf pieces() const;
+    /// The files of the targets that were bound with these pieces.
+    [[nodiscard]] std::shared_ptr<const outputs::Format> format(
+        const std::vector<plan::Target>& targets) const;
+
+  private:
+    struct State;
+    std::shared_ptr<const models::Symbols> written_;
+    std::shared_ptr<State> state_;
+};
+
+/// A family and the dialect of a checkpoint, for binding it in such a form.
+struct InTrainingForm {
+    std::shared_ptr<const models::Recipe> recipe;
+    std::shared_ptr<const models::Dialect> stored;
+    std::shared_ptr<const TrainingForm> form;
+};
+
+/// What is known of the model that is written.
+struct ModelToTrain {
+    const models::RecipeLibrary& library;
+    const models::Recipe& recipe;
+    const models::Dialect& stored;  ///< of the checkpoint that is read
+    const models::Config& config;
+    const std::map<std::string, Index>& given;  ///< as Symbols has it
+};
+
+/// The form that `--to` calls `text`. Error(unsupported) for a family that has no names there, and
+/// what `models::training_form` and `models::require_reversible` refuse.
+InTrainingForm in_training_form(const std::string& text, const ModelToTrain& model);
+
+}  // namespace shardweld::app
