@@ -30,12 +30,19 @@ struct TrainingTensor {
 /// A value beside the tensors: what a pickle can hold without a class of a framework.
 struct PlainValue {
     enum class Kind { none, boolean, integer, real, text, list, dictionary };
+    struct Entry;  // no std::pair, which asks about this type while it is not whole yet
+
     Kind kind = Kind::none;
     std::int64_t integer = 0;  ///< of a boolean 0 or 1
     double real = 0;
     std::string text;
-    std::vector<PlainValue> items;                            ///< of a list
-    std::vector<std::pair<std::string, PlainValue>> entries;  ///< of a dictionary, in order
+    std::vector<PlainValue> items;  ///< of a list
+    std::vector<Entry> entries;     ///< of a dictionary, in order
+};
+
+struct PlainValue::Entry {
+    std::string key;
+    PlainValue value;
 };
 
 /// The device mesh over which DTensors are spread: the last dim cuts rows, dims before it repeat.

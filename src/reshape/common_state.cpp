@@ -6,7 +6,7 @@ namespace shardweld::reshape {
 
 using outputs::PlainValue;
 
-PlainValue dictionary(std::vector<std::pair<std::string, PlainValue>> entries) {
+PlainValue dictionary(std::vector<PlainValue::Entry> entries) {
     PlainValue value;
     value.kind = PlainValue::Kind::dictionary;
     value.entries = std::move(entries);

@@ -10,7 +10,7 @@ namespace shardweld::reshape {
 outputs::PlainValue state_of_release();
 
 /// A dictionary with these entries.
-outputs::PlainValue dictionary(std::vector<std::pair<std::string, outputs::PlainValue>> entries);
+outputs::PlainValue dictionary(std::vector<outputs::PlainValue::Entry> entries);
 outputs::PlainValue boolean(bool value);
 
 /// The file that names the directory `release` as the one to load.

@@ -99,12 +99,12 @@ void settle_files(const std::vector<PlacedTensor>& placed, outputs::TrainingSave
 /// What a loader is told of how the tensors were saved.
 outputs::PlainValue common_state(const Destination& destination) {
     outputs::PlainValue state = state_of_release();
-    std::vector<std::pair<std::string, outputs::PlainValue>> content = {
+    std::vector<outputs::PlainValue::Entry> content = {
         {"singleton_local_shards", boolean(false)}, {"chained_optim_avoid_prefix", boolean(true)}};
     if (destination.has_separate_layers) {
-        content.emplace_back("non_homogeneous_layers", boolean(true));
+        content.push_back({"non_homogeneous_layers", boolean(true)});
     }
-    state.entries.emplace_back("content_metadata", dictionary(std::move(content)));
+    state.entries.push_back({"content_metadata", dictionary(std::move(content))});
     return state;
 }
 

@@ -51,7 +51,7 @@ inline outputs::PlainValue plain(std::string value) {
     return plain;
 }
 
-inline outputs::PlainValue plain(std::vector<std::pair<std::string, outputs::PlainValue>> entries) {
+inline outputs::PlainValue plain(std::vector<outputs::PlainValue::Entry> entries) {
     outputs::PlainValue plain;
     plain.kind = outputs::PlainValue::Kind::dictionary;
     plain.entries = std::move(entries);

@@ -97,11 +97,11 @@ TEST_F(TorchDist, says_what_loaders_ask) {
     EXPECT_TRUE(usual.objects.empty());
     const auto& common = usual.beside.at("release/common.pt").entries;
     ASSERT_EQ(common.size(), 3U);
-    EXPECT_EQ(common[0].first, "checkpoint_version");
-    EXPECT_EQ(common[0].second.real, 3.0);
-    EXPECT_EQ(common[1].first, "iteration");
-    EXPECT_EQ(common[2].first, "content_metadata");
-    EXPECT_EQ(common[2].second.entries.size(), 2U);
+    EXPECT_EQ(common[0].key, "checkpoint_version");
+    EXPECT_EQ(common[0].value.real, 3.0);
+    EXPECT_EQ(common[1].key, "iteration");
+    EXPECT_EQ(common[2].key, "content_metadata");
+    EXPECT_EQ(common[2].value.entries.size(), 2U);
     ASSERT_EQ(usual.side_files.size(), 2U);
     EXPECT_EQ(usual.side_files[0].name, "release/metadata.json");
     EXPECT_EQ(usual.side_files[0].text,
@@ -112,8 +112,8 @@ TEST_F(TorchDist, says_what_loaders_ask) {
 
     const outputs::TrainingSave newer = arrangement("torch_dist:era=019,layers=separate").save({});
     EXPECT_TRUE(newer.beside.empty());
-    const auto& content = newer.objects.at("common_state/shard_0_1").entries.at(2).second.entries;
-    EXPECT_EQ(content.back().first, "non_homogeneous_layers");
+    const auto& content = newer.objects.at("common_state/shard_0_1").entries.at(2).value.entries;
+    EXPECT_EQ(content.back().key, "non_homogeneous_layers");
     EXPECT_EQ(newer.side_files[0].text,
               R"({"sharded_backend": "torch_dist", "sharded_backend_version": 1})");
 }
