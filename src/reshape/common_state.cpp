@@ -20,13 +20,18 @@ PlainValue boolean(bool value) {
     return plain;
 }
 
+PlainValue integer(Index value) {
+    PlainValue plain;
+    plain.kind = PlainValue::Kind::integer;
+    plain.integer = value;
+    return plain;
+}
+
 PlainValue state_of_release() {
     PlainValue version;
     version.kind = PlainValue::Kind::real;
     version.real = 3.0;
-    PlainValue iteration;
-    iteration.kind = PlainValue::Kind::integer;
-    return dictionary({{"checkpoint_version", version}, {"iteration", iteration}});
+    return dictionary({{"checkpoint_version", version}, {"iteration", integer(0)}});
 }
 
 outputs::SideFile release_tracker() {

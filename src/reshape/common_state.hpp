@@ -12,6 +12,7 @@ outputs::PlainValue state_of_release();
 /// A dictionary with these entries.
 outputs::PlainValue dictionary(std::vector<outputs::PlainValue::Entry> entries);
 outputs::PlainValue boolean(bool value);
+outputs::PlainValue integer(Index value);
 
 /// The file that names the directory `release` as the one to load.
 outputs::SideFile release_tracker();

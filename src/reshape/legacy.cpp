@@ -326,12 +326,23 @@ Depth depth_of(const models::Symbols& symbols) {
     return {symbols.value("l"), mtp, field_of(symbols, "l", "num_hidden_layers")};
 }
 
+/// Names of files do not tell expert from pipeline ranks, nor how experts' tensors are cut: the
+/// reader of legacy checkpoints looks for these where there are no `args`.
+outputs::PlainValue stated(const ParallelSizes& sizes) {
+    return dictionary({{"tensor_model_parallel_size", integer(sizes.tp)},
+                       {"pipeline_model_parallel_size", integer(sizes.pp)},
+                       {"expert_model_parallel_size", integer(sizes.ep)},
+                       {"expert_tensor_parallel_size", integer(sizes.expert_tp())}});
+}
+
 outputs::TrainingSave save_of(const ParallelSizes& sizes, const std::vector<PlacedTensor>& placed) {
     outputs::TrainingSave save;
     add_tensors(placed, save);
+    outputs::PlainValue state = state_of_release();
+    state.entries.emplace_back("parallel_sizes", stated(sizes));
     for (Index pp = 0; pp < sizes.pp; ++pp) {
         for (const RankPair& pair : rank_pairs(sizes)) {
-            save.beside[rank_file(sizes, pp, pair)] = state_of_release();
+            save.beside[rank_file(sizes, pp, pair)] = state;
         }
     }
     save.side_files.push_back(release_tracker());

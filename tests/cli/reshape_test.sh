@@ -25,6 +25,7 @@ trip() {
         expect_code 0 mpirun -n 3 "$SHARDWELD" reshape "$WORK/$name" "$out.$strategy" --to "$2" --strategy $strategy -q --no_fsync
         [[ "$(files "$out")" == "$(files "$out.$strategy")" ]] || fail "$name to $2: other files at three ranks, $strategy"
     done
+    expect_code 0 "$SHARDWELD" verify "$out" -q
     expect_code 0 "$SHARDWELD" merge "$out" "$WORK/$name.back" --hf_config "$WORK/$name" -q --no_fsync &&
         python3 "$TESTS/support/compare_safetensors.py" "$WORK/$name.back" "$WORK/$name" >"$WORK/compared" || fail "$name to $2 and back: $(<"$WORK/compared")"
 }
@@ -35,7 +36,8 @@ trip "$megatron/deepseekv3-mtp-pp2-torchdist-bf16" torch_dist
 trip "$megatron/llama-tp4-legacy-bf16" legacy:tp=4
 trip "$megatron/llama-pp12-legacy-bf16" legacy:pp=12
 trip "$megatron/llama-tp2-pp2-vpp2-legacy-bf16" legacy:tp=2,pp=2,vpp=2,spec=local
-trip "$megatron/mixtral-ep2-pp2-legacy-bf16" legacy:tp=2,pp=2,ep=2,experts=sequential
+trip "$megatron/mixtral-ep2-pp2-legacy-bf16" legacy:tp=2,pp=2,ep=2,etp=1,experts=sequential
+trip "$megatron/mixtral-ep2-pp2-legacy-bf16" legacy:tp=2,ep=2
 trip "$torch/fsdp2_w4_bf16_qwen2_tied" fsdp:world=7
 trip "$torch/hsdp2_w4_bf16_llama" fsdp:world=4,ddp=2
 trip "$torch/fsdp2_w2_mixed_deepseek" fsdp:world=3
@@ -71,6 +73,7 @@ with open(path, "r+b") as file:
     file.seek(-1, 1)
     file.write(bytes([byte[0] ^ 1]))
 PYTHON
+expect_code 13 "$SHARDWELD" verify "$WORK/damaged" -q && expect_text "mp_rank_01/model_optim_rng.pt"
 expect_code 4 "$SHARDWELD" merge "$WORK/damaged" "$WORK/none" --hf_config "$WORK/qwen" -q
 expect_absent "$WORK/none"
 
@@ -86,6 +89,7 @@ refused 6 "num_hidden_layers" legacy:pp=3
 refused 6 "experts" legacy:ep=2
 expect_code 2 "$SHARDWELD" reshape "$WORK/qwen" "$WORK/none" && expect_text "give --to torch_dist"
 expect_code 12 "$SHARDWELD" reshape "$WORK/qwen" "$WORK/whole" --to torch_dist && expect_text "exists and is not empty"
+expect_code 0 "$SHARDWELD" reshape "$WORK/qwen" "$WORK/whole" --to legacy:tp=2 --if_complete verify -q
 expect_code 2 "$SHARDWELD" reshape "$WORK/qwen" "$WORK/none" --to torch_dist --quantize fp8-block
 expect_absent "$WORK/none"
 finish

@@ -24,12 +24,18 @@ std::string text_of(const Findings& findings, const fs::path& directory) {
     std::vector<std::vector<std::string>> rows = {
         {"directory", directory.string()},
         {"files", counted(model.files.size(), "file") + ", " + tensors + ", " +
-                      human_bytes(model.tensor_bytes()) + ": valid " +
-                      (model.is_gguf ? "GGUF" : "safetensors")},
-        {"index", model.has_index ? "agrees with the files" : "not needed (one file)"},
-        {"config.json", model.config_dtype.empty() ? "states no dtype"
-                        : model.is_gguf ? "dtype before quantising (" + model.config_dtype + ")"
-                                        : "dtype matches (" + model.config_dtype + ")"}};
+                      human_bytes(model.tensor_bytes()) + ": " +
+                      (model.is_training ? "of a training checkpoint, as the report lists them"
+                       : model.is_gguf   ? "valid GGUF"
+                                         : "valid safetensors")}};
+    if (!model.is_training) {
+        rows.push_back(
+            {"index", model.has_index ? "agrees with the files" : "not needed (one file)"});
+        rows.push_back({"config.json", model.config_dtype.empty() ? "states no dtype"
+                                       : model.is_gguf
+                                           ? "dtype before quantising (" + model.config_dtype + ")"
+                                           : "dtype matches (" + model.config_dtype + ")"});
+    }
     if (!findings.has_report) {
         rows.push_back(
             {"contents", "NOT CHECKED without a report; give the merge's with --report FILE"});

@@ -78,11 +78,13 @@ struct WrittenModel {
     bool has_index = false;
     std::string config_dtype;  ///< as config.json states it, "" if it does not
     bool is_gguf = false;      ///< else safetensors
+    bool is_training = false;  ///< neither: a training checkpoint, as its report lists it
 
     [[nodiscard]] Bytes tensor_bytes() const;
 
     static constexpr auto fields = [](auto& self) {
-        return std::tie(self.files, self.tensors, self.has_index, self.config_dtype, self.is_gguf);
+        return std::tie(self.files, self.tensors, self.has_index, self.config_dtype, self.is_gguf,
+                        self.is_training);
     };
 };
 

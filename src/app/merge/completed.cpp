@@ -107,6 +107,69 @@ fs::path report_of(const OutputRequest& output) {
                                                      : fs::path();
 }
 
+/// Whether it is of a training checkpoint, whose files hold no model.
+bool is_of_training(const Report& report) {
+    const MadeOf made = report.made_of.value_or(MadeOf());
+    return std::ranges::any_of(made.options, [](const std::string& option) {
+        return option.starts_with("--to ") && option != "--to hf";
+    });
+}
+
+/// The tensors of a training checkpoint, where its report says that they lie.
+WrittenModel as_reported(const fs::path& directory, const Report& report) {
+    Problems problems;
+    WrittenModel model;
+    model.is_training = true;
+    std::map<std::string, std::uint32_t> numbers;
+    for (const FileEntry& file : report.files) {
+        std::error_code failed;
+        const auto size = fs::file_size(directory / file.name, failed);
+        if (failed || size != file.bytes) {
+            problems.add(
+                failed ? ErrorCode::not_found : ErrorCode::corrupt,
+                printable(file.name) + (failed ? " is missing"
+                                               : " has " + std::to_string(size) + " bytes, not " +
+                                                     std::to_string(file.bytes)));
+        }
+        numbers.emplace(file.name, static_cast<std::uint32_t>(model.files.size()));
+        model.files.push_back({file.name, file.bytes});
+    }
+    problems.require_none(directory.string());
+    for (const TensorEntry& entry : report.tensors) {
+        catalogue::Tensor tensor{entry.name, entry.dtype, entry.shape, {}};
+        catalogue::Piece piece;
+        const auto file = numbers.find(entry.file);
+        const Bytes size = file == numbers.end() ? 0 : model.files[file->second].size;
+        const Bytes needed =
+            to_bytes(volume_of(entry.shape, entry.name), entry.name) * size_of(entry.dtype);
+        if (file == numbers.end() || entry.bytes != needed || entry.offset > size ||
+            entry.bytes > size - entry.offset) {
+            throw Error(ErrorCode::corrupt,
+                        "the report says that " + printable(entry.name) + " lies where " +
+                            printable(entry.file) + " has no room for it",
+                        "give the report of this directory");
+        }
+        piece.file = file->second;
+        piece.base = entry.offset;
+        piece.storage_bytes = entry.bytes;
+        piece.patch = layout::dense_shape(entry.shape);
+        tensor.pieces.push_back(piece);
+        model.tensors.push_back(std::move(tensor));
+    }
+    return model;
+}
+
+/// What lies in a directory: as its report lists it where that is of a training checkpoint.
+WrittenModel written_in(const fs::path& directory, const fs::path& report) {
+    if (!report.empty()) {
+        const Report reported = read_reported_output(report);
+        if (is_of_training(reported)) {
+            return as_reported(directory, reported);
+        }
+    }
+    return read_written_model(directory);
+}
+
 /// The report of an output, or why that tells nothing.
 struct Told {
     Report report;
@@ -195,7 +258,11 @@ std::string fault_of(const fs::path& target, const Report& output) {
             return printable(name) + " is missing";
         }
     }
-    const auto broken = mpi::error_of([&] { (void)read_written_model(target); });
+    const auto broken = mpi::error_of([&] {
+        if (!is_of_training(output)) {
+            (void)read_written_model(target);
+        }
+    });
     return broken ? broken->what() : "";
 }
 
@@ -253,9 +320,9 @@ std::string why_not_complete(const Session& session, Sources& sources) {
 Findings verify_model(mpi::Comm& comm, const Options& options, const OutputRequest& output,
                       bool has_hashes, bool looks_for_report, Log& log) {
     Findings findings;
-    findings.model = mpi::share(comm, 0, [&] { return read_written_model(output.directory); });
     const fs::path report =
         looks_for_report ? mpi::share(comm, 0, [&] { return report_of(output); }) : fs::path();
+    findings.model = mpi::share(comm, 0, [&] { return written_in(output.directory, report); });
     if (!report.empty()) {
         Options with = options;
         with.report = report;

@@ -136,6 +136,9 @@ TensorEntry tensor_in(const Json& entry) {
     for (const Json& extent : entry.at("shape").get_ref<const Json::array_t&>()) {
         tensor.shape.push_back(extent.get_ref<const Json::number_integer_t&>());
     }
+    tensor.file = entry.value("file", "");
+    tensor.offset = entry.value("offset", Bytes{0});
+    tensor.bytes = entry.value("bytes", Bytes{0});
     const Json& digest = entry.at("xxh3_128");
     tensor.digest = digest.is_null() ? "" : digest.get<std::string>();
     // A rank holds less than a block of what another one has begun.

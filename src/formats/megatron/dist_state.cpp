@@ -71,10 +71,15 @@ catalogue::FileAssertion state_statement(const PickleValue& root, const std::str
 
 }  // namespace
 
+const PickleValue* args_in(const PickleValue& root) {
+    const PickleValue* const args = root.find("args");
+    return args == nullptr ? root.find(kParallelSizes) : args;
+}
+
 void add_state(const PickleValue& root, const std::string& file, const ScalarReader& scalars,
                FileState& state, Catalogue& out) {
     add_facts(root, scalars, out);
-    if (const PickleValue* args = root.find("args")) {
+    if (const PickleValue* args = args_in(root)) {
         add_args(*args, file, scalars, state, out);
     }
     out.statements.push_back(state_statement(root, file, scalars));

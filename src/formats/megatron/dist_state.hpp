@@ -50,6 +50,13 @@ struct FileState {
 };
 using StateScan = ScanOf<FileState>;
 
+/// The key under which `reshape` states the arguments that say what ranks a file's place in its
+/// grid is one of: a plain dictionary, since a checkpoint without a run has no `args`.
+inline constexpr const char* kParallelSizes = "parallel_sizes";
+
+/// The run's arguments, or as much of them; null: none are stated.
+const PickleValue* args_in(const PickleValue& root);
+
 /// Adds what `root`, the dictionary of `file`, says: args as claims and as FileState::args; the
 /// facts iteration and version; and a statement of what is equal in all files of a save: iteration,
 /// operations, scheduler steps. The warning `args_unread` where args are of a kind that is not

@@ -188,8 +188,8 @@ void LegacyScan::leave_other_keys(const PickleValue& root) {
     };
     for (std::size_t i = 0; i < root.pair_count(); ++i) {
         const std::string_view key = root.key(i).text();
-        if (!is_model_key(key) && key != "args" && key != "checkpoint_version" &&
-            key != "iteration") {
+        if (!is_model_key(key) && key != "args" && key != kParallelSizes &&
+            key != "checkpoint_version" && key != "iteration") {
             values_.leave_beside(key, root.value(i), is_models);
         }
     }
@@ -247,7 +247,7 @@ void require_agreeing_args(const Location& location, const std::string& a, const
         const auto input = io::InputFile::open(location.directory / file);
         const TorchFile torch_file = TorchFile::read(input);
         const PickleValue* args =
-            torch_file.root().is_mapping() ? torch_file.root().find("args") : nullptr;
+            torch_file.root().is_mapping() ? args_in(torch_file.root()) : nullptr;
         return args == nullptr ? catalogue::StatedConfig()
                                : common_args(*args, ScalarReader(torch_file, input));
     };
