@@ -211,14 +211,15 @@ struct Target : WrittenTensor {
     bool is_kept = false;          ///< written as it is stored, whatever --dtype says
     std::vector<Part> parts = {};  ///< what it holds of the model, where it is asked for
     layout::Range zeros = {};      ///< elements that are padding: nothing is stored of them
+    bool is_copy = false;          ///< another target has the same elements of the model
 
     /// All but operands and replicas, of which most ranks need few.
     static constexpr auto fields = [](auto& self) {
         return std::tuple_cat(
             tensor_fields(self),
-            std::tie(self.stored, self.add, self.zeros.lo, self.zeros.extent, self.beside,
-                     self.source, self.file, self.fold, self.mix, self.encode, self.decode,
-                     self.block, self.strip, self.is_kept, self.parts));
+            std::tie(self.stored, self.add, self.zeros.lo, self.zeros.extent, self.is_copy,
+                     self.beside, self.source, self.file, self.fold, self.mix, self.encode,
+                     self.decode, self.block, self.strip, self.is_kept, self.parts));
     };
 
     /// As the elements of an operand or a replica are stored.
@@ -334,6 +335,8 @@ struct Wanted {
     /// Globs of names: of what is written as it is stored, these keep their dtype.
     std::vector<std::string> kept = {};
     PiecesOf pieces = {};  ///< how the ranks of a training run hold tensors; empty: whole
+    /// With pieces: what the run calls a tensor that no line of the recipe has.
+    std::function<std::string(const std::string& hub_name)> passing = {};
 };
 
 /// Everything bind needs to know of the model.

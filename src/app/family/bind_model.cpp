@@ -94,6 +94,7 @@ plan::Wanted wanted_of(const PreparedModel& prepared) {
     plan::Wanted wanted{prepared.choice.dtype, {}, prepared.choice.has_parts, prepared.kept};
     if (prepared.training != nullptr) {
         wanted.pieces = prepared.training->pieces();
+        wanted.passing = prepared.training->passing();
     }
     return wanted;
 }

@@ -442,6 +442,7 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
     }
     std::map<std::string, Index> facts = known_facts(catalogue, *prepared.dialect);
     const std::map<std::string, Index> given{{"value", prepared.is_value ? 1 : 0}};
+    const std::shared_ptr<const models::Recipe> own = prepared.recipe;
     if (!choice.form.empty()) {
         InTrainingForm made = in_training_form(
             choice.form, {*library, *prepared.recipe, *prepared.dialect, prepared.config, given});
@@ -458,7 +459,7 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
     prepared.symbols = std::make_shared<const models::Symbols>(
         *prepared.recipe, *prepared.dialect, prepared.config, std::move(facts), given);
     if (family != nullptr && !holds_adapter_only(catalogue)) {
-        require_family_names(*prepared.recipe, *prepared.symbols, prepared.config, catalogue);
+        require_family_names(*own, *prepared.symbols, prepared.config, catalogue);
     }
     check_tying(prepared, catalogue);
     follow_reference(prepared, files.reference, catalogue);

@@ -74,8 +74,10 @@ struct TrainingForm::State {
     std::map<std::string, std::pair<plan::TensorPiece, std::vector<Index>>> pieces = {};
 };
 
-TrainingForm::TrainingForm(const std::string& text, std::shared_ptr<const models::Symbols> written)
+TrainingForm::TrainingForm(const std::string& text, std::shared_ptr<const models::Symbols> written,
+                           std::function<std::string(const std::string&)> passing)
     : written_(std::move(written)),
+      passing_(std::move(passing)),
       state_(std::make_shared<State>(
           reshape::arrangement_of(reshape::parse_destination(text), *written_))) {}
 
@@ -88,6 +90,10 @@ plan::PiecesOf TrainingForm::pieces() const {
         }
         return pieces;
     };
+}
+
+std::function<std::string(const std::string&)> TrainingForm::passing() const {
+    return passing_;
 }
 
 std::shared_ptr<const outputs::Format> TrainingForm::format(
@@ -120,9 +126,12 @@ InTrainingForm in_training_form(const std::string& text, const ModelToTrain& mod
         std::ranges::for_each(form.hub, [](models::Line& line) { line.add = 0; });
     }
     regroup(dialect, stored);
-    return {std::make_shared<const models::Recipe>(std::move(form)),
-            std::make_shared<const models::Dialect>(std::move(stored)),
-            std::make_shared<const TrainingForm>(text, written)};
+    const auto recipe = std::make_shared<const models::Recipe>(std::move(form));
+    const auto passing = [recipe, dialect](const std::string& hub_name) {
+        return models::passing_name(*recipe, dialect, hub_name);
+    };
+    return {recipe, std::make_shared<const models::Dialect>(std::move(stored)),
+            std::make_shared<const TrainingForm>(text, written, passing)};
 }
 
 }  // namespace shardweld::app

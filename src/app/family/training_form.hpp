@@ -2,6 +2,7 @@
 // and the files behind.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,11 +21,14 @@ class TrainingForm {
   public:
     /// `written`: the symbols of the form's lines. Error(mismatch) where the model cannot be spread
     /// over the ranks that are asked for.
-    TrainingForm(const std::string& text, std::shared_ptr<const models::Symbols> written);
+    TrainingForm(const std::string& text, std::shared_ptr<const models::Symbols> written,
+                 std::function<std::string(const std::string&)> passing);
 
     [[nodiscard]] const models::Symbols& written() const { return *written_; }
     /// Notes every piece that it gives.
     [[nodiscard]] plan::PiecesOf pieces() const;
+    /// What the form calls a tensor that passes.
+    [[nodiscard]] std::function<std::string(const std::string&)> passing() const;
     /// The files of the targets that were bound with these pieces.
     [[nodiscard]] std::shared_ptr<const outputs::Format> format(
         const std::vector<plan::Target>& targets) const;
@@ -32,6 +36,7 @@ class TrainingForm {
   private:
     struct State;
     std::shared_ptr<const models::Symbols> written_;
+    std::function<std::string(const std::string&)> passing_;
     std::shared_ptr<State> state_;
 };
 

@@ -158,6 +158,11 @@ std::string check_command(const Finished& finished) {
     return "shardweld check " + process::shell_word(finished.target.string()) + where;
 }
 
+/// Whether it is a training checkpoint (outputs/training.hpp), which no program serves.
+bool is_training(const Finished& finished) {
+    return finished.format == "torch" || finished.format == "dcp";
+}
+
 /// Commands that end with the trained model in memory; none where it is not known how.
 std::vector<std::string> next_commands(const OutputReport& report, const Finished& finished) {
     std::vector<std::string> commands;
@@ -200,6 +205,14 @@ Headline next_line(const OutputReport& report, const Finished& finished) {
                     ", which adds the adapter to the weights";
         return line;
     }
+    if (is_training(finished)) {
+        const std::string target = process::shell_word(finished.target.string());
+        line.subject = "shardweld verify " + target;
+        line.rest = has(report, "latest_checkpointed_iteration.txt")
+                        ? ", then train with --load " + target
+                        : ", then train from it";
+        return line;
+    }
     line.subject = joined(next_commands(report, finished), " && ");
     return line;
 }
@@ -226,8 +239,9 @@ ModelSize size_of_model(const std::vector<plan::Target>& targets) {
     ModelSize size;
     std::map<DType, Bytes> by_dtype;
     for (const plan::Target& target : targets) {
-        const Index volume =
-            target.encode ? target.encode->n_rows * target.encode->n_columns : target.volume();
+        const Index volume = target.is_copy  ? 0
+                             : target.encode ? target.encode->n_rows * target.encode->n_columns
+                                             : target.volume() - target.zeros.extent;
         (target.file.empty() ? size.parameters : size.adapter) += volume;
         if (target.encode) {
             ++size.n_encoded;

@@ -1,10 +1,12 @@
 #include "as_stored.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
+#include "models/pattern.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::plan {
@@ -25,22 +27,28 @@ std::string renamed(const models::Recipe& recipe, const std::string& name) {
     return best == nullptr ? name : best->to + name.substr(best->from.size());
 }
 
-Target target_as_stored(const catalogue::Tensor& tensor, std::string name, const Wanted& wanted) {
+layout::Box box_of(const std::vector<Index>& shape) {
+    layout::Box box;
+    for (const Index extent : shape) {
+        box.push_back({0, extent});
+    }
+    return box;
+}
+
+/// The elements of a box of a tensor.
+Target target_of_box(const catalogue::Tensor& tensor, std::string name, const layout::Box& box,
+                     const Wanted& wanted) {
     Target target;
     target.name = std::move(name);
     target.source = tensor.name;
-    target.shape = tensor.shape;
+    std::ranges::transform(box, std::back_inserter(target.shape), &layout::Range::extent);
     target.stored = tensor.dtype;
     const DType own = tensor.written_as.value_or(tensor.dtype);
     target.is_kept = std::ranges::any_of(
         wanted.kept, [&](const std::string& glob) { return glob_matches(glob, tensor.name); });
     const bool is_cast = is_float(tensor.dtype) && !target.is_kept;
     target.dtype = is_cast ? wanted.dtype.value_or(own) : tensor.dtype;
-    const layout::Patch whole = layout::dense_shape(tensor.shape);
-    layout::Box box;
-    for (const Index extent : tensor.shape) {
-        box.push_back({0, extent});
-    }
+    const layout::Patch whole = layout::dense(box);
     std::vector<layout::Patch> primaries;
     Index volume = 0;
     for (const catalogue::Piece& piece : tensor.pieces) {
@@ -64,13 +72,17 @@ Target target_as_stored(const catalogue::Tensor& tensor, std::string name, const
     if (cover == layout::Cover::Kind::gap) {
         throw Error(
             ErrorCode::mismatch,
-            tensor.name + " " + shape_text(tensor.shape) +
+            tensor.name + " " + shape_text(target.shape) +
                 " is not covered: " + std::to_string(volume) + " of " +
                 std::to_string(target.volume()) + " elements are stored",
             "no file that was read has the rest: copy what was left out, or take an earlier "
             "save");
     }
     return target;
+}
+
+Target target_as_stored(const catalogue::Tensor& tensor, std::string name, const Wanted& wanted) {
+    return target_of_box(tensor, std::move(name), box_of(tensor.shape), wanted);
 }
 
 /// One number beside a family's modules, such as a loss or a step.
@@ -83,6 +95,33 @@ bool is_lone_number(const models::Recipe& recipe, const catalogue::Tensor& tenso
            !passes_unlisted(recipe, tensor);
 }
 
+/// What a training checkpoint calls the tensor, and where it holds it; a model has it whole.
+std::vector<TensorPiece> pieces_of(const catalogue::Tensor& tensor, const Wanted& wanted) {
+    if (!wanted.pieces) {
+        return {{"", {tensor.name}, box_of(tensor.shape)}};
+    }
+    models::Line line;
+    line.name = models::Pattern::parse(wanted.passing(tensor.name));
+    return wanted.pieces(line, {}, tensor.shape);
+}
+
+void add_target(Target target, bool is_presumed, const std::string& name, Binding& binding) {
+    const Bytes element = size_of(target.stored);
+    if (target.is_copy) {
+        target.replicas.clear();  // they are compared where the elements are counted
+    } else {
+        binding.ledger.consumed += static_cast<Bytes>(target.volume()) * element;
+    }
+    for (const Operand& replica : target.replicas) {
+        binding.ledger.replica += static_cast<Bytes>(replica.copy.volume()) * element;
+    }
+    if (is_presumed && !target.is_copy) {
+        binding.same.push_back(
+            {name, binding.targets.size(), 0, target.replicas.size(), SamePair::Why::presumed});
+    }
+    binding.targets.push_back(std::move(target));
+}
+
 void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::string>& presumed,
                    const Model& model, const Wanted& wanted, Binding& binding) {
     std::vector<std::string> extra;
@@ -93,21 +132,23 @@ void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::s
                                   catalogue::stored_bytes(tensor));
             continue;
         }
-        Target target = target_as_stored(tensor, tensor.name, wanted);
-        const Bytes element = size_of(target.stored);
-        binding.ledger.consumed += static_cast<Bytes>(target.volume()) * element;
-        for (const Operand& replica : target.replicas) {
-            binding.ledger.replica += static_cast<Bytes>(replica.copy.volume()) * element;
-        }
-        if (presumed.contains(tensor.name)) {
-            binding.same.push_back({tensor.name, binding.targets.size(), 0, target.replicas.size(),
-                                    SamePair::Why::presumed});
+        for (const TensorPiece& piece : pieces_of(tensor, wanted)) {
+            Target target = target_of_box(tensor, wanted.pieces ? piece_name(piece) : tensor.name,
+                                          piece.box, wanted);
+            target.is_copy = piece.is_copy;
+            add_target(std::move(target), presumed.contains(tensor.name), tensor.name, binding);
         }
         if (!passes_unlisted(*model.recipe, tensor)) {
             extra.push_back(tensor.name);
         }
-        binding.targets.push_back(std::move(target));
         tensor = {};  // there may be millions
+    }
+    if (!extra.empty() && wanted.pieces) {
+        throw Error(ErrorCode::unsupported,
+                    std::to_string(extra.size()) + " tensor(s) are no part of a " +
+                        model.recipe->name +
+                        " model, and have no name in a training checkpoint: " + listed(extra),
+                    "leave them out of the model that is given");
     }
     if (!extra.empty()) {
         binding.warnings.push_back(

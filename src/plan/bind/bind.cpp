@@ -367,7 +367,7 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
     build_targets(model, wanted, surroundings, instances, binding);
     mismatches.check("left", [&] { check_all_used(model, instances, binding); });
     mismatches.require_none(explain);
-    if (model.recipe->is_form) {
+    if (model.recipe->is_form && !wanted.pieces) {
         leave_out(others, model, binding.ledger);
     }
     add_as_stored(std::move(others), presumed, model, wanted, binding);

@@ -509,6 +509,7 @@ class TargetBuilder {
     }
 
     void finish(Target target, std::vector<Operand> same, const models::Line& line) {
+        target.is_copy = is_copy_;
         target.is_kept = line.keep.has_value();
         if (target.is_kept || !is_float(target.stored)) {
             target.dtype = target.stored;
