@@ -164,6 +164,10 @@ std::string number_text(double number) {
     return text.data();
 }
 
+std::string zero_filled(const std::string& digits, std::size_t width) {
+    return std::string(width - std::min(width, digits.size()), '0') + digits;
+}
+
 std::string shape_text(std::span<const Index> shape) {
     constexpr std::size_t kMostShown = 32;
     std::string text = "[";

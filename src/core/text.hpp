@@ -30,6 +30,9 @@ std::string counted(std::size_t count, const std::string& noun);
 /// Six digits, as %g.
 std::string number_text(double number);
 
+/// A number's `digits` with zeros before them, `width` of them at least: "003".
+std::string zero_filled(const std::string& digits, std::size_t width);
+
 /// "[3, 64, 32]".
 std::string shape_text(std::span<const Index> shape);
 

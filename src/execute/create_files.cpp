@@ -79,8 +79,7 @@ io::WrittenFile create(const outputs::Frame& frame, const outputs::Placement& pl
     const outputs::PlacedFile& file = placement.files[at];
     MadeFile made = make(file, directory);
     const auto raw = raw_ranges(placement, at, tensors);
-    const std::vector<outputs::FileBytes> none;  // what states checksums is written at the end
-    for (const outputs::FileBytes& part : frame.checksums.empty() ? frame.parts : none) {
+    for (const outputs::FileBytes& part : frame.parts) {
         // What an earlier run has written of the tensors stays.
         for (const plan::LineRange& own :
              plan::without({part.offset, part.offset + part.bytes.size()}, raw)) {
@@ -132,11 +131,14 @@ std::vector<io::WrittenFile> create_own(mpi::Comm& comm, plan::Plan& plan,
     const auto tensors = plan::output_tensors(plan.targets);
     std::vector<io::WrittenFile> made;
     mpi::collectively_in_steps(comm, [&](const mpi::OnStep& before_file) {
-        const outputs::Framer frame = plan.placement.format->framer();
+        const outputs::Format& format = *plan.placement.format;
+        const outputs::Framer framer = format.framer();
         for (const std::size_t at : own) {
             before_file();
-            made.push_back(create(frame(plan.placement, at, tensors), plan.placement, at, tensors,
-                                  directory, sync));
+            // A frame that states checksums is written when they are known (write_stated_sums).
+            const outputs::Frame frame =
+                format.states_checksums() ? outputs::Frame() : framer(plan.placement, at, tensors);
+            made.push_back(create(frame, plan.placement, at, tensors, directory, sync));
         }
     });
     if (!plan.placement.is_settled) {

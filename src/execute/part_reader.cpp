@@ -51,15 +51,6 @@ layout::Box with_rows(layout::Box box, layout::Range rows) {
     return box;
 }
 
-/// All of so many rows of a tensor.
-layout::Box whole_rows(std::span<const Index> shape, layout::Range rows) {
-    layout::Box box;
-    for (const Index extent : shape) {
-        box.push_back({0, extent});
-    }
-    return with_rows(std::move(box), rows);
-}
-
 /// Whether the elements are stored as they are written, but for their type.
 bool is_cast_only(const plan::Target& target) {
     return target.add == 0 && !target.fold && !target.mix && !target.encode && !target.decode;
@@ -190,7 +181,8 @@ void PartReader::read_rows(std::uint32_t target, const layout::Box& box, std::sp
         const Index n = std::min(step, rows.lo + rows.extent - first);
         const auto made_rows = rows_.get(static_cast<Bytes>(n * row) * size);
         make(target, {first * row, n * row}, made_rows);
-        const layout::Patch from = layout::dense(whole_rows(made.shape, {first, n}));
+        const layout::Patch from =
+            layout::dense(with_rows(layout::whole_box(made.shape), {first, n}));
         const layout::Patch to = layout::dense(with_rows(box, {first, n}));
         const Bytes bytes = static_cast<Bytes>(to.volume()) * size;
         layout::run(layout::overlap(from, to).value(), size, made_rows, out.first(bytes));

@@ -59,12 +59,13 @@ void write_stated_sums(mpi::Comm& comm, const plan::Plan& plan, const io::Direct
     mpi::collectively_in_steps(comm, [&](const mpi::OnStep& before_file) {
         const outputs::Framer framer = plan.placement.format->framer();
         outputs::Placement placement = plan.placement;
+        std::size_t at = 0;
         for (io::WrittenFile& made : created.frames) {
             before_file();
-            const auto at =
-                std::ranges::find(placement.files, made.name.string(), &outputs::PlacedFile::name);
-            const outputs::Frame frame =
-                framer(placement, static_cast<std::size_t>(at - placement.files.begin()), tensors);
+            while (placement.files.at(at).name != made.name.string()) {
+                ++at;  // a rank makes its files in their order
+            }
+            const outputs::Frame frame = framer(placement, at, tensors);
             io::NotedFile file(io::OutputFile::open_existing(directory, made.name), made.name);
             for (const auto& [offset, bytes] : stated_parts(frame, sums)) {
                 file.write(offset, bytes);

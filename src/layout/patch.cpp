@@ -48,12 +48,16 @@ Patch dense(const Box& box, Index offset) {
     return p;
 }
 
-Patch dense_shape(std::span<const Index> shape, Index offset) {
+Box whole_box(std::span<const Index> shape) {
     Box box;
     for (const Index extent : shape) {
         box.push_back({0, extent});
     }
-    return dense(box, offset);
+    return box;
+}
+
+Patch dense_shape(std::span<const Index> shape, Index offset) {
+    return dense(whole_box(shape), offset);
 }
 
 std::optional<Patch> clip(const Patch& p, const Box& box) {

@@ -40,6 +40,9 @@ struct Patch {
     static constexpr auto fields = [](auto& self) { return std::tie(self.offset, self.axes); };
 };
 
+/// All of a tensor of this shape.
+Box whole_box(std::span<const Index> shape);
+
 /// Row-major patch over a box. Throws Error(corrupt) when its volume overflows.
 Patch dense(const Box& box, Index offset = 0);
 /// Row-major patch over a whole shape.

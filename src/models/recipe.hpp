@@ -82,8 +82,8 @@ struct Line {
     ExprPtr below;                  ///< what they are smaller than (`drop pad below UNIT`), or null
     std::string repeat;  ///< axis that counts equal copies of the segments which keep it after
                          ///< `fuse`, "" if none
-    /// Of a name that is not the first of its alternatives the first one; of one below `at` with
-    /// alternatives also that with the first prefix.
+    /// The first alternative of a name that is another of its alternatives. A name below an `at`
+    /// with alternatives also has the one with the first prefix here.
     std::vector<std::string> firsts;
     bool is_read_only = false;  ///< `unwritten`
     std::string stack;          ///< capture that may be a leading axis instead, "" if none
@@ -225,8 +225,8 @@ struct Dialect {
     std::vector<std::string> facts;  ///< symbols given by the reader
     std::map<std::string, std::vector<std::string>>
         fuse;  ///< axis -> the axes (outermost first) that make it up
-    /// The same of axes whose extents follow from parallel sizes: applied where a checkpoint is
-    /// written for others than those it was saved with.
+    /// As `fuse`, for axes whose extents follow from parallel sizes. They are fused where a
+    /// checkpoint is written for other sizes than it was saved with.
     std::map<std::string, std::vector<std::string>> regroup;
     std::vector<std::string> families;  ///< recipes that meet it without `uses`, and only they
     /// The stored names are the recipe's own (`names recipe`): see own_names.

@@ -49,7 +49,7 @@ bool is_number(const ExprPtr& expr, bool is_true) {
     return expr != nullptr && expr->op == Op::number && (expr->number != 0) == is_true;
 }
 
-/// Of two conditions either; null, which always holds, if one is.
+/// Holds where either condition holds. Null always holds.
 ExprPtr disjunction_of(const ExprPtr& a, const ExprPtr& b) {
     if (a == nullptr || b == nullptr || a->text == b->text) {
         return a == nullptr ? a : b;
@@ -100,7 +100,7 @@ class Hub {
         return found == lines_.end() ? Held{} : Held{found->second};
     }
 
-    /// Of its segments with these labels.
+    /// Only the lines of its segments with these labels.
     [[nodiscard]] Held held(const std::string& logical,
                             const std::vector<std::string>& labels) const {
         Held all = held(logical);

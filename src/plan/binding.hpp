@@ -346,8 +346,8 @@ struct Model {
     const models::Symbols* symbols = nullptr;
     /// Fields of config.json that the command line sets, and the options that do so.
     std::map<std::string, std::string> by_option = {};
-    /// Of a training checkpoint's form: its own parallel sizes, where those of the checkpoint that
-    /// is read are others; null: `symbols`.
+    /// The symbols of the training checkpoint that is written, whose parallel sizes are not those
+    /// of the checkpoint that is read; null: `symbols`.
     const models::Symbols* written = nullptr;
 
     [[nodiscard]] const models::Symbols& of_written() const {

@@ -177,7 +177,6 @@ Destination parse_destination(std::string_view text) {
     const FormRow& row = form_named(text.substr(0, colon));
     Destination destination;
     destination.form = row.form;
-    destination.text = text;
     std::vector<std::string> names;
     if (colon != std::string_view::npos) {
         for (const std::string& option : options_in(text.substr(colon + 1))) {

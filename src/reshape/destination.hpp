@@ -28,7 +28,6 @@ struct ParallelSizes {
 
 struct Destination {
     Form form = Form::hf;
-    std::string text = "hf";           ///< as given
     bool has_local_names = false;      ///< spec=local: megatron-core's own layers, else TE's
     bool has_separate_layers = false;  ///< layers=separate: a tensor for each, never stacked
     bool has_single_experts = false;   ///< experts=sequential

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/text.hpp"
+#include "layout/patch.hpp"
 #include "models/symbols.hpp"
 #include "shardweld/error.hpp"
 
@@ -230,7 +231,7 @@ class LegacyPieces {
 
     [[nodiscard]] layout::Box box_of(const Line& line, Index tp,
                                      const std::vector<Index>& shape) const {
-        layout::Box box = whole_box(shape);
+        layout::Box box = layout::whole_box(shape);
         const models::Join join = line.join.value_or(models::Join{});
         for (const JoinStep& step : join.steps) {
             const bool is_expert = step.group == JoinStep::Group::etp;

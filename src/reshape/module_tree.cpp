@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "layout/patch.hpp"
 #include "models/symbols.hpp"
 
 namespace shardweld::reshape {
@@ -25,7 +26,7 @@ std::vector<TensorPiece> fsdp_pieces(const Destination& to, const models::Line& 
     const bool is_cut = is_sharded(line, shape);
     std::vector<TensorPiece> pieces;
     for (Index rank = 0; rank < to.world; ++rank) {
-        TensorPiece piece{fsdp_file(to.world, rank), {name}, whole_box(shape)};
+        TensorPiece piece{fsdp_file(to.world, rank), {name}, layout::whole_box(shape)};
         if (is_cut) {
             piece.box[0] = rows_of_rank(shape[0], rank % shards, shards);
         }
@@ -55,11 +56,12 @@ outputs::TrainingSave fsdp_save(const Destination& to, const std::vector<PlacedT
 
 std::vector<TensorPiece> dcp_pieces(Index world, const models::Line& line, const std::string& name,
                                     const std::vector<Index>& shape) {
+    const bool is_cut = is_sharded(line, shape);
     std::vector<TensorPiece> pieces;
-    for (Index rank = 0; rank < (is_sharded(line, shape) ? world : 1); ++rank) {
+    for (Index rank = 0; rank < (is_cut ? world : 1); ++rank) {
         TensorPiece piece{
-            "__" + std::to_string(rank) + "_0.distcp", {"model", name}, whole_box(shape)};
-        if (is_sharded(line, shape)) {
+            "__" + std::to_string(rank) + "_0.distcp", {"model", name}, layout::whole_box(shape)};
+        if (is_cut) {
             piece.box[0] = rows_of_rank(shape[0], rank, world);
         }
         if (piece.box.empty() || piece.box[0].extent > 0 || shape[0] == 0) {

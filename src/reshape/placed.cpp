@@ -6,14 +6,6 @@
 
 namespace shardweld::reshape {
 
-layout::Box whole_box(const std::vector<Index>& shape) {
-    layout::Box box;
-    for (const Index extent : shape) {
-        box.push_back({0, extent});
-    }
-    return box;
-}
-
 layout::Range rows_of_rank(Index rows, Index rank, Index world) {
     const Index most = (rows + world - 1) / world;
     const Index lo = std::min(rank * most, rows);

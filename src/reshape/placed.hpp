@@ -32,9 +32,6 @@ struct Arrangement {
     std::function<outputs::TrainingSave(const std::vector<PlacedTensor>&)> save;
 };
 
-/// All of a tensor.
-layout::Box whole_box(const std::vector<Index>& shape);
-
 /// The rank's rows as torch cuts them: ceil(rows / world) for each rank, fewer or none for the last
 /// ones.
 layout::Range rows_of_rank(Index rows, Index rank, Index world);

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/text.hpp"
+
 namespace shardweld::reshape {
 
 namespace {
 
-std::string padded(Index number, std::size_t digits) {
-    const std::string text = std::to_string(number);
-    return std::string(digits - std::min(digits, text.size()), '0') + text;
+std::string padded(Index number, std::size_t width) {
+    return zero_filled(std::to_string(number), width);
 }
 
 }  // namespace

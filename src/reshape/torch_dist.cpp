@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/text.hpp"
+#include "layout/patch.hpp"
 #include "models/symbols.hpp"
 
 #include "common_state.hpp"
@@ -51,7 +52,7 @@ std::size_t stacked_dims(const models::Line& line) {
 /// Calls emit(box) for each value of the first `stacked` dims.
 void for_each_chunk(const std::vector<Index>& shape, std::size_t stacked,
                     const std::function<void(const layout::Box&)>& emit) {
-    layout::Box box = whole_box(shape);
+    layout::Box box = layout::whole_box(shape);
     const std::size_t dims = std::min(stacked, shape.size());
     Index chunks = 1;
     for (std::size_t k = 0; k < dims; ++k) {

@@ -184,7 +184,7 @@ class AdapterBinder {
         const plan::Wanted wanted{dtype_of_adapter()};
         FrameworkAdapter adapter =
             bind_framework_adapter(std::move(stored), framework, wanted,
-                                   is_folded ? wanted_of_base() : wanted, !is_folded);
+                                   is_folded ? wanted_of(prepared_) : wanted, !is_folded);
         require_only_padding(adapter.trained.padding, files_.tokens);
         models::Recipe recipe = *prepared_.recipe;
         if (is_folded) {
@@ -214,8 +214,6 @@ class AdapterBinder {
         take_adapter(saved_beside(std::move(adapter.factors), bound_.has_model && has_own_base));
     }
 
-    [[nodiscard]] plan::Wanted wanted_of_base() const { return wanted_of(prepared_); }
-
     [[nodiscard]] std::optional<DType> dtype_of_adapter() const {
         return lora_ == Lora::fold ? std::optional(DType::f32) : prepared_.choice.dtype;
     }
@@ -234,7 +232,7 @@ class AdapterBinder {
         base_names_ = names_of(base);
         if (bound_.has_model) {
             require_values(base);
-            bound_.binding = plan::bind(std::move(base), model, wanted_of_base());
+            bound_.binding = plan::bind(std::move(base), model, wanted_of(prepared_));
         } else {
             bound_.binding.ledger.ignored = std::move(base.ignored);
         }

@@ -74,12 +74,12 @@ struct TrainingForm::State {
     std::map<std::string, std::pair<plan::TensorPiece, std::vector<Index>>> pieces = {};
 };
 
-TrainingForm::TrainingForm(const std::string& text, std::shared_ptr<const models::Symbols> written,
+TrainingForm::TrainingForm(const reshape::Destination& to,
+                           std::shared_ptr<const models::Symbols> written,
                            std::function<std::string(const std::string&)> passing)
     : written_(std::move(written)),
       passing_(std::move(passing)),
-      state_(std::make_shared<State>(
-          reshape::arrangement_of(reshape::parse_destination(text), *written_))) {}
+      state_(std::make_shared<State>(reshape::arrangement_of(to, *written_))) {}
 
 plan::PiecesOf TrainingForm::pieces() const {
     return [state = state_](const models::Line& line, const models::Captures& captures,
@@ -131,7 +131,7 @@ InTrainingForm in_training_form(const std::string& text, const ModelToTrain& mod
         return models::passing_name(*recipe, dialect, hub_name);
     };
     return {recipe, std::make_shared<const models::Dialect>(std::move(stored)),
-            std::make_shared<const TrainingForm>(text, written, passing)};
+            std::make_shared<const TrainingForm>(to, written, passing)};
 }
 
 }  // namespace shardweld::app

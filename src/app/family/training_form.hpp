@@ -14,14 +14,18 @@
 #include "outputs/format.hpp"
 #include "plan/binding.hpp"
 
+namespace shardweld::reshape {
+struct Destination;
+}  // namespace shardweld::reshape
+
 namespace shardweld::app {
 
 /// The tensors of a training checkpoint, as binding asks for their pieces.
 class TrainingForm {
   public:
     /// `written`: the symbols of the form's lines. Error(mismatch) where the model cannot be spread
-    /// over the ranks that are asked for.
-    TrainingForm(const std::string& text, std::shared_ptr<const models::Symbols> written,
+    /// over the ranks that `to` asks for.
+    TrainingForm(const reshape::Destination& to, std::shared_ptr<const models::Symbols> written,
                  std::function<std::string(const std::string&)> passing);
 
     [[nodiscard]] const models::Symbols& written() const { return *written_; }

@@ -115,6 +115,20 @@ bool is_of_training(const Report& report) {
     });
 }
 
+/// Why a file is not there as the report lists it; nullopt if it is.
+std::optional<Error> fault_of(const fs::path& directory, const FileEntry& file) {
+    std::error_code failed;
+    const auto size = fs::file_size(directory / file.name, failed);
+    if (failed) {
+        return Error(ErrorCode::not_found, printable(file.name) + " is missing");
+    }
+    if (size != file.bytes) {
+        return Error(ErrorCode::corrupt, printable(file.name) + " has " + std::to_string(size) +
+                                             " bytes, not " + std::to_string(file.bytes));
+    }
+    return std::nullopt;
+}
+
 /// The tensors of a training checkpoint, where its report says that they lie.
 WrittenModel as_reported(const fs::path& directory, const Report& report) {
     Problems problems;
@@ -122,14 +136,8 @@ WrittenModel as_reported(const fs::path& directory, const Report& report) {
     model.is_training = true;
     std::map<std::string, std::uint32_t> numbers;
     for (const FileEntry& file : report.files) {
-        std::error_code failed;
-        const auto size = fs::file_size(directory / file.name, failed);
-        if (failed || size != file.bytes) {
-            problems.add(
-                failed ? ErrorCode::not_found : ErrorCode::corrupt,
-                printable(file.name) + (failed ? " is missing"
-                                               : " has " + std::to_string(size) + " bytes, not " +
-                                                     std::to_string(file.bytes)));
+        if (const auto fault = fault_of(directory, file)) {
+            problems.add(fault->code(), fault->what());
         }
         numbers.emplace(file.name, static_cast<std::uint32_t>(model.files.size()));
         model.files.push_back({file.name, file.bytes});
@@ -244,13 +252,8 @@ std::string change_of_inputs(mpi::Comm& comm, FileVisibility& visibility,
 /// The first file of the output that is not there as the report lists it; "" if there is none.
 std::string fault_of(const fs::path& target, const Report& output) {
     for (const FileEntry& file : output.files) {
-        std::error_code failed;
-        const auto size = fs::file_size(target / file.name, failed);
-        if (failed || size != file.bytes) {
-            return printable(file.name) + (failed
-                                               ? " is missing"
-                                               : " has " + std::to_string(size) + " bytes, not " +
-                                                     std::to_string(file.bytes));
+        if (const auto fault = fault_of(target, file)) {
+            return fault->what();
         }
     }
     for (const std::string& name : output.side_files) {

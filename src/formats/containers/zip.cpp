@@ -424,8 +424,7 @@ std::optional<std::vector<ZipEntry>> records_of(const ZipArchive& archive,
 }
 
 std::string text_of(std::uint64_t hash) {
-    const std::string digits = std::to_string(hash);
-    return std::string(kIdDigits - digits.size(), '0') + digits;
+    return zero_filled(std::to_string(hash), kIdDigits);
 }
 
 std::string hash_of(const std::vector<ZipEntry>& records) {

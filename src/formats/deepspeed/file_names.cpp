@@ -48,8 +48,7 @@ class Rest {
 };
 
 std::string padded(Index number) {
-    const std::string digits = std::to_string(number);
-    return digits.size() < 2 ? "0" + digits : digits;
+    return zero_filled(std::to_string(number), 2);
 }
 
 std::optional<FileName> parse_layer(Rest rest) {

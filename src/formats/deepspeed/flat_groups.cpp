@@ -87,10 +87,7 @@ void add_pieces(const catalogue::Piece& whole, std::span<const LocalBox> boxes, 
 std::vector<catalogue::Piece> pieces_of_range(const catalogue::Piece& first,
                                               std::span<const Index> shape, Index begin,
                                               Index end) {
-    layout::Box whole;
-    for (const Index extent : shape) {
-        whole.push_back({0, extent});
-    }
+    const layout::Box whole = layout::whole_box(shape);
     std::vector<catalogue::Piece> pieces;
     for (const layout::Patch& patch : layout::flat(whole, begin, end, first.patch.offset)) {
         pieces.push_back(first);

@@ -1,7 +1,6 @@
 #include "grid.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 #include <string>
 #include <utility>
@@ -115,10 +114,8 @@ int agreed_size(const char* what, int seen, const StatedSizes& stated) {
     return to_int(size, "a parallel size");
 }
 
-std::string padded(int value, int width) {
-    std::array<char, 32> text{};
-    const int size = std::snprintf(text.data(), text.size(), "%0*d", width, value);
-    return {text.data(), static_cast<std::size_t>(size)};
+std::string padded(int value, std::size_t width) {
+    return zero_filled(std::to_string(value), width);
 }
 
 std::string directory_name(const catalogue::Coordinates& place, const Meanings& meanings) {

@@ -132,9 +132,8 @@ std::vector<std::string> missing(const Sets::value_type& set) {
     std::vector<std::string> names;
     for (Index at = 0; at < found.count && names.size() < kMostNamed; ++at) {
         if (!found.numbers.contains(first + at)) {
-            const std::string digits = std::to_string(first + at);
-            const std::size_t zeros = found.width - std::min(found.width, digits.size());
-            names.push_back(around.first + std::string(zeros, '0') + digits + around.second);
+            names.push_back(around.first + zero_filled(std::to_string(first + at), found.width) +
+                            around.second);
         }
     }
     return names;

@@ -102,8 +102,7 @@ std::string choice_among(const std::vector<IterationDirectory>& steps, const std
 
 // The name that Megatron gives, for messages.
 std::string megatron_name(Index iteration) {
-    const std::string digits = std::to_string(iteration);
-    return "iter_" + std::string(7 - std::min<std::size_t>(digits.size(), 7), '0') + digits;
+    return "iter_" + zero_filled(std::to_string(iteration), 7);
 }
 
 // What to copy where a tracker is there and no iteration.

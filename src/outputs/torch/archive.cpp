@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/crc32.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::outputs::torch {
 
@@ -20,8 +21,7 @@ std::uint64_t hash_of(const std::string& text) {
 }  // namespace
 
 std::string serialization_half(std::uint64_t hash) {
-    const std::string digits = std::to_string(hash);
-    return std::string(20 - digits.size(), '0') + digits;
+    return zero_filled(std::to_string(hash), 20);
 }
 
 void TorchPickle::put(DType dtype, std::span<const Index> shape, Storage storage) {

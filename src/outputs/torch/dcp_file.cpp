@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/text.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::outputs::torch {
@@ -12,11 +13,7 @@ namespace {
 constexpr const char* kArchive = "archive";
 
 std::string key_of(const TrainingTensor& tensor) {
-    std::string key;
-    for (const std::string& name : tensor.path) {
-        key += (key.empty() ? "" : ".") + name;
-    }
-    return key;
+    return joined(tensor.path, ".");
 }
 
 /// The name of a file beside `.metadata`.

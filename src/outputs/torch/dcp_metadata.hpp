@@ -35,7 +35,8 @@ struct DcpStoredTensor {
 struct DcpContent {
     std::map<std::string, DcpStoredTensor> tensors;
     std::map<std::string, DcpPlace> objects;
-    /// Of keys that are made of several names; if there are any, planner_data tells all keys'.
+    /// The names that a key is made of, where they are several. If any key has several,
+    /// planner_data tells those of all keys.
     std::map<std::string, std::vector<std::string>> paths = {};
 
     void merge(DcpContent other);

@@ -41,7 +41,7 @@ std::uint64_t capped(Bytes value) {
     return std::min(value, kLargest32);
 }
 
-/// Of the zip64 field that wide_extra makes; 0 without one.
+/// Bytes of the zip64 field that wide_extra makes; 0 where it makes none.
 Bytes wide_size(const ZipEntry& entry) {
     const Bytes fields =
         (entry.size >= kLargest32 ? 16U : 0U) + (entry.offset >= kLargest32 ? 8U : 0U);

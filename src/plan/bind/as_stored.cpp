@@ -27,14 +27,6 @@ std::string renamed(const models::Recipe& recipe, const std::string& name) {
     return best == nullptr ? name : best->to + name.substr(best->from.size());
 }
 
-layout::Box box_of(const std::vector<Index>& shape) {
-    layout::Box box;
-    for (const Index extent : shape) {
-        box.push_back({0, extent});
-    }
-    return box;
-}
-
 /// The elements of a box of a tensor.
 Target target_of_box(const catalogue::Tensor& tensor, std::string name, const layout::Box& box,
                      const Wanted& wanted) {
@@ -82,7 +74,7 @@ Target target_of_box(const catalogue::Tensor& tensor, std::string name, const la
 }
 
 Target target_as_stored(const catalogue::Tensor& tensor, std::string name, const Wanted& wanted) {
-    return target_of_box(tensor, std::move(name), box_of(tensor.shape), wanted);
+    return target_of_box(tensor, std::move(name), layout::whole_box(tensor.shape), wanted);
 }
 
 /// One number beside a family's modules, such as a loss or a step.
@@ -98,7 +90,7 @@ bool is_lone_number(const models::Recipe& recipe, const catalogue::Tensor& tenso
 /// What a training checkpoint calls the tensor, and where it holds it; a model has it whole.
 std::vector<TensorPiece> pieces_of(const catalogue::Tensor& tensor, const Wanted& wanted) {
     if (!wanted.pieces) {
-        return {{"", {tensor.name}, box_of(tensor.shape)}};
+        return {{"", {tensor.name}, layout::whole_box(tensor.shape)}};
     }
     models::Line line;
     line.name = models::Pattern::parse(wanted.passing(tensor.name));

@@ -275,7 +275,7 @@ class TargetBuilder {
         // What is added makes up for the framework's form, which the module tree does not have, or
         // gives the written one.
         target.add = model_.dialect->has_own_names && !model_.recipe->is_form ? 0 : line.add;
-        is_copy_ = part.is_copy;
+        target.is_copy = part.is_copy;
         is_missing_ = false;
         const std::vector<Filed> filed = filed_of(hub, part, target);
         std::vector<Operand> same;
@@ -470,13 +470,13 @@ class TargetBuilder {
             target.source.clear();
         }
         // A form may have a tensor under a second name, as module trees have a tied head.
-        is_copy_ = is_copy_ || (wanted_.pieces && wanted.copy == 0 &&
-                                instance->taken == instance->primary_volume);
-        if (!is_copy_ && wanted.copy == 0) {
+        target.is_copy = target.is_copy || (wanted_.pieces && wanted.copy == 0 &&
+                                            instance->taken == instance->primary_volume);
+        if (!target.is_copy && wanted.copy == 0) {
             instance->taken += found.volume;
         }
         std::move(found.primary.begin(), found.primary.end(), std::back_inserter(target.operands));
-        if (is_copy_) {
+        if (target.is_copy) {
             return true;  // what must equal it is compared where the elements are counted
         }
         std::move(found.replicas.begin(), found.replicas.end(),
@@ -509,14 +509,13 @@ class TargetBuilder {
     }
 
     void finish(Target target, std::vector<Operand> same, const models::Line& line) {
-        target.is_copy = is_copy_;
         target.is_kept = line.keep.has_value();
         if (target.is_kept || !is_float(target.stored)) {
             target.dtype = target.stored;
         } else {
             target.dtype = wanted_.dtype.value_or(target.dtype);
         }
-        if (!is_copy_) {
+        if (!target.is_copy) {
             binding_.ledger.consumed +=
                 stored_bytes(target.volume() - target.zeros.extent, target.stored);
         }
@@ -542,7 +541,6 @@ class TargetBuilder {
     std::vector<layout::SegmentPatch> lowered_;
     std::string same_name_;
     bool is_missing_ = false;  ///< the target under way
-    bool is_copy_ = false;     ///< likewise: its elements are counted elsewhere
     Index n_absent_ = 0;       ///< optional ones
     Together together_;
     std::map<const models::Line*, FoundOptional> optional_;
