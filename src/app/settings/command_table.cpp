@@ -26,15 +26,16 @@ const std::vector<CommandRow>& command_rows() {
          {"local_dir", "target_dir"},
          "shardweld reshape DIR OUT --to FORM [options]",
          "write a training checkpoint of another form, of any checkpoint or model",
-         "Takes the options of merge, which is the same with --to hf. Weights only: training goes "
-         "on\nfrom them with a new optimizer.\n"
+         "With --to hf it is merge, and takes all of its options. Weights only: training goes on "
+         "from\nthem with a new optimizer.\n"
          "\n"
          "Examples:\n"
          "  shardweld reshape Qwen3-8B ckpt --to torch_dist\n"
          "  mpirun -n 8 shardweld reshape Qwen3-8B ckpt --to legacy:tp=8,pp=4\n"
          "  shardweld reshape iter_0000010 ckpt --to fsdp:world=16 --hf_config Qwen3-8B\n",
          {"local_dir", "hf_config", "target_dir", "to", "overwrite", "backend", "dtype", "report",
-          "resume", "recipe"}},
+          "resume", "recipe"},
+         true},
         {"plan",
          Command::plan,
          {"local_dir", "target_dir"},

@@ -34,6 +34,7 @@ struct CommandRow {
     std::string_view summary;
     std::string_view about;                    ///< paragraphs and examples below the options
     std::vector<std::string_view> usual = {};  ///< options of the short help; none: all of them
+    bool needs_form = false;                   ///< --to must be given
 };
 
 const std::vector<CommandRow>& command_rows();

@@ -99,21 +99,21 @@ const std::vector<OptionRow>& option_rows() {
         {"dtype", "TYPE", kModel, "Output",
          "write floats as bf16, fp16 or fp32 (default: as stored); torch's names are fine too",
          Setter(value(&Options::dtype, dtype_in), {"bf16", "fp16", "fp32"}), Touches::output},
-        {"quantize", "ENCODING", kModel, "Output", quantise_help(),
+        {"quantize", "ENCODING", kModel | kFinished, "Output", quantise_help(),
          Setter(value(&Options::quantise, encoding_in), encoding_names()), Touches::output},
-        {"quantize_ignore", "REGEX", kModel, "Output",
+        {"quantize_ignore", "REGEX", kModel | kFinished, "Output",
          "do not quantise weights whose name matches REGEX (nor weights fused with them: q/k/v, "
          "gate/up)",
          value(&Options::quantise_ignore, expression_in), Touches::output},
-        {"also", "DIR[:FORM]", kWrite, "Output",
+        {"also", "DIR[:FORM]", kWrite | kFinished, "Output",
          "write a second output to DIR from the same read, as FORM: an encoding of --quantize or a "
          "type of --dtype; may be given several times",
          set_also, Touches::run, JobSteps::merge, 0, true},
-        {"verl", "", kModel, "Output",
+        {"verl", "", kModel | kFinished, "Output",
          "write what verl 0.9.1's merger writes: bf16 unless --dtype says otherwise, and a "
          "generation_config.json where there is none",
          set_verl, Touches::output},
-        {"max_shard_size", "SIZE", kWrite | kIobench, "Output",
+        {"max_shard_size", "SIZE", kWrite | kIobench | kFinished, "Output",
          "maximum size of a weight file (default 5GB)", value(&Options::max_shard_size, size_in),
          Touches::output},
         {"no_fsync", "", kWrite | kIobench, "Output",
@@ -124,7 +124,7 @@ const std::vector<OptionRow>& option_rows() {
         {"stripe", "COUNT[,SIZE]", kWrite | kIobench, "Output",
          "Lustre: stripe new files over COUNT targets (or all) in stripes of SIZE; needs lfs",
          value(&Options::striping, striping_in)},
-        {"output_format", "NAME", kWrite, "Output", output_format,
+        {"output_format", "NAME", kWrite | kFinished, "Output", output_format,
          word(&Options::output_format, output_formats()), Touches::output},
         {"report", "FILE|none", kModel | kVerify | kIobench, "Output",
          "write a report in JSON to FILE; merge: write the report of the run to FILE, not into the "
@@ -151,24 +151,26 @@ const std::vector<OptionRow>& option_rows() {
          "keep N rows of the vocabulary, whatever config.json and the checkpoint say",
          number(&Options::vocab_size, 1), Touches::output},
 
-        {"names", "KIND", kModel, "Model",
+        {"names", "KIND", kModel | kFinished, "Model",
          "tensor names: hub (default: as save_pretrained writes them) or module (as the checkpoint "
          "has them, without the prefixes of training frameworks)",
          word(&Options::names, {{"hub", TensorNames::hub}, {"module", TensorNames::module}}),
          Touches::output},
-        {"include", "REGEX", kModel, "Model",
+        {"include", "REGEX", kModel | kFinished, "Model",
          "write only tensors whose names match REGEX; config and tokenizer stay as they are",
          value(&Options::selection, &Selection::include, expression_in), Touches::output},
-        {"exclude", "REGEX", kModel, "Model", "leave out tensors whose names match REGEX",
+        {"exclude", "REGEX", kModel | kFinished, "Model",
+         "leave out tensors whose names match REGEX",
          value(&Options::selection, &Selection::exclude, expression_in), Touches::output},
         {"lora", "HOW", kModel, "Model",
          "a LoRA adapter in the checkpoint: split (default: write it to lora_adapter/, beside the "
          "untrained base), fold (add it to the weights) or drop",
          word(&Options::lora, {{"split", Lora::split}, {"fold", Lora::fold}, {"drop", Lora::drop}}),
          Touches::output},
-        {"lora_alpha", "X", kModel, "Model", "LoRA's alpha, if the checkpoint does not state it",
+        {"lora_alpha", "X", kModel | kFinished, "Model",
+         "LoRA's alpha, if the checkpoint does not state it",
          value(&Options::lora_alpha, lora_alpha_in), Touches::output},
-        {"base", "DIR", kModel | kDiff, "Model",
+        {"base", "DIR", kModel | kDiff | kFinished, "Model",
          "the model before training: the base of an adapter saved alone, otherwise compared with "
          "the result; diff: the model that was quantised",
          text(&Options::base), Touches::output},
@@ -219,12 +221,12 @@ const std::vector<OptionRow>& option_rows() {
         {"keep", "", kIobench, "Measuring", "keep the files that were made in DIR",
          flag(&Options::is_kept)},
 
-        {"hf_upload_path", "ORG/NAME", kWrite | kUpload, "Upload",
+        {"hf_upload_path", "ORG/NAME", kWrite | kUpload | kFinished, "Upload",
          "upload the result to this repository of the Hub with the official client",
          text(&Options::upload_path)},
-        {"private", "", kWrite | kUpload, "Upload", "make the repository private if it is new",
-         flag(&Options::is_private)},
-        {"hf_cli", "PATH", kWrite | kUpload, "Upload",
+        {"private", "", kWrite | kUpload | kFinished, "Upload",
+         "make the repository private if it is new", flag(&Options::is_private)},
+        {"hf_cli", "PATH", kWrite | kUpload | kFinished, "Upload",
          "the client (default: hf on PATH, from pip install huggingface_hub)",
          text(&Options::hf_cli)},
         {"hf_upload", "", kWrite, "", "accepted for compatibility with verl; has no effect",
@@ -278,13 +280,13 @@ const std::vector<OptionRow>& option_rows() {
         {"ranks", "N", kPlan, "Execution",
          "plan for N ranks (default 1; with --sbatch four per node)",
          value(&Options::n_ranks, n_ranks_in)},
-        {"sbatch", "", kPlan, "Execution",
+        {"sbatch", "", kPlan | kFinished, "Execution",
          "print a job script for Slurm that merges with these options and resumes at the time "
          "limit",
          set_sbatch},
-        {"nodes", "N", kPlan, "Execution", "with --sbatch: nodes of the job (default 1)",
-         set_nodes},
-        {"rate", "SIZE", kPlan, "Execution",
+        {"nodes", "N", kPlan | kFinished, "Execution",
+         "with --sbatch: nodes of the job (default 1)", set_nodes},
+        {"rate", "SIZE", kPlan | kFinished, "Execution",
          "with --sbatch: bytes per second that the job can read and write, from which its time "
          "limit follows (default 200MB)",
          set_rate},
@@ -347,7 +349,7 @@ const OptionRow* find_option(std::string_view name) {
 std::vector<const OptionRow*> listed_options(const CommandRow& command) {
     std::vector<const OptionRow*> listed;
     for (const OptionRow& row : option_rows()) {
-        if (row.is_taken_by(command.command) && !row.group.empty()) {
+        if (row.is_told_by(command) && !row.group.empty()) {
             listed.push_back(&row);
         }
     }
@@ -371,11 +373,13 @@ std::string_view help_for(const OptionRow& row, const CommandRow& command) {
             parts.push_back(behind);
         }
     }
+    const auto is_this = [&](std::string_view name) {
+        return trim(name) == command.name || (command.needs_form && trim(name) == "merge");
+    };
     for (std::size_t i = 1; i < parts.size(); ++i) {
         const std::size_t colon = parts[i].find(": ");
         const auto names = split(parts[i].substr(0, colon), ',');
-        if (std::ranges::any_of(
-                names, [&](std::string_view name) { return trim(name) == command.name; })) {
+        if (std::ranges::any_of(names, is_this)) {
             return parts[i].substr(colon + 2);
         }
     }

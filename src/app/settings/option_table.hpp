@@ -26,10 +26,14 @@ enum class JobSteps {
     none,   ///< the script decides itself
 };
 
+/// Among an option's commands: it is about a finished model, and not for training checkpoints
+/// (--to).
+inline constexpr unsigned kFinished = 1U << 31U;
+
 struct OptionRow {
     std::string_view name;   ///< with '_'
     std::string_view value;  ///< "DIR"; "" for a flag; "[A|B]": one of these, A if not given
-    unsigned commands = 0;   ///< that take it, see bit_of
+    unsigned commands = 0;   ///< that take it, see bit_of; and kFinished
     std::string_view group;  ///< heading in the help; "" for options that are not listed
     std::string_view help;
     Setter set;  ///< called in the order of rows
@@ -54,6 +58,11 @@ struct OptionRow {
     }
     [[nodiscard]] bool is_taken_by(Command command) const {
         return (commands & bit_of(command)) != 0;
+    }
+    [[nodiscard]] bool is_of_finished() const { return (commands & kFinished) != 0; }
+    /// Whether the command's help tells of it, if it is listed.
+    [[nodiscard]] bool is_told_by(const CommandRow& command) const {
+        return is_taken_by(command.command) && !(command.needs_form && is_of_finished());
     }
     /// Whether a step of a job takes it, if the job's merge is given it.
     [[nodiscard]] bool is_given_to(Command step) const {

@@ -75,18 +75,22 @@ void check_also(const Options& options) {
     }
 }
 
+[[noreturn]] void refuse_beside_form(std::string_view name, const std::string& form) {
+    const bool is_selection = name == "include" || name == "exclude";
+    refuse("--" + std::string(name) + " is not for training checkpoints (--to " + printable(form) +
+               ")" + (is_selection ? ", which hold whole models" : ""),
+           "leave it out, or write a HuggingFace model: --to hf");
+}
+
 /// A training checkpoint has one form, in which weights are as training holds them.
 void check_form(const Arguments& arguments, const Options& options) {
     if (options.form.empty()) {
         return;
     }
     (void)reshape::parse_destination(options.form);
-    for (const char* const name : {"quantize", "also", "output_format", "max_shard_size", "names",
-                                   "hf_upload_path", "verl", "sbatch"}) {
-        if (arguments.has(name)) {
-            refuse("--" + std::string(name) + " is not for training checkpoints (--to " +
-                       printable(options.form) + ")",
-                   "leave it out, or merge to a HuggingFace model");
+    for (const OptionRow& row : option_rows()) {
+        if (row.is_of_finished() && arguments.has(row.name)) {
+            refuse_beside_form(row.name, options.form);
         }
     }
     if (!options.gguf_file.empty()) {
@@ -334,8 +338,8 @@ Options settled(Options options, const CommandRow& command, const Arguments& giv
     options.keeps_report = options.keeps_report && !options.is_verl;
     require_directories(command, options);
     take_file_target(options);
-    if (command.name == "reshape" && !given.has("to")) {
-        refuse("reshape needs the form to write",
+    if (command.needs_form && !given.has("to")) {
+        refuse(std::string(command.name) + " needs the form to write",
                "give --to torch_dist, --to legacy:tp=8,pp=4, --to fsdp:world=16, --to dcp or --to "
                "hf");
     }
