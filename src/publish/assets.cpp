@@ -272,9 +272,11 @@ bool is_asset(std::string_view file_name) {
 }
 
 bool has_tokenizer(const std::vector<std::string>& file_names) {
-    return std::any_of(file_names.begin(), file_names.end(), [](const std::string& name) {
-        return std::find(kTokenizers.begin(), kTokenizers.end(), name) != kTokenizers.end() ||
-               name.ends_with(".tiktoken");
+    return std::ranges::any_of(file_names, [](std::string_view name) {
+        if (name.starts_with(kBesideShards)) {
+            name.remove_prefix(kBesideShards.size());
+        }
+        return std::ranges::count(kTokenizers, name) > 0 || name.ends_with(".tiktoken");
     });
 }
 

@@ -29,6 +29,9 @@ struct Asset {
 /// How a file at a path is opened.
 using Opener = std::function<io::InputFile(const fs::path&)>;
 
+/// Where a training checkpoint has the files that a model directory has beside its weights.
+inline constexpr std::string_view kBesideShards = "huggingface/";
+
 /// Whether a file of this name belongs to a model directory beside the weights: configurations,
 /// tokenizers, templates, processors, sentence-transformers' lists and custom code; no weights,
 /// indices or documents. config.json is not among them: its text is decided by true_config.
@@ -41,8 +44,8 @@ bool is_about_codes(std::string_view file_name);
 /// the transformer (pooling, dense layers with weights of their own): "1_Pooling".
 bool is_module_directory(std::string_view name);
 
-/// Whether one of these files of a model directory holds a tokenizer's words, as transformers'
-/// tokenizers load them.
+/// Whether one of these files of a model directory, or of a training checkpoint (kBesideShards),
+/// holds a tokenizer's words, as transformers' tokenizers load them.
 bool has_tokenizer(const std::vector<std::string>& file_names);
 
 /// The assets of a HuggingFace directory, sorted by name; regular files and links to such, which

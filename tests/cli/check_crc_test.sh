@@ -230,7 +230,7 @@ done
 
 hf="$data/torch/dcp_hf_w2_bf16_qwen2"
 expect_code 0 "$SHARDWELD" merge --local_dir "$hf/source" --hf_config "$hf/hf" --target_dir "$WORK/shards" --check_crc
-expect_text "no checksums in the checkpoint"
+expect_text "no checksums in the input"
 
 # A run that goes on knows what the one before has read, also of records that were read in part; what is still to be read is checked.
 make_big

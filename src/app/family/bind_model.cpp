@@ -514,22 +514,36 @@ class AdapterBinder {
     Bound bound_;
 };
 
+/// Training checkpoints and GGUF files hold a model and no adapter.
+void require_place_for_adapter(const PreparedModel& prepared, Lora lora, bool is_alone) {
+    const bool is_training = prepared.training != nullptr;
+    if ((!is_training && prepared.form == nullptr) || (lora == Lora::drop && !is_alone)) {
+        return;
+    }
+    const std::string again = is_training ? ", then reshape what was written"
+                                          : " to safetensors, then merge that model to GGUF";
+    if (is_alone) {
+        throw Error(
+            ErrorCode::unsupported,
+            std::string("the checkpoint holds only a LoRA adapter, and a ") +
+                (is_training ? "training checkpoint" : "GGUF file") + " holds a model",
+            "merge it first with --lora fold and the model it was trained on, --base DIR" + again);
+    }
+    throw Error(
+        ErrorCode::unsupported,
+        is_training ? "a training checkpoint has no place for the LoRA adapter beside the weights"
+                    : "a model with a LoRA adapter is not written to GGUF",
+        "merge it first with --lora fold" + again + "; or leave the adapter out with --lora drop");
+}
+
 Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
                  Catalogue catalogue) {
     const Bytes stored = catalogue::stored_bytes(catalogue);
     Bound bound;
     const bool has_adapter =
         adapters::holds_adapter(catalogue) || holds_framework_adapter(catalogue);
-    if (prepared.training != nullptr && options.lora != Lora::drop && has_adapter) {
-        throw Error(ErrorCode::unsupported,
-                    "a training checkpoint has no place for the LoRA adapter beside the weights",
-                    "merge it first with --lora fold, then reshape what was written; or leave the "
-                    "adapter out with --lora drop");
-    }
-    if (prepared.form != nullptr && options.lora != Lora::drop && has_adapter) {
-        throw Error(ErrorCode::unsupported, "a model with a LoRA adapter is not written to GGUF",
-                    "merge it with --lora fold to safetensors first, then merge that model to "
-                    "GGUF; or leave the adapter out with --lora drop");
+    if (has_adapter) {
+        require_place_for_adapter(prepared, options.lora, holds_adapter_only(catalogue));
     }
     if (prepared.framework != nullptr ||
         (prepared.dialect->has_own_names && adapters::holds_adapter(catalogue))) {

@@ -338,7 +338,7 @@ std::vector<publish::Asset> Output::assets() const {
         assets.push_back({"config.json", {}, config_text});
         if (model.prepared.training != nullptr) {
             for (publish::Asset& asset : assets) {
-                asset.name = "huggingface/" + asset.name;
+                asset.name = std::string(publish::kBesideShards) + asset.name;
             }
         }
         for (const outputs::SideFile& file : plan.placement.side_files) {

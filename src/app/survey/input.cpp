@@ -282,7 +282,7 @@ std::string checksums_text(const execute::RecordCounts& counts, CheckCrc when) {
                                  ? " (1 record states none)"
                                  : " (" + std::to_string(without) + " records state none)";
     if (all == 0) {
-        return "no checksums in the checkpoint";
+        return "no checksums in the input";
     }
     return (counts.unchecked == 0 ? "all " + std::to_string(all) + " checksums hold"
                                   : std::to_string(counts.checked) + " of " + std::to_string(all) +

@@ -159,8 +159,8 @@ void look_at(const std::string& stored, const std::string& expected, NameLikenes
     const Parts parts = split(shape, '.');
     const Parts wanted = split(expected, '.');
     const std::size_t n_alike = n_alike_behind(parts, wanted);
-    // Many modules have a `weight`.
-    if (n_alike > best.n_alike && (n_alike > 1 || n_alike == wanted.size())) {
+    // Many modules have a `weight`; a name that is expected is none of another model.
+    if (n_alike > best.n_alike && (n_alike > 1 || n_alike == wanted.size()) && parts != wanted) {
         best = {stored, front_of(split(stored, '.'), n_alike), front_of(wanted, n_alike), n_alike};
     }
 }
@@ -170,8 +170,12 @@ NameDifference difference_by(const NameLikeness& best) {
         return {};
     }
     const bool is_below = best.expected_front.empty();
-    std::string text = "stored is " + best.stored + ", which begins with \"" + best.stored_front +
-                       "\"" + (is_below ? "" : ", not with \"" + best.expected_front + "\"");
+    std::string text = "stored is " + best.stored;
+    if (best.stored_front.empty()) {
+        return {text + ", without \"" + best.expected_front + "\" before it", ""};
+    }
+    text += ", which begins with \"" + best.stored_front + "\"" +
+            (is_below ? "" : ", not with \"" + best.expected_front + "\"");
     return {std::move(text), is_below
                                  ? "give --prefix " +
                                        best.stored_front.substr(0, best.stored_front.size() - 1) +

@@ -141,6 +141,7 @@ TEST(CollectAssets, refuses_a_file_too_large_for_a_tokenizer) {
 TEST(HasTokenizer, takes_the_files_that_loaders_take) {
     EXPECT_TRUE(has_tokenizer({"config.json", "vocab.json"}));
     EXPECT_TRUE(has_tokenizer({"qwen.tiktoken"}));
+    EXPECT_TRUE(has_tokenizer({"huggingface/tokenizer.json"}));
     EXPECT_FALSE(has_tokenizer({"config.json", "tokenizer_config.json"}));
 }
 
