@@ -137,8 +137,8 @@ MergeRequest request_in(const json& text) {
     request.average_weights = text.value("average_weights", std::vector<double>());
     request.model_dir = text.value("model_dir", "");
     for (const json& one : text.at("outputs")) {
-        request.outputs.push_back(
-            {one.value("directory", ""), one.value("dtype", ""), one.value("quantize", "")});
+        request.outputs.push_back({one.value("directory", ""), one.value("dtype", ""),
+                                   one.value("quantize", ""), one.value("to", "")});
     }
     request.report = text.value("report", "");
     request.overwrite = text.value("overwrite", false);

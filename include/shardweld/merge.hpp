@@ -19,6 +19,7 @@ struct OutputSpec {
     std::filesystem::path directory = {};  ///< is made; must be new or empty
     std::string dtype = {};     ///< "bf16", "fp16", "fp32"; "": as stored, or as the first output
     std::string quantize = {};  ///< an encoding, such as "fp8-block" or "gguf:q8_0"; "": none
+    std::string to = {};  ///< a training checkpoint, such as "legacy:tp=8"; "" or "hf": a model
 };
 
 /// What is merged, and how.

@@ -22,11 +22,12 @@ _LEVELS = (logging.ERROR, logging.WARNING, logging.DEBUG, logging.DEBUG)
 
 @dataclass(frozen=True)
 class Output:
-    """One more model that a merge makes from the same read."""
+    """One more model, or with `to` a training checkpoint, that a merge makes of the same checkpoint."""
 
     directory: StrPath
     dtype: str | None = None
     quantize: str | None = None
+    to: str | None = None
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,8 @@ def request_of(src: StrPath | Sequence[StrPath], outputs: Sequence[Output], hf_c
         "checkpoints": [os.fsdecode(one) for one in checkpoints],
         "average_weights": [float(one) for one in weights or []],
         "model_dir": os.fsdecode(hf_config) if hf_config is not None else "",
-        "outputs": [{"directory": os.fsdecode(one.directory), "dtype": str(one.dtype or "").replace("torch.", ""), "quantize": one.quantize or ""}
-                    for one in outputs],
+        "outputs": [{"directory": os.fsdecode(one.directory), "dtype": str(one.dtype or "").replace("torch.", ""), "quantize": one.quantize or "",
+                     "to": one.to or ""} for one in outputs],
         "options": texts_of(options),
     }
 

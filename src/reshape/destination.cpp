@@ -172,6 +172,10 @@ void require_consistent(const Destination& to) {
 
 }  // namespace
 
+bool is_form(std::string_view name) {
+    return std::ranges::count(forms(), name, &FormRow::name) > 0;
+}
+
 Destination parse_destination(std::string_view text) {
     const auto colon = text.find(':');
     const FormRow& row = form_named(text.substr(0, colon));

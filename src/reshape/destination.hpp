@@ -42,6 +42,9 @@ struct Destination {
 /// together.
 Destination parse_destination(std::string_view text);
 
+/// Whether a checkpoint's form is called so, without its options.
+bool is_form(std::string_view name);
+
 /// What the dialect's symbols are told of the run that will read the checkpoint (t, te, tp...).
 std::map<std::string, Index> facts_of(const Destination& destination);
 

@@ -72,6 +72,7 @@ OutputRequest also_of(const OutputSpec& output) {
     if (!output.dtype.empty()) {
         also.dtype = dtype_in({"dtype", output.dtype});
     }
+    also.form = form_in(output.to);
     return also;
 }
 
@@ -106,6 +107,7 @@ Options options_of(const MergeRequest& request, Command command, OptionTexts own
             put("target_dir", command == Command::test ? "" : output.directory.string());
             put("dtype", output.dtype);
             put("quantize", output.quantize);
+            put("to", output.to);
         } else {
             options.also.push_back(also_of(output));
         }

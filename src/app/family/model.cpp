@@ -400,7 +400,8 @@ ModelChoice model_choice(const Options& options, const OutputRequest& output, De
             has_gguf_beside(options),
             output.dtype,
             output.gguf_file,
-            output.form};
+            output.form,
+            is_bound_again(options)};
 }
 
 plan::Model PreparedModel::model() const {

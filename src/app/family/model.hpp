@@ -37,10 +37,11 @@ struct ModelChoice {
     std::optional<Index> vocab_size;  ///< instead of config.json's
     Lora lora = Lora::split;          ///< what becomes of an adapter
     std::optional<Encoding> ggml;     ///< written in llama.cpp's form, mostly of this type
-    bool has_parts = false;           ///< it is bound in another form, too (plan::Part)
+    bool has_parts = false;           ///< a GGUF file is made of the same read (plan::Part)
     std::optional<DType> dtype = {};  ///< of floats; nullopt: as they are stored
     std::string gguf_file = {};       ///< as OutputRequest has it
     std::string form = {};            ///< likewise: a training checkpoint's
+    bool is_bound_again = false;      ///< what is stored is bound to another output's tensors, too
 };
 ModelChoice model_choice(const Options& options, const OutputRequest& output, Destination sink);
 

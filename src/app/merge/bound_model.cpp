@@ -39,7 +39,7 @@ std::optional<catalogue::Catalogue> kept_if_needed(const PreparedModel& prepared
     const bool is_tied = std::any_of(rules.begin(), rules.end(), [&](const auto& rule) {
         return prepared.symbols->holds(rule.condition);
     });
-    return is_tied || prepared.choice.has_parts ? std::optional(catalogue) : std::nullopt;
+    return is_tied || prepared.choice.is_bound_again ? std::optional(catalogue) : std::nullopt;
 }
 
 BoundModel bind(Session& session, const Input& input, ModelFiles files, const ModelChoice& choice,
@@ -106,7 +106,7 @@ BoundModel resolve_ties(Session& session, const Input& input, BoundModel model,
     const auto untied = compare_same(session.comm, model.bound.binding, source_of(session, input),
                                      input.visibility, choice);
     if (untied.empty()) {
-        if (!model.prepared.choice.has_parts) {
+        if (!model.prepared.choice.is_bound_again) {
             model.kept.reset();
         }
         return model;
@@ -227,12 +227,15 @@ BoundModel in_other_type(const OutputRequest& first, const OutputRequest& output
     return one;
 }
 
-/// --also: llama.cpp's tensors, bound to what is stored as in a merge of their own.
+/// --also: tensors of another form, bound to what is stored as in a merge of their own.
 BoundModel in_other_form(const Session& session, const BoundModel& model) {
+    const OutputRequest& output = session.output;
     BoundModel one{model.files, {}, {}, {}, {}};
     ModelChoice choice = model.prepared.choice;
-    choice.ggml = session.output.quantise;
-    choice.dtype = session.output.dtype;
+    choice.ggml = becomes_gguf(output.quantise) ? output.quantise : std::nullopt;
+    choice.dtype = output.dtype;
+    choice.form = output.form;
+    choice.names = output.is_training() ? TensorNames::hub : choice.names;
     catalogue::Catalogue catalogue = *model.kept;
     one.prepared = prepare_with_adapter(one.files, choice, catalogue);
     one.bound = bind_model(one.prepared, one.files, session.options, std::move(catalogue));
@@ -240,16 +243,21 @@ BoundModel in_other_form(const Session& session, const BoundModel& model) {
 }
 
 /// What is found in this output only.
-void report_output(const Session& session, const BoundModel& model, const plan::Binding& first) {
+void report_output(const Session& session, const BoundModel& model, const BoundModel& first) {
     for (const std::string& note : model.bound.notes) {
         session.log.debug(session.output.directory.string() + ": " + note);
     }
     session.report.ledger = model.bound.binding.ledger;
-    for (const plan::Warning& warning : model.bound.binding.warnings) {
-        if (std::ranges::count(first.warnings, warning.text, &plan::Warning::text) == 0) {
-            warn(session, warning);
+    const auto warn_of = [&](const std::vector<plan::Warning>& own,
+                             const std::vector<plan::Warning>& known) {
+        for (const plan::Warning& warning : own) {
+            if (std::ranges::count(known, warning.text, &plan::Warning::text) == 0) {
+                warn(session, warning);
+            }
         }
-    }
+    };
+    warn_of(model.prepared.warnings, first.prepared.warnings);
+    warn_of(model.bound.binding.warnings, first.bound.binding.warnings);
 }
 
 /// Copies that must equal another tensor are compared with it, by the ranks that are here, and
@@ -413,37 +421,53 @@ BoundModel mix_in(Session& session, const Input& input, BoundModel lead, std::ve
     return lead;
 }
 
-/// A model for each output, of what is bound for the first: every tensor of the others is made of
-/// what is read for the first. Local.
-std::vector<BoundModel> output_models(const Outputs& outputs, BoundModel model) {
-    if (outputs.size() > 1) {
-        name_parts(model.bound.binding.targets);
-    }
+/// Binds the others to what was read for the first. `leader`: the first that is a model.
+std::vector<BoundModel> bound_for_all(const Outputs& outputs, std::size_t leader,
+                                      BoundModel model) {
     std::vector<BoundModel> models;
     models.push_back(std::move(model));
-    for (std::size_t at = 1; at < outputs.size(); ++at) {
+    for (std::size_t at = 0; at < outputs.size(); ++at) {
         const OutputRequest& output = outputs[at].output;
-        models.push_back(becomes_gguf(output.quantise)
-                             ? in_other_form(outputs[at], models.front())
-                             : in_other_type(outputs.front().output, output, models.front()));
-    }
-    if (const auto& training = models.front().prepared.training; training != nullptr) {
-        Bound& bound = models.front().bound;
-        bound.output = training->format(bound.binding.targets);
+        const bool has_own_tensors =
+            at == leader || output.is_training() || becomes_gguf(output.quantise);
+        if (at > 0) {
+            models.push_back(has_own_tensors
+                                 ? in_other_form(outputs[at], models.front())
+                                 : in_other_type(outputs[leader].output, output, models[leader]));
+        }
+        if (at == leader && outputs.size() > 1) {
+            name_parts(models[at].bound.binding.targets);
+        }
     }
     models.front().kept.reset();
+    return models;
+}
+
+/// A model for each output. Every tensor of a model is made of what is read for the first of them,
+/// training checkpoints of what is read for each. Local.
+std::vector<BoundModel> output_models(const Outputs& outputs, BoundModel model) {
+    const auto first_model =
+        std::ranges::find_if(outputs, [](const Session& one) { return !one.output.is_training(); });
+    const auto leader = static_cast<std::size_t>(first_model - outputs.begin());
+    std::vector<BoundModel> models = bound_for_all(outputs, leader, std::move(model));
     std::vector<std::vector<plan::Target>*> others;
     for (std::size_t at = 0; at < outputs.size(); ++at) {
         BoundModel& one = models[at];
+        Bound& bound = one.bound;
+        if (one.prepared.training != nullptr) {
+            bound.output = one.prepared.training->format(bound.binding.targets);
+        }
         quantise_bound(one.prepared, one.files, outputs[at].output.quantise,
-                       outputs[at].options.quantise_ignore, one.bound);
+                       outputs[at].options.quantise_ignore, bound);
         if (at > 0) {
-            report_output(outputs[at], one, models.front().bound.binding);
-            others.push_back(&one.bound.binding.targets);
+            report_output(outputs[at], one, models.front());
+        }
+        if (at > leader && one.prepared.training == nullptr) {
+            others.push_back(&bound.binding.targets);
         }
     }
     if (!others.empty()) {
-        plan::share_strips(models.front().bound.binding.targets, others);
+        plan::share_strips(models[leader].bound.binding.targets, others);
     }
     return models;
 }
@@ -476,6 +500,9 @@ std::vector<BoundModel> bind_outputs(const Outputs& outputs, Destination sink,
     }
     std::vector<BoundModel> models = mpi::collectively_get(
         session.comm, [&] { return output_models(outputs, std::move(model)); });
+    for (std::size_t at = 1; at < models.size(); ++at) {
+        read.input.sums->want(models[at].bound.binding.targets);
+    }
     report_binding(session, models.front());
     return models;
 }

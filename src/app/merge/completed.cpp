@@ -216,7 +216,7 @@ Told told_by_report(const Session& session, const Sources& sources) {
     } else if (sources.files && config_digest(sources.files->config_text) != made.config) {
         told.why_not = "the model's config.json has changed since";
     } else {
-        told.why_not = change_of_options(made.options, way_of(session.options).options);
+        told.why_not = change_of_options(made.options, way_of(session).options);
     }
     return told;
 }

@@ -178,7 +178,8 @@ void take_divisors(Output& output, const Input& input, const io::Directory& dire
 }
 
 /// What all outputs have read, sent and written.
-void report_run(Session& session, const Input& input, const std::vector<execute::Result>& results) {
+void report_run(Session& session, const Planned& planned,
+                const std::vector<execute::Result>& results) {
     RunReport& report = session.run;
     Phase& phase = session.watch.lap("execute");
     for (const execute::Result& result : results) {
@@ -186,13 +187,17 @@ void report_run(Session& session, const Input& input, const std::vector<execute:
             phase.bytes_written += rank.bytes_written;
         }
     }
-    for (const execute::RankResult& rank : results.front().ranks) {
-        phase.bytes_read += rank.bytes_read;
-        phase.bytes_sent += rank.bytes_sent;
-        // A message limit cuts one round of reading into several of exchanging.
-        report.rounds = std::max({report.rounds, rank.rounds, rank.exchange_steps});
+    for (const auto& run : planned.runs()) {
+        Index rounds = 0;
+        for (const execute::RankResult& rank : results[run.front()].ranks) {
+            phase.bytes_read += rank.bytes_read;
+            phase.bytes_sent += rank.bytes_sent;
+            // A message limit cuts one round of reading into several of exchanging.
+            rounds = std::max<Index>({rounds, rank.rounds, rank.exchange_steps});
+        }
+        report.rounds += rounds;
     }
-    report.memory = input.meter.gather(session.comm);
+    report.memory = planned.input.meter.gather(session.comm);
     session.log.note("read " + human_bytes(phase.bytes_read) + ", sent " +
                      human_bytes(phase.bytes_sent) + ", wrote " + human_bytes(phase.bytes_written));
 }
@@ -227,37 +232,74 @@ void settle_options(Output& output, const Input& input, Moving& moving, const fs
     }
 }
 
-/// The first output's line is cut anew where an earlier run has done a part of all.
-void share_rest(Planned& planned, const std::vector<Moving>& moving) {
-    plan::Plan& first = planned.first().plan;
+/// The line of a run's first output is cut anew where an earlier run has done a part of all.
+void share_rest(Planned& planned, const std::vector<Moving>& moving,
+                const std::vector<std::size_t>& run) {
+    Output& leader = planned.outputs[run.front()];
+    plan::Plan& first = leader.plan;
     std::vector<std::vector<plan::LineRange>> done;
-    for (std::size_t at = 0; at < moving.size(); ++at) {
+    for (const std::size_t at : run) {
         const plan::Plan& own = planned.outputs[at].plan;
         const auto lines = execute::BlockPlaces(own).lines(moving[at].options.resumption.blocks);
-        done.push_back(moving.size() == 1 ? lines
-                                          : plan::Followed(first, own).done_of_leader(lines));
+        done.push_back(run.size() == 1 ? lines : plan::Followed(first, own).done_of_leader(lines));
     }
     const auto all = plan::in_all({0, first.line.begins.back()}, done);
     if (all.empty()) {
         return;
     }
-    mpi::collectively(planned.first().session.comm, [&] {
+    mpi::collectively(leader.session.comm, [&] {
         if (first.is_part) {
             throw Error(ErrorCode::target,
                         "another run has left work for this target while this one planned",
                         "run it again: it goes on from there");
         }
     });
-    plan::share_rest(first, all, planned.first().choice.alignment);
+    plan::share_rest(first, all, leader.choice.alignment);
 }
 
-std::vector<execute::Result> run_all(const Planned& planned, const std::vector<Moving>& moving) {
-    std::vector<execute::Output> runs;
-    for (std::size_t at = 0; at < moving.size(); ++at) {
-        runs.push_back({planned.outputs[at].plan, moving[at].directory, moving[at].options});
+/// The outputs of a run, each result at its output's place, and a look at what was read for it.
+void execute_run(Planned& planned, std::vector<Moving>& moving, const std::vector<std::size_t>& run,
+                 std::vector<execute::Result>& results) {
+    Session& session = planned.first().session;
+    share_rest(planned, moving, run);
+    execute::RunOptions& options = moving[run.front()].options;
+    options.on_progress = moving_shown(options.write ? "moving tensors" : "comparing tensors",
+                                       planned.outputs[run.front()].plan, session.comm.rank(),
+                                       session.progress, session.log);
+    std::vector<execute::Output> outputs;
+    for (const std::size_t at : run) {
+        outputs.push_back({planned.outputs[at].plan, moving[at].directory, moving[at].options});
     }
-    const Session& session = planned.first().session;
-    return execute::run(session.comm, runs, source_of(session, planned.input));
+    auto made = execute::run(session.comm, outputs, source_of(session, planned.input));
+    session.progress.end();
+    for (std::size_t i = 0; i < run.size(); ++i) {
+        results[run[i]] = std::move(made[i]);
+    }
+    report_what_was_read(session, planned.input, options.why_stop);
+}
+
+/// What is read once more is checked once more.
+void forget_sums(Input& input) {
+    if (input.sums) {
+        input.sums =
+            record_sums(input.directory, input.files, input.sums->records(), input.sums->uses());
+    }
+}
+
+std::vector<execute::Result> run_all(Planned& planned, std::vector<Moving>& moving,
+                                     const fs::path& factors) {
+    std::vector<execute::Result> results(moving.size());
+    const auto runs = planned.runs();
+    for (const std::vector<std::size_t>& run : runs) {
+        if (&run != &runs.front()) {
+            forget_sums(planned.input);
+        }
+        for (const std::size_t at : run) {
+            settle_options(planned.outputs[at], planned.input, moving[at], factors);
+        }
+        execute_run(planned, moving, run, results);
+    }
+    return results;
 }
 
 bool writes_adapter(const plan::Plan& plan) {
@@ -318,16 +360,7 @@ std::vector<execute::Written> move_tensors(Planned& planned, std::vector<Moving>
         make_factors(session, planned, first.directory, first.options.why_stop);
         factors = first.directory.path() / kFactors;
     }
-    for (std::size_t at = 0; at < moving.size(); ++at) {
-        settle_options(planned.outputs[at], planned.input, moving[at], factors);
-    }
-    share_rest(planned, moving);
-    first.options.on_progress =
-        moving_shown(first.options.write ? "moving tensors" : "comparing tensors", plan,
-                     session.comm.rank(), session.progress, session.log);
-    std::vector<execute::Result> results = run_all(planned, moving);
-    session.progress.end();
-    report_what_was_read(session, planned.input, first.options.why_stop);
+    std::vector<execute::Result> results = run_all(planned, moving, factors);
     mpi::collectively(session.comm, [&] {
         if (planned.factors && session.comm.rank() == 0) {
             fs::remove(factors);
@@ -337,7 +370,7 @@ std::vector<execute::Written> move_tensors(Planned& planned, std::vector<Moving>
     if (first.options.write && writes_adapter(plan)) {
         warn(session, stale_adapter(session, planned, first.directory.path() / kAdapterWeights));
     }
-    report_run(session, planned.input, results);
+    report_run(session, planned, results);
     std::vector<execute::Written> written;
     for (std::size_t at = 0; at < moving.size(); ++at) {
         report_result(planned.outputs[at], planned.input, moving[at].options, results[at]);

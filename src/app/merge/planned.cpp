@@ -351,15 +351,36 @@ std::vector<publish::Asset> Output::assets() const {
     return assets;
 }
 
+std::vector<std::vector<std::size_t>> Planned::runs() const {
+    std::vector<std::vector<std::size_t>> runs;
+    std::optional<std::size_t> of_models;
+    for (std::size_t at = 0; at < outputs.size(); ++at) {
+        const bool is_training = outputs[at].session.output.is_training();
+        if (!is_training && of_models) {
+            runs[*of_models].push_back(at);
+            continue;
+        }
+        if (!is_training) {
+            of_models = runs.size();
+        }
+        runs.push_back({at});
+    }
+    return runs;
+}
+
 MemoryForecast Planned::forecast(const mpi::Comm& comm, std::optional<int> ranks_on_node) const {
     constexpr std::string_view kNoLibrary = "none";
-    MemoryForecast all =
-        forecast_memory(first().plan, input.meter.memory(), comm.library() != kNoLibrary,
-                        ranks_on_node.value_or(resources.ranks_on_node));
-    for (const Output& one : outputs) {
-        all.buffers += &one == &first() ? 0 : plan::writing_buffers(one.plan);
+    std::optional<MemoryForecast> most;
+    for (const auto& run : runs()) {
+        MemoryForecast all = forecast_memory(outputs[run.front()].plan, input.meter.memory(),
+                                             comm.library() != kNoLibrary,
+                                             ranks_on_node.value_or(resources.ranks_on_node));
+        for (std::size_t at = 1; at < run.size(); ++at) {
+            all.buffers += plan::writing_buffers(outputs[run[at]].plan);
+        }
+        most = !most || all.peak() > most->peak() ? all : most;
     }
-    return all;
+    return *most;
 }
 
 plan::PlanChoice choice_for(const Outputs& outputs, const PlanRequest& request, const Input& input,

@@ -40,7 +40,6 @@ struct Output {
 /// All that is known before the first tensor byte moves.
 struct Planned {
     Input input;
-    /// The first is made of what is read, the others of the same bytes on their way to it.
     std::vector<Output> outputs;
     std::optional<plan::Plan> factors;  ///< of a fold's factors, which are gathered first
     std::vector<std::string> trace;     ///< --trace
@@ -49,6 +48,9 @@ struct Planned {
 
     [[nodiscard]] Output& first() { return outputs.front(); }
     [[nodiscard]] const Output& first() const { return outputs.front(); }
+    /// Numbers of outputs that are made in the same rounds, those of the first of them: models are
+    /// made of one read, each training checkpoint of a read of its own.
+    [[nodiscard]] std::vector<std::vector<std::size_t>> runs() const;
     /// The size of the file with a fold's factors, which lies beside the first output meanwhile; 0:
     /// none.
     [[nodiscard]] Bytes factor_bytes() const {

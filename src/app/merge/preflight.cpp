@@ -189,7 +189,7 @@ void check_target(const Session& session) {
             const publish::TargetRequest request = target_request(session);
             (void)publish::checked_target(request);
             if (request.resume) {
-                publish::require_same_way(request.target, way_of(session.options));
+                publish::require_same_way(request.target, way_of(session));
             }
         }
     });
@@ -365,7 +365,9 @@ void check_planned(Preflight& preflight, Preparation& ready) {
     mpi::Comm& comm = ready.planned.first().session.comm;
     check_target_place(preflight, ready);
     preflight.check([&] { check_memory(comm, [&] { return ready.planned.forecast(comm); }); });
-    preflight.check([&] { require_memory(comm, ready.planned.first().plan); });
+    for (const auto& run : ready.planned.runs()) {
+        preflight.check([&] { require_memory(comm, ready.planned.outputs[run.front()].plan); });
+    }
 }
 
 publish::TargetRequest target_request(const Session& session) {

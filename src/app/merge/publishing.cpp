@@ -230,8 +230,8 @@ void create_draft(Draft& draft) {
     Output& output = draft.output;
     Session& session = output.session;
     const Input& input = draft.planned.input;
-    publish::RunFacts facts = run_facts(session.comm, session.options, output.plan,
-                                        source_of(session, input), input.digests);
+    publish::RunFacts facts =
+        run_facts(session, output.plan, source_of(session, input), input.digests);
     draft.resumption =
         take_up(session.comm, output.plan, facts, draft.partial ? &*draft.partial : nullptr);
     draft.n_known = draft.resumption.n_known;
@@ -378,9 +378,10 @@ bool can_go_on(ErrorCode code, const Draft& draft) {
 
 /// "fp8-channel", "float32"; "" where nothing is asked for.
 std::string form_of(const OutputRequest& output) {
-    return output.quantise ? std::string(facts_of(*output.quantise).name)
-           : output.dtype  ? std::string(torch_name(*output.dtype))
-                           : "as stored";
+    return output.is_training() ? output.form
+           : output.quantise    ? std::string(facts_of(*output.quantise).name)
+           : output.dtype       ? std::string(torch_name(*output.dtype))
+                                : "as stored";
 }
 
 void say_summary(const Output& output, bool is_first) {

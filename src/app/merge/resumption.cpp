@@ -68,6 +68,32 @@ std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibilit
     return facts;
 }
 
+/// The options that lead to this output, with its own form where it is another than the first's.
+std::vector<std::string> options_of(const Session& session) {
+    const Options& options = session.options;
+    const OutputRequest& output = session.output;
+    std::vector<std::string> texts = options.output_options;
+    if (output.form == options.form && output.quantise == options.quantise &&
+        output.dtype == options.dtype) {
+        return texts;
+    }
+    std::erase_if(texts, [](const std::string& text) {
+        return text.starts_with("--to ") || text.starts_with("--quantize ") ||
+               text.starts_with("--dtype ");
+    });
+    if (output.is_training()) {
+        texts.push_back("--to " + output.form);
+    }
+    if (output.quantise) {
+        texts.push_back("--quantize " + std::string(facts_of(*output.quantise).name));
+    }
+    if (output.dtype) {
+        texts.push_back("--dtype " + std::string(torch_name(*output.dtype)));
+    }
+    std::ranges::sort(texts);
+    return texts;
+}
+
 Bytes bytes_of(const std::vector<execute::DoneBlock>& blocks, const plan::Plan& plan) {
     return plan::total_of(execute::BlockPlaces(plan).lines(blocks));
 }
@@ -112,20 +138,20 @@ std::set<fs::path> files_of(const plan::Plan& plan) {
 
 }  // namespace
 
-publish::RunFacts way_of(const Options& options) {
+publish::RunFacts way_of(const Session& session) {
     return {version() + " (" + git_version() + ")",
             {},
-            name_of(options.replicas),
-            options.output_options,
+            name_of(session.options.replicas),
+            options_of(session),
             {}};
 }
 
-publish::RunFacts run_facts(mpi::Comm& comm, const Options& options, const plan::Plan& plan,
+publish::RunFacts run_facts(const Session& session, const plan::Plan& plan,
                             const execute::SourceFiles& source,
                             const std::vector<InputDigest>& digests) {
-    publish::RunFacts facts = way_of(options);
+    publish::RunFacts facts = way_of(session);
     facts.plan = plan.hash();
-    facts.inputs = inputs_of(comm, plan.visibility, source, digests);
+    facts.inputs = inputs_of(session.comm, plan.visibility, source, digests);
     return facts;
 }
 

@@ -6,7 +6,7 @@
 
 #include "app/messages/log.hpp"
 #include "app/report/report.hpp"
-#include "app/settings/options.hpp"
+#include "app/report/session.hpp"
 #include "app/survey/survey.hpp"
 #include "execute/run.hpp"
 #include "mpi/comm.hpp"
@@ -16,11 +16,11 @@
 namespace shardweld::app {
 
 /// What of it the options alone tell.
-publish::RunFacts way_of(const Options& options);
+publish::RunFacts way_of(const Session& session);
 
 /// Collective. What the output depends on; inputs are looked at by one rank each and known on rank
 /// 0, which has their `digests`.
-publish::RunFacts run_facts(mpi::Comm& comm, const Options& options, const plan::Plan& plan,
+publish::RunFacts run_facts(const Session& session, const plan::Plan& plan,
                             const execute::SourceFiles& source,
                             const std::vector<InputDigest>& digests);
 

@@ -105,9 +105,10 @@ const std::vector<OptionRow>& option_rows() {
          "do not quantise weights whose name matches REGEX (nor weights fused with them: q/k/v, "
          "gate/up)",
          value(&Options::quantise_ignore, expression_in), Touches::output},
-        {"also", "DIR[:FORM]", kWrite | kFinished, "Output",
-         "write a second output to DIR from the same read, as FORM: an encoding of --quantize or a "
-         "type of --dtype; may be given several times",
+        {"also", "DIR[:FORM]", kWrite, "Output",
+         "write another output of the same checkpoint to DIR, as FORM: an encoding of --quantize, "
+         "a "
+         "type of --dtype or a form of --to; may be given several times",
          set_also, Touches::run, JobSteps::merge, 0, true},
         {"verl", "", kModel | kFinished, "Output",
          "write what verl 0.9.1's merger writes: bf16 unless --dtype says otherwise, and a "

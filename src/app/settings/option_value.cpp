@@ -9,6 +9,7 @@
 
 #include "core/text.hpp"
 #include "plan/plan.hpp"
+#include "reshape/destination.hpp"
 #include "shardweld/error.hpp"
 
 #include "options.hpp"
@@ -18,6 +19,7 @@ namespace shardweld::app {
 
 namespace {
 
+constexpr std::string_view kModelForm = "hf";
 constexpr Index kMostNumber = std::numeric_limits<int>::max();
 
 constexpr Bytes kStripeUnit = Bytes{64} << 10U;    // lfs-setstripe(1): a multiple of 64 KiB,
@@ -40,25 +42,30 @@ std::optional<DType> dtype_named(std::string_view word) {
     return found == kTypes.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// "DIR", "DIR:fp8-block", "DIR:bf16". Names of encodings may have colons, and so may directories
-/// behind which one stands.
+/// Whether the text is a form that --also takes; puts it into the request.
+bool take_form(std::string_view text, OutputRequest& also) {
+    also.quantise = encoding_from(text);
+    also.dtype = dtype_named(text);
+    const bool is_of_checkpoint = reshape::is_form(text.substr(0, text.find(':')));
+    also.form = is_of_checkpoint ? form_in(std::string(text)) : "";
+    return also.quantise || also.dtype || is_of_checkpoint;
+}
+
+/// "DIR", "DIR:fp8-block", "DIR:bf16", "DIR:legacy:tp=2", "DIR:hf". Forms may have colons, and so
+/// may directories behind which one stands.
 OutputRequest also_in(const Given& given) {
     const std::string_view text = given.text;
     OutputRequest also{text, {}, {}};
-    for (auto at = text.find(':'); at != std::string_view::npos; at = text.find(':', at + 1)) {
-        const std::string_view form = text.substr(at + 1);
-        also.quantise = encoding_from(form);
-        also.dtype = dtype_named(form);
-        if (also.quantise || also.dtype) {
-            also.directory = text.substr(0, at);
-            break;
-        }
+    bool has_form = false;
+    for (auto at = text.find(':'); at != std::string_view::npos && !has_form;
+         at = text.find(':', at + 1)) {
+        has_form = take_form(text.substr(at + 1), also);
+        also.directory = has_form ? text.substr(0, at) : text;
     }
-    const bool has_form = also.quantise || also.dtype;
     if (also.directory.empty() || (!has_form && text.find(':') != std::string_view::npos)) {
         refuse(given, "is not DIR or DIR:FORM",
-               "give as FORM bf16, fp16, fp32 or an encoding of --quantize, for example "
-               "OUT-FP8:fp8-block");
+               "give as FORM bf16, fp16, fp32, an encoding of --quantize or a form of --to, for "
+               "example OUT-FP8:fp8-block or CKPT:legacy:tp=2");
     }
     return also;
 }
@@ -328,6 +335,10 @@ double decay_in(const Given& given) {
     return decay;
 }
 
+std::string form_in(const std::string& text) {
+    return text == kModelForm ? "" : text;
+}
+
 fs::path path_in(const Given& given) {
     return given.text;
 }
@@ -398,7 +409,7 @@ void set_target(const Given& given, Options& options) {
 }
 
 void set_form(const Given& given, Options& options) {
-    options.form = given.text == "hf" ? "" : given.text;
+    options.form = form_in(given.text);
 }
 
 void set_quiet(const Given& /*given*/, Options& options) {

@@ -156,6 +156,8 @@ std::string backend_in(const Given& given);
 DType dtype_in(const Given& given);
 /// "fp8-block", or a preset's name of compressed-tensors.
 Encoding encoding_in(const Given& given);
+/// "legacy:tp=8"; "" for "hf", a model.
+std::string form_in(const std::string& text);
 /// "2,4": one or more, none of them 0.
 std::vector<Index> extents_in(const Given& given);
 /// "8", "all", "8,4MiB".

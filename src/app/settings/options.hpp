@@ -133,6 +133,7 @@ struct OutputRequest {
     std::string form = {};                ///< --to; "": a HuggingFace model
 
     [[nodiscard]] bool is_reported() const { return report || keeps_report; }
+    [[nodiscard]] bool is_training() const { return !form.empty(); }
     friend bool operator==(const OutputRequest&, const OutputRequest&) = default;
 };
 
@@ -273,6 +274,12 @@ bool converts(const Options& options);
 inline bool has_gguf_beside(const Options& options) {
     return std::ranges::any_of(options.also,
                                [](auto& also) { return becomes_gguf(also.quantise); });
+}
+/// Whether another output of the same merge is bound to tensors of its own: a GGUF file, a training
+/// checkpoint, or a model beside one.
+inline bool is_bound_again(const Options& options) {
+    return has_gguf_beside(options) || (!options.form.empty() && !options.also.empty()) ||
+           std::ranges::any_of(options.also, &OutputRequest::is_training);
 }
 
 /// The outputs of a merge: the first one, then those of `options.also`, whose dtype is that of the

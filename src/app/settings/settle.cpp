@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 #include <utility>
 
 #include "core/encoding.hpp"
@@ -43,6 +44,21 @@ void check_needs(const Options& options) {
     }
 }
 
+/// What other models are made of is no GGUF file.
+void check_first_model(const std::vector<OutputRequest>& outputs) {
+    const auto is_model = [](const OutputRequest& output) { return !output.is_training(); };
+    const auto first = std::ranges::find_if(outputs, is_model);
+    if (std::ranges::count_if(outputs, is_model) < 2 || !becomes_gguf(first->quantise)) {
+        return;
+    }
+    const std::string form(facts_of(*first->quantise).name);
+    refuse("the first model of several is no GGUF file, whose tensors are made of the model's",
+           first == outputs.begin()
+               ? "leave --quantize out and give --also " + first->directory.string() + ":" + form +
+                     " beside another --target_dir"
+               : "give the other model before --also " + first->directory.string() + ":" + form);
+}
+
 /// One product is made once: the same bytes twice are a copy.
 void check_also(const Options& options) {
     if (options.also.empty()) {
@@ -54,22 +70,15 @@ void check_also(const Options& options) {
     if (options.output_format != &outputs::default_format()) {
         refuse("--also writes safetensors only", "leave --output_format out");
     }
-    const auto form_of = [&](std::optional<Encoding> quantise, std::optional<DType> dtype) {
-        return std::pair(quantise, dtype ? dtype : options.dtype);
-    };
-    std::vector forms{form_of(options.quantise, options.dtype)};
-    if (becomes_gguf(options.quantise)) {
-        const std::string form(facts_of(*options.quantise).name);
-        refuse("the first output of several is no GGUF file, whose tensors are made of the model's",
-               "leave --quantize out and give --also " + options.target_dir.string() + ":" + form +
-                   " beside another --target_dir");
-    }
-    for (const OutputRequest& also : options.also) {
-        const auto form = form_of(also.quantise, also.dtype);
+    const std::vector<OutputRequest> outputs = output_requests(options);
+    check_first_model(outputs);
+    std::vector<std::tuple<std::optional<Encoding>, std::optional<DType>, std::string>> forms;
+    for (const OutputRequest& output : outputs) {
+        const auto form = std::tuple(output.quantise, output.dtype, output.form);
         if (std::ranges::count(forms, form) > 0) {
             refuse(
-                "--also " + printable(also.directory.string()) + " is the same as another output",
-                "copy that one, or give another form: DIR:fp8-block, DIR:bf16");
+                "--also " + printable(output.directory.string()) + " is the same as another output",
+                "copy that one, or give another form: DIR:fp8-block, DIR:bf16, DIR:torch_dist");
         }
         forms.push_back(form);
     }
@@ -82,14 +91,33 @@ void check_also(const Options& options) {
            "leave it out, or write a HuggingFace model: --to hf");
 }
 
+/// Whether an option about finished models is about one that is written beside a training
+/// checkpoint.
+bool is_about_model_beside(std::string_view name, const std::vector<OutputRequest>& outputs) {
+    const bool has_model = !std::ranges::all_of(outputs, &OutputRequest::is_training);
+    return has_model && (name == "max_shard_size" || name == "quantize_ignore");
+}
+
 /// A training checkpoint has one form, in which weights are as training holds them.
 void check_form(const Arguments& arguments, const Options& options) {
+    const std::vector<OutputRequest> outputs = output_requests(options);
+    for (const OutputRequest& output : outputs) {
+        if (!output.is_training()) {
+            continue;
+        }
+        (void)reshape::parse_destination(output.form);
+        for (const char* const name : {"include", "exclude"}) {
+            if (arguments.has(name)) {
+                refuse_beside_form(name, output.form);
+            }
+        }
+    }
     if (options.form.empty()) {
         return;
     }
-    (void)reshape::parse_destination(options.form);
     for (const OptionRow& row : option_rows()) {
-        if (row.is_of_finished() && arguments.has(row.name)) {
+        if (row.is_of_finished() && arguments.has(row.name) &&
+            !is_about_model_beside(row.name, outputs)) {
             refuse_beside_form(row.name, options.form);
         }
     }

@@ -88,6 +88,19 @@ TEST_F(LibraryTest, writes_several_outputs_of_one_read) {
     EXPECT_NE(bytes_of(place.path() / "half/config.json").find("float16"), std::string::npos);
 }
 
+TEST_F(LibraryTest, writes_training_checkpoints) {
+    MergeRequest wanted = request();
+    wanted.outputs.push_back({.directory = place.path() / "ranks", .to = "fsdp:world=2"});
+    const MergeReport beside = merge(alone, wanted);
+    ASSERT_EQ(beside.outputs.size(), 2U);
+    EXPECT_EQ(beside.outputs[0].files, std::vector<std::string>{"model.safetensors"});
+    EXPECT_EQ(beside.outputs[1].files.size(), 2U);
+    wanted.outputs = {{.directory = place.path() / "alone", .to = "fsdp:world=2"}};
+    EXPECT_EQ(merge(alone, wanted).outputs.front().root, beside.outputs[1].root);
+    wanted.outputs = {{.directory = place.path() / "none", .to = "fsdp:world=x"}};
+    EXPECT_NE(refusal(wanted).find("2: "), std::string::npos);
+}
+
 TEST_F(LibraryTest, makes_one_model_of_several_checkpoints) {
     MergeRequest wanted = request();
     (void)merge(alone, wanted);

@@ -86,6 +86,21 @@ TEST(ParseOptions, keeps_a_report_in_the_output_unless_told_otherwise) {
     EXPECT_FALSE(parsed({"verify", "out"}).keeps_report);
 }
 
+TEST(ParseOptions, takes_the_forms_of_other_outputs) {
+    const auto also = [](const std::string& text) {
+        return parsed({"merge", "in", "out", "--to", "dcp", "--also", text}).also.front();
+    };
+    EXPECT_EQ(also("a:torch_dist").form, "torch_dist");
+    EXPECT_EQ(also("a:b:legacy:tp=2,layout=Et|L").form, "legacy:tp=2,layout=Et|L");
+    EXPECT_EQ(also("a:b:legacy:tp=2,layout=Et|L").directory, "a:b");
+    EXPECT_EQ(also("a:hf"), also("a"));
+    EXPECT_EQ(also("a:fp8-block").quantise, Encoding::fp8_block);
+    const auto outputs = output_requests(
+        parsed({"merge", "in", "out", "--dtype", "bf16", "--also", "a:fsdp:world=2"}));
+    EXPECT_FALSE(outputs[0].is_training());
+    EXPECT_TRUE(outputs[1].is_training() && outputs[1].dtype == DType::bf16);
+}
+
 TEST(ParseOptions, tells_what_ranks_must_share) {
     const auto shared = [](const Words& more) {
         Words words{"merge", "--local_dir", "in"};
