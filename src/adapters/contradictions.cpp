@@ -91,7 +91,8 @@ class Findings {
         }
         if (!missing.empty()) {
             say("layers_to_transform",
-                "no factors are stored of layer(s) " +
+                "no factors are stored of " +
+                    std::string(missing.size() == 1 ? "layer " : "layers ") +
                     joined(missing, ", ", [](Index layer) { return std::to_string(layer); }));
         }
     }
@@ -120,8 +121,8 @@ class Findings {
             }
         }
         if (!bare.empty()) {
-            say("target_modules", "no factors are stored of " + std::to_string(bare.size()) +
-                                      " module(s) that it names: " + listed(bare));
+            say("target_modules", "no factors are stored of " + counted(bare.size(), "module") +
+                                      " that it names: " + listed(bare));
         }
     }
 

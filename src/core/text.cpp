@@ -158,6 +158,10 @@ std::string counted(std::size_t count, const std::string& noun) {
     return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
+std::string verb_of(std::size_t count, const char* one, const char* several) {
+    return count == 1 ? one : several;
+}
+
 std::string number_text(double number) {
     std::array<char, 32> text{};
     (void)std::snprintf(text.data(), text.size(), "%.6g", number);

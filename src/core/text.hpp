@@ -27,6 +27,9 @@ std::string human_bytes(Bytes bytes);
 /// "1 file", "2 files".
 std::string counted(std::size_t count, const std::string& noun);
 
+/// The verb that agrees with so many: `one` of one, else `several`.
+std::string verb_of(std::size_t count, const char* one, const char* several);
+
 /// Six digits, as %g.
 std::string number_text(double number);
 

@@ -258,9 +258,10 @@ void account_for_neighbours(const Location& location, catalogue::Catalogue& out)
     out.ignored = rows.take();
     if (!doubtful.empty()) {
         out.warnings["weights_left_aside"] =
-            std::to_string(doubtful.size()) + " file(s) with " + human_bytes(doubtful_bytes) +
-            " could hold weights of this model but are not read: " + listed(doubtful) +
-            "; do they belong to another save?";
+            counted(doubtful.size(), "file") + " with " + human_bytes(doubtful_bytes) +
+            " could hold weights of this model but " + verb_of(doubtful.size(), "is", "are") +
+            " not read: " + listed(doubtful) + "; " +
+            verb_of(doubtful.size(), "does it", "do they") + " belong to another save?";
     }
 }
 

@@ -55,14 +55,14 @@ row "training_args.bin" 1 3
 # Another save in the same directory: of another world size, in another format, in a directory below.
 start torch/fsdp2_w4_bf16_cudaloc
 cp "$data"/torch/fsdp1_w2_fp32_llama/source/model_world_size_2_* "$source"
-warned "2 file(s) with 157 kB could hold weights of this model but are not read: model_world_size_2_rank_0.pt, model_world_size_2_rank_1.pt"
+warned "2 files with 157 kB could hold weights of this model but are not read: model_world_size_2_rank_0.pt, model_world_size_2_rank_1.pt"
 start torch/fsdp2_w4_bf16_cudaloc
 cp "$data"/torch/dcp_w2_bf16_qwen2/source/{.metadata,*.distcp} "$source"
 merged 2
 expect_text "holds a verl FSDP checkpoint (world size 4) and a torch DCP checkpoint"
 for code in 0 14; do
     merged "$code" --backend fsdp $( ((code == 0)) || echo --strict)
-    expect_text "2 file(s) with 179 kB could hold weights of this model but are not read: __0_0.distcp, __1_0.distcp"
+    expect_text "2 files with 179 kB could hold weights of this model but are not read: __0_0.distcp, __1_0.distcp"
 done
 row "__1_0.distcp" 1 "$(stat -c %s "$source/__1_0.distcp")"
 start torch/dcp_w2_bf16_qwen2
@@ -74,7 +74,7 @@ cp "$WORK/model.pt" "$(echo "$source"/iter_*/mp_rank_01)/model.pt"
 warned "mp_rank_01/model.pt"
 start megatron/qwen2-tp2-pp2-torchdist-bf16
 cp "$WORK/model.pt" "$source"
-warned "1 file(s) with"
+warned "1 file with"
 start torch/dcp_w2_bf16_qwen2
 mkdir "$source/secret"
 touch "$source/secret/x.pt"

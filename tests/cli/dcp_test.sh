@@ -25,7 +25,7 @@ cp -r "$data/dcp_w2_bf16_qwen2" "$WORK/stale"
 with_tokenizer "$WORK/stale"
 cp "$WORK/stale/source/__0_0.distcp" "$WORK/stale/source/__7_0.distcp"
 : >"$WORK/stale/source/__8_0.distcp"
-told="1 shard file(s) with 86.1 kB are not named in .metadata and not read: __7_0.distcp; do they belong to another save?"
+told="1 shard file with 86.1 kB is not named in .metadata and not read: __7_0.distcp; does it belong to another save?"
 for ranks in 0 2; do
     launcher=()
     ((ranks == 0)) || launcher=(mpirun -n "$ranks")

@@ -39,7 +39,7 @@ config.update(config.pop("text_config"), model_type="qwen2", architectures=["Qwe
 json.dump(config, open(sys.argv[1], "w", encoding="utf-8"))
 PYTHON
 expect_code 6 "$SHARDWELD" merge --local_dir "$WORK/vision/source" --hf_config "$WORK/vision/hf" --target_dir "$WORK/vision/text"
-expect_text "31 stored tensor(s) that no line of dialect megatron_core matches for a qwen2 model: visual.blocks.0.attn.proj.bias [16]"
+expect_text "31 stored tensors that no line of dialect megatron_core matches for a qwen2 model: visual.blocks.0.attn.proj.bias [16]"
 expect_absent "$WORK/vision/text"
 
 # Towers of Megatron's own layers: rows of query, key and value head by head, mergers behind inner layers too.

@@ -96,7 +96,7 @@ module_names() {
 extra_and_missing() {
     # Buffers that the trainer's model has.
     merge 0 fsdp2_w2_compiled_buffers extra_out
-    expect_text "2 tensor(s) are no part of the llama model that config.json describes: model.layers.0.self_attn.calls"
+    expect_text "2 tensors are no part of the llama model that config.json describes: model.layers.0.self_attn.calls"
     merge 14 fsdp2_w2_compiled_buffers extra_strict --strict
     expect_text "extra_tensors"
     expect_absent "$WORK/extra_strict"

@@ -74,9 +74,9 @@ while read -r statement text; do
 done <<'CASES'
 c["peft_type"]=None does not say which method
 c["layers_to_transform"]=[0] factors of other layers are stored
-c["layers_to_transform"]=[0,1,7] no factors are stored of layer(s) 7
+c["layers_to_transform"]=[0,1,7] no factors are stored of layer 7
 c["modules_to_save"]=["embed_tokens"] nothing is stored of embed_tokens
-c["target_modules"].append("k_proj") no factors are stored of 2 module(s) that it names
+c["target_modules"].append("k_proj") no factors are stored of 2 modules that it names
 c["target_modules"].remove("q_proj") not all modules are named
 c["alpha_pattern"]={"nothing":3} no module with factors is named by nothing
 c["target_parameters"]=["mlp.w"] no factors are stored of mlp.w
@@ -98,7 +98,7 @@ write(sys.argv[2], tensors)
 P
 for how in fold split; do
     merge 0 2 --local_dir "$WORK/adapter" --base "$WORK/base" --lora "$how"
-    expect_text "of the adapter are zeros for the most part (untrained, or saved in part): "
+    expect_text "of the adapter is zeros for the most part (untrained, or saved in part): "
     expect_text " rows)"
 done
 merge 14 0 --local_dir "$WORK/adapter" --base "$WORK/base" --lora fold --strict

@@ -190,19 +190,19 @@ if "${as_other[@]}" "$SHARDWELD" version >"$WORK/out" 2>"$WORK/err"; then
     chmod 000 "$source"/*rank_0.pt "$source"/*rank_1.pt
     merging=("${as_other[@]}" "$SHARDWELD" merge --local_dir "$source" --target_dir "$target" -q)
     expect_code 7 "${merging[@]}"
-    expect_text "2 file(s) of the checkpoint cannot be read by this user: model_world_size_2_rank_0.pt, model_world_size_2_rank_1.pt"
+    expect_text "2 files of the checkpoint cannot be read by this user: model_world_size_2_rank_0.pt, model_world_size_2_rank_1.pt"
     chmod 644 "$source"/*.pt
     touch "$source/huggingface/tokenizer.json"
     chmod 000 "$source/huggingface/tokenizer.json"
     expect_code 7 "${merging[@]}"
-    expect_text "1 file(s) that belong to the model cannot be read by this user: $source/huggingface/tokenizer.json"
+    expect_text "1 file of the model cannot be read by this user: $source/huggingface/tokenizer.json"
     [[ -z "$(ls -A "$place")" ]] || fail "left $(ls -A "$place")"
     chmod 755 "$place"
     chmod 000 "$source"/*rank_1.pt
     expect_code 7 "${merging[@]}"
     expect_text "2 problems, nothing was written"
     expect_text "no right to write in $place (Permission denied)"
-    expect_text "1 file(s) of the checkpoint cannot be read"
+    expect_text "1 file of the checkpoint cannot be read"
     chmod 700 "$place"
     expect_code 7 "${merging[@]}"
     expect_text "2 problems, nothing was written"  # not three: where the target leads is asked twice

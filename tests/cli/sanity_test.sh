@@ -61,7 +61,7 @@ for ranks in 0 2; do
     launcher=()
     ((ranks == 0)) || launcher=(mpirun -n "$ranks")
     expect_code 14 "${launcher[@]}" "$SHARDWELD" merge --local_dir "$odd/source" --target_dir "$WORK/odd" --strict --report "$report" -q
-    for text in "error: 2 warnings:" "tensor(s) hold NaNs: " "(nan_values, an error under --strict)" "hold infinities: " "(inf_values, an error under --strict)"; do
+    for text in "error: 2 warnings:" " NaNs: " "(nan_values, an error under --strict)" " infinities: " "(inf_values, an error under --strict)"; do
         expect_text "$text"
     done
     expect_absent "$WORK/odd"
@@ -94,8 +94,8 @@ files.write(sys.argv[1], tensors)
 P
 for ranks in 0 3; do
     merge_hf "$ranks" "$WORK/flat"
-    expect_text "1 written tensor(s) are all zeros: model.layers.0.mlp.up_proj.weight"
-    expect_text "1 written tensor(s) hold one value only: model.layers.1.self_attn.q_proj.weight"
+    expect_text "1 written tensor is all zeros: model.layers.0.mlp.up_proj.weight"
+    expect_text "1 written tensor holds one value only: model.layers.1.self_attn.q_proj.weight"
     report_says '[(t["name"], t["all_zero"], t["constant"]) for t in r["sanity"]["tensors"]] == [("model.layers.0.mlp.up_proj.weight", True, False), ("model.layers.1.self_attn.q_proj.weight", False, True)]'
 done
 
@@ -122,7 +122,7 @@ merge_hf 2 "$WORK/base" --base "$WORK/trained"
 expect_text "only in the result: model.layers.3.mlp.up_proj.weight; only in the base: model.other.weight"
 report_says '(r["base"]["extra"], r["base"]["missing"], r["base"]["shapes"]) == (["model.layers.3.mlp.up_proj.weight"], ["model.other.weight"], ["model.layers.0.mlp.up_proj.weight"])'
 report_says '[(w["code"], w["tensor"]) for w in r["warnings"]] == [("base_differs_shape", "model.layers.0.mlp.up_proj.weight"), ("base_missing", "model.other.weight"), ("base_extra", "model.layers.3.mlp.up_proj.weight")]'
-expect_text "1 tensor(s) of the base are not in the result: model.other.weight; were they lost?"
+expect_text "1 tensor of the base is not in the result: model.other.weight; was it lost?"
 
 # What is left out on purpose is not missed.
 merge_hf 0 "$WORK/base" --base "$WORK/trained" --include '\.mlp\.|norm' --exclude 'other|layers\.[03]\.'

@@ -339,10 +339,10 @@ class AdapterBinder {
     static void require_factors(const std::vector<std::string>& bare_modules) {
         if (!bare_modules.empty()) {
             throw Error(ErrorCode::mismatch,
-                        std::to_string(bare_modules.size()) +
-                            " module(s) that the adapter wraps (base_layer) have no lora_A and "
-                            "lora_B: " +
-                            listed(bare_modules),
+                        counted(bare_modules.size(), "module") +
+                            " that the adapter wraps (base_layer) " +
+                            verb_of(bare_modules.size(), "has", "have") +
+                            " no lora_A and lora_B: " + listed(bare_modules),
                         "give a save that has them, or write the base alone with --lora drop");
         }
     }

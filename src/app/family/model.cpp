@@ -267,7 +267,7 @@ void settle_head(PreparedModel& prepared, const ScoreHead& head) {
 
 plan::Warning lost_files_warning(const ModelFiles& files) {
     return {"side_file_lost", "",
-            std::to_string(files.lost_assets.size()) + " file(s) beside " +
+            counted(files.lost_assets.size(), "file") + " beside " +
                 printable(files.config_path, 1000) +
                 " cannot be copied: " + listed(files.lost_assets) +
                 "; copy a snapshot of the Hub with the files its links lead to (cp -L)"};

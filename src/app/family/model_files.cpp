@@ -337,10 +337,8 @@ void require_readable(const ModelFiles& files) {
     }
     if (!unreadable.empty()) {
         throw Error(ErrorCode::io,
-                    std::to_string(unreadable.size()) +
-                        " file(s) that belong to the model cannot be read by this "
-                        "user: " +
-                        listed(unreadable),
+                    counted(unreadable.size(), "file") +
+                        " of the model cannot be read by this user: " + listed(unreadable),
                     "have their owner permit it");
     }
 }

@@ -190,8 +190,8 @@ void judge_unscaled(const models::Config& config, const Options& options, plan::
     if (!unscaled.empty() && config.count("quantization_config")) {
         binding.warnings.push_back(
             {"scales_missing", unscaled.front(),
-             std::to_string(unscaled.size()) +
-                 " tensor(s) hold 8-bit floats whose scales are not stored: " + listed(unscaled) +
+             counted(unscaled.size(), "tensor") + " " + verb_of(unscaled.size(), "holds", "hold") +
+                 " 8-bit floats whose scales are not stored: " + listed(unscaled) +
                  "; loaders would take codes for values"});
     }
 }

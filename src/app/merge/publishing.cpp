@@ -465,21 +465,22 @@ std::vector<plan::Warning> base_warnings(const BaseSummary& summary) {
     }
     if (!summary.shapes.empty()) {
         warnings.push_back({"base_differs_shape", summary.shapes.front(),
-                            std::to_string(summary.shapes.size()) +
-                                " tensor(s) cannot be compared with the base's, which have "
-                                "other shapes or types: " +
+                            counted(summary.shapes.size(), "tensor") +
+                                " cannot be compared with the base's, which have other shapes or "
+                                "types: " +
                                 names_text(summary.shapes)});
     }
     if (!summary.missing.empty()) {
         warnings.push_back({"base_missing", summary.missing.front(),
-                            std::to_string(summary.missing.size()) +
-                                " tensor(s) of the base are not in the result: " +
-                                names_text(summary.missing) + "; were they lost?"});
+                            counted(summary.missing.size(), "tensor") + " of the base " +
+                                verb_of(summary.missing.size(), "is", "are") +
+                                " not in the result: " + names_text(summary.missing) + "; " +
+                                verb_of(summary.missing.size(), "was it", "were they") + " lost?"});
     }
     if (!summary.extra.empty()) {
         warnings.push_back({"base_extra", summary.extra.front(),
-                            std::to_string(summary.extra.size()) +
-                                " tensor(s) of the result are not in the base: " +
+                            counted(summary.extra.size(), "tensor") + " of the result " +
+                                verb_of(summary.extra.size(), "is", "are") + " not in the base: " +
                                 names_text(summary.extra) + "; is it the model that was trained?"});
     }
     return warnings;

@@ -35,23 +35,27 @@ bool is_factor(const std::string& name) {
 /// A kind of oddity, and how it is told.
 struct OddityKind {
     const char* code;
-    const char* what;
+    const char* of_one;
+    const char* of_several;
     bool (*has)(const OddTensor&);
     std::string (*extent)(const OddTensor&);  ///< how much of the tensor; nullptr: all of it
 };
 
 constexpr OddityKind kKinds[] = {
-    {"nan_values", "hold NaNs", [](const OddTensor& odd) { return odd.n_nan > 0; },
+    {"nan_values", "holds NaNs", "hold NaNs", [](const OddTensor& odd) { return odd.n_nan > 0; },
      [](const OddTensor& odd) { return std::to_string(odd.n_nan); }},
-    {"inf_values", "hold infinities", [](const OddTensor& odd) { return odd.n_inf > 0; },
+    {"inf_values", "holds infinities", "hold infinities",
+     [](const OddTensor& odd) { return odd.n_inf > 0; },
      [](const OddTensor& odd) { return std::to_string(odd.n_inf); }},
-    {"all_zero", "are all zeros",
+    {"all_zero", "is all zeros", "are all zeros",
      [](const OddTensor& odd) { return odd.is_zero && !is_factor(odd.name); }, nullptr},
-    {"all_zero", "of the adapter are all zeros (never trained, or a rank's file of zeros)",
+    {"all_zero", "of the adapter is all zeros (never trained, or a rank's file of zeros)",
+     "of the adapter are all zeros (never trained, or a rank's file of zeros)",
      [](const OddTensor& odd) { return odd.is_zero && is_factor(odd.name); }, nullptr},
-    {"constant", "hold one value only", [](const OddTensor& odd) { return odd.is_constant; },
-     nullptr},
-    {"mostly_zero", "of the adapter are zeros for the most part (untrained, or saved in part)",
+    {"constant", "holds one value only", "hold one value only",
+     [](const OddTensor& odd) { return odd.is_constant; }, nullptr},
+    {"mostly_zero", "of the adapter is zeros for the most part (untrained, or saved in part)",
+     "of the adapter are zeros for the most part (untrained, or saved in part)",
      [](const OddTensor& odd) { return odd.is_mostly_zero; },
      [](const OddTensor& odd) { return odd.zeros; }},
 };
@@ -202,8 +206,9 @@ std::vector<plan::Warning> sanity_warnings(const Sanity& sanity, const std::stri
         }
         if (!tensors.empty()) {
             warnings.push_back({kind.code, first,
-                                std::to_string(tensors.size()) + " " + noun + " " + kind.what +
-                                    ": " + listed(tensors)});
+                                counted(tensors.size(), noun) + " " +
+                                    verb_of(tensors.size(), kind.of_one, kind.of_several) + ": " +
+                                    listed(tensors)});
         }
     }
     return warnings;
@@ -219,7 +224,7 @@ std::vector<plan::Warning> factor_warnings(const plan::WrittenTensors& tensors,
         odd.n_nan = 0;
         odd.n_inf = 0;
     }
-    return sanity_warnings(sanity, "folded factor(s)");
+    return sanity_warnings(sanity, "folded factor");
 }
 
 bool is_telling(const std::string& variable) {

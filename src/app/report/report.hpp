@@ -99,7 +99,7 @@ Sanity judge_census(const plan::WrittenTensors& tensors,
 /// One warning or, of zeros, two for each kind of oddity (`nan_values`, `inf_values`, `all_zero`,
 /// `constant`, `mostly_zero`), which names the first tensors that have it.
 std::vector<plan::Warning> sanity_warnings(const Sanity& sanity,
-                                           const std::string& noun = "written tensor(s)");
+                                           const std::string& noun = "written tensor");
 
 /// Warnings about factors that are folded, and so are in no output: zeros only.
 std::vector<plan::Warning> factor_warnings(const plan::WrittenTensors& tensors,

@@ -126,9 +126,9 @@ void check_readable(const FileStats& stats, const std::vector<std::string>& file
     }
     if (!forbidden.empty()) {
         throw Error(ErrorCode::io,
-                    std::to_string(forbidden.size()) +
-                        " file(s) of the checkpoint cannot be read by this user: " +
-                        listed(forbidden) + " in " + directory.string(),
+                    counted(forbidden.size(), "file") +
+                        " of the checkpoint cannot be read by this user: " + listed(forbidden) +
+                        " in " + directory.string(),
                     "have their owner permit it");
     }
 }

@@ -149,8 +149,8 @@ const RankMesh& DTensorReader::mesh_of(const PickleValue& spec, std::size_t n_pl
     const auto names = mesh_dim_names(value);
     if (names.size() != n_placements) {
         throw Error(ErrorCode::mismatch,
-                    "it is placed over " + std::to_string(n_placements) +
-                        " mesh dimension(s) without names, the mesh on the command line has " +
+                    "it is placed over " + counted(n_placements, "mesh dimension") +
+                        " without names, the mesh on the command line has " +
                         std::to_string(by_hand_->extents.size()),
                     "give as many: --mesh_dim_names and --mesh_shape");
     }

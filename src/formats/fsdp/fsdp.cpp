@@ -143,7 +143,7 @@ class JoinedRanks {
             require_everywhere(entry);
         }
         all_.require_cover(tensor, fault);
-        n_incomplete_ += first_file_without(entry) ? 1 : 0;
+        n_incomplete_ += first_file_without(entry) ? 1U : 0U;
     }
 
     // Empty on all ranks: nothing to join.
@@ -189,15 +189,15 @@ class JoinedRanks {
         }
         if (n_incomplete_ > 0) {
             out_.warnings["tensor_not_everywhere"] =
-                std::to_string(n_incomplete_) +
-                " tensor(s) are not in every rank's file; the others hold all their elements";
+                counted(n_incomplete_, "tensor") + " " + verb_of(n_incomplete_, "is", "are") +
+                " not in every rank's file; the others hold all their elements";
         }
     }
 
     const std::vector<std::string>& missing_;
     Catalogue& out_;
     Assembler all_;
-    Index n_incomplete_ = 0;
+    std::size_t n_incomplete_ = 0;
 };
 
 /// Part of a tensor: number of the tensor, bytes and CRC-32 of the storage.

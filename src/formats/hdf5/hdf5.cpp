@@ -79,9 +79,9 @@ constexpr AssemblyWords kWords = {
 void warn_of_untyped(std::set<std::string> names, Catalogue& out) {
     if (!names.empty()) {
         out.warnings["type_unstated"] =
-            std::to_string(names.size()) +
-            " tensor(s) are stored as unsigned integers without the attribute shardweld_dtype, and "
-            "are read as integers: " +
+            counted(names.size(), "tensor") + " " + verb_of(names.size(), "is", "are") +
+            " stored as unsigned integers without the attribute shardweld_dtype and read as "
+            "integers: " +
             listed({names.begin(), names.end()}) +
             "; if they are BF16 or an 8-bit float, give the datasets the attribute";
     }

@@ -288,10 +288,11 @@ Catalogue join_weights(const Location& location, std::vector<ScanOf<IndexContent
     join_replicas(all, out.tensors);
     all.finish();
     if (!extras.empty()) {
-        out.warnings["unassigned_tensors"] = std::to_string(extras.size()) +
-                                             " tensor(s) are in files to which the index does not "
-                                             "assign them, and are left aside: " +
-                                             name_list(extras);
+        out.warnings["unassigned_tensors"] =
+            counted(extras.size(), "tensor") + " " +
+            verb_of(extras.size(), "is in a file to which the index does not assign it, and is",
+                    "are in files to which the index does not assign them, and are") +
+            " left aside: " + name_list(extras);
     }
     if (expected) {
         require_found(*expected, out.tensors);

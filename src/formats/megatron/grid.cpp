@@ -70,8 +70,8 @@ Meanings meanings_of(std::size_t n_fields, const StatedSizes& stated) {
         throw Error(ErrorCode::mismatch,
                     "args give pipeline size " + std::to_string(stated_or(stated, "pp", 1)) +
                         " and expert size " + std::to_string(stated_or(stated, "ep", 1)) +
-                        ", but the rank directories have " + std::to_string(n_fields) +
-                        " number(s) in their names, expected " + std::to_string(n_expected));
+                        ", but the rank directories have " + counted(n_fields, "number") +
+                        " in their names, expected " + std::to_string(n_expected));
     }
     switch (n_fields) {
         case 2:

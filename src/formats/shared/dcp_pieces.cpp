@@ -132,10 +132,10 @@ void tell_unnamed(catalogue::Catalogue& catalogue) {
     catalogue.ignored.push_back(std::move(all));
     std::sort(names.begin(), names.end(), natural_less);
     catalogue.warnings["unreferenced_files"] =
-        std::to_string(names.size()) + " shard file(s) with " +
-        human_bytes(catalogue.ignored.back().bytes) +
-        " are not named in .metadata and not read: " + listed(names) +
-        "; do they belong to another save?";
+        counted(names.size(), "shard file") + " with " +
+        human_bytes(catalogue.ignored.back().bytes) + " " + verb_of(names.size(), "is", "are") +
+        " not named in .metadata and not read: " + listed(names) + "; " +
+        verb_of(names.size(), "does it", "do they") + " belong to another save?";
 }
 
 ObjectPlace place_of(const DcpObject& object, const DcpMetadata& metadata) {

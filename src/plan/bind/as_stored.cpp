@@ -137,17 +137,21 @@ void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::s
     }
     if (!extra.empty() && wanted.pieces) {
         throw Error(ErrorCode::unsupported,
-                    std::to_string(extra.size()) + " tensor(s) are no part of a " +
-                        model.recipe->name +
-                        " model, and have no name in a training checkpoint: " + listed(extra),
-                    "leave them out of the model that is given");
+                    counted(extra.size(), "tensor") + " " + verb_of(extra.size(), "is", "are") +
+                        " no part of a " + model.recipe->name + " model, and " +
+                        verb_of(extra.size(), "has", "have") +
+                        " no name in a training checkpoint: " + listed(extra),
+                    "give a model without " + verb_of(extra.size(), "it", "them"));
     }
     if (!extra.empty()) {
         binding.warnings.push_back(
             {"extra_tensors", extra.front(),
-             std::to_string(extra.size()) + " tensor(s) are no part of the " + model.recipe->name +
-                 " model that config.json describes: " + listed(extra) +
-                 "; they are written under the names they are stored under"});
+             counted(extra.size(), "tensor") + " " + verb_of(extra.size(), "is", "are") +
+                 " no part of the " + model.recipe->name +
+                 " model that config.json describes: " + listed(extra) + "; " +
+                 verb_of(extra.size(), "it is written under the name it is",
+                         "they are written under the names they are") +
+                 " stored under"});
     }
 }
 

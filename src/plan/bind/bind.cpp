@@ -105,9 +105,9 @@ void leave_out(std::vector<catalogue::Tensor>& others, const Model& model, Ledge
     }
     if (!unknown.empty()) {
         throw Error(ErrorCode::unsupported,
-                    std::to_string(unknown.size()) +
-                        " tensor(s) have no place in the form that a " + model.recipe->name +
-                        " model is written in: " + listed(unknown),
+                    counted(unknown.size(), "tensor") + " " +
+                        verb_of(unknown.size(), "has", "have") + " no place in the form that a " +
+                        model.recipe->name + " model is written in: " + listed(unknown),
                     "write safetensors, or give the config.json of the model that was trained");
     }
     others.clear();
@@ -136,9 +136,9 @@ void refuse_unknown(const std::vector<Tensor>& others, const Model& model) {
         known.insert(models::digits_hidden(line.name));
     }
     const NameDifference difference = difference_of(known, unknown);
-    const std::string all = std::to_string(texts.size()) +
-                            " stored tensor(s) that no line of dialect " + model.dialect->name +
-                            " matches for a " + model.recipe->name + " model: " + listed(texts);
+    const std::string all = counted(texts.size(), "stored tensor") + " that no line of dialect " +
+                            model.dialect->name + " matches for a " + model.recipe->name +
+                            " model: " + listed(texts);
     if (difference.is_telling) {
         throw Error(ErrorCode::mismatch,
                     difference.text + ", and no part of a " + model.recipe->name + " model",

@@ -76,8 +76,8 @@ TEST(Sanity, nans_and_infinities_are_odd_everywhere_and_counted) {
                                                  {2, {6, 6, 0, 0, 0x7FC0, true, true}}});
     const auto warnings = sanity_warnings(sanity);
     EXPECT_EQ(codes_of(warnings), (WarningList{"nan_values norm", "inf_values matrix"}));
-    EXPECT_EQ(warnings[0].text, "3 written tensor(s) hold NaNs: norm (2), matrix (1), other (6)");
-    EXPECT_EQ(warnings[1].text, "1 written tensor(s) hold infinities: matrix (3)");
+    EXPECT_EQ(warnings[0].text, "3 written tensors hold NaNs: norm (2), matrix (1), other (6)");
+    EXPECT_EQ(warnings[1].text, "1 written tensor holds infinities: matrix (3)");
 }
 
 TEST(Sanity, names_the_first_of_many) {
@@ -90,7 +90,7 @@ TEST(Sanity, names_the_first_of_many) {
     const auto warnings = sanity_warnings(judge_census(targets, census));
     ASSERT_EQ(warnings.size(), 1U);
     EXPECT_EQ(warnings[0].text,
-              "20 written tensor(s) are all zeros: m0, m1, m2, m3, m4, m5, m6, m7, ...");
+              "20 written tensors are all zeros: m0, m1, m2, m3, m4, m5, m6, m7, ...");
 }
 
 ComparedTensor compared(const std::string& name, Index n_unequal, double largest) {
@@ -123,8 +123,7 @@ TEST(BaseSummary, counts_equal_tensors_and_names_the_largest_difference) {
               "result: d; only in the base: e");
     const auto warnings = base_warnings(summary);
     EXPECT_EQ(codes_of(warnings), (WarningList{"base_missing e", "base_extra d"}));
-    EXPECT_EQ(warnings[0].text,
-              "1 tensor(s) of the base are not in the result: e; were they lost?");
+    EXPECT_EQ(warnings[0].text, "1 tensor of the base is not in the result: e; was it lost?");
     EXPECT_EQ(summary.changed, (WarningList{"c"}));
     const auto is_aside = [](const std::string& name) { return name == "d" || name == "e"; };
     const BaseSummary aside = summary_of("base", outcome, is_aside);

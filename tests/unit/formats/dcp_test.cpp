@@ -131,7 +131,7 @@ TEST(Dcp, tells_of_shard_files_that_no_metadata_names) {
     const Bytes bytes = fs::file_size(scratch.path() / "__0_0.distcp") +
                         fs::file_size(scratch.path() / "__1_0.distcp");
     EXPECT_EQ(told(read_dcp(scratch.path())),
-              "2 shard file(s) with " + human_bytes(bytes) +
+              "2 shard files with " + human_bytes(bytes) +
                   " are not named in .metadata and not read: __7_0.distcp, __10_0.distcp; do they "
                   "belong to another save? [*.distcp 2 " +
                   std::to_string(bytes) + " a file that .metadata does not name]");
@@ -144,7 +144,7 @@ TEST(Dcp, tells_of_shard_files_that_no_ranks_metadata_names) {
     for (const char* name : {"__1_1.distcp", "__7_0.distcp"}) {
         fs::copy(scratch.path() / "__0_0.distcp", scratch.path() / name);
         const std::string text = told(read_dcp(scratch.path()));
-        EXPECT_NE(text.find("1 shard file(s)"), std::string::npos) << text;
+        EXPECT_NE(text.find("1 shard file"), std::string::npos) << text;
         EXPECT_NE(text.find(name), std::string::npos) << text;
         fs::remove(scratch.path() / name);
     }

@@ -288,9 +288,9 @@ TEST(FsdpFiles, hold_every_element) {
     };
     const auto catalogue = read_ranks({copy(0), {}, copy(2)});
     EXPECT_EQ(catalogue.tensors.at(0).pieces.size(), 2U);
-    EXPECT_NE(catalogue.warnings.at("tensor_not_everywhere")
-                  .find("1 tensor(s) are not in every rank's file"),
-              std::string::npos);
+    EXPECT_NE(
+        catalogue.warnings.at("tensor_not_everywhere").find("1 tensor is not in every rank's file"),
+        std::string::npos);
 }
 
 TEST(FsdpFiles, refuse_what_is_no_weight) {

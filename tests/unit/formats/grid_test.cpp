@@ -139,10 +139,10 @@ TEST(Grid, refuses_names_that_contradict_args_or_each_other) {
     expect_error(ErrorCode::mismatch, "tp rank 4, but args give tp size 4", [&] {
         place({"00", "01", "02", "03", "04"}, {{"tp", 4}});
     });
-    expect_error(ErrorCode::mismatch, "have 1 number(s) in their names, expected 2", [&] {
+    expect_error(ErrorCode::mismatch, "have 1 number in their names, expected 2", [&] {
         place({"00"}, {{"tp", 1}, {"pp", 2}});
     });
-    expect_error(ErrorCode::mismatch, "have 2 number(s) in their names, expected 3", [&] {
+    expect_error(ErrorCode::mismatch, "have 2 numbers in their names, expected 3", [&] {
         place({"00_000"}, {{"tp", 1}, {"pp", 2}, {"ep", 2}});
     });
     expect_error(ErrorCode::mismatch,

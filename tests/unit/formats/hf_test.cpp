@@ -67,10 +67,9 @@ TEST(HuggingFace, holds_files_against_the_index) {
                  safetensors("{" + bytes_entry("b", 0, 2) + "," + bytes_entry("c", 2, 3) + "}", 3));
     const auto catalogue = read_model(scratch);
     EXPECT_EQ(catalogue.tensors.size(), 2U);
-    EXPECT_EQ(
-        catalogue.warnings.at("unassigned_tensors"),
-        "1 tensor(s) are in files to which the index does not assign them, and are left aside: "
-        "c");
+    EXPECT_EQ(catalogue.warnings.at("unassigned_tensors"),
+              "1 tensor is in a file to which the index does not assign it, and is left aside: "
+              "c");
     ASSERT_EQ(catalogue.ignored.size(), 1U);
     EXPECT_EQ(catalogue.ignored[0].pattern, "c");
     EXPECT_EQ(catalogue.ignored[0].bytes, 1U);

@@ -89,7 +89,7 @@ TEST(TorchDist, tells_of_shard_files_that_its_index_does_not_name) {
     scratch.file((location.directory / "__8_0.distcp").lexically_relative(scratch.path()).string());
     const Catalogue got = read_catalogue(locate_dist(scratch.path()));
     ASSERT_EQ(got.warnings.count("unreferenced_files"), 1U);
-    EXPECT_TRUE(got.warnings.at("unreferenced_files").starts_with("1 shard file(s) with "));
+    EXPECT_TRUE(got.warnings.at("unreferenced_files").starts_with("1 shard file with "));
     EXPECT_NE(got.warnings.at("unreferenced_files").find(": __9_0.distcp; "), std::string::npos);
     const auto row = std::find_if(got.ignored.begin(), got.ignored.end(),
                                   [](const auto& one) { return one.pattern == "*.distcp"; });

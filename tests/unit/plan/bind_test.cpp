@@ -317,7 +317,7 @@ TEST_F(Bind, refuses_what_no_rule_takes) {
     catalogue.tensors.push_back(tensor("layers.0.bias", {4}));
     catalogue.tensors.push_back(tensor("layers.0.qkv._extra", {4}));
     expect_error(ErrorCode::mismatch,
-                 "1 stored tensor(s) that no line of dialect tiny matches for a tiny_model model: "
+                 "1 stored tensor that no line of dialect tiny matches for a tiny_model model: "
                  "layers.0.bias [4]",
                  catalogue);
 }
@@ -364,7 +364,7 @@ TEST_F(Bind, tells_all_contradictions_at_once) {
         const std::string what = error.what();
         for (const char* part : {"this config.json is another model's: ", "ffn 7", "vocab 9",
                                  "layers 3", "(5 kinds of tensors differ, -v lists them)",
-                                 "1 stored tensor(s) that no line", "layers.0.bias [4]"}) {
+                                 "1 stored tensor that no line", "layers.0.bias [4]"}) {
             EXPECT_NE(what.find(part), std::string::npos) << part << "\n" << what;
         }
         const std::string text = error.detail();
@@ -373,7 +373,7 @@ TEST_F(Bind, tells_all_contradictions_at_once) {
               "layers.0.fc1.weight is [12, 4]; config.json (ffn 7) implies [14, 4]",
               "and 1 other of this kind",
               "embed.weight is [8, 4]; config.json (vocab 9) implies [at least 9, 4]",
-              "head.weight is [8, 4]", "1 stored tensor(s) that no line", "layers.0.bias [4]",
+              "head.weight is [8, 4]", "1 stored tensor that no line", "layers.0.bias [4]",
               "m.layers.2.q.weight needs layer.{l}.qkv[q]"}) {
             EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
         }
