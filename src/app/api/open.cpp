@@ -10,6 +10,7 @@
 #include "app/merge/moving.hpp"
 #include "app/report/report_json.hpp"
 #include "app/runtime/scratch.hpp"
+#include "app/settings/option_value.hpp"
 #include "core/text.hpp"
 #include "execute/part_reader.hpp"
 #include "mpi/comm.hpp"
@@ -25,6 +26,11 @@ using app::Output;
 
 app::Options options_for(const MergeRequest& request) {
     app::Options options = app::options_of(request, app::Command::plan);
+    if (!options.form.empty()) {
+        app::refuse(
+            "a checkpoint is read as the model that it holds, and `to` is for what is written",
+            "leave it out");
+    }
     options.replicas = plan::Replicas::trust;  // only a merge reads them all
     return options;
 }
