@@ -119,9 +119,6 @@ Line parse_tensor(Scanner& in, bool is_dialect) {
     if (!is_dialect && !line.repeat.empty()) {
         in.fail(1, "only a dialect's lines say what is repeated");
     }
-    if (!is_dialect && line.is_read_only) {
-        in.fail(1, "only a dialect's lines say what is not written");
-    }
     return line;
 }
 

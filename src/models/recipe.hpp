@@ -128,7 +128,7 @@ struct WrittenRule {
     std::string origin;
 };
 
-/// `rename PREFIX = HUB_PREFIX [in DIALECT [unwritten]]`: names of the module tree, or of a
+/// `rename PREFIX = HUB_PREFIX [in DIALECT] [unwritten]`: names of the module tree, or of a
 /// framework, that begin otherwise on the hub.
 struct RenameRule {
     std::string from;

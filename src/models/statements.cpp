@@ -138,8 +138,8 @@ RenameRule parse_rename(Scanner& in) {
                               "the beginning of the name on the hub");
     if (in.accept_name("in")) {
         rule.dialect = in.name(kDialect);
-        rule.is_read_only = in.accept_name("unwritten");
     }
+    rule.is_read_only = in.accept_name("unwritten");
     return rule;
 }
 

@@ -424,7 +424,8 @@ Recipe module_form(const Recipe& recipe, const TrainingNames& names) {
     Recipe made = empty_form(recipe, names);
     std::set<std::pair<std::string, std::string>> taken;
     std::vector<Line> lines = recipe.module;
-    for (const Line& line : recipe.module) {
+    std::erase_if(lines, &Line::is_read_only);
+    for (const Line& line : lines) {
         for (const std::string& label : labels_of(line)) {
             taken.emplace(line.logical, label);
         }

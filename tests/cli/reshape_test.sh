@@ -42,6 +42,8 @@ trip "$torch/fsdp2_w4_bf16_qwen2_tied" fsdp:world=7
 trip "$torch/hsdp2_w4_bf16_llama" fsdp:world=4,ddp=2
 trip "$torch/fsdp2_w2_mixed_deepseek" fsdp:world=3
 trip "$torch/dcp_w2_bf16_qwen2" dcp:world=3
+# Names of released files and older ones are read, and not written.
+trip "$TESTS/data/megatron_families/deepseekv4-tp1-legacy-bf16" fsdp:world=3
 # Towers that no line of a recipe has come along.
 trip "$torch/fsdp2_qwen2vl_w2_bf16" fsdp:world=3
 

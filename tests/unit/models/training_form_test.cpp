@@ -333,6 +333,24 @@ TEST(TrainingForm, has_the_names_of_module_trees) {
     EXPECT_GT(n_compared, 20U);
 }
 
+TEST(TrainingForm, has_each_segment_of_a_module_tree_once_and_no_older_name) {
+    const Dialect& form = *library().find_dialect("hf_module");
+    const std::regex older(
+        "LayerNorm\\.gamma$|LayerNorm\\.beta$|^language_model\\.model\\.blocks\\.|^layers\\.");
+    for (const Recipe* const recipe : library().recipes()) {
+        std::set<std::pair<std::string, std::string>> seen;
+        for (const Line& line : training_form(*recipe, form, {}).hub) {
+            EXPECT_FALSE(std::regex_search(line.name.text, older))
+                << recipe->name << ": " << line.name.text;
+            for (const std::string& label : labels_of(line)) {
+                EXPECT_TRUE(line.condition != nullptr || line.together ||
+                            seen.emplace(line.logical, label).second)
+                    << recipe->name << ": " << line.name.text << " holds it again";
+            }
+        }
+    }
+}
+
 TEST(TrainingForm, is_there_for_all_families_but_these) {
     const Dialect& form = *library().find_dialect("megatron_core");
     std::map<std::string, std::string> refused;
