@@ -246,6 +246,16 @@ class Calls(unittest.TestCase):
     def tearDown(self):
         self.folder.cleanup()
 
+    def test_training_checkpoints_are_written_alone_and_beside_a_model(self):
+        beside, alone = self.out.parent / "beside", self.out.parent / "alone"
+        both = shardweld.merge(self.source, self.out, also=[shardweld.Output(beside, to="fsdp:world=2")],
+                               report=self.out.parent / "report.json", **self.options)
+        one = shardweld.merge(self.source, alone, to="fsdp:world=2", report=self.out.parent / "alone.json", **self.options)
+        self.assertEqual(both.outputs[1].root, one.outputs[0].root)
+        self.assertTrue(shardweld.verify(beside, report=self.out.parent / "report.also-1.json"))
+        with self.assertRaises(shardweld.UsageError):
+            shardweld.safe_open(self.source, to="fsdp:world=2", **self.options)
+
     def test_what_was_written_is_told_and_verified(self):
         report = self.out.parent / "report.json"
         phases = []
