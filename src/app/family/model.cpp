@@ -136,11 +136,27 @@ const models::Dialect& known_dialect(const models::RecipeLibrary& library,
     return *dialect;
 }
 
-/// Classes of transformers that have no language model's head.
-bool is_headless_class(const models::Config& config) {
-    const auto names = config.architectures();
-    return !names.empty() && config.model_class() == models::ModelClass::other &&
-           names.front().find("LMHead") == std::string::npos;
+/// Classes of transformers that store no language model's head: they have none, or it is tied. A
+/// training checkpoint has an entry for a tied one, too.
+bool is_headless_class(const PreparedModel& prepared) {
+    const auto names = prepared.config.architectures();
+    const auto is_called = [&](const char* part) {
+        return names.front().find(part) != std::string::npos;
+    };
+    if (names.empty() || is_called("LMHead")) {
+        return false;
+    }
+    const models::ModelClass kind = prepared.config.model_class();
+    if (!prepared.choice.form.empty()) {
+        if (is_called("MaskedLM") || is_called("PreTraining")) {
+            return false;
+        }
+        // Families of language models know by themselves that a classifier has none.
+        if (kind == models::ModelClass::token_classification) {
+            return std::ranges::count(prepared.recipe->givens, "value") == 0;
+        }
+    }
+    return kind == models::ModelClass::other;
 }
 
 /// Fits the recipe to a checkpoint without a language model's head: a bare base model, or one with
@@ -156,7 +172,7 @@ bool fit_recipe(PreparedModel& prepared, const models::Dialect* dialect,
     const auto prefix = find_base_prefix(catalogue, *prepared.recipe);
     models::Recipe own = prefix ? with_base_prefix(*prepared.recipe, *prefix) : *prepared.recipe;
     const bool is_headless =
-        (prefix || is_headless_class(prepared.config)) && !has_language_head(catalogue, own);
+        (prefix || is_headless_class(prepared)) && !has_language_head(catalogue, own);
     if (!is_headless) {
         return false;
     }
@@ -446,7 +462,8 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
     const std::shared_ptr<const models::Recipe> own = prepared.recipe;
     if (!choice.form.empty()) {
         InTrainingForm made = in_training_form(
-            choice.form, {*library, *prepared.recipe, *prepared.dialect, prepared.config, given});
+            choice.form,
+            {*library, *prepared.recipe, *prepared.dialect, prepared.config, given, head.rows});
         prepared.training = std::move(made.form);
         prepared.recipe = std::move(made.recipe);
         prepared.dialect = std::move(made.stored);

@@ -114,7 +114,10 @@ std::shared_ptr<const outputs::Format> TrainingForm::format(
 InTrainingForm in_training_form(const std::string& text, const ModelToTrain& model) {
     const reshape::Destination to = reshape::parse_destination(text);
     const models::Dialect dialect = dialect_for(model.library, model.recipe, to);
-    const auto facts = reshape::facts_of(to);
+    auto facts = reshape::facts_of(to);
+    if (model.labels) {
+        facts.emplace("labels", *model.labels);
+    }
     const auto symbols_of = [&](const models::Recipe& form) {
         return models::Symbols(form, dialect, model.config, facts, model.given);
     };

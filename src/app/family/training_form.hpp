@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,7 @@ struct ModelToTrain {
     const models::Dialect& stored;  ///< of the checkpoint that is read
     const models::Config& config;
     const std::map<std::string, Index>& given;  ///< as Symbols has it
+    std::optional<Index> labels = {};           ///< rows of a value head that is stored
 };
 
 /// The form that `--to` calls `text`. Error(unsupported) for a family that has no names there, and
