@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -97,6 +98,65 @@ void settle_files(const std::vector<PlacedTensor>& placed, outputs::TrainingSave
     }
 }
 
+std::string key_of(const TensorPiece& piece) {
+    return joined(piece.path, ".");
+}
+
+/// Which of its tensor's chunks this one is: "shard_3.7_32.64" of layers and experts, "shard_0_1"
+/// of a tensor that is one chunk.
+std::string shard_of(const TensorPiece& piece, const std::vector<Index>& whole, Index chunks) {
+    std::vector<std::string> at;
+    std::vector<std::string> of;
+    for (std::size_t k = 0; k < whole.size() && chunks > 1; ++k) {
+        at.push_back(std::to_string(piece.box[k].lo));
+        of.push_back(std::to_string(whole[k]));
+        chunks /= whole[k];
+    }
+    return at.empty() ? "shard_0_1" : "shard_" + joined(at, ".") + "_" + joined(of, ".");
+}
+
+std::map<std::string, Index> chunks_of_keys(const std::vector<PlacedTensor>& placed) {
+    std::map<std::string, Index> chunks;
+    for (const PlacedTensor& tensor : placed) {
+        for (const TensorPiece& piece : tensor.pieces) {
+            ++chunks[key_of(piece)];
+        }
+    }
+    return chunks;
+}
+
+/// Keys of the state of the module whose weight this is; attention itself, which has no weight,
+/// goes with its projection.
+std::vector<std::string> states_of(const std::string& weight, const std::string& shard) {
+    constexpr std::string_view kWeight = ".weight";
+    if (!weight.ends_with(kWeight)) {
+        return {};
+    }
+    const std::string state = "._extra_state/" + shard;
+    const std::string module = weight.substr(0, weight.size() - kWeight.size());
+    std::vector<std::string> keys = {module + state};
+    if (module.ends_with("self_attention.linear_proj")) {
+        keys.push_back(module.substr(0, module.rfind('.')) + ".core_attention" + state);
+    }
+    return keys;
+}
+
+/// Modules have state beside their weights, which is none unless they compute in FP8. Loaders stop
+/// where one that they ask for is missing. Which they ask for is up to the releases of
+/// megatron-core and Transformer Engine, and those that they do not ask for do no harm.
+void add_module_states(const std::vector<PlacedTensor>& placed, outputs::TrainingSave& save) {
+    const auto chunks = chunks_of_keys(placed);
+    for (const PlacedTensor& tensor : placed) {
+        for (const TensorPiece& piece : tensor.pieces) {
+            const std::string key = key_of(piece);
+            for (std::string& state :
+                 states_of(key, shard_of(piece, tensor.whole, chunks.at(key)))) {
+                save.objects[std::move(state)] = {};
+            }
+        }
+    }
+}
+
 /// What a loader is told of how the tensors were saved.
 outputs::PlainValue common_state(const Destination& destination) {
     outputs::PlainValue state = state_of_release();
@@ -123,6 +183,7 @@ outputs::TrainingSave save_of(const Destination& destination,
     save.directory = kDirectory;
     add_tensors(placed, save);
     settle_files(placed, save);
+    add_module_states(placed, save);
     if (destination.has_common_object) {
         save.objects["common_state/shard_0_1"] = common_state(destination);
     } else {

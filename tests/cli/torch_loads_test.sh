@@ -11,7 +11,7 @@ import json, os, pathlib, sys
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint.metadata import BytesStorageMetadata
+from torch.distributed.checkpoint.metadata import BytesStorageMetadata, TensorProperties
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
@@ -60,6 +60,11 @@ def load_mesh(save, n_dims):
         assert value.device_mesh.ndim == n_dims
 
 
+def restore_as_older_torch_does(self, state):
+    dtype, layout, requires_grad, memory_format, pin_memory = state
+    restore(self, state)
+
+
 def load_dcp():
     reader = dcp.FileSystemReader(root / "dcp/dist")
     known = reader.read_metadata().state_dict_metadata
@@ -101,6 +106,7 @@ def load_as_fsdp2_does(rank, save, shape, names):
     dist.destroy_process_group()
 
 
+restore, TensorProperties.__setstate__ = TensorProperties.__setstate__, restore_as_older_torch_does
 load_ranks()
 load_mesh("fsdp", 1)
 load_mesh("fsdp_cuda", 1)

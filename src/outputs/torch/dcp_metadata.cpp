@@ -11,13 +11,14 @@ namespace {
 constexpr std::string_view kMetadata = "torch.distributed.checkpoint.metadata";
 constexpr std::string_view kFilesystem = "torch.distributed.checkpoint.filesystem";
 
+/// Without the strides that torch 2.15 adds: it reads five values too, and others read no six.
 void put_properties(PickleWriter& out, DType dtype) {
     put_object(out, kMetadata, "TensorProperties").op(Op::mark);
     put_dtype(out, dtype);
     put_strided_layout(out);
     out.boolean(false);
     out.global(kMetadata, "_MEM_FORMAT_ENCODING").integer(0).op(Op::tuple1).op(Op::reduce);
-    out.boolean(false).op(Op::none).op(Op::tuple).op(Op::build);
+    out.boolean(false).op(Op::tuple).op(Op::build);
 }
 
 void put_chunk(PickleWriter& out, const DcpStoredChunk& chunk) {

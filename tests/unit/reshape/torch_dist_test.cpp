@@ -90,6 +90,28 @@ TEST_F(TorchDist, fills_files_by_size) {
     EXPECT_EQ(arrangement().save(placed).tensors.at("b[0]").file, "release/__0_1.distcp");
 }
 
+TEST_F(TorchDist, has_the_state_of_each_module) {
+    std::vector<PlacedTensor> placed;
+    const auto place = [&](const std::string& name, const Shape& shape) {
+        for (const plan::TensorPiece& piece : pieces(name, shape)) {
+            placed.push_back({shape, {piece}});
+        }
+    };
+    place("decoder.layers.self_attention.linear_proj.weight", {2, 8, 8});
+    place("decoder.layers.mlp.experts.experts.linear_fc2.weight", {1, 2, 8, 4});
+    place("decoder.final_layernorm.weight", {8});
+    place("decoder.layers.self_attention.linear_qkv.layer_norm_weight", {2, 8});
+    const outputs::TrainingSave save = arrangement().save(placed);
+    EXPECT_EQ(joined(save.objects, " ", [](const auto& object) { return object.first; }),
+              "decoder.final_layernorm._extra_state/shard_0_1 "
+              "decoder.layers.mlp.experts.experts.linear_fc2._extra_state/shard_0.0_1.2 "
+              "decoder.layers.mlp.experts.experts.linear_fc2._extra_state/shard_0.1_1.2 "
+              "decoder.layers.self_attention.core_attention._extra_state/shard_0_2 "
+              "decoder.layers.self_attention.core_attention._extra_state/shard_1_2 "
+              "decoder.layers.self_attention.linear_proj._extra_state/shard_0_2 "
+              "decoder.layers.self_attention.linear_proj._extra_state/shard_1_2");
+}
+
 TEST_F(TorchDist, says_what_loaders_ask) {
     const outputs::TrainingSave usual = arrangement().save({});
     EXPECT_EQ(usual.container, outputs::TrainingSave::Container::dcp);
