@@ -1,7 +1,9 @@
 #include "stated_sums.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
+#include <string>
 #include <utility>
 
 #include "core/crc32.hpp"
@@ -16,23 +18,62 @@ namespace shardweld::execute {
 
 namespace {
 
-/// The parts of a frame, with checksums where it has places for them.
-std::vector<std::pair<Bytes, std::vector<std::byte>>> stated_parts(
-    const outputs::Frame& frame, const std::vector<std::uint32_t>& sums) {
-    std::vector<std::pair<Bytes, std::vector<std::byte>>> parts;
-    for (const outputs::FileBytes& part : frame.parts) {
-        parts.emplace_back(part.offset,
-                           std::vector<std::byte>(part.bytes.begin(), part.bytes.end()));
-    }
-    const auto begins_behind = [](Bytes offset, const auto& part) { return offset < part.first; };
-    for (const outputs::ChecksumPlace& place : frame.checksums) {
-        auto& [begin, bytes] =
-            *std::prev(std::upper_bound(parts.begin(), parts.end(), place.offset, begins_behind));
-        for (unsigned i = 0; i < sizeof(std::uint32_t); ++i) {
-            bytes.at(place.offset - begin + i) =
-                static_cast<std::byte>(sums.at(place.tensor) >> (8 * i) & 0xFFU);
+/// The parts of a frame, as they are to be written.
+class StatedParts {
+  public:
+    explicit StatedParts(const outputs::Frame& frame) {
+        for (const outputs::FileBytes& part : frame.parts) {
+            parts_.emplace_back(part.offset,
+                                std::vector<std::byte>(part.bytes.begin(), part.bytes.end()));
         }
     }
+
+    using Part = std::pair<Bytes, std::vector<std::byte>>;
+    [[nodiscard]] const std::vector<Part>& parts() const { return parts_; }
+
+    /// Adds a share to a checksum.
+    void add(Bytes place, std::uint32_t share) { put_sum(place, sum_at(place) ^ share); }
+
+    /// Digits that follow from checksums that are whole now.
+    void put(const outputs::ChecksumText& text) {
+        std::vector<std::uint32_t> sums;
+        for (const Bytes place : text.sums) {
+            sums.push_back(sum_at(place));
+        }
+        const std::string digits = text.text(sums);
+        const auto to = at(text.offset, digits.size());
+        std::ranges::copy(std::as_bytes(std::span(digits)), to.begin());
+        const Bytes size = text.offset - text.record + digits.size();
+        for (const Bytes place : text.own) {
+            put_sum(place, crc32(at(text.record, size)));
+        }
+    }
+
+  private:
+    std::span<std::byte> at(Bytes offset, Bytes size) {
+        const auto begins_behind = [](Bytes place, const Part& part) { return place < part.first; };
+        auto& [begin, bytes] =
+            *std::prev(std::upper_bound(parts_.begin(), parts_.end(), offset, begins_behind));
+        return std::span(bytes).subspan(offset - begin, size);
+    }
+    std::uint32_t sum_at(Bytes place) {
+        std::uint32_t sum = 0;
+        std::memcpy(&sum, at(place, sizeof(sum)).data(), sizeof(sum));
+        return sum;
+    }
+    void put_sum(Bytes place, std::uint32_t sum) {
+        std::memcpy(at(place, sizeof(sum)).data(), &sum, sizeof(sum));
+    }
+
+    std::vector<Part> parts_;
+};
+
+StatedParts stated_parts(const outputs::Frame& frame, const std::vector<std::uint32_t>& sums) {
+    StatedParts parts(frame);
+    for (const outputs::ChecksumPlace& place : frame.checksums) {
+        parts.add(place.offset, crc32_moved(sums.at(place.tensor), place.behind));
+    }
+    std::ranges::for_each(frame.texts, [&](const outputs::ChecksumText& text) { parts.put(text); });
     return parts;
 }
 
@@ -67,7 +108,8 @@ void write_stated_sums(mpi::Comm& comm, const plan::Plan& plan, const io::Direct
             }
             const outputs::Frame frame = framer(placement, at, tensors);
             io::NotedFile file(io::OutputFile::open_existing(directory, made.name), made.name);
-            for (const auto& [offset, bytes] : stated_parts(frame, sums)) {
+            const StatedParts parts = stated_parts(frame, sums);
+            for (const auto& [offset, bytes] : parts.parts()) {
                 file.write(offset, bytes);
             }
             io::WrittenFile written = file.finish(sync);

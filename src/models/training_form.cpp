@@ -208,6 +208,9 @@ class Choice {
 
     /// nullopt: never. The condition is null where it always is.
     [[nodiscard]] std::optional<ExprPtr> when(const Line& line) const {
+        if (names_.lines) {
+            return names_.lines->contains(&line) ? std::optional(ExprPtr()) : std::nullopt;
+        }
         const bool is_stacked = !line.stack.empty() && names_.stacks.contains(line.stack);
         if (line.is_read_only || line.is_stacked != is_stacked) {
             return std::nullopt;
@@ -263,7 +266,8 @@ class Choice {
 };
 
 /// The name of the axis that stands for a padding's '*' beside these items; the symbol is added.
-std::string padding_axis(const Line& line, const layout::Segment& model, Recipe& made) {
+std::string padding_axis(const Line& line, const layout::Segment& model,
+                         std::optional<Index> rows_there, Recipe& made) {
     std::string name = kPad;
     ExprPtr rows = number(1);
     for (const layout::LayoutItem& item : model.items) {
@@ -275,18 +279,19 @@ std::string padding_axis(const Line& line, const layout::Segment& model, Recipe&
     Definition definition;
     definition.origin = line.origin;
     definition.alternatives = {
-        as_root(fill, "-" + model.items[0].name + " % " + unit->text, line.origin)};
+        rows_there ? number(*rows_there)
+                   : as_root(fill, "-" + model.items[0].name + " % " + unit->text, line.origin)};
     made.symbols.emplace(name, std::move(definition));
     return name;
 }
 
-/// The layout with an extent of the framework's padding for '*'.
-void fill_up(Line& line, Recipe& made) {
+/// The layout with an extent of the framework's padding for '*', or of so many rows.
+void fill_up(Line& line, std::optional<Index> rows, Recipe& made) {
     for (layout::Dim& dim : line.layout.dims) {
         for (layout::LayoutItem& item : dim) {
             for (layout::Segment& segment : item.segments) {
                 if (segment.items.size() == 1 && segment.items[0].name == "*") {
-                    segment.items[0].name = padding_axis(line, item.segments.front(), made);
+                    segment.items[0].name = padding_axis(line, item.segments.front(), rows, made);
                 }
             }
         }
@@ -483,7 +488,7 @@ Recipe training_form(const Recipe& recipe, const Dialect& form, const TrainingNa
         Line written = line;
         written.condition = line.is_stacked ? rebound(condition, line.stack, 0) : condition;
         take_options(written, held);
-        fill_up(written, made);
+        fill_up(written, names.lines ? std::optional(names.lines->at(&line)) : std::nullopt, made);
         written.name = renamed_back(written.name, recipe, form.name);
         made.hub.push_back(std::move(written));
     }
@@ -493,7 +498,9 @@ Recipe training_form(const Recipe& recipe, const Dialect& form, const TrainingNa
             made.hub.back().name = renamed_back(line.name, recipe, form.name);
         }
     }
-    require_written(recipe, made, form);
+    if (!names.lines) {
+        require_written(recipe, made, form);
+    }
     return made;
 }
 

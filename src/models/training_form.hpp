@@ -2,6 +2,8 @@
 // way round.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -17,6 +19,9 @@ struct TrainingNames {
     bool are_experts_grouped = true;    ///< legacy: linear_fc1.weight{e}, not local_experts.{e}
     bool is_newest = false;             ///< legacy: what megatron-core 0.17 and later renamed
     std::set<std::string> stacks = {};  ///< captures that are an axis instead, see like_layers
+    /// Where an existing checkpoint says which of the form's lines are written: these, each with
+    /// so many rows of padding for its '*'. Nothing else of the names is chosen then.
+    std::optional<std::map<const Line*, Index>> lines = {};
 };
 
 /// The recipe with the lines of `form` that are written as its hub lines. A line's condition says

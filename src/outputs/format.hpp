@@ -1,6 +1,7 @@
 // The interface of an output format and the registry of all of them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,10 +21,21 @@ struct FileBytes {
 };
 
 /// Where the CRC-32 of a tensor's bytes, which only who writes them learns, belongs: four bytes,
-/// little-endian. Until then they are zero, which says that none is stated.
+/// little-endian. What the frame has there is the sum's share of bytes around the tensor, 0 where
+/// there are none; the tensor's is added to it (crc32_moved).
 struct ChecksumPlace {
     std::uint32_t tensor = 0;  ///< index into the tensor list
     Bytes offset = 0;          ///< from the start of the file
+    Bytes behind = 0;          ///< bytes that the sum is of, too, behind the tensor
+};
+
+/// Digits that follow from checksums that the file states, in a record with a checksum of its own.
+struct ChecksumText {
+    Bytes record = 0;            ///< where the record begins
+    Bytes offset = 0;            ///< where the digits begin, which end with the record
+    std::vector<Bytes> sums;     ///< where those checksums are stated
+    std::array<Bytes, 2> own{};  ///< where that of the record is
+    std::string (*text)(const std::vector<std::uint32_t>& sums) = nullptr;
 };
 
 /// What a file needs beside its header and its tensors. Parts may reach over both, where they do
@@ -32,6 +44,7 @@ struct Frame {
     std::vector<FileBytes> parts;               ///< apart from each other
     std::shared_ptr<const void> owner;          ///< of their bytes
     std::vector<ChecksumPlace> checksums = {};  ///< by offset
+    std::vector<ChecksumText> texts = {};       ///< all of each in the parts
 };
 
 /// Makes the frame of one file of a placement. If that is not settled, what is true of this file

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "catalogue/file.hpp"
+#include "catalogue/tensor.hpp"
 #include "core/dtype.hpp"
 #include "core/encoding.hpp"
 #include "core/index.hpp"
@@ -21,7 +22,6 @@
 
 namespace shardweld::catalogue {
 struct Catalogue;
-struct Tensor;
 }  // namespace shardweld::catalogue
 
 namespace shardweld::plan {
@@ -337,6 +337,8 @@ struct Wanted {
     PiecesOf pieces = {};  ///< how the ranks of a training run hold tensors; empty: whole
     /// With pieces: what the run calls a tensor that no line of the recipe has.
     std::function<std::string(const std::string& hub_name)> passing = {};
+    /// With pieces of a template: what to do where it has no place for a tensor; else "".
+    std::string unplaced_hint = {};
 };
 
 /// Everything bind needs to know of the model.
@@ -370,6 +372,17 @@ std::string renamed(const models::Recipe& recipe, const std::string& name);
 /// A target that is one stored tensor under `name`, with operands for its pieces. Error(mismatch)
 /// when they do not cover it exactly once.
 Target target_as_stored(const catalogue::Tensor& tensor, std::string name, const Wanted& wanted);
+
+/// A tensor of a checkpoint as bind sees it: whole, under the name that the recipe knows.
+struct NamedTensor {
+    catalogue::Tensor tensor;
+    const models::Line* line = nullptr;  ///< of the dialect; null: none takes it
+    Index padding = 0;                   ///< rows that the line drops
+};
+
+/// What bind would file, by name. Tensors that the dialect ignores are left out. Error(mismatch),
+/// Error(not_found) as by bind.
+std::vector<NamedTensor> named_tensors(catalogue::Catalogue catalogue, const Model& model);
 
 /// Matches stored tensors to dialect lines, joins rank-local shards, lowers both sides and checks
 /// that each target is covered exactly once and each stored element is used. Error(mismatch) names

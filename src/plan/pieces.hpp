@@ -2,9 +2,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/dtype.hpp"
+#include "core/index.hpp"
 #include "core/text.hpp"
 #include "layout/box.hpp"
 #include "models/recipe.hpp"
@@ -18,6 +21,15 @@ struct TensorPiece {
     layout::Box box;                ///< of the whole tensor
     bool is_copy = false;           ///< another piece holds these elements too: they count once
     bool is_plain = false;          ///< no DTensor among DTensors: a buffer, whole on every rank
+
+    /// Where its elements lie, row-major, in the checkpoint that is the template of this one.
+    struct InTemplate {
+        std::uint32_t file = 0;  ///< of those that are read
+        Bytes base = 0;
+        DType dtype = DType::f32;
+    };
+    /// It is written in the template's type; its padding is the template's, if nothing is cast.
+    std::optional<InTemplate> in_template = {};
 };
 
 /// A name that no other piece of the checkpoint has: file and path, and where the box begins if the

@@ -19,9 +19,10 @@ Arrangement arrangement_of(const Destination& destination, const models::Symbols
         case Form::dcp:
             return dcp_arrangement(destination, symbols);
         case Form::hf:
+        case Form::like:
             break;
     }
-    throw Error(ErrorCode::internal, "a model of HuggingFace is no training checkpoint");
+    throw Error(ErrorCode::internal, "no form of its own is written");
 }
 
 }  // namespace shardweld::reshape

@@ -16,6 +16,7 @@ namespace {
 
 constexpr Index kMostRanks = 1 << 20;
 constexpr Index kMostLayers = 1 << 20;
+constexpr std::string_view kLike = "like:";
 
 /// What an option of a form may be: a number from 1 on, one of two words, or text.
 struct FormOption {
@@ -176,7 +177,20 @@ bool is_form(std::string_view name) {
     return std::ranges::count(forms(), name, &FormRow::name) > 0;
 }
 
+std::string template_in(std::string_view text) {
+    return std::string(text.starts_with(kLike) ? text.substr(kLike.size()) : std::string_view());
+}
+
 Destination parse_destination(std::string_view text) {
+    if (text.starts_with(kLike)) {
+        Destination like;
+        like.form = Form::like;
+        like.model = template_in(text);
+        if (like.model.empty()) {
+            refuse("like names no checkpoint", "give one: --like DIR");
+        }
+        return like;
+    }
     const auto colon = text.find(':');
     const FormRow& row = form_named(text.substr(0, colon));
     Destination destination;

@@ -9,7 +9,7 @@
 
 namespace shardweld::reshape {
 
-enum class Form { hf, torch_dist, legacy, fsdp, dcp };
+enum class Form { hf, torch_dist, legacy, fsdp, dcp, like };
 
 /// A training run's ranks, as Megatron-LM's options say.
 struct ParallelSizes {
@@ -35,15 +35,19 @@ struct Destination {
     ParallelSizes sizes;               ///< of legacy
     Index world = 1;                   ///< fsdp, dcp: ranks
     Index ddp = 1;                     ///< fsdp: groups of ranks that each hold the whole model
+    std::string model;                 ///< like: the checkpoint that is the template
 };
 
 /// Reads "legacy:tp=8,pp=4,layout=Ettt|t|tt|L". A comma inside of layout belongs to it, as those of
-/// Megatron-LM do. Error(usage) naming what is unknown, no number in its range, or does not go
-/// together.
+/// Megatron-LM do. Behind "like:" stands a path. Error(usage) naming what is unknown, no number in
+/// its range, or does not go together.
 Destination parse_destination(std::string_view text);
 
 /// Whether a checkpoint's form is called so, without its options.
 bool is_form(std::string_view name);
+
+/// The template's directory, where `text` is "like:" and that; "" otherwise.
+std::string template_in(std::string_view text);
 
 /// What the dialect's symbols are told of the run that will read the checkpoint (t, te, tp...).
 std::map<std::string, Index> facts_of(const Destination& destination);

@@ -95,6 +95,9 @@ plan::Wanted wanted_of(const PreparedModel& prepared) {
     if (prepared.training != nullptr) {
         wanted.pieces = prepared.training->pieces();
         wanted.passing = prepared.training->passing();
+        if (prepared.training->like() != nullptr) {
+            wanted.unplaced_hint = "give a template that was saved of this model";
+        }
     }
     return wanted;
 }

@@ -242,14 +242,20 @@ void check_config(PreparedModel& prepared, const catalogue::StatedConfig& claims
         .add_context("file " + prepared.config.origin());
 }
 
-/// Writes the model as the reference is spelled. A written form has its own names, and an adapter's
-/// modules are found by the recipe's.
-void follow_reference(PreparedModel& prepared, const Reference& reference,
-                      const catalogue::Catalogue& catalogue) {
+/// Writes the model as the reference is spelled. A written form has its own names, and only how the
+/// tensors of the family `own` are stored is told; an adapter's modules are found by the recipe's.
+void follow_reference(PreparedModel& prepared, const models::Recipe& own,
+                      const Reference& reference, const catalogue::Catalogue& catalogue) {
     // Without one only the tensors of a module tree say how they are stored.
-    const bool says_nothing = reference.shapes.empty() && !prepared.dialect->has_own_names;
-    if (says_nothing || prepared.recipe->is_form || adapters::holds_adapter(catalogue) ||
-        holds_framework_adapter(catalogue)) {
+    const bool is_form = prepared.recipe->is_form;
+    const bool says_nothing =
+        (is_form || reference.shapes.empty()) && !prepared.dialect->has_own_names;
+    if (says_nothing || adapters::holds_adapter(catalogue) || holds_framework_adapter(catalogue)) {
+        return;
+    }
+    if (is_form) {
+        Spelled stored = spelled_as({}, catalogue, {own, *prepared.dialect}, *prepared.symbols);
+        prepared.dialect = std::make_shared<const models::Dialect>(std::move(stored.dialect));
         return;
     }
     Spelled spelled =
@@ -454,16 +460,16 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
     models::require_fit(*prepared.recipe, *prepared.dialect, prepared.config, catalogue.claims);
     const ScoreHead head = find_score_head(catalogue, *prepared.dialect);
     settle_head(prepared, head);
+    const std::shared_ptr<const models::Recipe> own = prepared.recipe;
     if (choice.ggml) {
         take_form(library, is_headless, prepared, catalogue.claims);
     }
     std::map<std::string, Index> facts = known_facts(catalogue, *prepared.dialect);
     const std::map<std::string, Index> given{{"value", prepared.is_value ? 1 : 0}};
-    const std::shared_ptr<const models::Recipe> own = prepared.recipe;
     if (!choice.form.empty()) {
-        InTrainingForm made = in_training_form(
-            choice.form,
-            {*library, *prepared.recipe, *prepared.dialect, prepared.config, given, head.rows});
+        InTrainingForm made =
+            in_training_form(choice.form, {*library, *prepared.recipe, *prepared.dialect,
+                                           prepared.config, given, head.rows, choice.like});
         prepared.training = std::move(made.form);
         prepared.recipe = std::move(made.recipe);
         prepared.dialect = std::move(made.stored);
@@ -480,7 +486,7 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
         require_family_names(*own, *prepared.symbols, prepared.config, catalogue);
     }
     check_tying(prepared, catalogue);
-    follow_reference(prepared, files.reference, catalogue);
+    follow_reference(prepared, *own, files.reference, catalogue);
     judge_recipe(prepared, catalogue);
     if (!is_adapter_alone(choice.lora, catalogue)) {
         judge_side_files(prepared, files);

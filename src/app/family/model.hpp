@@ -23,6 +23,8 @@ struct Catalogue;
 
 namespace shardweld::app {
 
+struct CheckpointTemplate;
+
 /// What becomes of finished tensors, as far as it matters before there are any.
 enum class Destination {
     model,       ///< a directory, in which an adapter has its place beside the model
@@ -42,6 +44,7 @@ struct ModelChoice {
     std::string gguf_file = {};       ///< as OutputRequest has it
     std::string form = {};            ///< likewise: a training checkpoint's
     bool is_bound_again = false;      ///< what is stored is bound to another output's tensors, too
+    std::shared_ptr<const CheckpointTemplate> like = {};  ///< the template that `form` names
 };
 ModelChoice model_choice(const Options& options, const OutputRequest& output, Destination sink);
 

@@ -4,11 +4,15 @@
 #include <set>
 #include <utility>
 
+#include "core/text.hpp"
 #include "models/training_form.hpp"
 #include "outputs/training.hpp"
 #include "reshape/arrange.hpp"
 #include "reshape/destination.hpp"
+#include "reshape/placed.hpp"
 #include "shardweld/error.hpp"
+
+#include "vocabulary.hpp"
 
 namespace shardweld::app {
 
@@ -65,6 +69,10 @@ void regroup(const models::Dialect& form, models::Dialect& stored) {
     stored.fuse.insert(form.fuse.begin(), form.fuse.end());
     stored.defaults.insert(form.defaults.begin(), form.defaults.end());
     stored.facts.insert(stored.facts.end(), form.facts.begin(), form.facts.end());
+    // Towers of a module tree pass as they are stored, but where a framework has its own form.
+    if (const auto tree = form.defaults.find("tree"); tree != form.defaults.end()) {
+        stored.defaults.insert_or_assign(tree->first, tree->second);
+    }
 }
 
 }  // namespace
@@ -75,15 +83,12 @@ struct TrainingForm::State {
 };
 
 TrainingForm::TrainingForm(const reshape::Destination& to,
-                           std::shared_ptr<const models::Symbols> written,
-                           std::function<std::string(const std::string&)> passing)
+                           std::shared_ptr<const models::Symbols> written, Passing passing)
     : written_(std::move(written)),
       passing_(std::move(passing)),
-      state_(std::make_shared<State>(reshape::arrangement_of(to, *written_))) {}
-
-plan::PiecesOf TrainingForm::pieces() const {
-    return [state = state_](const models::Line& line, const models::Captures& captures,
-                            const std::vector<Index>& shape) {
+      state_(std::make_shared<State>(State{reshape::arrangement_of(to, *written_)})) {
+    pieces_ = [state = state_](const models::Line& line, const models::Captures& captures,
+                               const std::vector<Index>& shape) {
         auto pieces = state->arrangement.pieces(line, captures, shape);
         for (const plan::TensorPiece& piece : pieces) {
             state->pieces.insert_or_assign(plan::piece_name(piece), std::pair(piece, shape));
@@ -92,14 +97,36 @@ plan::PiecesOf TrainingForm::pieces() const {
     };
 }
 
-std::function<std::string(const std::string&)> TrainingForm::passing() const {
+TrainingForm::TrainingForm(std::shared_ptr<const TemplateForm> like,
+                           std::shared_ptr<const models::Recipe> recipe,
+                           std::shared_ptr<const models::Symbols> written, Passing passing)
+    : written_(std::move(written)), passing_(std::move(passing)), like_(std::move(like)) {
+    pieces_ = [like = like_, recipe, symbols = written_](const models::Line& line,
+                                                         const models::Captures& captures,
+                                                         const std::vector<Index>& shape) {
+        const std::string name = reshape::name_of(line, captures, *symbols);
+        return like->pieces(like->has(name) ? name : plan::renamed(*recipe, name), shape);
+    };
+}
+
+const CheckpointTemplate* TrainingForm::like() const {
+    return like_ == nullptr ? nullptr : &like_->checkpoint();
+}
+
+plan::PiecesOf TrainingForm::pieces() const {
+    return pieces_;
+}
+
+TrainingForm::Passing TrainingForm::passing() const {
     return passing_;
 }
 
-std::shared_ptr<const outputs::Format> TrainingForm::format(
-    const std::vector<plan::Target>& targets) const {
+std::shared_ptr<const outputs::Format> TrainingForm::format(plan::Binding& binding) const {
+    if (like_ != nullptr) {
+        return like_->format(binding);
+    }
     std::set<std::string_view> names;
-    for (const plan::Target& target : targets) {
+    for (const plan::Target& target : binding.targets) {
         names.insert(target.name);
     }
     std::vector<reshape::PlacedTensor> placed;
@@ -111,30 +138,93 @@ std::shared_ptr<const outputs::Format> TrainingForm::format(
     return outputs::training_format_of(state_->arrangement.save(placed));
 }
 
-InTrainingForm in_training_form(const std::string& text, const ModelToTrain& model) {
-    const reshape::Destination to = reshape::parse_destination(text);
-    const models::Dialect dialect = dialect_for(model.library, model.recipe, to);
-    auto facts = reshape::facts_of(to);
+namespace {
+
+/// The form in which the model is written, bound with the parallel sizes in `facts`.
+struct Written {
+    std::shared_ptr<const models::Recipe> recipe;
+    std::shared_ptr<const models::Symbols> symbols;
+    TrainingForm::Passing passing;
+};
+
+Written written_of(models::Recipe form, const models::Dialect& dialect, const ModelToTrain& model,
+                   const std::map<std::string, Index>& facts) {
+    Written written;
+    written.symbols =
+        std::make_shared<const models::Symbols>(form, dialect, model.config, facts, model.given);
+    models::require_reversible(form, *written.symbols);
+    if (model.stored.has_own_names == dialect.has_own_names) {
+        std::ranges::for_each(form.hub, [](models::Line& line) { line.add = 0; });
+    }
+    const auto recipe = std::make_shared<const models::Recipe>(std::move(form));
+    written.recipe = recipe;
+    written.passing = [recipe, dialect](const std::string& hub_name) {
+        return models::passing_name(*recipe, dialect, hub_name);
+    };
+    return written;
+}
+
+std::map<std::string, Index> with_labels(std::map<std::string, Index> facts,
+                                         const ModelToTrain& model) {
     if (model.labels) {
         facts.emplace("labels", *model.labels);
     }
+    return facts;
+}
+
+InTrainingForm result_of(const Written& written, const models::Dialect& dialect,
+                         const models::Dialect& read, std::shared_ptr<const TrainingForm> form) {
+    models::Dialect stored = read;
+    regroup(dialect, stored);
+    return {written.recipe, std::make_shared<const models::Dialect>(std::move(stored)),
+            std::move(form)};
+}
+
+InTrainingForm in_form_of_template(const ModelToTrain& model) {
+    const CheckpointTemplate& like = *model.like;
+    require_template(like);
+    const models::Dialect* const known = model.library.find_dialect(like.catalogue.dialect);
+    if (known == nullptr || !model.library.can_meet(model.recipe, *known)) {
+        throw Error(ErrorCode::unsupported,
+                    "the family " + model.recipe.name + " has no names as those of the template " +
+                        printable(like.root.string()),
+                    "give another template, or a recipe that uses " + like.catalogue.dialect);
+    }
+    const models::Dialect dialect =
+        known->has_own_names ? models::own_names(model.recipe, *known) : *known;
+    const std::map<std::string, Index> facts =
+        with_labels(known_facts(like.catalogue, dialect), model);
+    const models::Symbols symbols(model.recipe, dialect, model.config, facts, model.given);
+    const auto form = std::make_shared<const TemplateForm>(
+        model.like, plan::Model{&model.recipe, &dialect, &symbols});
+    models::TrainingNames names;
+    names.is_torch_dist = like.catalogue.shards.empty();
+    names.lines = form->lines();
+    const Written written =
+        written_of(models::training_form(model.recipe, dialect, names), dialect, model, facts);
+    // Of what passes, the template's tensors have the hub's names by now.
+    const auto passing = [](const std::string& hub_name) { return hub_name; };
+    return result_of(
+        written, dialect, model.stored,
+        std::make_shared<const TrainingForm>(form, written.recipe, written.symbols, passing));
+}
+
+}  // namespace
+
+InTrainingForm in_training_form(const std::string& text, const ModelToTrain& model) {
+    const reshape::Destination to = reshape::parse_destination(text);
+    if (to.form == Form::like) {
+        return in_form_of_template(model);
+    }
+    const models::Dialect dialect = dialect_for(model.library, model.recipe, to);
+    const auto facts = with_labels(reshape::facts_of(to), model);
     const auto symbols_of = [&](const models::Recipe& form) {
         return models::Symbols(form, dialect, model.config, facts, model.given);
     };
-    models::Recipe form = form_of(model.recipe, dialect, to, symbols_of);
-    const auto written = std::make_shared<const models::Symbols>(symbols_of(form));
-    models::require_reversible(form, *written);
-    models::Dialect stored = model.stored;
-    if (stored.has_own_names == dialect.has_own_names) {
-        std::ranges::for_each(form.hub, [](models::Line& line) { line.add = 0; });
-    }
-    regroup(dialect, stored);
-    const auto recipe = std::make_shared<const models::Recipe>(std::move(form));
-    const auto passing = [recipe, dialect](const std::string& hub_name) {
-        return models::passing_name(*recipe, dialect, hub_name);
-    };
-    return {recipe, std::make_shared<const models::Dialect>(std::move(stored)),
-            std::make_shared<const TrainingForm>(to, written, passing)};
+    const Written written =
+        written_of(form_of(model.recipe, dialect, to, symbols_of), dialect, model, facts);
+    return result_of(written, dialect, model.stored,
+                     std::make_shared<const TrainingForm>(to, written.symbols, written.passing));
 }
 
 }  // namespace shardweld::app

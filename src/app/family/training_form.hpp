@@ -15,6 +15,8 @@
 #include "outputs/format.hpp"
 #include "plan/binding.hpp"
 
+#include "checkpoint_template.hpp"
+
 namespace shardweld::reshape {
 struct Destination;
 }  // namespace shardweld::reshape
@@ -24,25 +26,34 @@ namespace shardweld::app {
 /// The tensors of a training checkpoint, as binding asks for their pieces.
 class TrainingForm {
   public:
+    /// Names that the form has for tensors that pass, by those of the hub.
+    using Passing = std::function<std::string(const std::string&)>;
     /// `written`: the symbols of the form's lines. Error(mismatch) where the model cannot be spread
     /// over the ranks that `to` asks for.
     TrainingForm(const reshape::Destination& to, std::shared_ptr<const models::Symbols> written,
-                 std::function<std::string(const std::string&)> passing);
+                 Passing passing);
+    /// Like a template, whose tensors have the hub's beginnings of names: `recipe` tells them.
+    TrainingForm(std::shared_ptr<const TemplateForm> like,
+                 std::shared_ptr<const models::Recipe> recipe,
+                 std::shared_ptr<const models::Symbols> written, Passing passing);
 
     [[nodiscard]] const models::Symbols& written() const { return *written_; }
+    /// The template; null where there is none.
+    [[nodiscard]] const CheckpointTemplate* like() const;
     /// Notes every piece that it gives.
     [[nodiscard]] plan::PiecesOf pieces() const;
     /// What the form calls a tensor that passes.
-    [[nodiscard]] std::function<std::string(const std::string&)> passing() const;
-    /// The files of the targets that were bound with these pieces.
-    [[nodiscard]] std::shared_ptr<const outputs::Format> format(
-        const std::vector<plan::Target>& targets) const;
+    [[nodiscard]] Passing passing() const;
+    /// The files of the targets that were bound with these pieces. A template's adds some.
+    [[nodiscard]] std::shared_ptr<const outputs::Format> format(plan::Binding& binding) const;
 
   private:
     struct State;
     std::shared_ptr<const models::Symbols> written_;
-    std::function<std::string(const std::string&)> passing_;
-    std::shared_ptr<State> state_;
+    Passing passing_;
+    plan::PiecesOf pieces_;
+    std::shared_ptr<State> state_;              ///< of a form with an arrangement
+    std::shared_ptr<const TemplateForm> like_;  ///< of a template's
 };
 
 /// A family and the dialect of a checkpoint, for binding it in such a form.
@@ -58,8 +69,9 @@ struct ModelToTrain {
     const models::Recipe& recipe;
     const models::Dialect& stored;  ///< of the checkpoint that is read
     const models::Config& config;
-    const std::map<std::string, Index>& given;  ///< as Symbols has it
-    std::optional<Index> labels = {};           ///< rows of a value head that is stored
+    const std::map<std::string, Index>& given;            ///< as Symbols has it
+    std::optional<Index> labels = {};                     ///< rows of a value head that is stored
+    std::shared_ptr<const CheckpointTemplate> like = {};  ///< what "like:" names
 };
 
 /// The form that `--to` calls `text`. Error(unsupported) for a family that has no names there, and

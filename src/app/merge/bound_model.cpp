@@ -455,7 +455,7 @@ std::vector<BoundModel> output_models(const Outputs& outputs, BoundModel model) 
         BoundModel& one = models[at];
         Bound& bound = one.bound;
         if (one.prepared.training != nullptr) {
-            bound.output = one.prepared.training->format(bound.binding.targets);
+            bound.output = one.prepared.training->format(bound.binding);
         }
         quantise_bound(one.prepared, one.files, outputs[at].output.quantise,
                        outputs[at].options.quantise_ignore, bound);
@@ -492,8 +492,9 @@ void report_binding(Session& session, const BoundModel& model) {
 std::vector<BoundModel> bind_outputs(const Outputs& outputs, Destination sink,
                                      SurveyedSources& read, const plan::PlanChoice& choice) {
     Session session = outputs.front();
-    BoundModel model = bind_checkpoint(session, read.input, std::move(read.files),
-                                       model_choice(session.options, session.output, sink),
+    ModelChoice wanted = model_choice(session.options, session.output, sink);
+    wanted.like = read.like;
+    BoundModel model = bind_checkpoint(session, read.input, std::move(read.files), wanted,
                                        std::move(read.survey.catalogue), choice);
     if (!read.others.empty()) {
         model = mix_in(session, read.input, std::move(model), std::move(read.others), choice);

@@ -111,7 +111,7 @@ fs::path report_of(const OutputRequest& output) {
 bool is_of_training(const Report& report) {
     const MadeOf made = report.made_of.value_or(MadeOf());
     return std::ranges::any_of(made.options, [](const std::string& option) {
-        return option.starts_with("--to ") && option != "--to hf";
+        return (option.starts_with("--to ") && option != "--to hf") || option == "--like";
     });
 }
 

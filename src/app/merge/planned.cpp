@@ -8,6 +8,7 @@
 
 #include "app/compare/model_directory.hpp"
 #include "app/family/bind_model.hpp"
+#include "app/family/training_form.hpp"
 #include "app/report/summary.hpp"
 #include "core/codec.hpp"
 #include "core/text.hpp"
@@ -340,6 +341,11 @@ std::vector<publish::Asset> Output::assets() const {
             for (publish::Asset& asset : assets) {
                 asset.name = std::string(publish::kBesideShards) + asset.name;
             }
+        }
+        const auto& training = model.prepared.training;
+        if (training != nullptr && training->like() != nullptr) {
+            const auto& own = training->like()->assets;
+            assets.insert(assets.end(), own.begin(), own.end());
         }
         for (const outputs::SideFile& file : plan.placement.side_files) {
             assets.push_back({file.name, {}, file.text});

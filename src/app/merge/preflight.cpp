@@ -16,6 +16,7 @@
 #include "io/paths.hpp"
 #include "mpi/share.hpp"
 #include "plan/plan.hpp"
+#include "reshape/destination.hpp"
 
 #include "resumption.hpp"
 #include "uploading.hpp"
@@ -241,6 +242,9 @@ void check_inputs_apart(const Session& session, const Sources& sources) {
         for (const FoundCheckpoint& other : sources.others) {
             add_files(other, inputs);
         }
+        if (sources.like) {
+            add_files(*sources.like, inputs);
+        }
         publish::require_apart(session.output.directory, inputs);
     });
 }
@@ -380,6 +384,9 @@ publish::TargetRequest target_request(const Session& session) {
         if (input) {
             request.inputs.push_back(*input);
         }
+    }
+    if (const std::string like = reshape::template_in(session.output.form); !like.empty()) {
+        request.inputs.emplace_back(like);
     }
     return request;
 }

@@ -10,6 +10,7 @@
 #include "core/text.hpp"
 #include "formats/recognise.hpp"
 #include "mpi/share.hpp"
+#include "reshape/destination.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::app {
@@ -169,6 +170,26 @@ void add_base(Survey& survey, Survey base_survey) {
                      [](const auto& a, const auto& b) { return a.name < b.name; });
 }
 
+/// Its files are put behind all others.
+Survey survey_template(Session& session, Sources& sources, SurveyedSources& read) {
+    FoundCheckpoint found = std::move(sources.like).value();
+    CheckpointTemplate like{found.given, found.location, {}, session.options.copies_template};
+    if (like.name_of(like.location.directory).starts_with("..")) {
+        like.root = like.location.directory;
+    }
+    Survey survey = read_shown(session, std::move(found), " of the template");
+    tell_survey(session, like.root.string(), survey);
+    put_files_behind(read.survey, survey);
+    like.catalogue = survey.catalogue;
+    mpi::collectively(session.comm, [&] {
+        if (session.comm.rank() == read.survey.home) {
+            like.assets = assets_of(like);
+        }
+    });
+    read.like = std::make_shared<const CheckpointTemplate>(std::move(like));
+    return survey;
+}
+
 SurveyedSources read_metadata(Session& session, const PlanRequest& request, Sources& sources) {
     const MemoryMeter meter;
     SurveyedSources read{read_shown(session, std::move(sources.checkpoint))};
@@ -182,6 +203,11 @@ SurveyedSources read_metadata(Session& session, const PlanRequest& request, Sour
     std::vector<const Survey*> behind;
     for (const Survey& other : read.others) {
         behind.push_back(&other);
+    }
+    std::optional<Survey> like;
+    if (sources.like) {
+        like = survey_template(session, sources, read);
+        behind.push_back(&*like);
     }
     read.input =
         input_of(read.survey, meter, session.options.check_crc == CheckCrc::during, behind);
@@ -245,12 +271,20 @@ PlanRequest merge_request(const Options& options, std::optional<PlannedRanks> ra
 }
 
 Sources find_sources(Session& session, const PlanRequest& request) {
-    Sources sources{
-        find_shown(session, request.checkpoint), find_others(session, request.checkpoint), {}, {}};
+    Sources sources{find_shown(session, request.checkpoint),
+                    find_others(session, request.checkpoint),
+                    {},
+                    {},
+                    {}};
     if (request.base) {
         sources.base = find_shown(session, base_request(request), " of the base");
     } else {
         sources.files = early_files(session, sources.checkpoint, request);
+    }
+    if (const std::string like = reshape::template_in(session.output.form); !like.empty()) {
+        formats::InputRequest wanted;
+        wanted.directory = like;
+        sources.like = find_shown(session, wanted, " of the template");
     }
     return sources;
 }

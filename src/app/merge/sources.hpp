@@ -2,9 +2,11 @@
 // it, the base of an adapter, and the small files of the model.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "app/family/checkpoint_template.hpp"
 #include "app/family/model.hpp"
 #include "app/report/session.hpp"
 #include "app/runtime/memory.hpp"
@@ -35,8 +37,9 @@ PlanRequest merge_request(const Options& options, std::optional<PlannedRanks> ra
 /// All that is known before the checkpoint's metadata are read.
 struct Sources {
     FoundCheckpoint checkpoint;
-    std::vector<FoundCheckpoint> others;  ///< --average, --delta
-    std::optional<FoundCheckpoint> base;  ///< --base
+    std::vector<FoundCheckpoint> others;       ///< --average, --delta
+    std::optional<FoundCheckpoint> base;       ///< --base
+    std::optional<FoundCheckpoint> like = {};  ///< --like
     /// The model's; nullopt: with --base the checkpoint's metadata tell whose they are.
     std::optional<ModelFiles> files;
 };
@@ -53,7 +56,8 @@ struct SurveyedSources {
     Survey survey;
     std::optional<formats::Location> base = {};  ///< --base, of an adapter
     bool holds_adapter_only = false;
-    std::vector<Survey> others = {};  ///< that are mixed into it
+    std::vector<Survey> others = {};                      ///< that are mixed into it
+    std::shared_ptr<const CheckpointTemplate> like = {};  ///< --like
     Input input = {};
     ModelFiles files = {};
 };

@@ -160,7 +160,7 @@ std::string check_command(const Finished& finished) {
 
 /// Whether it is a training checkpoint (outputs/training.hpp), which no program serves.
 bool is_training(const Finished& finished) {
-    return finished.format == "torch" || finished.format == "dcp";
+    return finished.format == "torch" || finished.format == "dcp" || finished.format == "template";
 }
 
 /// Commands that end with the trained model in memory; none where it is not known how.

@@ -24,7 +24,7 @@ const std::vector<CommandRow>& command_rows() {
         {"reshape",
          Command::merge,
          {"local_dir", "target_dir"},
-         "shardweld reshape DIR OUT --to FORM [options]",
+         "shardweld reshape DIR OUT --to FORM|--like DIR [options]",
          "write a training checkpoint of another form, of any checkpoint or model",
          "With --to hf it is merge, and takes all of its options. Weights only: training goes on "
          "from\nthem with a new optimizer.\n"
@@ -32,9 +32,10 @@ const std::vector<CommandRow>& command_rows() {
          "Examples:\n"
          "  shardweld reshape Qwen3-8B ckpt --to torch_dist\n"
          "  mpirun -n 8 shardweld reshape Qwen3-8B ckpt --to legacy:tp=8,pp=4\n"
-         "  shardweld reshape iter_0000010 ckpt --to fsdp:world=16 --hf_config Qwen3-8B\n",
-         {"local_dir", "hf_config", "target_dir", "to", "overwrite", "backend", "dtype", "report",
-          "resume", "recipe"},
+         "  shardweld reshape iter_0000010 ckpt --to fsdp:world=16 --hf_config Qwen3-8B\n"
+         "  shardweld reshape Qwen3-8B ckpt --like old_run/iter_0000010\n",
+         {"local_dir", "hf_config", "target_dir", "to", "like", "overwrite", "backend", "dtype",
+          "report", "resume", "recipe"},
          true},
         {"plan",
          Command::plan,

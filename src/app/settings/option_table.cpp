@@ -87,6 +87,14 @@ const std::vector<OptionRow>& option_rows() {
          "write a training checkpoint: torch_dist, legacy:tp=N,pp=N,vpp=N,ep=N,etp=N,.., "
          "fsdp:world=N,ddp=N, dcp:world=N; or hf, a HuggingFace model (merge's default)",
          set_form, Touches::output},
+        {"like", "DIR", kWrite, "Output",
+         "write a training checkpoint like that in DIR: its names, types, files and places, and "
+         "everything else in them; only weights are the model's",
+         set_template, Touches::output},
+        {"like_only_weights", "HOW", kWrite, "Output",
+         "with --like: weights that only DIR has are copied and listed (yes, default) or refused "
+         "(no)",
+         word(&Options::copies_template, {{"yes", true}, {"no", false}}), Touches::output},
         {"overwrite", "", kWrite, "Output", "replace the model that is in the target already",
          flag(&Options::overwrite)},
         {"if_complete", "HOW", kWrite, "Output",

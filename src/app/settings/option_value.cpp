@@ -412,6 +412,10 @@ void set_form(const Given& given, Options& options) {
     options.form = form_in(given.text);
 }
 
+void set_template(const Given& given, Options& options) {
+    options.form = "like:" + given.text;
+}
+
 void set_quiet(const Given& /*given*/, Options& options) {
     options.is_quiet = true;
     options.log_level = LogLevel::error;

@@ -183,6 +183,7 @@ void set_report(const Given& given, Options& options);
 void set_also(const Given& given, Options& options);
 void set_target(const Given& given, Options& options);
 void set_form(const Given& given, Options& options);
+void set_template(const Given& given, Options& options);
 void set_quiet(const Given& given, Options& options);
 void set_sbatch(const Given& given, Options& options);
 void set_nodes(const Given& given, Options& options);

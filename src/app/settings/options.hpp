@@ -158,9 +158,10 @@ struct Options {
 
     // Output.
     fs::path target_dir = "tmp";
-    bool has_target = false;  ///< --target_dir is given
-    std::string gguf_file;    ///< in target_dir: the GGUF file that --target_dir has named
-    std::string form;         ///< --to: a training checkpoint; "": a HuggingFace model
+    bool has_target = false;      ///< --target_dir is given
+    std::string gguf_file;        ///< in target_dir: the GGUF file that --target_dir has named
+    std::string form;             ///< --to: a training checkpoint; "": a HuggingFace model
+    bool copies_template = true;  ///< with --like: what only the template has
     std::optional<DType> dtype;
     std::optional<Encoding> quantise;            ///< --quantize
     std::optional<std::string> quantise_ignore;  ///< names of weights that stay as they are

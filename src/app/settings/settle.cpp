@@ -98,8 +98,25 @@ bool is_about_model_beside(std::string_view name, const std::vector<OutputReques
     return has_model && (name == "max_shard_size" || name == "quantize_ignore");
 }
 
+/// --like says what --to and --dtype would.
+void require_like(const Arguments& arguments, const Options& options) {
+    const bool is_like = !reshape::template_in(options.form).empty();
+    if (arguments.has("like") && arguments.has("to")) {
+        refuse("--to and --like exclude each other",
+               "give --like alone: it says what form to write");
+    }
+    if (arguments.has("like_only_weights") && !is_like) {
+        refuse("--like_only_weights needs --like", "add it, or leave both out");
+    }
+    if (is_like && arguments.has("dtype")) {
+        refuse("--dtype and --like exclude each other",
+               "leave --dtype out: the template says in which type each tensor is written");
+    }
+}
+
 /// A training checkpoint has one form, in which weights are as training holds them.
 void check_form(const Arguments& arguments, const Options& options) {
+    require_like(arguments, options);
     const std::vector<OutputRequest> outputs = output_requests(options);
     for (const OutputRequest& output : outputs) {
         if (!output.is_training()) {
@@ -335,9 +352,10 @@ std::vector<std::string> output_texts(const Arguments& arguments) {
 }  // namespace
 
 bool converts(const Options& options) {
-    constexpr std::array<std::string_view, 8> kForms = {
-        "--dtype",      "--quantize", "--output_format", "--max_shard_size",
-        "--vocab_size", "--include",  "--exclude",       "--to"};
+    constexpr std::array<std::string_view, 9> kForms = {
+        "--dtype",          "--quantize",   "--output_format",
+        "--max_shard_size", "--vocab_size", "--include",
+        "--exclude",        "--to",         "--like"};
     return !options.also.empty() ||
            std::ranges::any_of(options.output_options, [&](const std::string& text) {
                return std::ranges::count(kForms, text.substr(0, text.find(' '))) > 0;
@@ -366,10 +384,10 @@ Options settled(Options options, const CommandRow& command, const Arguments& giv
     options.keeps_report = options.keeps_report && !options.is_verl;
     require_directories(command, options);
     take_file_target(options);
-    if (command.needs_form && !given.has("to")) {
+    if (command.needs_form && !given.has("to") && !given.has("like")) {
         refuse(std::string(command.name) + " needs the form to write",
                "give --to torch_dist, --to legacy:tp=8,pp=4, --to fsdp:world=16, --to dcp or --to "
-               "hf");
+               "hf, or a checkpoint to be like with --like DIR");
     }
     check_together(given, options);
     require_target(options);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -169,6 +170,9 @@ constexpr std::uint32_t kCentralSignature = 0x02014b50;
 constexpr Bytes kLocalBytes = 30;
 constexpr std::uint32_t kFull32 = 0xffffffff;
 constexpr std::uint16_t kZip64Extra = 1;
+constexpr Bytes kLocalSum = 14;
+constexpr Bytes kCentralSum = 16;
+constexpr Bytes kDescriptorSum = 4;  // behind its signature
 constexpr unsigned kEncrypted = 1;
 constexpr unsigned kHasDescriptor = 8;
 
@@ -183,6 +187,7 @@ struct Central {
     std::uint32_t crc = 0;
     Bytes size = 0;
     Bytes header = 0;  ///< of the local header
+    Bytes at = 0;      ///< of this entry in the directory
 };
 
 // Takes saturated fields from the zip64 extra field, in their fixed order.
@@ -237,6 +242,7 @@ Central read_central(io::Cursor& cursor) {
                  std::to_string(cursor.position() - kCentralBytes));
     }
     Central entry;
+    entry.at = cursor.position() - kCentralBytes;
     entry.flags = field<std::uint16_t>(record, 8);
     entry.method = field<std::uint16_t>(record, 10);
     entry.crc = field<std::uint32_t>(record, 16);
@@ -365,7 +371,14 @@ ZipArchive read_zip(RangeReader& reader) {
                      ") runs past the central directory at " + std::to_string(directory.offset));
         }
         previous_end = offset + entry.size;
-        archive.entries.push_back({entry.name, {reader.begin() + offset, entry.size, entry.crc}});
+        const Bytes sum = (entry.flags & kHasDescriptor) != 0 ? offset + entry.size + kDescriptorSum
+                                                              : entry.header + kLocalSum;
+        archive.entries.push_back(
+            {entry.name,
+             {reader.begin() + offset,
+              entry.size,
+              entry.crc,
+              {reader.begin() + sum, reader.begin() + directory.offset + entry.at + kCentralSum}}});
     }
     require_distinct(archive.entries);
     archive.prefix = find_prefix(archive);
@@ -427,12 +440,22 @@ std::string text_of(std::uint64_t hash) {
     return zero_filled(std::to_string(hash), kIdDigits);
 }
 
-std::string hash_of(const std::vector<ZipEntry>& records) {
+}  // namespace
+
+std::string fingerprint_of(const std::vector<std::uint32_t>& sums) {
     std::uint64_t hash = 0;
-    for (const ZipEntry& record : records) {
-        hash = combine(hash, record.crc32);
+    for (const std::uint32_t sum : sums) {
+        hash = combine(hash, sum);
     }
     return text_of(hash);
+}
+
+namespace {
+
+std::string hash_of(const std::vector<ZipEntry>& records) {
+    std::vector<std::uint32_t> sums;
+    std::ranges::transform(records, std::back_inserter(sums), &ZipEntry::crc32);
+    return fingerprint_of(sums);
 }
 
 /// Whether the records were those of the fingerprint before two of one size changed places.
@@ -481,23 +504,27 @@ bool is_in_order(const std::vector<std::string_view>& keys) {
 
 }  // namespace
 
-std::string changed_since_save(const ZipArchive& archive, RangeReader& reader) {
+std::optional<FingerprintPlace> fingerprint_in(const ZipArchive& archive) {
     const std::string record = archive.prefix + std::string(kRecord);
     const ZipEntry* const entry = archive.find(record);
-    if (entry == nullptr || entry->size != 2 * kIdDigits) {
+    auto records = entry != nullptr && entry->size == 2 * kIdDigits ? records_of(archive, record)
+                                                                    : std::nullopt;
+    return records ? std::optional(
+                         FingerprintPlace{*entry, entry->offset + kIdDigits, *std::move(records)})
+                   : std::nullopt;
+}
+
+std::string changed_since_save(const ZipArchive& archive, RangeReader& reader) {
+    const auto place = fingerprint_in(archive);
+    if (!place) {
         return "";
     }
-    const auto records = records_of(archive, record);
-    if (!records) {
-        return "";
-    }
-    const auto bytes = reader.at(entry->offset - reader.begin(), entry->size, record);
-    const std::string stated =
-        std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()).substr(kIdDigits);
-    const std::string found = hash_of(*records);
+    const auto bytes = reader.at(place->digits - reader.begin(), kIdDigits, kRecord);
+    const std::string stated(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const std::string found = hash_of(place->of);
     if (stated != found) {
         // Another writer that kept the record says nothing by it, but where it still tells.
-        return archive.is_as_torch_lays_out || is_exchanged(*records, stated)
+        return archive.is_as_torch_lays_out || is_exchanged(place->of, stated)
                    ? "its serialization_id ends in " + printable(stated) +
                          ", its records' CRC-32s give " + found
                    : "";

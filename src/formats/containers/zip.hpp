@@ -4,6 +4,7 @@
 // PyTorchStreamWriter::writeSerializationId), third_party/miniz-3.0.2/miniz.c (data descriptors).
 #pragma once
 
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,6 +26,9 @@ struct ZipEntry {
     Bytes offset = 0;
     Bytes size = 0;
     std::uint32_t crc32 = 0;
+    /// Where that is stated: in the header or, as torch has it, in the descriptor behind the data,
+    /// and in the directory. Absolute; the former is not looked at.
+    std::array<Bytes, 2> sums = {};
 };
 
 struct NamedZipEntry {
@@ -74,6 +78,18 @@ ZipArchive read_zip(RangeReader& reader);
 /// Error(corrupt) naming the record unless its bytes have the CRC-32 that is stated; 0 states none
 /// (torch.serialization.set_crc32_options(False)).
 void require_crc32(std::string_view record, std::span<const std::byte> bytes, std::uint32_t stated);
+
+/// Where torch's fingerprint lies, and the records whose CRC-32s its digits follow from, in their
+/// order; nullopt where there is none, or where a record has no CRC-32.
+struct FingerprintPlace {
+    ZipEntry record;
+    Bytes digits = 0;
+    std::vector<ZipEntry> of;
+};
+std::optional<FingerprintPlace> fingerprint_in(const ZipArchive& archive);
+
+/// The digits for these CRC-32s.
+std::string fingerprint_of(const std::vector<std::uint32_t>& sums);
 
 /// torch's fingerprint of an archive, `.data/serialization_id`, against the archive's directory.
 /// The fingerprint's second half is a hash over the CRC-32 of all records in the order in which

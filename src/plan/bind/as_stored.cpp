@@ -117,6 +117,7 @@ void add_target(Target target, bool is_presumed, const std::string& name, Bindin
 void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::string>& presumed,
                    const Model& model, const Wanted& wanted, Binding& binding) {
     std::vector<std::string> extra;
+    std::vector<std::string> unplaced;
     binding.targets.reserve(binding.targets.size() + tensors.size());
     for (catalogue::Tensor& tensor : tensors) {
         if (is_lone_number(*model.recipe, tensor)) {
@@ -124,16 +125,28 @@ void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::s
                                   catalogue::stored_bytes(tensor));
             continue;
         }
-        for (const TensorPiece& piece : pieces_of(tensor, wanted)) {
+        const std::vector<TensorPiece> pieces = pieces_of(tensor, wanted);
+        if (pieces.empty()) {
+            unplaced.push_back(tensor.name);
+        }
+        for (const TensorPiece& piece : pieces) {
             Target target = target_of_box(tensor, wanted.pieces ? piece_name(piece) : tensor.name,
                                           piece.box, wanted);
             target.is_copy = piece.is_copy;
+            make_like(piece.in_template, target);
             add_target(std::move(target), presumed.contains(tensor.name), tensor.name, binding);
         }
-        if (!passes_unlisted(*model.recipe, tensor)) {
+        const bool is_like = !wanted.unplaced_hint.empty();
+        if (!is_like && !passes_unlisted(*model.recipe, tensor)) {
             extra.push_back(tensor.name);
         }
         tensor = {};  // there may be millions
+    }
+    if (!unplaced.empty()) {
+        throw Error(ErrorCode::mismatch,
+                    "the template has no place for " + counted(unplaced.size(), "tensor") +
+                        " of the model: " + listed(unplaced),
+                    wanted.unplaced_hint);
     }
     if (!extra.empty() && wanted.pieces) {
         throw Error(ErrorCode::unsupported,
@@ -152,6 +165,31 @@ void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::s
                  verb_of(extra.size(), "it is written under the name it is",
                          "they are written under the names they are") +
                  " stored under"});
+    }
+}
+
+void make_like(const std::optional<TensorPiece::InTemplate>& in_template, Target& target) {
+    if (!in_template) {
+        return;
+    }
+    const bool is_cast = target.dtype != in_template->dtype;
+    if (is_cast && !(is_float(target.stored) && is_float(in_template->dtype))) {
+        throw Error(ErrorCode::mismatch,
+                    target.name + " is " + std::string(safetensors_name(in_template->dtype)) +
+                        " in the template and " + std::string(safetensors_name(target.stored)) +
+                        " in the model",
+                    "give a template that was saved of this model");
+    }
+    target.dtype = in_template->dtype;
+    if (target.operands.empty()) {
+        target.stored = in_template->dtype;  // padding alone
+    }
+    const layout::Range padding = target.zeros;
+    if (padding.extent > 0 && target.stored == in_template->dtype && target.add == 0) {
+        target.operands.push_back({in_template->file,
+                                   in_template->base,
+                                   {padding.lo, padding.lo, {{padding.extent, 1, 1}}}});
+        target.zeros = {};
     }
 }
 

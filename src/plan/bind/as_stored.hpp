@@ -1,6 +1,7 @@
 // Tensors that are written under the names they are stored under, or under renamed ones.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -21,6 +22,10 @@ bool passes_unlisted(const models::Recipe& recipe, const catalogue::Tensor& tens
 /// their replicas in full. A warning lists tensors that no `pass` rule of the recipe covers.
 void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::string>& presumed,
                    const Model& model, const Wanted& wanted, Binding& binding);
+
+/// Gives a target, whose elements are counted, its type in the template, and the padding there.
+/// Error(mismatch) where no cast leads from what is stored to that type.
+void make_like(const std::optional<TensorPiece::InTemplate>& in_template, Target& target);
 
 /// How `parts`, each inside the box of `wanted`, cover it: exact, gap or overlap.
 /// Error(unsupported) naming `name` when there are too many parts to compare.

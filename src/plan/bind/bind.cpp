@@ -258,8 +258,24 @@ void rename_all(Catalogue& catalogue, const Model& model, const StoreMatcher& ma
     }
 }
 
+/// Whole tensors under the names of dialect and recipe. The names of those of which nothing but
+/// equality says that all ranks hold the same.
+std::set<std::string> name_and_join(Catalogue& catalogue, const Model& model,
+                                    const StoreMatcher& matcher) {
+    apply_aliases(catalogue, model);
+    rename_all(catalogue, model, matcher);
+    if (catalogue.shards.empty()) {
+        return {};
+    }
+    JoinedShards joined = join_shards(catalogue, model, matcher);
+    std::move(joined.tensors.begin(), joined.tensors.end(), std::back_inserter(catalogue.tensors));
+    catalogue.shards = {};
+    return std::move(joined.presumed);
+}
+
 /// Every stored element must have gone somewhere; names the first tensor of which some did not.
-void check_all_used(const Model& model, Instances& instances, Binding& binding) {
+void check_all_used(const Model& model, const Wanted& wanted, Instances& instances,
+                    Binding& binding) {
     const Instance* worst = nullptr;
     std::uint32_t segment = 0;
     Index n_left = 0;
@@ -291,9 +307,10 @@ void check_all_used(const Model& model, Instances& instances, Binding& binding) 
         throw Error(ErrorCode::mismatch,
                     instances.stored_name(worst->name) + " (" + instances.segment_text(segment) +
                         ") holds " + std::to_string(worst->primary_volume - worst->taken) +
-                        " elements that no tensor of the model uses" +
+                        " elements that no tensor of the " +
+                        (wanted.unplaced_hint.empty() ? "model" : "template") + " uses" +
                         (n_left > 1 ? ", and so do " + std::to_string(n_left - 1) + " others" : ""),
-                    kConfigHint);
+                    wanted.unplaced_hint.empty() ? kConfigHint : wanted.unplaced_hint);
     }
 }
 
@@ -325,20 +342,31 @@ void sort_targets(Binding& binding) {
 
 }  // namespace
 
+std::vector<NamedTensor> named_tensors(Catalogue catalogue, const Model& model) {
+    const StoreMatcher matcher(*model.dialect, *model.recipe, *model.symbols);
+    name_and_join(catalogue, model, matcher);
+    std::vector<NamedTensor> named;
+    for (Tensor& tensor : catalogue.tensors) {
+        const auto match = matcher.find(tensor.name, tensor.shape);
+        if (!match && matcher.ignored(tensor.name) != nullptr) {
+            continue;
+        }
+        NamedTensor one;
+        if (match) {
+            one.line = match->line;
+            one.padding = match->line->drop.empty() ? 0 : dropped_of(tensor, *match, model);
+        }
+        one.tensor = std::move(tensor);
+        named.push_back(std::move(one));
+    }
+    return named;
+}
+
 Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
     Binding binding;
     binding.ledger.ignored = std::move(catalogue.ignored);
     const StoreMatcher matcher(*model.dialect, *model.recipe, *model.symbols);
-    apply_aliases(catalogue, model);
-    rename_all(catalogue, model, matcher);
-    std::set<std::string> presumed;
-    if (!catalogue.shards.empty()) {
-        JoinedShards joined = join_shards(catalogue, model, matcher);
-        std::move(joined.tensors.begin(), joined.tensors.end(),
-                  std::back_inserter(catalogue.tensors));
-        presumed = std::move(joined.presumed);
-        catalogue.shards = {};
-    }
+    const std::set<std::string> presumed = name_and_join(catalogue, model, matcher);
     Instances instances(model);
     Mismatches mismatches;
     StoredSizes sizes;
@@ -365,7 +393,7 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
     }
     const TargetContext surroundings{matcher, mismatches, others, explain};
     build_targets(model, wanted, surroundings, instances, binding);
-    mismatches.check("left", [&] { check_all_used(model, instances, binding); });
+    mismatches.check("left", [&] { check_all_used(model, wanted, instances, binding); });
     mismatches.require_none(explain);
     if (model.recipe->is_form && !wanted.pieces) {
         leave_out(others, model, binding.ledger);

@@ -177,7 +177,7 @@ class TargetBuilder {
         for (const TensorPiece& piece : wanted_.pieces(*hub.line, hub.captures, bound.shape())) {
             lowered.clear();
             bound.lower(layout::dense(piece.box), lowered);
-            PartOfTensor part{piece_name(piece), {}, lowered, piece.is_copy};
+            PartOfTensor part{piece_name(piece), {}, lowered, piece.is_copy, piece.in_template};
             for (const layout::Range& range : piece.box) {
                 part.shape.push_back(range.extent);
             }
@@ -264,6 +264,7 @@ class TargetBuilder {
         std::vector<Index> shape;
         std::span<const layout::SegmentPatch> lowered;
         bool is_copy = false;  ///< its elements are counted elsewhere
+        std::optional<TensorPiece::InTemplate> in_template = {};
     };
 
     /// False where nothing is stored of it.
@@ -277,6 +278,7 @@ class TargetBuilder {
         target.add = model_.dialect->has_own_names && !model_.recipe->is_form ? 0 : line.add;
         target.is_copy = part.is_copy;
         is_missing_ = false;
+        n_counted_ = 0;
         const std::vector<Filed> filed = filed_of(hub, part, target);
         std::vector<Operand> same;
         std::size_t n_absent = 0;
@@ -299,7 +301,7 @@ class TargetBuilder {
             std::ranges::transform(filed, std::back_inserter(target.parts),
                                    [&](const Filed& one) { return instances_.part_of(one); });
         }
-        finish(std::move(target), std::move(same), line);
+        finish(std::move(target), std::move(same), line, part.in_template);
         return true;
     }
 
@@ -474,6 +476,7 @@ class TargetBuilder {
                                             instance->taken == instance->primary_volume);
         if (!target.is_copy && wanted.copy == 0) {
             instance->taken += found.volume;
+            n_counted_ += found.volume;
         }
         std::move(found.primary.begin(), found.primary.end(), std::back_inserter(target.operands));
         if (target.is_copy) {
@@ -508,17 +511,16 @@ class TargetBuilder {
         }
     }
 
-    void finish(Target target, std::vector<Operand> same, const models::Line& line) {
+    void finish(Target target, std::vector<Operand> same, const models::Line& line,
+                const std::optional<TensorPiece::InTemplate>& in_template) {
         target.is_kept = line.keep.has_value();
         if (target.is_kept || !is_float(target.stored)) {
             target.dtype = target.stored;
         } else {
             target.dtype = wanted_.dtype.value_or(target.dtype);
         }
-        if (!target.is_copy) {
-            binding_.ledger.consumed +=
-                stored_bytes(target.volume() - target.zeros.extent, target.stored);
-        }
+        binding_.ledger.consumed += stored_bytes(n_counted_, target.stored);
+        make_like(in_template, target);
         if (!same.empty()) {
             binding_.same.push_back(
                 {same_name_, binding_.targets.size(), target.replicas.size(), same.size()});
@@ -541,6 +543,7 @@ class TargetBuilder {
     std::vector<layout::SegmentPatch> lowered_;
     std::string same_name_;
     bool is_missing_ = false;  ///< the target under way
+    Index n_counted_ = 0;      ///< elements that it is the first to take
     Index n_absent_ = 0;       ///< optional ones
     Together together_;
     std::map<const models::Line*, FoundOptional> optional_;

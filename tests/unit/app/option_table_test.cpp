@@ -50,6 +50,7 @@ std::string sample_of(const OptionRow& row) {
                                                                   {"target", "vllm"},
                                                                   {"quantize", "fp8-block"},
                                                                   {"if_complete", "skip"},
+                                                                  {"like_only_weights", "no"},
                                                                   {"stop_at", "+50m"},
                                                                   {"average_weights", "0.2,0.8"},
                                                                   {"scale", "0.5"}};

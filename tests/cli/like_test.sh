@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# reshape --like: a model in the files of a checkpoint that holds the same weights is that checkpoint again, byte for byte; with other weights all
+# else stays.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# shards DIR: digests of all files but those of HuggingFace, a list of sums and the report
+shards() {
+    (cd "$1" && find . -type f ! -path '*/huggingface/*' ! -name integrity.json ! -name shardweld_report.json -print0 | sort -z | xargs -0 sha256sum)
+}
+
+# again CASE [RANKS]: the case's model like its own source
+again() {
+    local name out
+    name="$(basename "$1")"
+    out="$WORK/$name"
+    merge_case "$1" "$out.model" 0 --report none || return
+    expect_code 0 mpirun -n "${2:-1}" "$SHARDWELD" reshape "$out.model" "$out" --like "$1/source" -q --no_fsync || return
+    [[ "$(shards "$out")" == "$(shards "$1/source")" ]] || fail "$name: $(diff <(shards "$out") <(shards "$1/source") | head -3)"
+    rm -rf "$out" "$out.model"
+}
+
+data="$TESTS/data"
+again "$data/megatron/qwen2-tp2-pp2-torchdist-bf16" 3
+again "$data/megatron/llama-tp2-optim-torchdist-bf16"
+again "$data/megatron/llama-tp4-legacy-bf16" 3
+again "$data/megatron/llama-tp2-pp2-vpp2-legacy-bf16"
+again "$data/megatron/mixtral-ep2-pp2-legacy-bf16" 3
+again "$data/megatron/qwen2-g2-tp4-repeated-kv-legacy-made"
+again "$data/megatron_families/kimik3-tp2-ep2-torchdist-bf16"
+again "$data/megatron_families/qwen3vlmoe-ep2-legacy-bf16"
+again "$data/megatron_more/qwen3moe-tp2-ep2-etp2-groupedmlp-legacy" 3
+again "$data/torch/fsdp2_w4_bf16_qwen2_tied" 3
+again "$data/torch/fsdp1_w2_fp32_llama"
+again "$data/torch/hsdp2_w4_bf16_llama"
+again "$data/torch/dcp_nocollect_w2" 3
+
+# Other weights: the average with a model of one more precision step is none of either, and all else is the template's.
+tied="$data/torch/fsdp2_w4_bf16_qwen2_tied"
+merge_case "$tied" "$WORK/model" 0 --report none
+python3 - "$WORK/model" "$WORK/other" <<'PYTHON'
+import pathlib
+import shutil
+import sys
+
+model, other = map(pathlib.Path, sys.argv[1:])
+shutil.copytree(model, other)
+path = other / "model.safetensors"
+data = bytearray(path.read_bytes())
+begin = 8 + int.from_bytes(data[:8], "little")
+data[begin:] = bytes(byte ^ 1 for byte in data[begin:])  # the last bit of each mantissa, at least
+path.write_bytes(data)
+PYTHON
+expect_code 0 mpirun -n 3 "$SHARDWELD" reshape "$WORK/other" "$WORK/like" --like "$tied/source" --no_fsync
+expect_text "training state is copied"
+expect_code 0 "$SHARDWELD" verify "$WORK/like" -q
+# Sums of records are those of the new bytes: a merge that checks them ends well, and so does another reader of zips.
+expect_code 0 "$SHARDWELD" merge "$WORK/like" "$WORK/back" --hf_config "$WORK/other" --check_crc before -q --no_fsync &&
+    same_tensors "$WORK/back" "$WORK/other"
+for file in "$WORK"/like/model_*.pt; do
+    python3 -c 'import sys, zipfile; sys.exit(zipfile.ZipFile(sys.argv[1]).testzip() is not None)' "$file" || fail "$file: a wrong checksum"
+done
+cmp "$WORK/like/fsdp_config.json" "$tied/source/fsdp_config.json" || fail "fsdp_config.json is not the template's"
+expect_code 0 "$SHARDWELD" reshape "$WORK/other" "$WORK/like" --like "$tied/source" --if_complete verify -q
+
+# refused CODE TEXT [OPTIONS]
+refused() {
+    expect_code "$1" "$SHARDWELD" reshape "$WORK/model" "$WORK/none" "${@:3}" && expect_text "$2"
+    expect_absent "$WORK/none"
+}
+refused 2 "--to and --like exclude each other" --like "$tied/source" --to dcp
+refused 2 "--dtype and --like exclude each other" --like "$tied/source" --dtype bf16
+refused 2 "--like_only_weights needs --like" --to dcp --like_only_weights no
+refused 3 "does not exist" --like "$WORK/nothing"
+refused 5 "is a deepspeed checkpoint" --like "$data/deepspeed/zero2_w2_tied/source"
+refused 5 "holds a LoRA adapter" --like "$data/torch/fsdp2_lora_w2_fp32_qwen2/source"
+refused 6 "the template has model.norm.weight as" --like "$data/torch/fsdp2_w2_mixed_deepseek/source"
+refused 6 "the template holds what a run keeps beside weights" --like "$tied/source" --like_only_weights no
+# A template of one layer more.
+python3 - "$WORK/model" "$WORK/short" <<'PYTHON'
+import json
+import pathlib
+import shutil
+import sys
+
+model, short = map(pathlib.Path, sys.argv[1:])
+shutil.copytree(model, short)
+config = json.loads((model / "config.json").read_text())
+last = config["num_hidden_layers"] - 1
+config["num_hidden_layers"] = last
+config.pop("layer_types", None)
+(short / "config.json").write_text(json.dumps(config))
+data = (model / "model.safetensors").read_bytes()
+size = int.from_bytes(data[:8], "little")
+header = json.loads(data[8 : 8 + size])
+kept, body = {}, b""
+for name, entry in header.items():
+    if name != "__metadata__" and f".layers.{last}." not in name:
+        begin, end = entry["data_offsets"]
+        kept[name] = {**entry, "data_offsets": [len(body), len(body) + end - begin]}
+        body += data[8 + size + begin : 8 + size + end]
+text = json.dumps(kept).encode()
+(short / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + body)
+PYTHON
+expect_code 6 "$SHARDWELD" reshape "$WORK/short" "$WORK/none" --like "$tied/source" && expect_text "which the model does not have"
+expect_absent "$WORK/none"
+finish
