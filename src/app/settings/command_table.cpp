@@ -34,8 +34,8 @@ const std::vector<CommandRow>& command_rows() {
          "  mpirun -n 8 shardweld reshape Qwen3-8B ckpt --to legacy:tp=8,pp=4\n"
          "  shardweld reshape iter_0000010 ckpt --to fsdp:world=16 --hf_config Qwen3-8B\n"
          "  shardweld reshape Qwen3-8B ckpt --like old_run/iter_0000010\n",
-         {"local_dir", "hf_config", "target_dir", "to", "like", "overwrite", "backend", "dtype",
-          "report", "resume", "recipe"},
+         {"local_dir", "hf_config", "target_dir", "to", "like", "overwrite", "dtype", "report",
+          "resume", "recipe"},
          true},
         {"plan",
          Command::plan,
