@@ -339,6 +339,7 @@ struct Wanted {
     std::function<std::string(const std::string& hub_name)> passing = {};
     /// With pieces of a template: what to do where it has no place for a tensor; else "".
     std::string unplaced_hint = {};
+    bool has_names_for_all = true;  ///< with pieces: also for tensors that are no part of a family
 };
 
 /// Everything bind needs to know of the model.

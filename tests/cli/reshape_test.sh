@@ -47,6 +47,14 @@ trip "$TESTS/data/megatron_families/deepseekv4-tp1-legacy-bf16" fsdp:world=3
 # Towers that no line of a recipe has come along.
 trip "$torch/fsdp2_qwen2vl_w2_bf16" fsdp:world=3
 
+# Tensors that are no part of the family have a name in a module tree, and none in Megatron's.
+extra="$TESTS/data/deepspeed/zero2_w2_tied"
+trip "$extra" fsdp:world=3
+expect_code 5 "$SHARDWELD" reshape "$WORK/zero2_w2_tied" "$WORK/none" --to torch_dist && expect_text "have no name in a training checkpoint"
+model "$TESTS/data/deepspeed/zero2_w2_oddsizes" odd
+expect_code 6 "$SHARDWELD" reshape "$WORK/odd" "$WORK/none" --to legacy:tp=2 && expect_text "config.json has intermediate_size 51, which tp=2 does not divide"
+expect_absent "$WORK/none"
+
 # From a training checkpoint as from the model it holds.
 qwen="$megatron/qwen2-tp2-pp2-torchdist-bf16"
 model "$qwen" qwen

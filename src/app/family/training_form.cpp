@@ -86,6 +86,7 @@ TrainingForm::TrainingForm(const reshape::Destination& to,
                            std::shared_ptr<const models::Symbols> written, Passing passing)
     : written_(std::move(written)),
       passing_(std::move(passing)),
+      has_names_for_all_(!is_megatron(to)),
       state_(std::make_shared<State>(State{reshape::arrangement_of(to, *written_)})) {
     pieces_ = [state = state_](const models::Line& line, const models::Captures& captures,
                                const std::vector<Index>& shape) {
@@ -164,6 +165,34 @@ Written written_of(models::Recipe form, const models::Dialect& dialect, const Mo
     return written;
 }
 
+/// A size that the ranks cannot share, in config.json's words: that of a symbol which has a value
+/// for one rank, and none for so many.
+std::optional<Error> unshared(const models::Recipe& form, const models::Symbols& one,
+                              const models::Symbols& all, Index ranks) {
+    const auto value_of = [](const models::Symbols& symbols, const std::string& name) {
+        try {
+            return symbols.try_value(name);
+        } catch (const Error&) {
+            return std::optional<Index>();
+        }
+    };
+    for (const auto& [name, definition] : form.symbols) {
+        if (!value_of(one, name) || value_of(all, name)) {
+            continue;
+        }
+        for (const std::string& field : one.fields_of(name).stated) {
+            const auto number = one.number_in(field);
+            if (number && *number % ranks != 0) {
+                return Error(ErrorCode::mismatch,
+                             "config.json has " + field + " " + std::to_string(*number) +
+                                 ", which tp=" + std::to_string(ranks) + " does not divide",
+                             "give a tp that divides it");
+            }
+        }
+    }
+    return std::nullopt;
+}
+
 std::map<std::string, Index> with_labels(std::map<std::string, Index> facts,
                                          const ModelToTrain& model) {
     if (model.labels) {
@@ -221,10 +250,22 @@ InTrainingForm in_training_form(const std::string& text, const ModelToTrain& mod
     const auto symbols_of = [&](const models::Recipe& form) {
         return models::Symbols(form, dialect, model.config, facts, model.given);
     };
-    const Written written =
-        written_of(form_of(model.recipe, dialect, to, symbols_of), dialect, model, facts);
-    return result_of(written, dialect, model.stored,
-                     std::make_shared<const TrainingForm>(to, written.symbols, written.passing));
+    const models::Recipe form = form_of(model.recipe, dialect, to, symbols_of);
+    try {
+        const Written written = written_of(form, dialect, model, facts);
+        return result_of(
+            written, dialect, model.stored,
+            std::make_shared<const TrainingForm>(to, written.symbols, written.passing));
+    } catch (const Error& error) {
+        const models::Symbols one(form, dialect, model.config, reshape::facts_of({}), model.given);
+        const auto told = to.sizes.tp > 1 && error.code() == ErrorCode::mismatch
+                              ? unshared(form, one, symbols_of(form), to.sizes.tp)
+                              : std::nullopt;
+        if (told) {
+            throw Error(*told);
+        }
+        throw;
+    }
 }
 
 }  // namespace shardweld::app

@@ -38,6 +38,9 @@ class TrainingForm {
                  std::shared_ptr<const models::Symbols> written, Passing passing);
 
     [[nodiscard]] const models::Symbols& written() const { return *written_; }
+    /// Whether tensors that are no part of the family have names in it: those of a module tree, or
+    /// a template's.
+    [[nodiscard]] bool has_names_for_all() const { return has_names_for_all_; }
     /// The template; null where there is none.
     [[nodiscard]] const CheckpointTemplate* like() const;
     /// Notes every piece that it gives.
@@ -52,6 +55,7 @@ class TrainingForm {
     std::shared_ptr<const models::Symbols> written_;
     Passing passing_;
     plan::PiecesOf pieces_;
+    bool has_names_for_all_ = true;
     std::shared_ptr<State> state_;              ///< of a form with an arrangement
     std::shared_ptr<const TemplateForm> like_;  ///< of a template's
 };

@@ -136,8 +136,7 @@ void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::s
             make_like(piece.in_template, target);
             add_target(std::move(target), presumed.contains(tensor.name), tensor.name, binding);
         }
-        const bool is_like = !wanted.unplaced_hint.empty();
-        if (!is_like && !passes_unlisted(*model.recipe, tensor)) {
+        if (!passes_unlisted(*model.recipe, tensor)) {
             extra.push_back(tensor.name);
         }
         tensor = {};  // there may be millions
@@ -148,7 +147,7 @@ void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::s
                         " of the model: " + listed(unplaced),
                     wanted.unplaced_hint);
     }
-    if (!extra.empty() && wanted.pieces) {
+    if (!extra.empty() && !wanted.has_names_for_all) {
         throw Error(ErrorCode::unsupported,
                     counted(extra.size(), "tensor") + " " + verb_of(extra.size(), "is", "are") +
                         " no part of a " + model.recipe->name + " model, and " +
