@@ -444,7 +444,6 @@ Recipe module_form(const Recipe& recipe, const TrainingNames& names) {
         }
     }
     for (Line& line : lines) {
-        line.add = 0;
         line.join = Join{};
         line.join->by_shape = true;
         line.name = renamed_back(line.name, recipe, "");

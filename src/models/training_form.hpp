@@ -27,8 +27,8 @@ struct TrainingNames {
 /// The recipe with the lines of `form` that are written as its hub lines. A line's condition says
 /// when the model has the tensor, too; an extent '*' has become that of the framework's padding, a
 /// segment that the model does not have and that `drop` names. `add` is the way back from the hub's
-/// values. With a dialect of the recipe's own names (hf_module) the lines are those of the module
-/// tree, and `add` is 0; a tied tensor's copy is a second line of the tensor itself.
+/// values; with a dialect of the recipe's own names (hf_module), whose lines are those of the
+/// module tree, the hub's own. A tied tensor's copy is a second line of the tensor itself there.
 /// Error(unsupported) naming the family and a logical tensor that no line is written for.
 Recipe training_form(const Recipe& recipe, const Dialect& form, const TrainingNames& names);
 

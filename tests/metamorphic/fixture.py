@@ -96,9 +96,9 @@ def _stage(directory, whole):
         shutil.copytree(os.path.join(directory, "hf"), os.path.join(whole, "hf"), copy_function=shutil.copyfile)
 
 
-def find(data, more, work):
-    """Fixtures of tests/data and cases (directories with `source`) of the directories `more`, staged below `work`."""
-    listed = [(f"{group}/{name}", os.path.join(data, group, name)) for group in DATA for name in sorted(os.listdir(os.path.join(data, group)))]
+def find(data, more, work, groups=DATA):
+    """Fixtures of these groups of tests/data and cases (directories with `source`) of the directories `more`, staged below `work`."""
+    listed = [(f"{group}/{name}", os.path.join(data, group, name)) for group in groups for name in sorted(os.listdir(os.path.join(data, group)))]
     for directory in more:
         directory = directory.rstrip("/")
         listed += [(f"{os.path.basename(directory)}:{name}", os.path.join(directory, name)) for name in sorted(os.listdir(directory))
