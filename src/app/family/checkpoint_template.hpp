@@ -3,33 +3,29 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <memory>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
 #include "core/path.hpp"
 #include "formats/format.hpp"
-#include "outputs/format.hpp"
-#include "plan/binding.hpp"
-#include "plan/pieces.hpp"
 #include "publish/assets.hpp"
 
 namespace shardweld::app {
 
 /// As it was found and surveyed.
 struct CheckpointTemplate {
-    fs::path root;                            ///< as the command line has it
-    formats::Location location;               ///< with this rank's own directories
-    catalogue::Catalogue catalogue;           ///< its pieces number the files of the run
-    bool keeps_others = true;                 ///< what only it has is copied, not refused
+    fs::path root;                   ///< as the command line has it
+    formats::Location location;      ///< with this rank's own directories
+    catalogue::Catalogue catalogue;  ///< with all files of the run, its own behind the others
+    std::uint32_t first_file = 0;    ///< of its own
+    bool keeps_others = true;        ///< what only it has is copied, not refused
     std::vector<publish::Asset> assets = {};  ///< its files without tensors; on one rank alone
 
     /// What a file of its is called below the root, and in what is written.
     [[nodiscard]] std::string name_of(const fs::path& file) const;
+    /// Its directory, absolute.
+    [[nodiscard]] fs::path directory() const;
 };
 
 /// Error(unsupported) where it is no template: of a format that is not written. Pure.
@@ -38,50 +34,5 @@ void require_template(const CheckpointTemplate& like);
 /// The files that are copied whole, as they are: all of the checkpoint but those of tensors,
 /// HuggingFace's, and a list of sums. Local. Error(io).
 std::vector<publish::Asset> assets_of(const CheckpointTemplate& like);
-
-/// Its tensors as the places of a model's. Not for more than one binding at once.
-class TemplateForm {
-  public:
-    /// `model`: recipe, dialect and symbols of the template's own names. Error as by bind.
-    TemplateForm(std::shared_ptr<const CheckpointTemplate> like, const plan::Model& model);
-
-    /// Lines of the dialect that it has tensors of, with their rows of padding.
-    [[nodiscard]] const std::map<const models::Line*, Index>& lines() const { return lines_; }
-    [[nodiscard]] bool has(const std::string& name) const { return entries_.contains(name); }
-    /// Its pieces of a tensor, and of a tied one's copy; none where it has no such tensor.
-    /// Error(mismatch) where its shape is another.
-    [[nodiscard]] std::vector<plan::TensorPiece> pieces(const std::string& name,
-                                                        const std::vector<Index>& shape) const;
-
-    /// Its files with these targets in their places; adds those of tensors that only it has, and
-    /// tells of them. Error(mismatch) where these are refused, or of a larger model.
-    [[nodiscard]] std::shared_ptr<const outputs::Format> format(plan::Binding& binding) const;
-
-    [[nodiscard]] const CheckpointTemplate& checkpoint() const { return *like_; }
-
-  private:
-    struct Place {
-        plan::TensorPiece piece;
-        bool is_dense = true;
-    };
-    struct Entry {
-        std::vector<Index> shape;
-        std::vector<Place> places;
-    };
-    void add(const plan::NamedTensor& named);
-    /// The copy of a tied tensor becomes further places of that.
-    void join_copy(const std::string& copy, const std::string& of);
-    static bool is_written(const Entry& entry, const std::set<std::string>& written);
-    void require_same_size(const std::set<std::string>& written) const;
-    void keep_others(plan::Binding& binding) const;
-    void keep_states(plan::Binding& binding) const;
-    /// By plan::piece_name.
-    [[nodiscard]] std::map<std::string, const plan::TensorPiece*> places() const;
-
-    std::shared_ptr<const CheckpointTemplate> like_;
-    std::map<std::string, Entry> entries_;  ///< by name
-    std::map<const models::Line*, Index> lines_;
-    std::set<std::pair<std::uint32_t, Bytes>> taken_;  ///< files and offsets where tensors begin
-};
 
 }  // namespace shardweld::app

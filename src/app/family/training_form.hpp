@@ -15,7 +15,7 @@
 #include "outputs/format.hpp"
 #include "plan/binding.hpp"
 
-#include "checkpoint_template.hpp"
+#include "template_form.hpp"
 
 namespace shardweld::reshape {
 struct Destination;

@@ -173,12 +173,13 @@ void add_base(Survey& survey, Survey base_survey) {
 /// Its files are put behind all others.
 Survey survey_template(Session& session, Sources& sources, SurveyedSources& read) {
     FoundCheckpoint found = std::move(sources.like).value();
-    CheckpointTemplate like{found.given, found.location, {}, session.options.copies_template};
+    CheckpointTemplate like{found.given, found.location, {}, 0, session.options.copies_template};
     if (like.name_of(like.location.directory).starts_with("..")) {
         like.root = like.location.directory;
     }
     Survey survey = read_shown(session, std::move(found), " of the template");
     tell_survey(session, like.root.string(), survey);
+    like.first_file = static_cast<std::uint32_t>(read.survey.catalogue.files.size());
     put_files_behind(read.survey, survey);
     like.catalogue = survey.catalogue;
     mpi::collectively(session.comm, [&] {
