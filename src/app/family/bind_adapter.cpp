@@ -1,0 +1,477 @@
+#include "bind_adapter.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "adapters/attach.hpp"
+#include "adapters/parameters.hpp"
+#include "adapters/peft_names.hpp"
+#include "adapters/settings.hpp"
+#include "app/settings/options.hpp"
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "outputs/output.hpp"
+#include "plan/bind/mismatches.hpp"
+#include "plan/plan.hpp"
+#include "shardweld/error.hpp"
+
+#include "bind_alone.hpp"
+#include "framework_adapter.hpp"
+#include "model_files.hpp"
+#include "quantised.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+using catalogue::Catalogue;
+
+adapters::SettingsSources sources_of(const PreparedModel& prepared, const ModelFiles& files,
+                                     const Options& options) {
+    return {options.lora_alpha, files.adapter_config, files.train_meta,
+            prepared.config.text("_name_or_path").value_or("")};
+}
+
+std::set<std::string> names_of(const Catalogue& catalogue) {
+    std::set<std::string> names;
+    for (const catalogue::Tensor& tensor : catalogue.tensors) {
+        names.insert(tensor.name);
+    }
+    for (const catalogue::Shard& shard : catalogue.shards) {
+        names.insert(shard.name);
+    }
+    return names;
+}
+
+std::set<std::string> modules_with_weight(const std::set<std::string>& names) {
+    constexpr std::string_view kWeight = ".weight";
+    std::set<std::string> modules;
+    for (const std::string& name : names) {
+        if (name.ends_with(kWeight)) {
+            modules.insert(name.substr(0, name.size() - kWeight.size()));
+        }
+    }
+    return modules;
+}
+
+constexpr const char* kInTwoSteps =
+    "write the base in bf16 first (shardweld merge BASE OUT --dtype bf16), then give that with "
+    "--base";
+
+const plan::Warning& dropped_warning() {
+    static const plan::Warning warning{
+        "adapter_dropped", "",
+        "the checkpoint's LoRA adapter is left out: the weights are those of the base"};
+    return warning;
+}
+
+/// Binds base and adapter of one checkpoint, one after the other.
+class AdapterBinder {
+  public:
+    AdapterBinder(const PreparedModel& prepared, const ModelFiles& files, const Options& options)
+        : prepared_(prepared),
+          files_(files),
+          options_(options),
+          lora_(prepared.choice.lora),
+          sources_(sources_of(prepared, files, options)) {}
+
+    Bound bind(Catalogue catalogue) {
+        if (prepared_.framework == nullptr) {
+            bind_peft(std::move(catalogue));
+        } else {
+            bind_framework(std::move(catalogue));
+        }
+        return std::move(bound_);
+    }
+
+  private:
+    /// Both have the names of PEFT's modules.
+    void bind_peft(Catalogue catalogue) {
+        bound_.has_model = !adapters::holds_adapter_only(catalogue);
+        // A base that was saved with the adapter has `.base_layer.` in its names.
+        require_readable_adapter(adapters::holds_wrapped(catalogue));
+        adapters::Separated parts = adapters::separate(
+            std::move(catalogue),
+            {lora_ == Lora::split ? adapters::biases_of(sources_) : adapters::Biases::none,
+             lora_ == Lora::fold ? adapters::WholeModules::trained
+                                 : adapters::WholeModules::original,
+             lora_ == Lora::drop});
+        if (lora_ != Lora::drop) {
+            require_factors(parts.bare_modules);
+        }
+        bind_base(std::move(parts.base), prepared_.model());
+        plan::Ledger& ledger = bound_.binding.ledger;
+        std::ranges::move(parts.replaced, std::back_inserter(ledger.ignored));
+        if (parts.adapter.tensors.empty() && parts.adapter.shards.empty()) {
+            return;  // PEFT's names, but nothing trained
+        }
+        in_both_ = std::move(parts.in_both);
+        if (lora_ == Lora::drop) {
+            bound_.binding.warnings.push_back(dropped_warning());
+            leave_out(parts.adapter, ledger);
+            return;
+        }
+        surround(std::move(parts.whole_modules), std::move(parts.saved_tensors));
+        take_adapter(bind_saved(std::move(parts.adapter)));
+    }
+
+    /// The adapter has a framework's names, and so has a base that was saved with it.
+    void bind_framework(Catalogue catalogue) {
+        const PreparedModel& framework = *prepared_.framework;
+        const bool has_own_base = !prepared_.dialect->has_own_names;
+        Catalogue stored = app::take_adapter(catalogue, *framework.dialect->lora);
+        bound_.has_model = !catalogue.tensors.empty() || !catalogue.shards.empty();
+        require_readable_adapter(bound_.has_model && has_own_base);
+        if (lora_ == Lora::drop) {
+            plan::Ledger left_out;
+            leave_out(stored, left_out);
+            std::ranges::move(left_out.ignored, std::back_inserter(catalogue.ignored));
+            bind_alone(prepared_, files_, options_, std::move(catalogue), bound_);
+            bound_.binding.warnings.push_back(dropped_warning());
+            return;
+        }
+        const bool is_folded = lora_ == Lora::fold;
+        const plan::Wanted wanted{dtype_of_adapter()};
+        FrameworkAdapter adapter =
+            bind_framework_adapter(std::move(stored), framework, wanted,
+                                   is_folded ? wanted_of(prepared_) : wanted, !is_folded);
+        require_only_padding(adapter.trained.padding, files_.tokens);
+        models::Recipe recipe = *prepared_.recipe;
+        if (is_folded) {
+            need_not_hold(adapter.trained.targets, recipe);
+        }
+        bind_base(std::move(catalogue),
+                  {&recipe, prepared_.dialect.get(), prepared_.symbols.get()});
+        bound_.binding.ledger.stored = adapter.repeated;
+        if (has_own_base) {
+            base_names_.clear();
+            for (plan::Target& target : bound_.binding.targets) {
+                target.source = target.name;  // which adapters know it by
+                base_names_.insert(target.name);
+            }
+        }
+        std::vector<std::string> whole_modules;
+        for (const plan::Target& target : adapter.trained.targets) {
+            whole_modules.push_back(target.name.substr(0, target.name.rfind('.')));
+        }
+        surround(std::move(whole_modules), {});
+        if (is_folded) {
+            put_in_place(std::move(adapter.trained));
+        } else {
+            std::ranges::move(adapter.trained.targets, std::back_inserter(adapter.factors.targets));
+            add_to_account(adapter.trained.ledger);
+        }
+        take_adapter(saved_beside(std::move(adapter.factors), bound_.has_model && has_own_base));
+    }
+
+    [[nodiscard]] std::optional<DType> dtype_of_adapter() const {
+        return lora_ == Lora::fold ? std::optional(DType::f32) : prepared_.choice.dtype;
+    }
+
+    void require_readable_adapter(bool is_saved_with_base) const {
+        check_options();
+        if (lora_ != Lora::drop) {
+            adapters::require_plain_lora(
+                sources_, lora_ != Lora::fold  ? adapters::AdapterUse::beside
+                          : is_saved_with_base ? adapters::AdapterUse::folded
+                                               : adapters::AdapterUse::folded_into_given);
+        }
+    }
+
+    void bind_base(Catalogue base, const plan::Model& model) {
+        base_names_ = names_of(base);
+        if (bound_.has_model) {
+            require_values(base);
+            bound_.binding = plan::bind(std::move(base), model, wanted_of(prepared_));
+        } else {
+            bound_.binding.ledger.ignored = std::move(base.ignored);
+        }
+    }
+
+    void surround(std::vector<std::string> whole_modules, std::vector<std::string> saved_tensors) {
+        surroundings_ = {std::move(whole_modules), modules_with_weight(base_names_),
+                         prepared_.config.integer("num_hidden_layers"), std::move(saved_tensors)};
+    }
+
+    /// The base need not hold what was trained as a whole.
+    void need_not_hold(const std::vector<plan::Target>& trained, models::Recipe& recipe) const {
+        const auto value_of = [&](const std::string& symbol) {
+            return prepared_.symbols->value(symbol);
+        };
+        for (models::Line& line : recipe.hub) {
+            line.optional =
+                line.optional || std::ranges::any_of(trained, [&](const plan::Target& target) {
+                    return line.name.match(target.name, value_of).has_value();
+                });
+        }
+    }
+
+    /// What was trained as a whole stands in the place of the base's.
+    void put_in_place(plan::Binding trained) {
+        plan::Binding& base = bound_.binding;
+        for (plan::Target& target : trained.targets) {
+            count(target);
+            const auto at = std::ranges::lower_bound(base.targets, target.name, natural_less,
+                                                     &plan::Target::name);
+            const auto index = static_cast<std::size_t>(at - base.targets.begin());
+            if (at != base.targets.end() && at->name == target.name) {
+                replace(*at);
+                std::erase_if(base.same, [&](const auto& pair) { return pair.target == index; });
+                *at = std::move(target);
+                continue;
+            }
+            for (plan::SamePair& pair : base.same) {
+                pair.target += pair.target >= index ? 1 : 0;
+            }
+            base.targets.insert(at, std::move(target));
+        }
+        add_to_account(trained.ledger);
+        base.logicals.merge(trained.logicals);
+    }
+
+    /// Takes a target of the base out of the account of what is written.
+    void replace(const plan::Target& target) {
+        plan::Ledger& ledger = bound_.binding.ledger;
+        const Bytes bytes = plan::source_bytes(target);
+        Bytes replicas = 0;
+        for (const plan::Operand& replica : target.replicas) {
+            replicas += plan::source_bytes(target, replica);
+        }
+        ledger.consumed -= bytes;
+        ledger.replica -= replicas;
+        ledger.ignore(target.name, "trained as a whole by the adapter", bytes + replicas);
+    }
+
+    /// A framework's adapter as save_pretrained names it, with biases of the base that were
+    /// trained, too.
+    plan::Binding saved_beside(plan::Binding adapter, bool has_own_base) {
+        if (has_own_base && lora_ == Lora::split &&
+            adapters::biases_of(sources_) == adapters::Biases::all) {
+            for (const plan::Target& target : bound_.binding.targets) {
+                if (target.name.ends_with(".bias")) {
+                    adapter.targets.push_back(target);
+                    in_both_.insert(adapters::kPrefix + target.name);
+                }
+            }
+        }
+        for (plan::Target& target : adapter.targets) {
+            target.name = adapters::kPrefix + target.name;
+        }
+        std::ranges::stable_sort(adapter.targets, natural_less, &plan::Target::name);
+        return adapter;
+    }
+
+    /// Whether weights of the adapter's base are codes that are read as values.
+    bool has_codes(Catalogue& base) const {
+        try {
+            return !encoded_weights(prepared_, options_, base).empty();
+        } catch (Error& error) {
+            if (options_.base && error.code() == ErrorCode::unsupported) {
+                error.set_hint(
+                    "leave --base out: the adapter is then written alone, for servers that load it "
+                    "on the quantised base; to fold it, give a base that the library which "
+                    "quantised it has dequantised");
+            }
+            throw;
+        }
+    }
+
+    /// A cast of codes would be wrong, and a fold into them is none.
+    void require_values(Catalogue& base) const {
+        if (has_codes(base)) {
+            throw Error(ErrorCode::unsupported,
+                        "weights of the adapter's base are stored as codes and scales, which "
+                        "--dtype does not make values beside an adapter",
+                        kInTwoSteps);
+        }
+    }
+
+    static void require_factors(const std::vector<std::string>& bare_modules) {
+        if (!bare_modules.empty()) {
+            throw Error(ErrorCode::mismatch,
+                        counted(bare_modules.size(), "module") +
+                            " that the adapter wraps (base_layer) " +
+                            verb_of(bare_modules.size(), "has", "have") +
+                            " no lora_A and lora_B: " + listed(bare_modules),
+                        "give a save that has them, or write the base alone with --lora drop");
+        }
+    }
+
+    void check_options() const {
+        if (!bound_.has_model && lora_ != Lora::split) {
+            throw Error(
+                ErrorCode::usage, "the checkpoint holds only a LoRA adapter",
+                lora_ == Lora::fold
+                    ? "give the model it was trained on with --base DIR to fold it"
+                    : "leave --lora drop out: without the adapter nothing is left to write");
+        }
+        if (lora_ == Lora::split && !options_.output_format->takes_adapter()) {
+            throw Error(ErrorCode::usage, "a LoRA adapter can only be written as safetensors",
+                        "use --lora fold or --lora drop with --output_format " +
+                            std::string(options_.output_format->name()));
+        }
+    }
+
+    /// But for what the base has, too.
+    void leave_out(const Catalogue& adapter, plan::Ledger& ledger) const {
+        const auto ignore = [&](const auto& item) {
+            if (!in_both_.contains(item.name)) {
+                ledger.ignore(item.name, "an adapter (--lora drop)", catalogue::stored_bytes(item));
+            }
+        };
+        std::ranges::for_each(adapter.tensors, ignore);
+        std::ranges::for_each(adapter.shards, ignore);
+    }
+
+    void count(const plan::Target& target) {
+        plan::Ledger& ledger = bound_.binding.ledger;
+        ledger.consumed += plan::source_bytes(target);
+        for (const plan::Operand& replica : target.replicas) {
+            ledger.replica += plan::source_bytes(target, replica);
+        }
+    }
+
+    /// What was bound apart, and not written.
+    void add_to_account(plan::Ledger& apart) {
+        plan::Ledger& ledger = bound_.binding.ledger;
+        ledger.padding += apart.padding;
+        std::ranges::move(apart.ignored, std::back_inserter(ledger.ignored));
+    }
+
+    plan::Binding bind_saved(Catalogue adapter) const {
+        ModelChoice choice = prepared_.choice;
+        choice.names = TensorNames::module;
+        const PreparedModel tree = prepare_model(files_, choice, adapter);
+        return plan::bind(std::move(adapter), tree.model(), {dtype_of_adapter()});
+    }
+
+    void take_adapter(plan::Binding saved) {
+        for (const plan::Target& target : saved.targets) {
+            if (!in_both_.contains(target.name)) {
+                count(target);
+            }
+        }
+        add_to_account(saved.ledger);
+        std::vector<adapters::SavedTensor> tensors;
+        for (const plan::Target& target : saved.targets) {
+            tensors.push_back({target.name, target.shape});
+        }
+        std::vector<adapters::Module> modules = adapters::modules_of(tensors);
+        const bool is_folded = lora_ == Lora::fold;
+        if (is_folded && modules.empty()) {
+            return;  // only modules trained as a whole: the base has them already
+        }
+        const auto idle = adapters::mark_parameters(modules, sources_);
+        if (!idle.empty()) {
+            warn("adapter_settings", sources_.adapter_config.path +
+                                         " (target_parameters): no factors are stored of " +
+                                         listed(idle));
+        }
+        if (is_folded) {
+            fold(std::move(saved.targets), std::move(modules));
+            return;
+        }
+        // How many experts a parameter has, its factors alone do not tell.
+        std::erase_if(modules, [](const adapters::Module& one) { return one.is_parameter; });
+        bound_.adapter_config = settle(modules).config_text;
+        write_beside(std::move(saved));
+    }
+
+    [[nodiscard]] std::string hub_name(const std::string& name) const {
+        return plan::renamed(*prepared_.recipe, name);
+    }
+
+    adapters::Settings settle(const std::vector<adapters::Module>& modules) {
+        adapters::Settings settings = adapters::settle(sources_, modules, surroundings_);
+        for (const std::string& note : settings.notes) {
+            warn("adapter_settings", note);
+        }
+        return settings;
+    }
+
+    [[nodiscard]] adapters::ParameterSurroundings around_parameters() const {
+        adapters::ParameterSurroundings known;
+        known.recipe = prepared_.recipe.get();
+        known.symbols = prepared_.symbols.get();
+        known.hub_name = [this](const std::string& name) { return hub_name(name); };
+        for (const plan::Target& target : bound_.binding.targets) {
+            known.shapes[target.name] = target.shape;
+        }
+        known.peft_version = adapters::peft_version_of(sources_);
+        return known;
+    }
+
+    void fold(std::vector<plan::Target> factors, std::vector<adapters::Module> modules) {
+        for (plan::Target& target : factors) {
+            target.file = kFactors;
+        }
+        adapters::Attachment attachment;
+        attachment.parameters = adapters::resolve_parameters(modules, around_parameters());
+        const adapters::Settings settings = settle(modules);
+        attachment.settings = &settings;
+        const auto placement = outputs::place_in_one_file(plan::output_tensors(factors), kFactors);
+        for (const outputs::Slot& slot : placement.slots) {
+            attachment.offsets.push_back(slot.offset);
+        }
+        if (prepared_.config.text("quantization_config.quant_method")) {
+            attachment.base_hint = kInTwoSteps;
+        }
+        attachment.hub_name = [this](const std::string& name) { return hub_name(name); };
+        for (const std::string& name : base_names_) {
+            attachment.base_names.insert(hub_name(name));
+        }
+        adapters::attach(bound_.binding.targets, modules, attachment);
+        bound_.factors = std::move(factors);
+    }
+
+    /// The adapter's tensors stand behind the model's, in a file of their own.
+    void write_beside(plan::Binding saved) {
+        plan::Binding& binding = bound_.binding;
+        for (plan::SamePair& pair : saved.same) {
+            pair.target += binding.targets.size();
+            binding.same.push_back(std::move(pair));
+        }
+        for (plan::Target& target : saved.targets) {
+            target.file = kAdapterWeights;
+            binding.targets.push_back(std::move(target));
+        }
+        if (!bound_.has_model) {
+            bound_.notes.emplace_back(
+                "the checkpoint holds only a LoRA adapter: it is written to lora_adapter/; --base "
+                "DIR gives the model it was trained on, to be written beside it or, with --lora "
+                "fold, with it");
+            return;
+        }
+        warn(
+            "adapter_not_folded",
+            "the written model is the base WITHOUT the LoRA adapter, which is written beside it to "
+            "lora_adapter/: load both with peft, or merge again with --lora fold to add it to the "
+            "weights");
+    }
+
+    void warn(const std::string& code, const std::string& text) {
+        bound_.binding.warnings.push_back({code, "", text});
+    }
+
+    const PreparedModel& prepared_;
+    const ModelFiles& files_;
+    const Options& options_;
+    Lora lora_;
+    adapters::SettingsSources sources_;
+    std::set<std::string> base_names_;
+    std::set<std::string> in_both_;
+    adapters::KnownModules surroundings_;
+    Bound bound_;
+};
+
+}  // namespace
+
+Bound bind_with_adapter(const PreparedModel& prepared, const ModelFiles& files,
+                        const Options& options, Catalogue catalogue) {
+    return AdapterBinder(prepared, files, options).bind(std::move(catalogue));
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,70 @@
+#include "bind_alone.hpp"
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "plan/bind/dequantise.hpp"
+#include "shardweld/error.hpp"
+
+#include "quantised.hpp"
+#include "training_form.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+/// Names as the reference has them.
+std::function<std::string(const std::string&)> spelling(const PreparedModel& prepared,
+                                                        const ModelFiles& files) {
+    if (files.reference.shapes.empty() || prepared.recipe->is_form) {
+        return {};
+    }
+    return [&](const std::string& name) {
+        return spelled_name(files.reference, *prepared.recipe, name);
+    };
+}
+
+/// What is stored as codes becomes values.
+void dequantise(const std::vector<plan::EncodedWeight>& weights, Bound& bound) {
+    if (!weights.empty()) {
+        bound.factors = plan::make_of_codes(bound.binding, weights, kFactors);
+        bound.notes.push_back(counted(weights.size(), "weight") +
+                              " are stored as codes and scales: they are written as bf16");
+    }
+}
+
+}  // namespace
+
+plan::Wanted wanted_of(const PreparedModel& prepared) {
+    plan::Wanted wanted{prepared.choice.dtype, {}, prepared.choice.has_parts, prepared.kept};
+    if (prepared.training != nullptr) {
+        wanted.pieces = prepared.training->pieces();
+        wanted.passing = prepared.training->passing();
+        wanted.has_names_for_all = prepared.training->has_names_for_all();
+        if (prepared.training->like() != nullptr) {
+            wanted.unplaced_hint = "give a template that was saved of this model";
+        }
+    }
+    return wanted;
+}
+
+void bind_alone(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
+                catalogue::Catalogue catalogue, Bound& bound) {
+    const auto encoded = encoded_weights(prepared, options, catalogue);
+    if (prepared.training != nullptr && !encoded.empty()) {
+        throw Error(ErrorCode::unsupported,
+                    "the model is stored as codes and scales, which training checkpoints do not "
+                    "hold",
+                    "merge it first, with --dtype bf16, then reshape what was written");
+    }
+    plan::Wanted wanted = wanted_of(prepared);
+    wanted.spelled = spelling(prepared, files);
+    bound.binding = plan::bind(std::move(catalogue), prepared.model(), wanted);
+    dequantise(encoded, bound);
+}
+
+}  // namespace shardweld::app

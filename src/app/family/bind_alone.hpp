@@ -1,0 +1,19 @@
+// Binding a model's tensors that no adapter stands beside.
+#pragma once
+
+#include "plan/binding.hpp"
+
+#include "bound.hpp"
+#include "model.hpp"
+
+namespace shardweld::app {
+
+/// What is wanted of the tensors, as the model was prepared.
+plan::Wanted wanted_of(const PreparedModel& prepared);
+
+/// Binds such a model. Error(unsupported) for weights that are stored as codes where a training
+/// checkpoint is written; else as plan::bind.
+void bind_alone(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
+                catalogue::Catalogue catalogue, Bound& bound);
+
+}  // namespace shardweld::app
