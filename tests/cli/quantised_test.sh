@@ -30,7 +30,7 @@ expect_text "up_proj.weight is stored as F8_E4M3, and no tensor holds its scales
 merged 5 "$WORK/lost" "$WORK/none" --names module --dtype bf16
 merged 5 "$WORK/lost" "$WORK/none" --quantize fp8-channel
 merged 5 "$WORK/lost" "$WORK/none" --also "$WORK/beside:bf16"
-merged 0 "$WORK/lost" "$WORK/copy" && expect_text "hold 8-bit floats whose scales are not stored"
+merged 0 "$WORK/lost" "$WORK/copy" && expect_text "8-bit floats whose scales are not stored"
 codes change "$WORK/in" "$WORK/odd" resize model.layers.0.mlp.up_proj.weight_scale_inv 3
 merged 5 "$WORK/odd" "$WORK/none" --dtype bf16
 expect_text "which belong to no known encoding"
