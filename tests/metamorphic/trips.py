@@ -19,7 +19,7 @@ ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
 FORMS = ("torch_dist", "torch_dist:layers=separate", "torch_dist:spec=local", "legacy:tp=2", "legacy:pp=2,first=1", "legacy:ep=2", "fsdp:world=3", "dcp:world=2")
 DATA = ("megatron", "megatron_families", "megatron_more", "torch", "hf")
 # What one cannot ask of every model; each message names what stands against it.
-REFUSALS = {5: "cannot be written|have no name in|stage of it is not known", 6: "cannot be spread|would spread|does not divide"}
+REFUSALS = {5: "cannot be written|have no name in|straight from this|stage of it is not known", 6: "cannot be spread|would spread|does not divide"}
 ABOUT = """Writes the model of every checkpoint of tests/data in every form of `reshape`, and holds four relations against the files:
     back       merge gives the model's tensors back
     ranks      three ranks under mpirun write the files that one process writes
@@ -78,10 +78,13 @@ class Trips:
     def trip(self, form):
         code, message = run(self.program, "reshape", self.model, self.place(form), "--to", form)
         if code != 0:
-            is_known = re.search(REFUSALS.get(code, "^$"), message) and not os.path.exists(self.place(form))
-            return Trip(self.fixture.name, form, "refused" if is_known else "written", f"{code} {message}")
+            return Trip(self.fixture.name, form, self.refused(code, message, form) or "written", f"{code} {message}")
         self.written[form] = digests(self.place(form))
         return self.back(form) or self.ranks(form) or Trip(self.fixture.name, form, "same")
+
+    def refused(self, code, message, name):
+        """"refused" where that is all that happened, else None."""
+        return "refused" if re.search(REFUSALS.get(code, "^$"), message) and not os.path.exists(self.place(name)) else None
 
     def back(self, form):
         code, message = run(self.program, "merge", self.place(form), self.place("back"), "--hf_config", self.model)
@@ -100,8 +103,9 @@ class Trips:
     def straight(self, form, to):
         code, message = run(self.program, "reshape", self.place(form), self.place("straight"), "--to", to, "--hf_config", self.model)
         detail = f"{code} {message}" if code else other(digests(self.place("straight")), self.written[to])
+        outcome = (self.refused(code, message, "straight") or "straight") if detail else "same"
         shutil.rmtree(self.place("straight"), ignore_errors=True)
-        return Trip(self.fixture.name, form, "straight", f"to {to}: {detail}") if detail else Trip(self.fixture.name, form, "same")
+        return Trip(self.fixture.name, form, outcome, f"to {to}: {detail}" if detail else "")
 
     def all(self, forms):
         os.makedirs(self.work)

@@ -45,6 +45,15 @@ models::Dialect dialect_for(const models::RecipeLibrary& library, const models::
     return dialect.has_own_names ? models::own_names(recipe, dialect) : dialect;
 }
 
+/// Lines for module trees alone stand for tensors that no framework's names have: they do not hold
+/// where a module tree is written of a framework's checkpoint.
+void leave_tree(const models::Dialect& stored, models::Dialect& form) {
+    const auto tree = stored.defaults.find("tree");
+    if (!stored.has_own_names && tree != stored.defaults.end()) {
+        form.defaults.insert_or_assign(tree->first, tree->second);
+    }
+}
+
 /// As many captures as can be are axes, where whole tensors are written and it is not refused.
 models::Recipe form_of(const models::Recipe& recipe, const models::Dialect& dialect,
                        const reshape::Destination& to,
@@ -148,6 +157,25 @@ struct Written {
     TrainingForm::Passing passing;
 };
 
+/// Error(unsupported) where a tensor that passes as it is stored has another form in the names that
+/// are written: Megatron's files have a tower's tensors as the hub does, module trees may not.
+void require_one_form(const std::string& name, const models::Recipe& family, bool is_tree,
+                      bool is_of_tree) {
+    const auto has = [&](const std::vector<models::Line>& lines) {
+        return std::ranges::any_of(
+            lines, [&](const models::Line& line) { return line.name.match(name).has_value(); });
+    };
+    const bool is_other =
+        is_tree ? !is_of_tree && has(family.hub) : has(family.module) && !has(family.hub);
+    if (is_other) {
+        throw Error(ErrorCode::unsupported,
+                    printable(name) + " of a " + family.name +
+                        " model cannot be written straight from this checkpoint: Megatron's files "
+                        "and module trees have it in different forms",
+                    "merge the checkpoint, then reshape the model");
+    }
+}
+
 Written written_of(models::Recipe form, const models::Dialect& dialect, const ModelToTrain& model,
                    const std::map<std::string, Index>& facts) {
     Written written;
@@ -159,7 +187,10 @@ Written written_of(models::Recipe form, const models::Dialect& dialect, const Mo
     }
     const auto recipe = std::make_shared<const models::Recipe>(std::move(form));
     written.recipe = recipe;
-    written.passing = [recipe, dialect](const std::string& hub_name) {
+    const auto family = std::make_shared<const models::Recipe>(model.recipe);
+    const bool is_of_tree = model.stored.has_own_names;
+    written.passing = [recipe, dialect, family, is_of_tree](const std::string& hub_name) {
+        require_one_form(hub_name, *family, dialect.has_own_names, is_of_tree);
         return models::passing_name(*recipe, dialect, hub_name);
     };
     return written;
@@ -219,8 +250,9 @@ InTrainingForm in_form_of_template(const ModelToTrain& model) {
                         printable(like.root.string()),
                     "give another template, or a recipe that uses " + like.catalogue.dialect);
     }
-    const models::Dialect dialect =
+    models::Dialect dialect =
         known->has_own_names ? models::own_names(model.recipe, *known) : *known;
+    leave_tree(model.stored, dialect);
     const std::map<std::string, Index> facts =
         with_labels(known_facts(like.catalogue, dialect), model);
     const models::Symbols symbols(model.recipe, dialect, model.config, facts, model.given);
@@ -245,7 +277,8 @@ InTrainingForm in_training_form(const std::string& text, const ModelToTrain& mod
     if (to.form == Form::like) {
         return in_form_of_template(model);
     }
-    const models::Dialect dialect = dialect_for(model.library, model.recipe, to);
+    models::Dialect dialect = dialect_for(model.library, model.recipe, to);
+    leave_tree(model.stored, dialect);
     const auto facts = with_labels(reshape::facts_of(to), model);
     const auto symbols_of = [&](const models::Recipe& form) {
         return models::Symbols(form, dialect, model.config, facts, model.given);
