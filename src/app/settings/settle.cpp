@@ -123,6 +123,10 @@ void check_form(const Arguments& arguments, const Options& options) {
             continue;
         }
         (void)reshape::parse_destination(output.form);
+        if (&output != &outputs.front() && !reshape::template_in(output.form).empty()) {
+            refuse("only the first output of several can be like a template",
+                   "write it first, and the others beside it");
+        }
         for (const char* const name : {"include", "exclude"}) {
             if (arguments.has(name)) {
                 refuse_beside_form(name, output.form);
