@@ -1,7 +1,6 @@
 #include "destination.hpp"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -18,13 +17,14 @@ constexpr Index kMostRanks = 1 << 20;
 constexpr Index kMostLayers = 1 << 20;
 constexpr std::string_view kLike = "like:";
 
-/// What an option of a form may be: a number from 1 on, one of two words, or text.
+/// What an option of a form may be: a number from 1 on, one of some words, or text.
 struct FormOption {
     std::string_view name;
     Index Destination::*number = nullptr;
     Index ParallelSizes::*size = nullptr;
     bool Destination::*choice = nullptr;
-    std::array<std::string_view, 2> words = {};  ///< of a choice: the usual one, the other one
+    std::vector<std::string_view> words = {};  ///< the usual one first; a choice has two
+    std::string Destination::*word = nullptr;
 };
 
 const FormOption kSpec = {"spec", nullptr, nullptr, &Destination::has_local_names, {"te", "local"}};
@@ -59,22 +59,24 @@ const std::vector<FormRow>& forms() {
           {"layout"},
           kSpec,
           kExperts}},
-        {"fsdp", Form::fsdp, {kWorld, {"ddp", &Destination::ddp}}},
+        {"fsdp",
+         Form::fsdp,
+         {kWorld,
+          {"ddp", &Destination::ddp},
+          {"device", nullptr, nullptr, nullptr, {"cuda", "cpu", "npu"}, &Destination::device},
+          {"torch", nullptr, nullptr, &Destination::has_rank_meshes, {"2.15", "2.8"}}}},
         {"dcp", Form::dcp, {kWorld}},
     };
     return rows;
 }
 
-/// "fsdp takes world and ddp".
+/// "dcp takes world=", "fsdp takes world=, ddp=, device=cuda|cpu|npu, ...".
 std::string allowed(const FormRow& row) {
     if (row.options.empty()) {
         return "give " + std::string(row.name) + " alone";
     }
     return std::string(row.name) + " takes " + joined(row.options, ", ", [](const FormOption& o) {
-               return std::string(o.name) +
-                      (o.choice == nullptr
-                           ? "="
-                           : "=" + std::string(o.words[0]) + "|" + std::string(o.words[1]));
+               return std::string(o.name) + "=" + joined(o.words, "|");
            });
 }
 
@@ -109,14 +111,15 @@ std::vector<std::string> options_in(std::string_view text) {
     return options;
 }
 
-bool choice_of(const FormOption& option, std::string_view value) {
+/// Which of an option's words `value` is.
+std::size_t word_of(const FormOption& option, std::string_view value) {
     const auto found = std::ranges::find(option.words, value);
     if (found == option.words.end()) {
         refuse(std::string(option.name) + "=" + printable(value) + " is unknown",
-               "give " + std::string(option.words[0]) + " (the default) or " +
-                   std::string(option.words[1]));
+               "give " + joined(option.words, " or ") + "; " + std::string(option.words[0]) +
+                   " is the default");
     }
-    return found != option.words.begin();
+    return static_cast<std::size_t>(found - option.words.begin());
 }
 
 Index number_of(const FormOption& option, std::string_view value) {
@@ -138,7 +141,9 @@ void take(const FormRow& row, std::string_view given, Destination& destination) 
     }
     const std::string_view value = given.substr(equals + 1);
     if (found->choice != nullptr) {
-        destination.*found->choice = choice_of(*found, value);
+        destination.*found->choice = word_of(*found, value) != 0;
+    } else if (found->word != nullptr) {
+        destination.*found->word = found->words[word_of(*found, value)];
     } else if (found->number != nullptr) {
         destination.*found->number = number_of(*found, value);
     } else if (found->size != nullptr) {

@@ -35,6 +35,8 @@ struct Destination {
     ParallelSizes sizes;               ///< of legacy
     Index world = 1;                   ///< fsdp, dcp: ranks
     Index ddp = 1;                     ///< fsdp: groups of ranks that each hold the whole model
+    std::string device = "cuda";       ///< fsdp: of the loader's mesh
+    bool has_rank_meshes = false;      ///< fsdp: torch=2.8, which pickles a mesh as ranks
     std::string model;                 ///< like: the checkpoint that is the template
 };
 

@@ -41,12 +41,19 @@ std::string config_text(Index world) {
     return "{\n    \"FSDP_version\": 2,\n    \"world_size\": " + std::to_string(world) + "\n}";
 }
 
+outputs::DeviceMesh mesh_of(const Destination& to) {
+    using Mesh = outputs::DeviceMesh;
+    Mesh mesh = to.ddp == 1 ? Mesh{{"fsdp"}, {to.world}}
+                            : Mesh{{"ddp", "fsdp"}, {to.ddp, to.world / to.ddp}};
+    mesh.device_type = to.device;
+    mesh.form = to.has_rank_meshes ? Mesh::Form::ranks : Mesh::Form::layout;
+    return mesh;
+}
+
 outputs::TrainingSave fsdp_save(const Destination& to, const std::vector<PlacedTensor>& placed) {
     outputs::TrainingSave save;
     add_tensors(placed, save);
-    save.mesh.push_back(to.ddp == 1
-                            ? outputs::DeviceMesh{{"fsdp"}, {to.world}}
-                            : outputs::DeviceMesh{{"ddp", "fsdp"}, {to.ddp, to.world / to.ddp}});
+    save.mesh.push_back(mesh_of(to));
     for (Index rank = 0; rank < to.world; ++rank) {
         save.files.push_back(fsdp_file(to.world, rank));
     }

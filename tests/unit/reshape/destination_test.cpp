@@ -27,6 +27,11 @@ TEST(Destination, reads_every_form) {
     EXPECT_EQ(fsdp.form, Form::fsdp);
     EXPECT_EQ(fsdp.world, 16);
     EXPECT_EQ(fsdp.ddp, 2);
+    EXPECT_EQ(fsdp.device, "cuda");
+    EXPECT_FALSE(fsdp.has_rank_meshes);
+    const Destination older = parse_destination("fsdp:world=2,device=npu,torch=2.8");
+    EXPECT_EQ(older.device, "npu");
+    EXPECT_TRUE(older.has_rank_meshes);
     const Destination usual = parse_destination("torch_dist");
     EXPECT_FALSE(usual.has_common_object || usual.has_local_names || usual.has_separate_layers ||
                  usual.has_single_experts);
@@ -66,6 +71,9 @@ TEST(Destination, refuses_by_name) {
     EXPECT_EQ(refusal("legacy:tp=0"), "--to tp=0 is no number in its range");
     EXPECT_EQ(refusal("legacy:tp=2,tp=2"), "--to legacy: tp is given twice");
     EXPECT_EQ(refusal("torch_dist:era=17"), "--to era=17 is unknown");
+    EXPECT_EQ(refusal("fsdp:world=2,device=gpu"), "--to device=gpu is unknown");
+    EXPECT_EQ(refusal("fsdp:world=2,torch=2.3"), "--to torch=2.3 is unknown");
+    EXPECT_EQ(refusal("dcp:device=cpu"), "--to dcp has no option 'device=cpu'");
     EXPECT_EQ(refusal("fsdp"), "--to fsdp does not say for how many ranks");
     EXPECT_EQ(refusal("fsdp:world=3,ddp=2"), "--to fsdp: world=3 is not a multiple of ddp=2");
     EXPECT_EQ(refusal("legacy:tp=2,etp=4"), "--to legacy: etp=4 does not divide tp=2");
