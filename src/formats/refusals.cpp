@@ -181,7 +181,7 @@ std::string paths_text(const fs::path& directory, const std::vector<std::string>
 
 namespace {
 
-/// Of the Hub's cache of a model (models--ORG--NAME) the snapshot that `main` is, or else its only
+/// In the Hub's cache of a model (models--ORG--NAME): the snapshot that `main` is, or else the only
 /// one; "" where the path is no such cache.
 std::string snapshot_in(const fs::path& given) {
     const fs::path cache = given.filename() == "snapshots" ? given.parent_path() : given;

@@ -32,9 +32,8 @@ void add_fingerprint(const ZipArchive& archive, FileSums& sums) {
     if (!place) {
         return;
     }
-    SaveFingerprint fingerprint{place->record.offset, place->digits, {}, place->record.sums, {}};
+    SaveFingerprint fingerprint{place->record.offset, place->digits, place->record.sums, {}};
     for (const ZipEntry& entry : place->of) {
-        fingerprint.sums.push_back(entry.sums.back());
         fingerprint.of.push_back({entry.offset, entry.size, entry.sums});
     }
     sums.fingerprints.push_back(std::move(fingerprint));

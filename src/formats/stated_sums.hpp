@@ -25,7 +25,6 @@ struct RecordSum {
 struct SaveFingerprint {
     Bytes record = 0;             ///< where the record of the fingerprint begins
     Bytes digits = 0;             ///< where those digits begin, which end with the record
-    std::vector<Bytes> sums;      ///< where the CRC-32s are stated
     std::array<Bytes, 2> own{};   ///< where the CRC-32 of the record is
     std::vector<RecordSum> of{};  ///< the records
 };
@@ -37,7 +36,7 @@ struct FileSums {
 
 class StatedSums {
   public:
-    /// Of the files of a checkpoint in `directory`. Where it has an index of
+    /// For the files of a checkpoint in `directory`. Where it has an index of
     /// torch.distributed.checkpoint, that tells where the archives lie; else each file is one, or
     /// none. Local. Error(corrupt) where the index is damaged.
     explicit StatedSums(const fs::path& directory);

@@ -32,6 +32,12 @@ struct TensorPiece {
     std::optional<InTemplate> in_template = {};
 };
 
+/// "[0, 24]": where a box begins.
+inline std::string corner_text(const layout::Box& box) {
+    const auto lo_of = [](const layout::Range& range) { return std::to_string(range.lo); };
+    return "[" + joined(box, ", ", lo_of) + "]";
+}
+
 /// A name that no other piece of the checkpoint has: file and path, and where the box begins if the
 /// file is not settled.
 inline std::string piece_name(const TensorPiece& piece) {
@@ -39,8 +45,7 @@ inline std::string piece_name(const TensorPiece& piece) {
     if (!piece.file.empty()) {
         return piece.file + ":" + path;
     }
-    const auto lo_of = [](const layout::Range& range) { return std::to_string(range.lo); };
-    return path + "[" + joined(piece.box, ", ", lo_of) + "]";
+    return path + corner_text(piece.box);
 }
 
 /// The pieces of the tensor that a line stands for: `line.join` says how ranks cut it, the captures

@@ -114,7 +114,7 @@ void complete_job(const Arguments& arguments, Options& options) {
     refuse_command(message, command);
 }
 
-/// Of an option of other commands.
+/// The option belongs to other commands.
 [[noreturn]] void refuse_elsewhere(const OptionRow& row, const CommandRow& command) {
     const std::string name = "--" + std::string(row.name);
     const std::string guess = option_guess(name, command.command);
@@ -326,7 +326,7 @@ void place_checkpoints(const CommandRow& command, Arguments& given, Averaging& a
     given.checkpoints = std::move(others);
 }
 
-/// Of more plain arguments than the command has places for.
+/// There are more plain arguments than the command has places for.
 [[noreturn]] void refuse_more(const CommandRow& command, const Arguments& given) {
     const bool can_average = find_option("average")->is_taken_by(command.command);
     refuse("unexpected argument " + printable(given.others.back()),

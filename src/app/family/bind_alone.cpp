@@ -46,7 +46,7 @@ plan::Wanted wanted_of(const PreparedModel& prepared) {
         wanted.passing = prepared.training->passing();
         wanted.has_names_for_all = prepared.training->has_names_for_all();
         if (prepared.training->like() != nullptr) {
-            wanted.unplaced_hint = "give a template that was saved of this model";
+            wanted.unplaced_hint = kOtherTemplate;
         }
     }
     return wanted;

@@ -13,6 +13,7 @@
 #include "core/text.hpp"
 #include "formats/recognise.hpp"
 #include "formats/shared/directory_listing.hpp"
+#include "formats/shared/iteration_directories.hpp"
 #include "formats/shared/neighbour_names.hpp"
 #include "io/input_file.hpp"
 #include "publish/report_file.hpp"
@@ -26,8 +27,6 @@ namespace {
 constexpr std::array<std::string_view, 7> kFormats = {
     "megatron torch_dist", "megatron legacy",      "verl fsdp", "accelerate fsdp", "torch dcp",
     "bytecheckpoint",      "torch dcp safetensors"};
-/// Which iteration training starts from, in the directory above that of an iteration.
-constexpr std::string_view kTracker = "latest_checkpointed_iteration.txt";
 
 /// Absolute, without a slash at its end.
 fs::path normal(const fs::path& path) {
@@ -43,17 +42,6 @@ bool is_untrue(std::string_view name) {
 publish::Asset asset_of(io::InputFile opened, std::string name) {
     const auto file = std::make_shared<const io::InputFile>(std::move(opened));
     return {std::move(name), file->path(), {}, file, file->stamp()};
-}
-
-/// "10" of "iter_0000010"; "" where the directory is called otherwise.
-std::string iteration_in(const std::string& directory) {
-    constexpr std::string_view kIteration = "iter_";
-    if (!directory.starts_with(kIteration) || directory.size() == kIteration.size()) {
-        return "";
-    }
-    const std::size_t first = directory.find_first_not_of('0', kIteration.size());
-    const auto number = parse_index(directory.substr(std::min(first, directory.size() - 1)));
-    return number ? std::to_string(*number) : std::string();
 }
 
 /// Whether a loader looks for a file of this name above the shards.
@@ -118,12 +106,14 @@ std::vector<publish::Asset> assets_of(const CheckpointTemplate& like) {
     const fs::path root = normal(like.root);
     walk(own);
     for (fs::path above = own; above != root;) {
-        const std::string iteration = iteration_in(above.filename().string());
+        const auto step = formats::parse_step(above.filename().string());
         above = above.parent_path();
         for (const std::string& name : formats::list_directory(above).files) {
             const fs::path file = above / name;
-            if (name == kTracker && !iteration.empty()) {  // the template's has perhaps gone on
-                assets.push_back({like.name_of(file), {}, iteration, nullptr, {}});
+            if (name == formats::kTrackerFile && step && step->iteration) {
+                // That of the template may have gone on to another.
+                assets.push_back(
+                    {like.name_of(file), {}, std::to_string(*step->iteration), nullptr, {}});
             } else if (is_found_above(name)) {
                 assets.push_back(asset_of(open(file), like.name_of(file)));
             }

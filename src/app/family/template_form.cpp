@@ -18,7 +18,6 @@ namespace shardweld::app {
 
 namespace {
 
-constexpr const char* kOtherTemplate = "give a template that was saved of this model";
 /// Bytes between tensors that are copied as tensors are, beside those that archives state sums in:
 /// behind each tensor, and at the end of the file.
 constexpr Bytes kLargeGap = Bytes{1} << 20U;
@@ -36,11 +35,6 @@ bool is_row_major(const layout::Patch& patch) {
         stride *= axis.extent;
     }
     return true;
-}
-
-std::string place_text(const layout::Box& box) {
-    const auto lo_of = [](const layout::Range& range) { return std::to_string(range.lo); };
-    return "[" + joined(box, ", ", lo_of) + "]";
 }
 
 /// A tensor of the template as it is.
@@ -116,14 +110,16 @@ class ImageReader {
         if (!sums_) {
             sums_.emplace(like_->directory());
         }
-        formats::FileSums own =
+        const formats::FileSums own =
             sums_->of(path_of(at).lexically_relative(like_->directory()).string());
         outputs::StatedSums all{stated(own.records), {}};
-        for (formats::SaveFingerprint& one : own.fingerprints) {
-            all.texts.emplace_back(
-                outputs::ChecksumText{one.record, one.digits, std::move(one.sums), one.own,
-                                      formats::fingerprint_of},
-                stated(one.of));
+        for (const formats::SaveFingerprint& one : own.fingerprints) {
+            outputs::ChecksumText text{
+                one.record, one.digits, {}, one.own, formats::fingerprint_of};
+            for (const formats::RecordSum& record : one.of) {
+                text.sums.push_back(record.places.back());
+            }
+            all.texts.emplace_back(std::move(text), stated(one.of));
         }
         return all;
     }
@@ -177,8 +173,7 @@ void TemplateForm::add(const plan::NamedTensor& named) {
     for (const catalogue::Piece& piece : tensor.pieces) {
         const Bytes width = size_of(tensor.dtype);
         const Bytes begin = piece.base + static_cast<Bytes>(piece.patch.offset) * width;
-        const bool is_new = piece.patch.volume() == 0 || taken_.emplace(piece.file, begin).second;
-        if (piece.patch.volume() == 0 || !is_new) {
+        if (piece.patch.volume() == 0 || !taken_.emplace(piece.file, begin).second) {
             continue;  // nothing, or the bytes of a tensor that this one is another name of
         }
         Place place;
@@ -186,8 +181,9 @@ void TemplateForm::add(const plan::NamedTensor& named) {
             place.piece.box.push_back({axis.lo, axis.extent});
         }
         place.piece.file = like_->name_of(like_->catalogue.files.at(piece.file).path);
-        place.piece.path = {
-            tensor.name + (tensor.pieces.size() > 1 ? place_text(place.piece.box) : std::string())};
+        place.piece.path = {tensor.name + (tensor.pieces.size() > 1
+                                               ? plan::corner_text(place.piece.box)
+                                               : std::string())};
         place.piece.is_copy = piece.replica != 0;
         place.piece.in_template = {piece.file, begin, tensor.dtype};
         place.is_dense = is_row_major(piece.patch);
@@ -228,7 +224,7 @@ std::vector<plan::TensorPiece> TemplateForm::pieces(const std::string& name,
     return pieces;
 }
 
-/// Of layers or experts of which the model has some, it must have all.
+/// Where the model has some of the template's layers or experts, it must have all.
 void TemplateForm::require_same_size(const std::set<std::string>& written) const {
     std::set<std::string> kinds;
     for (const auto& [name, entry] : entries_) {

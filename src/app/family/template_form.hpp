@@ -22,6 +22,9 @@ struct Image;
 
 namespace shardweld::app {
 
+/// What to do where it is of another model.
+inline constexpr const char* kOtherTemplate = "give a template that was saved of this model";
+
 /// Its tensors as the places of a model's. Not for more than one binding at once.
 class TemplateForm {
   public:

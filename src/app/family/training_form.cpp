@@ -263,7 +263,7 @@ InTrainingForm in_form_of_template(const ModelToTrain& model) {
     names.lines = form->lines();
     const Written written =
         written_of(models::training_form(model.recipe, dialect, names), dialect, model, facts);
-    // Of what passes, the template's tensors have the hub's names by now.
+    // Tensors that pass have the hub's names in the template by now.
     const auto passing = [](const std::string& hub_name) { return hub_name; };
     return result_of(
         written, dialect, model.stored,

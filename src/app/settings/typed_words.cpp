@@ -59,7 +59,7 @@ std::string plain(std::string_view typed) {
     return replaced(in_small_letters(typed), "_", "-");
 }
 
-/// Of words with blanks between them.
+/// `words` stand with blanks between them.
 bool is_among(std::string_view word, std::string_view words) {
     return std::ranges::count(split(words, ' '), word) > 0;
 }

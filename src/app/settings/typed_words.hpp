@@ -31,10 +31,10 @@ const std::vector<TypedOption>& typed_options();
 /// "did you mean --lora fold?", and what to know; "" where nothing is known.
 std::string option_guess(std::string_view typed, Command command);
 
-/// The same of the command that a word stands for: "did you mean merge?".
+/// "did you mean merge?": the command that a word stands for; "" where nothing is known.
 std::string command_guess(std::string_view typed);
 
-/// The same of a value of an option, one of `known`.
+/// A guess at the value of an option, one of `known`; "" where nothing is known.
 std::string value_guess(std::string_view option, std::string_view typed,
                         const std::vector<std::string>& known);
 

@@ -27,8 +27,8 @@ using catalogue::Catalogue;
 using catalogue::Tensor;
 
 constexpr const char* kStar = "*";
-/// Of files that may not be all: their shapes are what these reach, and tell nothing of
-/// config.json.
+/// Fact of a checkpoint whose files may not be all: shapes are what these reach, and tell nothing
+/// about config.json.
 constexpr const char* kRanksFact = "shard_ranks";
 
 /// The extent of the layout's `*` in a segment of it; 0 where the segment has none.

@@ -31,7 +31,7 @@ void add_axes(const std::vector<LayoutItem>& items, std::set<std::string>& axes)
     }
 }
 
-/// Of a product of axes and sums; a '*' counts as nothing.
+/// The extent of a product of axes and sums; a '*' counts as nothing.
 Index extent_of(const std::vector<LayoutItem>& items, const Symbols& symbols,
                 const models::Captures& captures) {
     Index product = 1;
