@@ -10,6 +10,7 @@
 #include "io/whole_file.hpp"
 #include "models/expr.hpp"
 #include "models/recipe.hpp"
+#include "models/training_form.hpp"
 #include "models/verification.hpp"
 #include "models/written_form.hpp"
 #include "shardweld/error.hpp"
@@ -44,7 +45,7 @@ std::vector<std::string> broken(const std::string& text, std::size_t width) {
 /// The model types that a recipe is for, "llama, mistral"; any other condition as it stands.
 std::vector<std::string> types_of(const models::Recipe& recipe) {
     constexpr std::string_view kTypes = "@model_type = ";
-    constexpr std::size_t kTypesWidth = 36;
+    constexpr std::size_t kTypesWidth = 28;
     std::string text = recipe.match == nullptr ? "" : recipe.match->text;
     if (text.starts_with(kTypes)) {
         text.erase(std::min(text.find(" and "), text.size()));  // and what tells two of one type
@@ -93,6 +94,33 @@ std::string cell(const models::RecipeLibrary& library, const models::Recipe& rec
     return dialect != nullptr && library.can_meet(recipe, *dialect) ? "no" : "-";
 }
 
+/// Why no model of the family is written as this form of Megatron's; "" where it is.
+std::string unwritten(const models::RecipeLibrary& library, const models::Recipe& recipe,
+                      bool is_torch_dist) {
+    const models::Dialect* dialect = library.find_dialect("megatron_core");
+    if (dialect == nullptr || !library.can_meet(recipe, *dialect)) {
+        return "Megatron's names are not known";
+    }
+    try {
+        models::TrainingNames names;
+        names.is_torch_dist = is_torch_dist;
+        models::training_form(recipe, *dialect, names);
+        return "";
+    } catch (const Error& error) {
+        return error.what();
+    }
+}
+
+/// Megatron's forms in which reshape writes the family's models.
+std::string written_cell(const models::RecipeLibrary& library, const models::Recipe& recipe) {
+    const bool is_torch_dist = unwritten(library, recipe, true).empty();
+    const bool is_legacy = unwritten(library, recipe, false).empty();
+    if (is_torch_dist && is_legacy) {
+        return "both";
+    }
+    return is_torch_dist ? "torch_dist" : is_legacy ? "legacy" : "-";
+}
+
 /// What only other recipes use (`with`): no config.json is its own.
 bool is_part(const models::Recipe& recipe) {
     return recipe.match == nullptr && !(recipe.hub.empty() && recipe.symbols.empty());
@@ -104,6 +132,7 @@ std::string listing(const models::RecipeLibrary& library) {
     for (const Column& column : kColumns) {
         cells.front().emplace_back(column.head);
     }
+    cells.front().emplace_back("written");
     std::string parts;
     for (const models::Recipe* recipe : library.recipes()) {
         if (is_part(*recipe)) {
@@ -115,11 +144,12 @@ std::string listing(const models::RecipeLibrary& library) {
         for (const Column& column : kColumns) {
             cells.back().push_back(cell(library, *recipe, column));
         }
+        cells.back().push_back(written_cell(library, *recipe));
         for (std::size_t i = 1; i < types.size(); ++i) {
             cells.push_back({"", types[i]});
         }
     }
-    std::string text = table(std::vector<Align>(2 + kColumns.size(), Align::left), cells);
+    std::string text = table(std::vector<Align>(cells.front().size(), Align::left), cells);
     text +=
         "\n3: compared byte for byte with 3 checkpoints of the real framework; shardweld recipes "
         "NAME\n"
@@ -127,7 +157,9 @@ std::string listing(const models::RecipeLibrary& library) {
         "warning:\n"
         "compare the result. -: Megatron's names are not known. Families without a row keep the "
         "names\n"
-        "of FSDP, DCP and HuggingFace.\n"
+        "of FSDP, DCP and HuggingFace. written: reshape writes both of Megatron's forms, one or "
+        "none;\n"
+        "shardweld recipes NAME says why not.\n"
         "dialects:";
     for (const models::Dialect* dialect : library.dialects()) {
         text += dialect->written || dialect->name == "gguf" ? "" : " " + dialect->name;
@@ -136,13 +168,19 @@ std::string listing(const models::RecipeLibrary& library) {
            "\nparts of recipes:" + parts + "\n";
 }
 
-/// As comments behind a recipe: what it was checked against.
-std::string comments_of(const models::Recipe& recipe) {
+/// As comments behind a recipe: what it was checked against, and which forms it is not written in.
+std::string comments_of(const models::RecipeLibrary& library, const models::Recipe& recipe) {
     std::string text;
     for (const models::Verification& one : models::verifications_of(recipe)) {
         if (!one.format.empty()) {
             text += "# Checked against " + one.format + ": " + joined(one.by, ", ") + "\n";
         }
+    }
+    for (const bool is_torch_dist : {true, false}) {
+        const std::string why = is_part(recipe) ? "" : unwritten(library, recipe, is_torch_dist);
+        text += why.empty() ? ""
+                            : std::string("# Not written as Megatron's ") +
+                                  (is_torch_dist ? "torch_dist: " : "legacy files: ") + why + "\n";
     }
     return text;
 }
@@ -174,7 +212,7 @@ int recipes(const Options& options, std::ostream& out) {
     }
     out << source->text;
     if (const models::Recipe* const recipe = library.find_recipe(options.topic)) {
-        out << comments_of(*recipe);
+        out << comments_of(library, *recipe);
     }
     return 0;
 }
