@@ -8,6 +8,11 @@ for name in llama qwen2 qwen3 qwen2_moe qwen3_moe mixtral deepseek_v3 gemma mega
 done
 [[ -z "$(grep -E '^.{101}' "$WORK/out")" ]] || fail "the list of recipes is wider than 100 columns"
 grep -qE '^mixtral +mixtral +1 +[0-9]+ ' "$WORK/out" || fail "mixtral in the list of recipes: $(grep ^mixtral "$WORK/out")"
+for row in 'mixtral .* both' 'gemma4_text .* legacy' 'llama4 .* like' 'bert .* -'; do
+    grep -qE "^$row\$" "$WORK/out" || fail "the column of what is written is not as in '$row'"
+done
+expect_code 0 "$SHARDWELD" recipes llama4
+grep -q '^# Not written as Megatron.s legacy files: no checkpoint' "$WORK/out" || fail "recipes llama4 does not say why it is not written"
 expect_code 0 "$SHARDWELD" recipes mixtral
 grep -q '^# Checked against megatron legacy: mixtral-ep2-pp2-legacy-bf16' "$WORK/out" || fail "recipes mixtral does not say what it was checked against"
 expect_code 2 "$SHARDWELD" recipes no_such_family && expect_text "no_such_family"

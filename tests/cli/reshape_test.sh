@@ -55,6 +55,26 @@ model "$TESTS/data/deepspeed/zero2_w2_oddsizes" odd
 expect_code 6 "$SHARDWELD" reshape "$WORK/odd" "$WORK/none" --to legacy:tp=2 && expect_text "config.json has intermediate_size 51, which tp=2 does not divide"
 expect_absent "$WORK/none"
 
+# Names that no checkpoint of Megatron's has shown are not guessed. One that is there may be followed.
+shown="$TESTS/data/megatron_families/llama4text-tp2-ep2-torchdist-bf16"
+mkdir "$WORK/llama4"
+python3 -c 'import json, sys; json.dump({"model_type": "llama4", "text_config": json.load(open(sys.argv[1]))}, open(sys.argv[2], "w"))' \
+    "$shown/hf/config.json" "$WORK/llama4/config.json"
+expect_code 0 "$SHARDWELD" merge "$shown/source" "$WORK/unshown" --hf_config "$WORK/llama4" -q --no_fsync
+for form in torch_dist legacy:tp=2; do
+    expect_code 5 "$SHARDWELD" reshape "$WORK/unshown" "$WORK/none" --to $form && expect_text "has shown the names of the family llama4"
+    expect_absent "$WORK/none"
+done
+expect_code 0 "$SHARDWELD" reshape "$WORK/unshown" "$WORK/followed" --like "$shown/source" -q --no_fsync
+expect_code 0 "$SHARDWELD" merge "$WORK/followed" "$WORK/unshown_back" --hf_config "$WORK/llama4" -q --no_fsync && same_tensors "$WORK/unshown_back" "$WORK/unshown"
+# Nor are those of a recipe that says nothing of a comparison.
+printf 'recipe mine\nextends qwen2\nmatch @model_type = "qwen2"\n' >"$WORK/mine.recipe"
+model "$megatron/qwen2-tp2-pp2-torchdist-bf16" mine
+expect_code 5 "$SHARDWELD" reshape "$WORK/mine" "$WORK/none" --to torch_dist --recipe "$WORK/mine.recipe" && expect_text "the family mine"
+echo 'verified by a comparison' >>"$WORK/mine.recipe"
+expect_code 0 "$SHARDWELD" reshape "$WORK/mine" "$WORK/own" --to torch_dist --recipe "$WORK/mine.recipe" -q --no_fsync
+rm -rf "$WORK"/{unshown,followed,unshown_back,mine,own}
+
 # From a training checkpoint as from the model it holds.
 qwen="$megatron/qwen2-tp2-pp2-torchdist-bf16"
 model "$qwen" qwen

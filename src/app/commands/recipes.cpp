@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "app/family/shown_names.hpp"
 #include "app/messages/table.hpp"
 #include "app/settings/nearest.hpp"
 #include "core/text.hpp"
@@ -54,6 +55,8 @@ std::vector<std::string> types_of(const models::Recipe& recipe) {
     return broken(text, kTypesWidth);
 }
 
+constexpr const char* kMegatron = "megatron_core";
+
 /// Which formats a column stands for: those whose names begin so, or all that no other one has.
 struct Column {
     std::string_view head;
@@ -90,21 +93,18 @@ std::string cell(const models::RecipeLibrary& library, const models::Recipe& rec
     if (column.begins != kColumns.front().begins) {
         return has_names ? "names" : "no";
     }
-    const models::Dialect* dialect = library.find_dialect("megatron_core");
-    return dialect != nullptr && library.can_meet(recipe, *dialect) ? "no" : "-";
+    return library.can_meet(recipe, *library.find_dialect(kMegatron)) ? "no" : "-";
 }
 
 /// Why no model of the family is written as this form of Megatron's; "" where it is.
 std::string unwritten(const models::RecipeLibrary& library, const models::Recipe& recipe,
                       bool is_torch_dist) {
-    const models::Dialect* dialect = library.find_dialect("megatron_core");
-    if (dialect == nullptr || !library.can_meet(recipe, *dialect)) {
-        return "Megatron's names are not known";
-    }
+    const models::Dialect& dialect = *library.find_dialect(kMegatron);
     try {
+        require_shown(library, recipe, dialect);
         models::TrainingNames names;
         names.is_torch_dist = is_torch_dist;
-        models::training_form(recipe, *dialect, names);
+        models::training_form(recipe, dialect, names);
         return "";
     } catch (const Error& error) {
         return error.what();
@@ -118,7 +118,10 @@ std::string written_cell(const models::RecipeLibrary& library, const models::Rec
     if (is_torch_dist && is_legacy) {
         return "both";
     }
-    return is_torch_dist ? "torch_dist" : is_legacy ? "legacy" : "-";
+    if (is_torch_dist || is_legacy) {
+        return is_torch_dist ? "torch_dist" : "legacy";
+    }
+    return library.can_meet(recipe, *library.find_dialect(kMegatron)) ? "like" : "-";
 }
 
 /// What only other recipes use (`with`): no config.json is its own.
@@ -157,9 +160,9 @@ std::string listing(const models::RecipeLibrary& library) {
         "warning:\n"
         "compare the result. -: Megatron's names are not known. Families without a row keep the "
         "names\n"
-        "of FSDP, DCP and HuggingFace. written: reshape writes both of Megatron's forms, one or "
-        "none;\n"
-        "shardweld recipes NAME says why not.\n"
+        "of FSDP, DCP and HuggingFace. written: reshape writes both of Megatron's forms, one, "
+        "none (-),\n"
+        "or one that is like an existing checkpoint; shardweld recipes NAME says why.\n"
         "dialects:";
     for (const models::Dialect* dialect : library.dialects()) {
         text += dialect->written || dialect->name == "gguf" ? "" : " " + dialect->name;

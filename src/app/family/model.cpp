@@ -20,6 +20,7 @@
 #include "shardweld/error.hpp"
 
 #include "model_files.hpp"
+#include "shown_names.hpp"
 #include "stored_evidence.hpp"
 #include "training_form.hpp"
 #include "vocabulary.hpp"
@@ -330,24 +331,13 @@ std::string format_of(const catalogue::Catalogue& catalogue) {
                                                                       : catalogue.dialect;
 }
 
-/// Whether files of any format with the dialect's names checked the recipe.
-bool is_verified(const models::Recipe& recipe, const models::Dialect& dialect) {
-    const auto& formats = formats::all_formats();
-    const auto all = models::verifications_of(recipe);
-    return std::ranges::any_of(all, [&](const models::Verification& one) {
-        const auto at = std::ranges::find(formats, one.format, &formats::Format::name);
-        const std::string_view names = at == formats.end() ? one.format : (*at)->dialect;
-        return one.level == models::Verified::files && (names.empty() || names == dialect.name);
-    });
-}
-
 /// Exact cover proves that nothing is missing, not that everything means what the recipe says.
 void judge_recipe(PreparedModel& prepared, const catalogue::Catalogue& catalogue) {
     const models::Recipe& recipe = *prepared.recipe;
     const models::Dialect& dialect = *prepared.dialect;
     prepared.verification =
         models::verification_in(recipe, format_of(catalogue), dialect.has_own_names);
-    if (recipe.hub.empty() || is_verified(recipe, dialect)) {
+    if (recipe.hub.empty() || is_shown(recipe, dialect)) {
         return;
     }
     const std::string text = dialect.has_own_names

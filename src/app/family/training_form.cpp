@@ -12,6 +12,7 @@
 #include "reshape/placed.hpp"
 #include "shardweld/error.hpp"
 
+#include "shown_names.hpp"
 #include "vocabulary.hpp"
 
 namespace shardweld::app {
@@ -37,11 +38,7 @@ models::Dialect dialect_for(const models::RecipeLibrary& library, const models::
                             const reshape::Destination& to) {
     const models::Dialect& dialect =
         *library.find_dialect(is_megatron(to) ? "megatron_core" : "hf_module");
-    if (!library.can_meet(recipe, dialect)) {
-        throw Error(ErrorCode::unsupported,
-                    "the family " + recipe.name + " has no names in Megatron's checkpoints",
-                    "write --to fsdp or --to dcp, or give a recipe that uses megatron_core");
-    }
+    require_shown(library, recipe, dialect);
     return dialect.has_own_names ? models::own_names(recipe, dialect) : dialect;
 }
 
