@@ -24,12 +24,8 @@ Bytes stored_bytes(const Shard& shard) {
 
 Bytes stored_bytes(const Catalogue& catalogue) {
     Bytes bytes = 0;
-    for (const Tensor& tensor : catalogue.tensors) {
-        bytes += stored_bytes(tensor);
-    }
-    for (const Shard& shard : catalogue.shards) {
-        bytes += stored_bytes(shard);
-    }
+    each_tensor(catalogue, [&](const Tensor& tensor) { bytes += stored_bytes(tensor); });
+    each_shard(catalogue, [&](const Shard& shard) { bytes += stored_bytes(shard); });
     for (const Ignored& ignored : catalogue.ignored) {
         bytes += ignored.bytes;
     }

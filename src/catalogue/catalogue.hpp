@@ -10,6 +10,7 @@
 #include "core/index.hpp"
 
 #include "file.hpp"
+#include "optimizer.hpp"
 #include "tensor.hpp"
 
 namespace shardweld::catalogue {
@@ -37,16 +38,46 @@ struct Catalogue {
     std::vector<FileAssertion> statements;       ///< of all files, in their order
     std::map<std::string, Index> inert_globals;  ///< pickle globals left inert, with their counts
     std::vector<MeshDim> mesh;  ///< outermost first, ranks row-major; empty if not told
+    Optimizer optimizer;        ///< empty unless it was asked for
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.format, self.dialect, self.notes, self.warnings, self.files,
                         self.tensors, self.shards, self.ignored, self.facts, self.claims,
-                        self.statements, self.inert_globals, self.mesh);
+                        self.statements, self.inert_globals, self.mesh, self.optimizer);
     };
 };
 
-/// Bytes of all elements that are stored: of tensors and shards with their replicas, and of what
-/// was left aside.
+/// Calls visit(tensors, shards) for the model's, and for each state's of the optimizer.
+template <typename AnyCatalogue, typename Visit>
+void each_part(AnyCatalogue& catalogue, const Visit& visit) {
+    visit(catalogue.tensors, catalogue.shards);
+    for (auto& state : catalogue.optimizer.states) {
+        visit(state.tensors, state.shards);
+    }
+}
+
+/// Calls visit(tensor) for the tensors of the model and of all states.
+template <typename AnyCatalogue, typename Visit>
+void each_tensor(AnyCatalogue& catalogue, const Visit& visit) {
+    each_part(catalogue, [&](auto& tensors, auto& /*shards*/) {
+        for (auto& tensor : tensors) {
+            visit(tensor);
+        }
+    });
+}
+
+/// Calls visit(shard) for the shards of the model and of all states.
+template <typename AnyCatalogue, typename Visit>
+void each_shard(AnyCatalogue& catalogue, const Visit& visit) {
+    each_part(catalogue, [&](auto& /*tensors*/, auto& shards) {
+        for (auto& shard : shards) {
+            visit(shard);
+        }
+    });
+}
+
+/// Bytes of all elements that are stored: of tensors and shards with their replicas, also of the
+/// optimizer's states, and of what was left aside.
 Bytes stored_bytes(const Catalogue& catalogue);
 Bytes stored_bytes(const Tensor& tensor);
 Bytes stored_bytes(const Shard& shard);

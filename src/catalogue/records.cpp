@@ -74,16 +74,16 @@ void append(Records& records, const Records& later) {
 
 Records records_of(const Catalogue& catalogue) {
     Records records;
-    for (const Tensor& tensor : catalogue.tensors) {
+    each_tensor(catalogue, [&](const Tensor& tensor) {
         for (const Piece& piece : tensor.pieces) {
             add(records, piece);
         }
         records.tensors.emplace_back(tensor.name);
-    }
-    for (const Shard& shard : catalogue.shards) {
+    });
+    each_shard(catalogue, [&](const Shard& shard) {
         add(records, shard.piece);
         records.tensors.push_back(shard.name);
-    }
+    });
     std::stable_sort(records.all.begin(), records.all.end(), [](const Record& a, const Record& b) {
         return std::tie(a.file, a.offset, a.bytes) < std::tie(b.file, b.offset, b.bytes);
     });

@@ -15,6 +15,7 @@
 #include "layout/copy.hpp"
 #include "plan/binding.hpp"
 
+#include "count_unlike.hpp"
 #include "source.hpp"
 
 namespace shardweld::execute {
@@ -77,6 +78,7 @@ struct Move {
     layout::Copy copy;  ///< destination addresses count elements of dst
     std::span<std::byte> dst;
     Index* n_different = nullptr;  ///< set: compare and add the count here instead of copying
+    Rounding rounding = {};        ///< of what is compared
 };
 
 class Reader {

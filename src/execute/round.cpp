@@ -26,6 +26,7 @@ struct Transfer {
     std::span<std::byte> slice;    ///< owner only
     Index* n_different = nullptr;  ///< owner only, replicas only
     bool is_replica = false;
+    Rounding rounding = {};  ///< as Move has it
 };
 
 /// Collects one round; transfers first, addresses in messages when all sizes are known.
@@ -168,6 +169,7 @@ class RoundMaker {
         }
         Bytes filled = 0;
         transfer.element_bytes = static_cast<std::uint32_t>(size_of(target.stored_as(operand)));
+        transfer.rounding = {target.stored_as(operand), target.stored};
         const layout::Range wanted = plan_.sources(slice);
         for (layout::Copy part :
              layout::restrict_dst(operand.copy, wanted.lo, wanted.lo + wanted.extent)) {
@@ -177,7 +179,7 @@ class RoundMaker {
             if (reader == owner) {
                 auto& reads = transfer.is_replica ? round_.compares : round_.reads;
                 reads.push_back({operand.file, operand.base, transfer.element_bytes, part,
-                                 transfer.slice, transfer.n_different});
+                                 transfer.slice, transfer.n_different, transfer.rounding});
             } else if (reader == rank_) {
                 outgoing_[static_cast<std::size_t>(owner)].push_back(transfer);
             } else {
@@ -202,7 +204,8 @@ class RoundMaker {
             const Bytes size = static_cast<Bytes>(transfer.copy.volume()) * transfer.element_bytes;
             auto& unpacks = transfer.is_replica ? round_.unpack_compares : round_.unpacks;
             unpacks.push_back({layout::pack_unpack(transfer.copy).second, transfer.element_bytes,
-                               message.first(size), transfer.slice, transfer.n_different});
+                               message.first(size), transfer.slice, transfer.n_different,
+                               transfer.rounding});
             message = message.subspan(size);
         }
     }

@@ -30,6 +30,10 @@ struct Mesh {
 /// Which of a checkpoint's weights are taken, where it has those of the module and fp32 masters.
 enum class WeightsFrom { automatic, model, master };
 
+/// How much of what was trained is taken: the weights, also the optimizer's fp32 copies of them, or
+/// also its moments.
+enum class TakenState { weights, master, all };
+
 /// What the command line says about the input.
 struct InputRequest {
     fs::path directory;              ///< --local_dir, any sensible level
@@ -39,6 +43,7 @@ struct InputRequest {
     Mesh mesh;                       ///< --mesh_dim_names and --mesh_shape
     std::string prefix;              ///< --prefix: part of a state dict to take, "" if not given
     WeightsFrom weights = WeightsFrom::automatic;  ///< --weights
+    TakenState state = TakenState::weights;        ///< --state
     bool check_crc = false;    ///< --check_crc: metadata with a CRC-32 are held against it
     bool wants_model = false;  ///< a finished model is expected, and no option chose `backend`
 };
@@ -77,13 +82,15 @@ struct Location {
     Mesh mesh;                                         ///< as requested
     std::string prefix;                                ///< as requested
     WeightsFrom weights = WeightsFrom::automatic;      ///< as requested
+    TakenState state = TakenState::weights;            ///< as requested
     bool check_crc = false;                            ///< as requested
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.format, self.directory, self.shard_files, self.neighbours,
                         self.hf_directory, self.tokenizer_directory, self.adapter_directory,
                         self.claims_file, self.notes, self.facts, self.own, self.warnings,
-                        self.statements, self.mesh, self.prefix, self.weights, self.check_crc);
+                        self.statements, self.mesh, self.prefix, self.weights, self.state,
+                        self.check_crc);
     };
 };
 
@@ -214,6 +221,10 @@ struct Format {
     Resolution (*resolve)(const Location& location, const catalogue::Catalogue& catalogue,
                           std::span<const std::uint32_t> files,
                           const std::function<void()>& before_file) = leave_nothing;
+
+    /// Last step, of a catalogue whose pieces are all located: gives what an optimizer keeps in
+    /// flat buffers the names of its parameters. Pure.
+    void (*carve)(catalogue::Catalogue& catalogue) = [](catalogue::Catalogue& /*catalogue*/) {};
 };
 
 /// A location of this format, still without shard files; with a listing of the directory also the
@@ -235,8 +246,8 @@ catalogue::Catalogue combine(const Location& location, std::vector<Scan> scans);
 /// Files with pieces that are not located yet, as indices into catalogue.files; empty when combine
 /// left nothing open.
 std::vector<std::uint32_t> resolve_list(const catalogue::Catalogue& catalogue);
-/// Puts resolutions into the catalogue they came from. Error(internal) unless they cover
-/// resolve_list exactly.
+/// Puts resolutions into the catalogue they came from, and carves its optimizer. Error(internal)
+/// unless they cover resolve_list exactly.
 void settle(catalogue::Catalogue& catalogue, const std::vector<Resolution>& resolutions);
 
 /// Steps 2 to 5 by one rank.
@@ -246,6 +257,8 @@ catalogue::Catalogue read_catalogue(const Location& location);
 const std::vector<const Format*>& all_formats();
 /// The values of --backend for them, each once, in that order.
 std::vector<std::string> backends();
+/// The format of this name. Error(internal) where there is none.
+const Format& format_called(std::string_view name);
 /// The format a location names.
 const Format& format_of(const Location& location);
 

@@ -256,6 +256,7 @@ Location find_along(const InputRequest& request, fs::path& at) {
     location->mesh = request.mesh;
     location->prefix = request.prefix;
     location->weights = request.weights;
+    location->state = request.state;
     location->check_crc = request.check_crc;
     location->neighbours = look_around(io::without_dots(request.directory), *location);
     return std::move(*location);

@@ -96,13 +96,13 @@ catalogue::Catalogue combine(const Location& location, std::vector<Scan> scans) 
 
 std::vector<std::uint32_t> resolve_list(const catalogue::Catalogue& catalogue) {
     std::set<std::uint32_t> files;
-    for (const auto& tensor : catalogue.tensors) {
-        for (const auto& piece : tensor.pieces) {
+    catalogue::each_tensor(catalogue, [&](const catalogue::Tensor& tensor) {
+        for (const catalogue::Piece& piece : tensor.pieces) {
             if (!piece.located) {
                 files.insert(piece.file);
             }
         }
-    }
+    });
     return {files.begin(), files.end()};
 }
 
@@ -116,8 +116,8 @@ void settle(catalogue::Catalogue& catalogue, const std::vector<Resolution>& reso
             next[file] = {&resolutions[r], &positions[r]};
         }
     }
-    for (auto& tensor : catalogue.tensors) {
-        for (auto& piece : tensor.pieces) {
+    catalogue::each_tensor(catalogue, [&](catalogue::Tensor& tensor) {
+        for (catalogue::Piece& piece : tensor.pieces) {
             if (piece.located) {
                 continue;
             }
@@ -127,12 +127,15 @@ void settle(catalogue::Catalogue& catalogue, const std::vector<Resolution>& reso
             }
             piece = at->second.resolution->pieces[(*at->second.position)++];
         }
-    }
+    });
     for (std::size_t r = 0; r < resolutions.size(); ++r) {
         if (positions[r] != resolutions[r].pieces.size()) {
             throw Error(ErrorCode::internal,
                         "pieces were located that the catalogue does not have");
         }
+    }
+    if (!catalogue.optimizer.is_empty()) {
+        format_called(catalogue.format).carve(catalogue);
     }
 }
 

@@ -23,12 +23,16 @@ std::vector<std::string> backends() {
     return names;
 }
 
-const Format& format_of(const Location& location) {
-    const auto at = std::ranges::find(all_formats(), location.format, &Format::name);
+const Format& format_called(std::string_view name) {
+    const auto at = std::ranges::find(all_formats(), name, &Format::name);
     if (at == all_formats().end()) {
-        throw Error(ErrorCode::internal, "no format is called \"" + location.format + "\"");
+        throw Error(ErrorCode::internal, "no format is called \"" + std::string(name) + "\"");
     }
     return **at;
+}
+
+const Format& format_of(const Location& location) {
+    return format_called(location.format);
 }
 
 }  // namespace shardweld::formats

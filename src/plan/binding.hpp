@@ -156,9 +156,12 @@ struct Operand {
     Bytes base = 0;
     layout::Copy copy;
     std::uint32_t term = 0;  ///< of the plan's terms: the one whose rounds read it
+    /// The type of a replica that has one of its own, as an fp32 master beside a weight: the f32 of
+    /// the two rounds to the other.
+    std::optional<DType> own_type = {};
 
     static constexpr auto fields = [](auto& self) {
-        return std::tie(self.file, self.base, self.copy, self.term);
+        return std::tie(self.file, self.base, self.copy, self.term, self.own_type);
     };
 };
 
@@ -212,6 +215,7 @@ struct Target : WrittenTensor {
     std::vector<Part> parts = {};  ///< what it holds of the model, where it is asked for
     layout::Range zeros = {};      ///< elements that are padding: nothing is stored of them
     bool is_copy = false;          ///< another target has the same elements of the model
+    std::string state = {};        ///< of the optimizer, that it holds of a weight; "": the weight
 
     /// All but operands and replicas, of which most ranks need few.
     static constexpr auto fields = [](auto& self) {
@@ -219,12 +223,14 @@ struct Target : WrittenTensor {
             tensor_fields(self),
             std::tie(self.stored, self.add, self.zeros.lo, self.zeros.extent, self.is_copy,
                      self.beside, self.source, self.file, self.fold, self.mix, self.encode,
-                     self.decode, self.block, self.strip, self.is_kept, self.parts));
+                     self.decode, self.block, self.strip, self.is_kept, self.parts, self.state));
     };
 
     /// As the elements of an operand or a replica are stored.
     [[nodiscard]] DType stored_as(const Operand& operand) const {
-        return mix ? mix->terms[operand.term].stored : stored;
+        return operand.own_type ? *operand.own_type
+               : mix            ? mix->terms[operand.term].stored
+                                : stored;
     }
     /// What the operands' elements are cast to.
     [[nodiscard]] DType cast() const { return encode ? encode->weight : dtype; }
@@ -324,6 +330,7 @@ struct Binding {
     std::vector<Warning> warnings;
     /// How many MTP layers there are; nullopt where the recipe has none.
     std::optional<Index> n_predictions = {};
+    std::vector<std::string> lacking = {};  ///< names of which nothing is stored, sorted
 };
 
 /// What the command line says about the targets.
@@ -340,6 +347,9 @@ struct Wanted {
     /// With pieces of a template: what to do where it has no place for a tensor; else "".
     std::string unplaced_hint = {};
     bool has_names_for_all = true;  ///< with pieces: also for tensors that are no part of a family
+    /// Tensors of which nothing is stored are noted and left out: an optimizer has no states of
+    /// buffers and frozen weights.
+    bool may_lack = false;
 };
 
 /// Everything bind needs to know of the model.

@@ -107,6 +107,10 @@ Arrangement dcp_arrangement(const Destination& destination, const models::Symbol
                                                               const std::vector<Index>& shape) {
         return dcp_pieces(world, line, name_of(line, captures, symbols), shape);
     };
+    arrangement.has_masters_as_weights = true;
+    arrangement.in_state = [](const std::string& state, TensorPiece& piece) {
+        piece.path = {"optim", "state", piece.path.back(), state};
+    };
     arrangement.save = dcp_save;
     return arrangement;
 }

@@ -27,6 +27,11 @@ struct PlacedTensor {
 /// A form of training checkpoint, for one model.
 struct Arrangement {
     plan::PiecesOf pieces;
+    /// Makes a weight's piece one of a state of the optimizer: another path, perhaps another file.
+    /// Null where the form has no place for states. Pure.
+    std::function<void(const std::string& state, plan::TensorPiece& piece)> in_state = {};
+    bool has_masters_as_weights =
+        false;  ///< the fp32 masters have no other place than the weights'
     /// What the container's writer gets, of all tensors that are written: its tensors are named by
     /// plan::piece_name. Pure.
     std::function<outputs::TrainingSave(const std::vector<PlacedTensor>&)> save;

@@ -20,6 +20,8 @@ namespace {
 using plan::TensorPiece;
 
 constexpr const char* kDirectory = "release";
+/// In front of the key of a state, in its form "fully_reshardable".
+constexpr std::string_view kStates = "optimizer.state.";
 constexpr Index kElementsOfFile = Index{1} << 31U;
 
 std::string below(const std::string& name) {
@@ -129,7 +131,7 @@ std::map<std::string, Index> chunks_of_keys(const std::vector<PlacedTensor>& pla
 /// goes with its projection.
 std::vector<std::string> states_of(const std::string& weight, const std::string& shard) {
     constexpr std::string_view kWeight = ".weight";
-    if (!weight.ends_with(kWeight)) {
+    if (!weight.ends_with(kWeight) || weight.starts_with(kStates)) {
         return {};
     }
     const std::string state = "._extra_state/" + shard;
@@ -207,6 +209,9 @@ Arrangement torch_dist_arrangement(const Destination& destination, const models:
             pieces.push_back({"", {name}, box});
         });
         return pieces;
+    };
+    arrangement.in_state = [](const std::string& state, TensorPiece& piece) {
+        piece.path.back().insert(0, std::string(kStates) + state + ".");
     };
     arrangement.save = [destination](const std::vector<PlacedTensor>& placed) {
         return save_of(destination, placed);

@@ -12,6 +12,7 @@
 
 #include "bind_adapter.hpp"
 #include "bind_alone.hpp"
+#include "bind_states.hpp"
 #include "model_files.hpp"
 #include "promises.hpp"
 #include "quantised.hpp"
@@ -48,6 +49,11 @@ void require_place_for_adapter(const PreparedModel& prepared, Lora lora, bool is
 
 Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
                  Catalogue catalogue) {
+    Catalogue whole;
+    if (options.state != formats::TakenState::weights) {
+        whole = catalogue;
+        catalogue.optimizer = {};
+    }
     const Bytes stored = catalogue::stored_bytes(catalogue);
     Bound bound;
     const bool has_adapter =
@@ -78,6 +84,9 @@ Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const O
     }
     bound.binding.ledger.stored += stored;
     bound.binding.ledger.require_closed();
+    if (options.state != formats::TakenState::weights) {
+        bind_states(prepared, options, whole, bound);
+    }
     return bound;
 }
 

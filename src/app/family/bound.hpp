@@ -22,8 +22,10 @@ struct Bound {
     bool has_model = true;       ///< false: only an adapter was saved
     std::optional<plan::Quantisation> quantisation;  ///< --quantize
     std::shared_ptr<const outputs::Format> output;   ///< made for this model; null: the option's
-    std::vector<std::string> notes;                  ///< for people
-    std::string unheeded = {};  ///< an option that changes nothing here; "": there is none
+    std::string doubt = {};                          ///< catalogue::Optimizer::doubt
+    std::string optimizer = {};      ///< optimizer.json beside its states; "": there are none
+    std::vector<std::string> notes;  ///< for people
+    std::string unheeded = {};       ///< an option that changes nothing here; "": there is none
 };
 
 }  // namespace shardweld::app

@@ -422,6 +422,10 @@ plan::Model PreparedModel::model() const {
             training == nullptr ? nullptr : &training->written()};
 }
 
+models::Symbols PreparedModel::symbols_of(const catalogue::Catalogue& part) const {
+    return {*recipe, *dialect, config, known_facts(part, *dialect), given};
+}
+
 PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
                             catalogue::Catalogue& catalogue) {
     PreparedModel prepared;
@@ -456,6 +460,7 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
     }
     std::map<std::string, Index> facts = known_facts(catalogue, *prepared.dialect);
     const std::map<std::string, Index> given{{"value", prepared.is_value ? 1 : 0}};
+    prepared.given = given;
     if (!choice.form.empty()) {
         InTrainingForm made =
             in_training_form(choice.form, {*library, *prepared.recipe, *prepared.dialect,

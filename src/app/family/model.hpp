@@ -1,6 +1,7 @@
 // The model a checkpoint holds: its recipe and the values of the recipe's symbols.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,7 +69,11 @@ struct PreparedModel {
     std::vector<plan::Warning> warnings;  ///< e.g. recipe_unverified
     std::vector<std::string> notes;       ///< for people
 
+    std::map<std::string, Index> given = {};  ///< to symbols, beside what a checkpoint states
+
     [[nodiscard]] plan::Model model() const;
+    /// The values of symbols where another part of the checkpoint has facts of its own.
+    [[nodiscard]] models::Symbols symbols_of(const catalogue::Catalogue& part) const;
 };
 
 /// Whether a framework keeps LoRA factors beside its own weights.

@@ -94,14 +94,36 @@ TrainingForm::TrainingForm(const reshape::Destination& to,
       passing_(std::move(passing)),
       has_names_for_all_(!is_megatron(to)),
       state_(std::make_shared<State>(State{reshape::arrangement_of(to, *written_)})) {
-    pieces_ = [state = state_](const models::Line& line, const models::Captures& captures,
-                               const std::vector<Index>& shape) {
-        auto pieces = state->arrangement.pieces(line, captures, shape);
-        for (const plan::TensorPiece& piece : pieces) {
-            state->pieces.insert_or_assign(plan::piece_name(piece), std::pair(piece, shape));
+    pieces_ = noted_pieces("");
+}
+
+plan::PiecesOf TrainingForm::noted_pieces(const std::string& state) const {
+    return [all = state_, state](const models::Line& line, const models::Captures& captures,
+                                 const std::vector<Index>& shape) {
+        auto pieces = all->arrangement.pieces(line, captures, shape);
+        for (plan::TensorPiece& piece : pieces) {
+            if (!state.empty()) {
+                all->arrangement.in_state(state, piece);
+            }
+            all->pieces.insert_or_assign(plan::piece_name(piece), std::pair(piece, shape));
         }
         return pieces;
     };
+}
+
+plan::PiecesOf TrainingForm::pieces(const std::string& state) const {
+    if (state_ == nullptr || !state_->arrangement.in_state) {
+        throw Error(
+            ErrorCode::unsupported,
+            "states of an optimizer are written to torch_dist, fsdp, dcp, universal and hf, "
+            "not to this form",
+            "write one of these, or take the weights alone with --state weights");
+    }
+    return noted_pieces(state);
+}
+
+bool TrainingForm::has_masters_as_weights() const {
+    return state_ != nullptr && state_->arrangement.has_masters_as_weights;
 }
 
 TrainingForm::TrainingForm(std::shared_ptr<const TemplateForm> like,

@@ -45,6 +45,11 @@ class TrainingForm {
     [[nodiscard]] const CheckpointTemplate* like() const;
     /// Notes every piece that it gives.
     [[nodiscard]] plan::PiecesOf pieces() const;
+    /// The same of a state of the optimizer. Error(unsupported) for forms that have no place for
+    /// it.
+    [[nodiscard]] plan::PiecesOf pieces(const std::string& state) const;
+    /// Whether its weights are the fp32 masters, which have no other place in it.
+    [[nodiscard]] bool has_masters_as_weights() const;
     /// What the form calls a tensor that passes.
     [[nodiscard]] Passing passing() const;
     /// The files of the targets that were bound with these pieces. A template's adds some.
@@ -52,6 +57,8 @@ class TrainingForm {
 
   private:
     struct State;
+    [[nodiscard]] plan::PiecesOf noted_pieces(const std::string& state) const;
+
     std::shared_ptr<const models::Symbols> written_;
     Passing passing_;
     plan::PiecesOf pieces_;

@@ -366,7 +366,8 @@ std::vector<execute::Written> move_tensors(Planned& planned, std::vector<Moving>
             fs::remove(factors);
         }
     });
-    require_equal_replicas(session.comm, results.front(), plan, planned.input.files);
+    require_equal_replicas(session.comm, results.front(), plan, planned.input.files,
+                           planned.first().model.bound.doubt);
     if (first.options.write && writes_adapter(plan)) {
         warn(session, stale_adapter(session, planned, first.directory.path() / kAdapterWeights));
     }

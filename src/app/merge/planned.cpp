@@ -8,6 +8,7 @@
 
 #include "app/compare/model_directory.hpp"
 #include "app/family/bind_model.hpp"
+#include "app/family/optimizer_text.hpp"
 #include "app/family/training_form.hpp"
 #include "app/report/summary.hpp"
 #include "core/codec.hpp"
@@ -349,6 +350,9 @@ std::vector<publish::Asset> Output::assets() const {
         }
         for (const outputs::SideFile& file : plan.placement.side_files) {
             assets.push_back({file.name, {}, file.text});
+        }
+        if (!model.bound.optimizer.empty()) {
+            assets.push_back({optimizer_file(training != nullptr), {}, model.bound.optimizer});
         }
     }
     if (!model.bound.adapter_config.empty()) {

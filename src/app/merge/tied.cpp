@@ -22,14 +22,34 @@ const plan::Operand& original_of(const plan::Target& target, const plan::Operand
     return found == target.operands.end() ? target.operands.front() : *found;
 }
 
+/// Masters that do not round to their weights belong to others, or the save is of two steps.
+Error unproved_master(const execute::Difference& first, const plan::Target& target,
+                      std::size_t n_others, const std::string& doubt) {
+    return Error(
+        ErrorCode::mismatch,
+        "the optimizer's fp32 master of " + target.name +
+            " does not round to the stored weight in " +
+            counted(static_cast<std::size_t>(first.n_elements), "element") +
+            (n_others > 0 ? ", nor do those of " + counted(n_others, "other tensor")
+                          : "; all others do") +
+            (doubt.empty() ? "" : ": " + doubt),
+        "the weights themselves are whole: take them alone with --state weights, or give a "
+        "save whose weights and optimizer are of one step");
+}
+
 Error unequal_replicas(const execute::Result& result, const plan::Plan& plan,
-                       const std::vector<catalogue::File>& files) {
+                       const std::vector<catalogue::File>& files, const std::string& doubt) {
     const execute::Difference& first = result.differences.front();
     const plan::Target& target = plan.targets[first.target];
     const plan::Operand& replica = target.replicas[first.replica];
     std::set<std::uint32_t> tensors;
     for (const execute::Difference& difference : result.differences) {
         tensors.insert(difference.target);
+    }
+    if (replica.own_type) {
+        return unproved_master(first, target, tensors.size() - 1, doubt)
+            .add_context("files " + files[original_of(target, replica).file].path + " and " +
+                         files[replica.file].path);
     }
     return Error(ErrorCode::mismatch,
                  "two copies of " + target.name + " differ in " +
@@ -79,18 +99,20 @@ std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
         }
     }
     for (const plan::SamePair& pair : binding.same) {
-        binding.targets[pair.target].replicas.resize(pair.first_replica);
+        auto& replicas = binding.targets[pair.target].replicas;
+        const auto first = replicas.begin() + static_cast<std::ptrdiff_t>(pair.first_replica);
+        replicas.erase(first, first + static_cast<std::ptrdiff_t>(pair.count));
     }
     return untied;
 }
 
 void require_equal_replicas(mpi::Comm& comm, const execute::Result& result, const plan::Plan& plan,
-                            const std::vector<catalogue::File>& files) {
+                            const std::vector<catalogue::File>& files, const std::string& doubt) {
     if (result.differences.empty()) {
         return;
     }
     // The first rank has the whole plan.
-    throw Error(mpi::share(comm, 0, [&] { return unequal_replicas(result, plan, files); }));
+    throw Error(mpi::share(comm, 0, [&] { return unequal_replicas(result, plan, files, doubt); }));
 }
 
 std::vector<plan::Warning> sampling_warnings(const plan::Plan& plan) {

@@ -27,9 +27,12 @@ std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
                                  const plan::Visibility& visibility,
                                  const plan::PlanChoice& choice);
 
-/// Collective. Error(mismatch) naming the first tensor and the two files whose copies differ.
+/// Collective. Error(mismatch) naming the first tensor and the two files whose copies differ, or
+/// whose master is not that of the weight. `doubt`: what is known to go wrong with such masters, on
+/// the first rank; "" for nothing.
 void require_equal_replicas(mpi::Comm& comm, const execute::Result& result, const plan::Plan& plan,
-                            const std::vector<catalogue::File>& files);
+                            const std::vector<catalogue::File>& files,
+                            const std::string& doubt = "");
 
 /// `replicas_sampled`, when only a part of the replicas will be compared.
 std::vector<plan::Warning> sampling_warnings(const plan::Plan& plan);

@@ -230,9 +230,11 @@ std::string ModelSize::text() const {
     std::string text = count_text(parameters > 0 ? parameters : adapter) + " parameters";
     text += encoding.empty() ? "" : ", " + encoding + " (" + counted(n_encoded, "weight") + ")";
     text += others.empty() ? "" : (encoding.empty() ? ", " : ", the others ") + others;
-    return text + (parameters > 0 && adapter > 0
-                       ? "; beside it a LoRA adapter, " + count_text(adapter) + " parameters"
-                       : "");
+    return text +
+           (parameters > 0 && adapter > 0
+                ? "; beside it a LoRA adapter, " + count_text(adapter) + " parameters"
+                : "") +
+           (states > 0 ? "; beside it " + counted(states, "fp32 state") + " of the optimizer" : "");
 }
 
 ModelSize size_of_model(const std::vector<plan::Target>& targets) {
@@ -242,6 +244,10 @@ ModelSize size_of_model(const std::vector<plan::Target>& targets) {
         const Index volume = target.is_copy  ? 0
                              : target.encode ? target.encode->n_rows * target.encode->n_columns
                                              : target.volume() - target.zeros.extent;
+        if (!target.state.empty()) {
+            size.states += target.is_copy ? 0 : 1;
+            continue;
+        }
         (target.file.empty() ? size.parameters : size.adapter) += volume;
         if (target.encode) {
             ++size.n_encoded;
@@ -303,6 +309,7 @@ std::string summary_json(const RunReport& run, const OutputReport& report,
         {"model_class", finished.model_class},
         {"parameters", finished.size.parameters},
         {"adapter_parameters", finished.size.adapter},
+        {"optimizer_states", finished.size.states},
         {"dtypes", totals.dtypes},
         {"files", report.files.size()},
         {"bytes", totals.bytes},

@@ -18,6 +18,7 @@ namespace shardweld::app {
 struct ModelSize {
     Index parameters = 0;       ///< of the model; scales of codes are none
     Index adapter = 0;          ///< of an adapter that is written beside it
+    std::size_t states = 0;     ///< tensors of an optimizer that are written beside it
     std::size_t n_encoded = 0;  ///< weights that are written as codes
     std::string encoding;       ///< of these, "" for none
     std::vector<DType> dtypes;  ///< of all others, that of most bytes first

@@ -54,6 +54,13 @@ const std::vector<OptionRow>& option_rows() {
          word(&Options::weights,
               {{"master", formats::WeightsFrom::master}, {"model", formats::WeightsFrom::model}}),
          Touches::output},
+        {"state", "KIND", kWrite, "Input",
+         "take weights alone (default), also the optimizer's fp32 master weights (master), or also "
+         "its moments (all), and write them beside the weights",
+         word(&Options::state, {{"weights", formats::TakenState::weights},
+                                {"master", formats::TakenState::master},
+                                {"all", formats::TakenState::all}}),
+         Touches::output},
         {"check_crc", "[before|during|off]", kInput | kDiff, "Input",
          "check the CRC-32 in torch files: during (default: as they are read), before (in an extra "
          "pass before anything is written; also if no value is given) or off",

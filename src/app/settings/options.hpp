@@ -154,6 +154,7 @@ struct Options {
     formats::Mesh mesh;  ///< empty: as the checkpoint says
     std::string prefix;  ///< dcp: part of the state dict, "" if not given
     formats::WeightsFrom weights = formats::WeightsFrom::automatic;  ///< deepspeed
+    formats::TakenState state = formats::TakenState::weights;        ///< --state
     Averaging averaging;  ///< of several checkpoints, the first of which is local_dir
 
     // Output.

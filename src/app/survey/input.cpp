@@ -292,8 +292,9 @@ std::string checksums_text(const execute::RecordCounts& counts, CheckCrc when) {
 
 formats::InputRequest input_request(const Options& options) {
     formats::InputRequest request{
-        options.local_dir, options.backend, options.iteration, options.role,
-        options.mesh,      options.prefix,  options.weights,   options.check_crc != CheckCrc::off};
+        options.local_dir, options.backend, options.iteration,
+        options.role,      options.mesh,    options.prefix,
+        options.weights,   options.state,   options.check_crc != CheckCrc::off};
     // Where there is no checkpoint.
     request.wants_model =
         options.averaging.is_asked() || converts(options) || options.command == Command::inspect;

@@ -444,15 +444,15 @@ class Turns {
 
 std::vector<InputDigest> digests_of(const catalogue::Catalogue& catalogue) {
     std::vector<FileSays> files(catalogue.files.size());
-    for (const catalogue::Tensor& tensor : catalogue.tensors) {
+    catalogue::each_tensor(catalogue, [&](const catalogue::Tensor& tensor) {
         const std::uint64_t hash = hash_of(tensor);
         for (const catalogue::Piece& piece : tensor.pieces) {
             files.at(piece.file).add(hash, piece);
         }
-    }
-    for (const catalogue::Shard& shard : catalogue.shards) {
+    });
+    catalogue::each_shard(catalogue, [&](const catalogue::Shard& shard) {
         files.at(shard.piece.file).add(hash_of(shard), shard.piece);
-    }
+    });
     std::vector<InputDigest> digests;
     for (const FileSays& file : files) {
         digests.push_back({file.print.value(), file.has_all_checksums});

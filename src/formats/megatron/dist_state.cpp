@@ -24,6 +24,7 @@
 
 #include "args.hpp"
 #include "model_names.hpp"
+#include "optimizer_state.hpp"
 
 namespace shardweld::formats::megatron {
 
@@ -191,7 +192,9 @@ void add_claims(StateScan& added, FileState& known, Catalogue& out) {
     out.warnings.merge(scan.warnings);
 }
 
-StateScan scan_state(const io::InputFile& input, const ObjectPlace& place, bool check_crc) {
+StateScan scan_state(const io::InputFile& input, const ObjectPlace& place,
+                     const Location& location) {
+    const bool check_crc = location.check_crc;
     const auto length = place.length == 0 ? std::nullopt : std::optional(place.length);
     const auto opened = TorchFile::read(input, place.offset, length, check_crc);
     if (check_crc && !opened.archive_name().empty()) {
@@ -207,6 +210,9 @@ StateScan scan_state(const io::InputFile& input, const ObjectPlace& place, bool 
         // A model's tensors that are not sharded are saved here.
         require_no_part(opened, root);
         add_state(root, place.file, scalars, scan.own, scan.told);
+        if (location.state != TakenState::weights) {
+            add_optimizer(root, scalars, scan.told.optimizer);
+        }
     }
     opened.require_unchanged();
     return scan;
@@ -221,9 +227,8 @@ Catalogue scan_claims(const fs::path& path) {
 
 StateScan scan_beside(const Location& location, const std::string& file) {
     const fs::path path = location.directory / file;
-    return file == kCommonFile
-               ? scan_state(io::InputFile::open(path), {file, 0, 0}, location.check_crc)
-               : StateScan{scan_claims(path.lexically_normal())};
+    return file == kCommonFile ? scan_state(io::InputFile::open(path), {file, 0, 0}, location)
+                               : StateScan{scan_claims(path.lexically_normal())};
 }
 
 std::optional<std::pair<std::string, std::string>> ignored_row(std::string_view key) {

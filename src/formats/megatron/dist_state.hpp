@@ -82,8 +82,9 @@ std::vector<std::string> claims_files(const Location& location);
 std::vector<std::string> metadata_files(const Location& location, const char* first);
 
 /// What add_state tells of common.pt, or of the same state as an object in a shard file; a length
-/// of 0 is the whole file. `check_crc` as in TorchFile::read.
-StateScan scan_state(const io::InputFile& input, const ObjectPlace& place, bool check_crc);
+/// of 0 is the whole file. Also what it says of the optimizer, where its states are asked for.
+StateScan scan_state(const io::InputFile& input, const ObjectPlace& place,
+                     const Location& location);
 
 /// What common.pt or a file of claims beside the shards tells.
 StateScan scan_beside(const Location& location, const std::string& file);

@@ -20,10 +20,20 @@
 
 #include "dist_state.hpp"
 #include "model_names.hpp"
+#include "optimizer_state.hpp"
 
 namespace shardweld::formats::megatron {
 
 namespace {
+
+/// What a common state says of the optimizer, beside the states themselves.
+void take_settings(StateScan& scan, catalogue::Catalogue& out) {
+    std::vector<catalogue::State> states = std::move(out.optimizer.states);
+    if (!scan.told.optimizer.groups.empty() || !scan.told.optimizer.scheduler.empty()) {
+        out.optimizer = std::move(scan.told.optimizer);
+    }
+    out.optimizer.states = std::move(states);
+}
 
 /// The common state of megatron-core 0.19, in the first rank's file, as `.metadata` is that rank's.
 void read_common_state(const Location& location, const ObjectPlace& place, StateScan& scan) {
@@ -37,10 +47,17 @@ void read_common_state(const Location& location, const ObjectPlace& place, State
         return;
     }
     in_context(std::string(kCommonState) + " in ", place.file, [&] {
-        StateScan state = scan_state(io::InputFile::open(path), place, location.check_crc);
+        StateScan state = scan_state(io::InputFile::open(path), place, location);
         take_said(state.told, out);
         add_claims(state, scan.own, out);
+        take_settings(state, out);
     });
+}
+
+/// Whether the tensor is a state of the optimizer that is asked for, and is put there.
+bool is_taken(const Location& location, const DcpTensor& tensor, catalogue::Catalogue& out) {
+    const auto key = state_key(tensor.name);
+    return key && take_state(*key, tensor_of(tensor), location.state, out.optimizer);
 }
 
 /// Model tensors with their chunks as unlocated pieces; training state and byte objects are counted
@@ -56,6 +73,9 @@ StateScan read_index(const Location& location) {
     catalogue::Catalogue& out = scan.told;
     IgnoredRows ignored;
     for (const DcpTensor& tensor : metadata.tensors) {
+        if (location.state != TakenState::weights && is_taken(location, tensor, out)) {
+            continue;
+        }
         if (const auto row = ignored_row(tensor.name)) {
             ignored.add(*row, 1, stored_bytes(tensor));
         } else {
@@ -82,7 +102,7 @@ StateScan read_index(const Location& location) {
             read_common_state(location, place, scan);
         }
     }
-    sort_tensors(out.tensors);
+    catalogue::each_part(out, [](auto& tensors, auto& /*shards*/) { sort_tensors(tensors); });
     out.ignored = ignored.take();
     take_files(location, location.shard_files, std::move(metadata.files), out);
     add_save_name(metadata.checkpoint_id, ".metadata", out);
@@ -185,6 +205,7 @@ Catalogue join_torch_dist(const Location& location, std::vector<StateScan> scans
     for (std::size_t i = 1; i < scans.size(); ++i) {
         take_said(scans[i].told, out);
         add_claims(scans[i], known, out);
+        take_settings(scans[i], out);
     }
     tell_unnamed(out);
     add_global_facts(out);
@@ -205,6 +226,7 @@ const Format torch_dist_format = of_megatron({
     .scan = scan_typed<FileState, scan_torch_dist>,
     .combine = combine_typed<FileState, join_torch_dist>,
     .resolve = locate_archives,
+    .carve = unflatten,
 });
 
 }  // namespace shardweld::formats::megatron

@@ -126,9 +126,8 @@ void require_cover(const Tensor& tensor, const CoverFault& fault,
 void order_files(Catalogue& catalogue, Unused unused) {
     std::vector<bool> is_used(catalogue.files.size(), unused == Unused::kept);
     const auto for_each_piece = [&](const auto& visit) {
-        for (Tensor& tensor : catalogue.tensors) {
-            std::ranges::for_each(tensor.pieces, visit);
-        }
+        catalogue::each_tensor(
+            catalogue, [&](Tensor& tensor) { std::ranges::for_each(tensor.pieces, visit); });
     };
     for_each_piece([&](const Piece& piece) { is_used.at(piece.file) = true; });
     const std::vector<catalogue::File> files = std::exchange(catalogue.files, {});
@@ -163,14 +162,12 @@ std::uint32_t Assembler::take(Catalogue& scan) {
     std::ranges::move(scan.files, std::back_inserter(out_.files));
     take_said(scan, out_);
     ignored_.add(scan.ignored);
-    for (Tensor& tensor : scan.tensors) {
+    catalogue::each_tensor(scan, [&](Tensor& tensor) {
         for (Piece& piece : tensor.pieces) {
             piece.file += first;
         }
-    }
-    for (catalogue::Shard& shard : scan.shards) {
-        shard.piece.file += first;
-    }
+    });
+    catalogue::each_shard(scan, [&](catalogue::Shard& shard) { shard.piece.file += first; });
     return first;
 }
 

@@ -215,14 +215,14 @@ std::vector<Job> jobs_of(const catalogue::Catalogue& catalogue, Resolution& out)
         slots.at(out.files[i]) = i;
     }
     std::vector<Job> jobs;
-    for (const Tensor& tensor : catalogue.tensors) {
+    catalogue::each_tensor(catalogue, [&](const Tensor& tensor) {
         for (const Piece& piece : tensor.pieces) {
             if (!piece.located && slots.at(piece.file) != kNotOurs) {
                 jobs.push_back({slots[piece.file], out.pieces.size(), &tensor});
                 out.pieces.push_back(piece);
             }
         }
-    }
+    });
     // File by file, front to back.
     std::sort(jobs.begin(), jobs.end(), [&](const Job& a, const Job& b) {
         return std::tuple(a.slot, out.pieces[a.position].base, a.position) <

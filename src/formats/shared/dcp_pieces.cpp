@@ -201,11 +201,11 @@ std::uint64_t shape_of(const catalogue::Tensor& tensor, const catalogue::Piece& 
 /// What tells each file from others once its items are opened.
 std::vector<std::string> likenesses(const catalogue::Catalogue& catalogue) {
     std::vector<std::vector<ItemPlace>> items(catalogue.files.size());
-    for (const catalogue::Tensor& tensor : catalogue.tensors) {
+    catalogue::each_tensor(catalogue, [&](const catalogue::Tensor& tensor) {
         for (const catalogue::Piece& piece : tensor.pieces) {
             items[piece.file].emplace_back(piece.base, shape_of(tensor, piece));
         }
-    }
+    });
     std::vector<std::string> texts;
     for (std::size_t file = 0; file < items.size(); ++file) {
         std::sort(items[file].begin(), items[file].end());

@@ -62,14 +62,13 @@ class BytesRead {
 // So that no byte of the file goes unmentioned.
 void add_unread(const TorchFile& file, Catalogue& out) {
     BytesRead read;
-    for (const catalogue::Tensor& tensor : out.tensors) {
+    catalogue::each_tensor(out, [&](const catalogue::Tensor& tensor) {
         for (const catalogue::Piece& piece : tensor.pieces) {
             read.add(piece, tensor.dtype);
         }
-    }
-    for (const catalogue::Shard& shard : out.shards) {
-        read.add(shard.piece, shard.dtype);
-    }
+    });
+    catalogue::each_shard(
+        out, [&](const catalogue::Shard& shard) { read.add(shard.piece, shard.dtype); });
     Bytes told = read.sum();
     for (const catalogue::Ignored& row : out.ignored) {
         told = checked_add_bytes(told, row.bytes, "bytes left aside");

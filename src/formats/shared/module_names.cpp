@@ -93,8 +93,8 @@ using NewNames = std::map<std::string, std::string, std::less<>>;
 
 template <typename Visit>
 void for_each_item(Catalogue& catalogue, const Visit& visit) {
-    std::ranges::for_each(catalogue.tensors, visit);
-    std::ranges::for_each(catalogue.shards, visit);
+    catalogue::each_tensor(catalogue, visit);
+    catalogue::each_shard(catalogue, visit);
 }
 
 // What lies behind the prefix and a dot.
@@ -197,8 +197,10 @@ void keep_below(std::string_view prefix, const std::vector<Catalogue*>& catalogu
     for (Catalogue* const catalogue : catalogues) {
         IgnoredRows ignored;
         ignored.add(catalogue->ignored);
-        keep_below(prefix, catalogue->tensors, ignored);
-        keep_below(prefix, catalogue->shards, ignored);
+        catalogue::each_part(*catalogue, [&](auto& tensors, auto& shards) {
+            keep_below(prefix, tensors, ignored);
+            keep_below(prefix, shards, ignored);
+        });
         catalogue->ignored = ignored.take();
         is_empty = is_empty && catalogue->tensors.empty() && catalogue->shards.empty();
     }
@@ -229,17 +231,19 @@ void remove_wrappers(Catalogue& catalogue) {
                                   "left out");
     }
     require_distinct(names);
-    for (catalogue::Tensor& tensor : catalogue.tensors) {
+    catalogue::each_tensor(catalogue, [&](catalogue::Tensor& tensor) {
         const std::string& name = names.find(tensor.name)->second;
         if (tensor.stored_as.empty() && name != tensor.name) {
             tensor.stored_as = tensor.name;
         }
         tensor.name = name;
-    }
-    for (catalogue::Shard& shard : catalogue.shards) {
+    });
+    catalogue::each_shard(catalogue, [&](catalogue::Shard& shard) {
         shard.name = names.find(shard.name.text())->second;
-    }
-    std::ranges::sort(catalogue.tensors, {}, &catalogue::Tensor::name);
+    });
+    catalogue::each_part(catalogue, [](auto& tensors, auto& /*shards*/) {
+        std::ranges::sort(tensors, {}, &catalogue::Tensor::name);
+    });
 }
 
 }  // namespace shardweld::formats

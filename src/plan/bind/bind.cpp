@@ -403,6 +403,7 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
         target.name = wanted.spelled ? wanted.spelled(target.name) : target.name;
     }
     sort_targets(binding);
+    std::ranges::sort(binding.lacking);
     return binding;
 }
 

@@ -288,7 +288,7 @@ class TargetBuilder {
         n_absent_ += static_cast<Index>(n_absent);
         if (is_missing_ || (n_absent == filed.size() && !filed.empty())) {
             require_few_absent(hub);
-            note_optional(hub, false);
+            note_lacking(hub);
             return false;  // said at the end, or optional and wholly absent
         }
         if (n_absent > 0) {
@@ -296,7 +296,9 @@ class TargetBuilder {
                         part.name + " is optional, but only a part of it is stored", kConfigHint)
                 .set_detail(line.origin);
         }
-        note_optional(hub, true);
+        if (!wanted_.may_lack) {
+            note_optional(hub, true);
+        }
         if (wanted_.has_parts) {
             std::ranges::transform(filed, std::back_inserter(target.parts),
                                    [&](const Filed& one) { return instances_.part_of(one); });
@@ -432,6 +434,16 @@ class TargetBuilder {
         }
     }
 
+    void note_lacking(const HubName& hub) {
+        auto& lacking = binding_.lacking;
+        if (lacking.empty() || lacking.back() != hub.name) {
+            lacking.push_back(hub.name);
+        }
+        if (!wanted_.may_lack) {
+            note_optional(hub, false);
+        }
+    }
+
     void require_few_absent(const HubName& hub) const {
         if (n_absent_ > kMostAbsent) {
             throw Error(ErrorCode::mismatch,
@@ -447,7 +459,7 @@ class TargetBuilder {
     bool take(const Filed& wanted, const HubName& hub, Target& target, std::vector<Operand>& same) {
         Instance* const instance = instances_.find(wanted.key);
         if (instance == nullptr) {
-            if (hub.line->optional) {
+            if (hub.line->optional || wanted_.may_lack) {
                 return false;
             }
             note_missing(hub, wanted.key.segment);

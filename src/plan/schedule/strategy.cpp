@@ -56,6 +56,9 @@ bool drop_equal(Target& target, const catalogue::Records& records) {
     }
     bool is_unlike = false;
     std::erase_if(target.replicas, [&](const Operand& replica) {
+        if (replica.own_type) {
+            return false;
+        }
         const auto original = originals.find({replica.term, replica.copy.dst_offset});
         if (original == originals.end() || original->second->copy != replica.copy) {
             return false;
@@ -165,10 +168,13 @@ void choose_samples(Plan& plan, Replicas asked, const catalogue::Records* record
     for (std::size_t i = 0; i < of_target.size(); ++i) {
         const Target& target = plan.targets[i];
         const Bytes stored = source_bytes(target);
+        // Masters prove where the states of an optimizer belong: all of them are looked at.
+        const bool is_proof = std::ranges::any_of(
+            target.replicas, [](const Operand& one) { return one.own_type.has_value(); });
         Bytes every = 1;
-        if (asked == Replicas::trust) {
+        if (asked == Replicas::trust && !is_proof) {
             every = 0;
-        } else if (asked == Replicas::automatic && !is_small && !is_doubtful[i]) {
+        } else if (!is_proof && asked == Replicas::automatic && !is_small && !is_doubtful[i]) {
             every = std::max<Bytes>(1, kSampledPart * of_target[i] / std::max<Bytes>(stored, 1));
         }
         plan.sample_every.push_back(static_cast<std::uint32_t>(every));

@@ -1,0 +1,268 @@
+#include "bind_states.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
+
+#include "bind_alone.hpp"
+#include "optimizer_text.hpp"
+#include "training_form.hpp"
+#include "vocabulary.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+using catalogue::Catalogue;
+using catalogue::kMaster;
+using catalogue::State;
+using plan::Target;
+
+constexpr const char* kWeightsOnly = "take the weights alone with --state weights";
+
+/// One state as a checkpoint of its own.
+Catalogue checkpoint_of(const State& state, const Catalogue& whole) {
+    Catalogue one;
+    one.format = whole.format;
+    one.dialect = whole.dialect;
+    one.files = whole.files;
+    one.claims = whole.claims;
+    one.tensors = state.tensors;
+    one.shards = state.shards;
+    one.facts = state.facts;
+    one.facts.insert(whole.facts.begin(), whole.facts.end());
+    return one;
+}
+
+/// fp32 weights are their own masters: the save has no others.
+State masters_of(const Catalogue& whole) {
+    State state{std::string(kMaster), whole.tensors, whole.shards, {}};
+    for (catalogue::Tensor& tensor : state.tensors) {
+        tensor.written_as.reset();
+    }
+    return state;
+}
+
+bool has_masters(const Catalogue& whole) {
+    return std::ranges::count(whole.optimizer.states, kMaster, &State::name) > 0;
+}
+
+/// The states in the order in which they are written, masters first. Error as by bind_states.
+std::vector<State> states_of(const Options& options, const Catalogue& whole) {
+    std::vector<State> states = whole.optimizer.states;
+    if (!has_masters(whole)) {
+        states.insert(states.begin(), masters_of(whole));
+    }
+    std::ranges::stable_partition(states, [](const State& one) { return one.name == kMaster; });
+    if (options.state == formats::TakenState::master) {
+        states.resize(1);
+    } else if (states.size() < 3) {
+        throw Error(ErrorCode::not_found,
+                    "the checkpoint holds no moments of an optimizer (exp_avg, exp_avg_sq)",
+                    "give a save with its optimizer, or " + std::string(kWeightsOnly));
+    }
+    return states;
+}
+
+void require_fp32(const Target& target, std::string_view state) {
+    if (target.stored != DType::f32) {
+        throw Error(ErrorCode::unsupported,
+                    std::string(state) + " of " + printable(target.name) + " is " +
+                        std::string(torch_name(target.stored)) +
+                        ", and only fp32 states are carried over",
+                    kWeightsOnly);
+    }
+}
+
+/// Binds states one after the other.
+class StateBinder {
+  public:
+    StateBinder(const PreparedModel& prepared, const Catalogue& whole, Bound& bound)
+        : prepared_(prepared), whole_(whole), bound_(bound), is_own_(!has_masters(whole)) {
+        for (const Target& target : bound.binding.targets) {
+            weights_ = is_float(target.dtype) ? target.dtype : weights_;
+        }
+    }
+
+    void bind(const State& state) {
+        const Catalogue checkpoint = checkpoint_of(state, whole_);
+        if (state.name == kMaster) {
+            masters_ = bound_to(checkpoint, wanted_of(prepared_));
+            if (is_in_weights()) {
+                take_as_weights();
+                require_same_parameters(state, masters_.lacking);
+                return;
+            }
+            prove();
+        }
+        plan::Wanted wanted = wanted_of(prepared_);
+        if (prepared_.training != nullptr) {
+            wanted.pieces = prepared_.training->pieces(state.name);
+        }
+        plan::Binding binding = bound_to(checkpoint, wanted);
+        // A tied head has no states of its own, though module trees have it under a second name.
+        std::erase_if(binding.targets, [](const Target& target) { return target.is_copy; });
+        for (Target& target : binding.targets) {
+            settle(state, target);
+        }
+        require_same_parameters(state, binding.lacking);
+        if (state.name != kMaster || !is_own_) {
+            add_ledger(binding.ledger);
+        }
+        std::ranges::move(binding.targets, std::back_inserter(bound_.binding.targets));
+    }
+
+    /// The type of the weights beside the states.
+    [[nodiscard]] DType weights() const { return weights_; }
+    /// Weights of which there are no states.
+    [[nodiscard]] std::vector<std::string> lacking() const {
+        std::vector<std::string> names;
+        std::ranges::set_difference(lacking_.value_or(std::vector<std::string>()),
+                                    bound_.binding.lacking, std::back_inserter(names));
+        return names;
+    }
+
+  private:
+    /// The state's tensors, as `wanted` has them.
+    [[nodiscard]] plan::Binding bound_to(const Catalogue& checkpoint, plan::Wanted wanted) const {
+        wanted.may_lack = true;
+        wanted.has_parts = false;
+        wanted.dtype.reset();
+        const models::Symbols symbols = prepared_.symbols_of(checkpoint);
+        plan::Model model = prepared_.model();
+        model.symbols = &symbols;
+        plan::Binding binding = plan::bind(checkpoint, model, wanted);
+        binding.ledger.stored += catalogue::stored_bytes(checkpoint);
+        binding.ledger.require_closed();
+        return binding;
+    }
+
+    [[nodiscard]] bool is_in_weights() const {
+        return prepared_.training != nullptr && prepared_.training->has_masters_as_weights();
+    }
+
+    /// Calls visit(weight, master) for each weight that has one.
+    template <typename Visit>
+    void each_master(const Visit& visit) {
+        std::map<std::string_view, Target*> by_name;
+        for (Target& target : masters_.targets) {
+            by_name.emplace(target.name, &target);
+        }
+        for (Target& weight : bound_.binding.targets) {
+            const auto found = by_name.find(weight.name);
+            if (found != by_name.end()) {
+                require_fp32(*found->second, kMaster);
+                visit(weight, *found->second);
+            }
+        }
+    }
+
+    /// Every weight gets its master as a replica.
+    void prove() {
+        if (is_own_) {
+            return;
+        }
+        each_master([](Target& weight, const Target& master) {
+            if (weight.is_copy || weight.mix || weight.encode) {
+                return;
+            }
+            for (plan::Operand operand : master.operands) {
+                operand.own_type = DType::f32;
+                weight.replicas.push_back(std::move(operand));
+            }
+        });
+    }
+
+    /// The masters are written under the weights' names, and what is stored of the weights becomes
+    /// a replica.
+    void take_as_weights() {
+        each_master([&](Target& weight, Target& master) {
+            if (!is_own_) {
+                std::swap(weight.operands, master.operands);
+                std::ranges::move(master.operands, std::back_inserter(weight.replicas));
+                for (plan::Operand& replica : weight.replicas) {
+                    replica.own_type = weight.stored;
+                }
+            }
+            weight.stored = DType::f32;
+            weight.dtype = DType::f32;
+            weight.source.clear();
+        });
+        if (!is_own_) {
+            add_ledger(masters_.ledger);
+        }
+    }
+
+    void settle(const State& state, Target& target) const {
+        require_fp32(target, state.name);
+        target.dtype = DType::f32;
+        target.state = state.name;
+        target.is_kept = true;
+        target.source.clear();
+        if (state.name != kMaster) {
+            target.add = 0;  // a constant has no moments
+        }
+        if (prepared_.training == nullptr) {
+            target.file = "optimizer/" + state.name + ".safetensors";
+        }
+    }
+
+    void require_same_parameters(const State& state, const std::vector<std::string>& lacking) {
+        if (!lacking_ || is_own_) {
+            lacking_ = lacking;
+            return;
+        }
+        std::vector<std::string> odd;
+        std::ranges::set_symmetric_difference(*lacking_, lacking, std::back_inserter(odd));
+        if (!odd.empty()) {
+            throw Error(ErrorCode::mismatch,
+                        "the optimizer has not all states of " + printable(odd.front()) + ": " +
+                            state.name + " and the others are of different parameters",
+                        "copy all files from one save, or " + std::string(kWeightsOnly));
+        }
+    }
+
+    void add_ledger(const plan::Ledger& more) {
+        plan::Ledger& ledger = bound_.binding.ledger;
+        ledger.stored += more.stored;
+        ledger.consumed += more.consumed;
+        ledger.replica += more.replica;
+        ledger.padding += more.padding;
+        ledger.ignored.insert(ledger.ignored.end(), more.ignored.begin(), more.ignored.end());
+    }
+
+    const PreparedModel& prepared_;
+    const Catalogue& whole_;
+    Bound& bound_;
+    bool is_own_;            ///< the weights are their own masters
+    plan::Binding masters_;  ///< bound as the weights are
+    DType weights_ = DType::f32;
+    std::optional<std::vector<std::string>> lacking_;  ///< parameters without states, sorted
+};
+
+}  // namespace
+
+void bind_states(const PreparedModel& prepared, const Options& options, const Catalogue& catalogue,
+                 Bound& bound) {
+    if (catalogue.optimizer.is_empty()) {
+        throw Error(ErrorCode::not_found,
+                    "the checkpoint holds no state of an optimizer that is read",
+                    "give a save with its optimizer, or " + std::string(kWeightsOnly));
+    }
+    StateBinder binder(prepared, catalogue, bound);
+    for (const State& state : states_of(options, catalogue)) {
+        binder.bind(state);
+    }
+    bound.doubt = catalogue.optimizer.doubt;
+    bound.optimizer = optimizer_text(catalogue.optimizer, binder.weights(), binder.lacking());
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,18 @@
+// What becomes of an optimizer's states: each is bound as the weights are, and masters prove it.
+#pragma once
+
+#include "bound.hpp"
+#include "model.hpp"
+
+namespace shardweld::app {
+
+/// Adds the states that are asked for (--state) to a model whose weights are bound: they follow
+/// their weights. `catalogue`: the checkpoint's, of which files, facts and states are needed, and
+/// the weights where they are their own masters. Every weight that has a master gets it as a
+/// replica, to which it is compared while tensors are moved. Error(not_found) where there are no
+/// states; Error(unsupported) for states that are not fp32, and for forms without a place for them;
+/// Error(mismatch) where not all parameters have the same ones.
+void bind_states(const PreparedModel& prepared, const Options& options,
+                 const catalogue::Catalogue& catalogue, Bound& bound);
+
+}  // namespace shardweld::app

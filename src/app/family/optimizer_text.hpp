@@ -1,0 +1,22 @@
+// What is known of an optimizer beside its tensors, as text: optimizer.json.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "catalogue/optimizer.hpp"
+#include "core/dtype.hpp"
+
+namespace shardweld::app {
+
+/// Where a training checkpoint, or a model's directory, has that file.
+inline std::string optimizer_file(bool is_training) {
+    return std::string(is_training ? "" : "optimizer/") + "optimizer.json";
+}
+
+/// JSON with the step, the parameter groups and their settings, the scheduler, the type of the
+/// weights beside the states, and the weights that have none.
+std::string optimizer_text(const catalogue::Optimizer& optimizer, DType weights,
+                           const std::vector<std::string>& without);
+
+}  // namespace shardweld::app

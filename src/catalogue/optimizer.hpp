@@ -1,0 +1,70 @@
+// What an optimizer keeps of each parameter, and its settings. Read only where it is asked for.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "core/index.hpp"
+
+#include "tensor.hpp"
+
+namespace shardweld::catalogue {
+
+/// The states of Adam: fp32 copies of the weights, and the two moments. All have the weight's
+/// shape.
+inline constexpr std::string_view kMaster = "param";
+inline constexpr std::string_view kMoment = "exp_avg";
+inline constexpr std::string_view kSquaredMoment = "exp_avg_sq";
+
+/// One state of all parameters that have it, under the names that the checkpoint has for the
+/// parameters themselves: bound as the weights are.
+struct State {
+    std::string name;  ///< kMaster, kMoment or kSquaredMoment
+    std::vector<Tensor> tensors;
+    std::vector<Shard> shards;
+    /// Those of Catalogue::facts that are others for it: a save may keep whole weights, and the
+    /// state of each rank's part of them.
+    std::map<std::string, Index> facts = {};
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.name, self.tensors, self.shards, self.facts);
+    };
+};
+
+/// Settings by name, each as JSON text: "0.1", "[0.9, 0.95]", "true", "null".
+using Settings = std::map<std::string, std::string>;
+
+/// Parameters that share settings.
+struct ParameterGroup {
+    Settings settings;                    ///< lr, betas, eps, weight_decay, ...
+    std::vector<std::string> parameters;  ///< their names; empty where the save does not tell them
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.settings, self.parameters);
+    };
+};
+
+struct Optimizer {
+    std::string form = {};  ///< how the save keeps it, for people: "fully_reshardable"
+    std::vector<State> states = {};
+    std::vector<ParameterGroup> groups = {};
+    std::optional<double> step = {};  ///< of all parameters; nullopt: not told
+    Settings scheduler = {};          ///< of the learning rate, as the framework names its fields
+    /// Whether the save does not name what a state belongs to: the order of parameters does.
+    bool is_ordered = false;
+    /// What is known to go wrong where masters do not round to their weights; "": nothing.
+    std::string doubt = {};
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.form, self.states, self.groups, self.step, self.scheduler,
+                        self.is_ordered, self.doubt);
+    };
+
+    [[nodiscard]] bool is_empty() const { return states.empty(); }
+};
+
+}  // namespace shardweld::catalogue

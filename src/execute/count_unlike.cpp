@@ -1,0 +1,57 @@
+#include "count_unlike.hpp"
+
+#include <utility>
+#include <vector>
+
+#include "numeric/convert.hpp"
+
+namespace shardweld::execute {
+
+namespace {
+
+/// Elements that are rounded at once.
+constexpr Index kAtOnce = 1 << 16;
+
+/// One side of the nest, dense and of that type.
+std::vector<std::byte> dense_side(const layout::Copy& pack, DType from, DType to,
+                                  std::span<const std::byte> side) {
+    const auto n = static_cast<std::size_t>(pack.volume());
+    std::vector<std::byte> stored(n * size_of(from));
+    std::vector<std::byte> rounded(n * size_of(to));
+    layout::run(pack, size_of(from), side, stored);
+    numeric::convert(from, stored, to, rounded);
+    return rounded;
+}
+
+/// The nest with its sides exchanged.
+layout::Copy turned(layout::Copy copy) {
+    std::swap(copy.src_offset, copy.dst_offset);
+    for (layout::Loop& loop : copy.loops) {
+        std::swap(loop.src_stride, loop.dst_stride);
+    }
+    return copy;
+}
+
+}  // namespace
+
+Index count_unlike(const layout::Copy& copy, Rounding types, std::span<const std::byte> src,
+                   std::span<const std::byte> dst) {
+    if (types.src == types.dst) {
+        return layout::count_different(copy, size_of(types.src), src, dst);
+    }
+    if (types.dst == DType::f32) {
+        return count_unlike(turned(copy), {types.dst, types.src}, dst, src);
+    }
+    Index different = 0;
+    const layout::Range span = layout::src_span(copy);
+    for (Index at = span.lo; at < span.lo + span.extent; at += kAtOnce) {
+        for (const layout::Copy& part : layout::restrict_src(copy, at, at + kAtOnce)) {
+            const auto [pack, unpack] = layout::pack_unpack(part);
+            const auto rounded = dense_side(pack, types.src, types.dst, src);
+            different += layout::count_different(unpack, size_of(types.dst), rounded, dst);
+        }
+    }
+    return different;
+}
+
+}  // namespace shardweld::execute

@@ -1,0 +1,205 @@
+#include "optimizer_state.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "core/text.hpp"
+#include "formats/shared/settings.hpp"
+#include "layout/box.hpp"
+#include "layout/patch.hpp"
+#include "shardweld/error.hpp"
+
+#include "model_names.hpp"
+
+namespace shardweld::formats::megatron {
+
+namespace {
+
+using catalogue::Piece;
+using catalogue::State;
+using catalogue::Tensor;
+
+constexpr std::string_view kOfState = "optimizer.state.";
+constexpr const char* kWeightsOnly = "take the weights alone with --state weights";
+
+/// megatron-core 0.16.1 and 0.19.2 megatron/core/optimizer/distrib_optimizer.py leave out the
+/// padding between buckets where they put the parts of ranks together.
+constexpr const char* kShifted =
+    "megatron-core up to 0.19 saves states of this form shifted where a buffer has several buckets "
+    "(tied embeddings on several stages, or overlapped gradients), all three states alike, so that "
+    "none of them can be used";
+
+/// What a state is called in keys, and which it is.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kStates = {
+    {{"param", catalogue::kMaster},
+     {"fp32_param", catalogue::kMaster},  // up to 0.13, and without a distributed optimizer
+     {"exp_avg", catalogue::kMoment},
+     {"exp_avg_sq", catalogue::kSquaredMoment}}};
+
+/// Behind "chained_3.".
+std::string_view without_chain(std::string_view key) {
+    constexpr std::string_view kChained = "chained_";
+    const std::size_t dot = key.find('.');
+    const bool is_chained = key.starts_with(kChained) && dot != std::string_view::npos &&
+                            parse_index(key.substr(kChained.size(), dot - kChained.size()));
+    return is_chained ? key.substr(dot + 1) : key;
+}
+
+State& state_called(std::string_view name, catalogue::Optimizer& out) {
+    auto at = std::ranges::find(out.states, name, &State::name);
+    if (at == out.states.end()) {
+        out.states.push_back({std::string(name), {}, {}, {}});
+        at = std::prev(out.states.end());
+    }
+    return *at;
+}
+
+/// The optimizers that a common state tells of: one, or several by their numbers.
+std::vector<const PickleValue*> optimizers_in(const PickleValue& state) {
+    std::vector<const PickleValue*> found;
+    const auto add = [&](const PickleValue& one) {
+        const PickleValue* const inner = one.is_mapping() ? one.find("optimizer") : nullptr;
+        if (inner != nullptr && inner->is_mapping()) {
+            found.push_back(inner);
+        }
+        return inner != nullptr;
+    };
+    if (!state.is_mapping() || add(state)) {
+        return found;
+    }
+    for (std::size_t i = 0; i < state.pair_count(); ++i) {
+        if (state.key(i).kind == PickleKind::integer) {
+            add(state.value(i));
+        }
+    }
+    return found;
+}
+
+/// How many parts the ranks cut each axis of a parameter into: the leading numbers of a flattened
+/// state's shape.
+std::vector<Index> fragments_of(const Tensor& tensor, const Tensor& parameter) {
+    const std::size_t rank = parameter.shape.size();
+    std::vector<Index> fragments(tensor.shape.begin(), tensor.shape.end() - 1);
+    Index elements = tensor.shape.back();
+    bool fits = fragments.size() == rank;
+    for (std::size_t k = 0; fits && k < rank; ++k) {
+        fits = fragments[k] > 0 && parameter.shape[k] % fragments[k] == 0;
+        elements *= fits ? fragments[k] : 1;
+    }
+    Index volume = 1;
+    for (const Index extent : parameter.shape) {
+        volume *= extent;
+    }
+    if (!fits || elements != volume) {
+        throw Error(ErrorCode::unsupported,
+                    "the optimizer's state of " + printable(parameter.name) + " has shape " +
+                        shape_text(tensor.shape) + ", which is no flattened form of " +
+                        shape_text(parameter.shape),
+                    kWeightsOnly);
+    }
+    return fragments;
+}
+
+/// A range of one fragment, which is stored flat, as boxes of the parameter.
+void unflatten(const Piece& piece, const std::vector<Index>& fragments,
+               const std::vector<Index>& shape, std::vector<Piece>& out) {
+    const auto& axes = piece.patch.axes;
+    layout::Box box;
+    for (std::size_t k = 0; k < fragments.size(); ++k) {
+        const Index extent = shape[k] / fragments[k];
+        if (axes[k].extent != 1) {
+            throw Error(ErrorCode::unsupported,
+                        "a flattened state of the optimizer has a chunk of several fragments",
+                        kWeightsOnly);
+        }
+        box.push_back({axes[k].lo * extent, extent});
+    }
+    const layout::Axis& range = axes.back();
+    for (layout::Patch& patch :
+         layout::flat(box, range.lo, range.lo + range.extent, piece.patch.offset)) {
+        Piece part = piece;
+        part.patch = std::move(patch);
+        out.push_back(std::move(part));
+    }
+}
+
+void unflatten(Tensor& tensor, const Tensor& parameter) {
+    const std::vector<Index> fragments = fragments_of(tensor, parameter);
+    std::vector<Piece> pieces;
+    for (const Piece& piece : tensor.pieces) {
+        unflatten(piece, fragments, parameter.shape, pieces);
+    }
+    tensor.pieces = std::move(pieces);
+    tensor.shape = parameter.shape;
+}
+
+}  // namespace
+
+std::optional<StateKey> state_key(std::string_view key) {
+    std::string_view rest = without_chain(key);
+    if (!rest.starts_with(kOfState)) {
+        return std::nullopt;
+    }
+    rest.remove_prefix(kOfState.size());
+    const std::size_t dot = rest.find('.');
+    const std::string_view name = rest.substr(0, dot);
+    const auto known = std::ranges::find(kStates, name, [](const auto& one) { return one.first; });
+    if (known == kStates.end() || dot == std::string_view::npos) {
+        throw Error(ErrorCode::unsupported,
+                    "the optimizer keeps " + printable(name) + " (" + printable(key) +
+                        "), which is none of Adam's states: param, exp_avg, exp_avg_sq",
+                    kWeightsOnly);
+    }
+    return StateKey{known->second, rest.substr(dot + 1)};
+}
+
+bool take_state(const StateKey& key, Tensor tensor, TakenState taken, catalogue::Optimizer& out) {
+    if (taken == TakenState::weights ||
+        (taken == TakenState::master && key.state != catalogue::kMaster)) {
+        return false;
+    }
+    tensor.stored_as = std::exchange(tensor.name, model_name(key.parameter));
+    state_called(key.state, out).tensors.push_back(std::move(tensor));
+    return true;
+}
+
+void add_optimizer(const PickleValue& root, const ScalarReader& scalars,
+                   catalogue::Optimizer& out) {
+    const PickleValue* const state = root.find("optimizer");
+    if (state != nullptr) {
+        for (const PickleValue* const one : optimizers_in(*state)) {
+            std::ranges::move(groups_of(one->find("param_groups"), scalars),
+                              std::back_inserter(out.groups));
+        }
+        const PickleValue* const form =
+            state->is_mapping() ? state->find("param_state_sharding_type") : nullptr;
+        out.form = form == nullptr ? out.form : std::string(form->text());
+        out.doubt = out.form == "fully_reshardable" ? kShifted : "";
+    }
+    if (const auto step = common_step(steps_of(out.groups))) {
+        out.step = step;
+    }
+    if (const PickleValue* const scheduler = root.find("opt_param_scheduler")) {
+        out.scheduler = settings_of(*scheduler, scalars);
+    }
+}
+
+void unflatten(catalogue::Catalogue& catalogue) {
+    for (State& state : catalogue.optimizer.states) {
+        for (Tensor& tensor : state.tensors) {
+            const auto parameter =
+                std::ranges::lower_bound(catalogue.tensors, tensor.name, {}, &Tensor::name);
+            const bool is_known =
+                parameter != catalogue.tensors.end() && parameter->name == tensor.name;
+            if (is_known && parameter->shape != tensor.shape &&
+                tensor.shape.size() == parameter->shape.size() + 1) {
+                unflatten(tensor, *parameter);
+            }
+        }
+    }
+}
+
+}  // namespace shardweld::formats::megatron
