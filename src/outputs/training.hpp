@@ -29,14 +29,15 @@ struct TrainingTensor {
 
 /// A value beside the tensors: what a pickle can hold without a class of a framework.
 struct PlainValue {
-    enum class Kind { none, boolean, integer, real, text, list, dictionary };
+    /// numbered: a dictionary whose keys count its items from 0.
+    enum class Kind { none, boolean, integer, real, text, list, dictionary, numbered };
     struct Entry;  // no std::pair, which asks about this type while it is not whole yet
 
     Kind kind = Kind::none;
     std::int64_t integer = 0;  ///< of a boolean 0 or 1
     double real = 0;
     std::string text;
-    std::vector<PlainValue> items;  ///< of a list
+    std::vector<PlainValue> items;  ///< of a list, or of numbered
     std::vector<Entry> entries;     ///< of a dictionary, in order
 };
 
@@ -67,8 +68,8 @@ struct TrainingSave {
     };
     Container container = Container::rank_files;
     std::map<std::string, TrainingTensor> tensors;  ///< by OutputTensor::name
-    /// In their order, also those without tensors; with a mesh one for each rank. Others that
-    /// tensors or `beside` name follow in natural order.
+    /// In their order, also those without tensors; with a mesh those of all ranks, once or more.
+    /// Others that tensors or `beside` name follow in natural order.
     std::vector<std::string> files = {};
     /// By file, what its top dictionary has before the tensors. In a save of DCP these files are
     /// archives of torch.save beside it, without tensors (common.pt).
@@ -78,6 +79,13 @@ struct TrainingSave {
     std::string directory = {};  ///< dcp: of .metadata, below the output's
     std::map<std::string, PlainValue> objects =
         {};  ///< dcp: byte objects by key, pickled in a list of one, in the first file
+    /// dcp: the same as torch's own planner has them, pickled as they are. The paths of their keys
+    /// are in `object_paths`.
+    std::map<std::string, PlainValue> bare_objects = {};
+    /// Elements of paths that are decimal numbers are numbers.
+    std::map<std::string, std::vector<std::string>> object_paths = {};
+    /// rank_files: keys of the dictionary of this name, which lies at the top, are numbers.
+    std::string numbered = {};
     std::map<std::string, std::string> archives =
         {};  ///< dcp: byte objects by key, as torch.save wrote them elsewhere
     std::vector<SideFile> side_files = {};

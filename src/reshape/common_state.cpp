@@ -27,11 +27,22 @@ PlainValue integer(Index value) {
     return plain;
 }
 
+PlainValue real(double value) {
+    PlainValue plain;
+    plain.kind = PlainValue::Kind::real;
+    plain.real = value;
+    return plain;
+}
+
+PlainValue text(std::string value) {
+    PlainValue plain;
+    plain.kind = PlainValue::Kind::text;
+    plain.text = std::move(value);
+    return plain;
+}
+
 PlainValue state_of_release() {
-    PlainValue version;
-    version.kind = PlainValue::Kind::real;
-    version.real = 3.0;
-    return dictionary({{"checkpoint_version", version}, {"iteration", integer(0)}});
+    return dictionary({{"checkpoint_version", real(3.0)}, {"iteration", integer(0)}});
 }
 
 outputs::SideFile release_tracker() {

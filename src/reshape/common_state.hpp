@@ -13,6 +13,8 @@ outputs::PlainValue state_of_release();
 outputs::PlainValue dictionary(std::vector<outputs::PlainValue::Entry> entries);
 outputs::PlainValue boolean(bool value);
 outputs::PlainValue integer(Index value);
+outputs::PlainValue real(double value);
+outputs::PlainValue text(std::string value);
 
 /// The file that names the directory `release` as the one to load.
 outputs::SideFile release_tracker();

@@ -358,7 +358,8 @@ Arrangement legacy_arrangement(const Destination& destination, const models::Sym
     require_experts(sizes, symbols);
     Arrangement arrangement;
     arrangement.pieces = LegacyPieces(destination, symbols, pipeline_of(sizes, depth_of(symbols)));
-    arrangement.save = [sizes](const std::vector<PlacedTensor>& placed) {
+    arrangement.save = [sizes](const std::vector<PlacedTensor>& placed,
+                               const OptimizerToWrite* /*optimizer*/) {
         return save_of(sizes, placed);
     };
     return arrangement;

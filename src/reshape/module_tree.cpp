@@ -1,9 +1,17 @@
 #include "module_tree.hpp"
 
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <string_view>
 #include <utility>
 
+#include "core/text.hpp"
 #include "layout/patch.hpp"
 #include "models/symbols.hpp"
+
+#include "common_state.hpp"
+#include "optimizer.hpp"
 
 namespace shardweld::reshape {
 
@@ -16,8 +24,9 @@ bool is_sharded(const models::Line& line, const std::vector<Index>& shape) {
     return !shape.empty() && !is_buffer(line);
 }
 
-std::string fsdp_file(Index world, Index rank) {
-    return "model_world_size_" + std::to_string(world) + "_rank_" + std::to_string(rank) + ".pt";
+std::string fsdp_file(Index world, Index rank, const char* kind = "model") {
+    return std::string(kind) + "_world_size_" + std::to_string(world) + "_rank_" +
+           std::to_string(rank) + ".pt";
 }
 
 std::vector<TensorPiece> fsdp_pieces(const Destination& to, const models::Line& line,
@@ -50,12 +59,75 @@ outputs::DeviceMesh mesh_of(const Destination& to) {
     return mesh;
 }
 
-outputs::TrainingSave fsdp_save(const Destination& to, const std::vector<PlacedTensor>& placed) {
+/// Numbers run over the groups.
+std::map<std::string, Index> numbers_of(const std::vector<ParameterGroup>& groups) {
+    std::map<std::string, Index> numbers;
+    for (const ParameterGroup& group : groups) {
+        for (const std::string& name : group.parameters) {
+            numbers.emplace(name, static_cast<Index>(numbers.size()));
+        }
+    }
+    return numbers;
+}
+
+outputs::PlainValue group_of(const ParameterGroup& group,
+                             const std::map<std::string, Index>& numbers) {
+    outputs::PlainValue value = plain_dictionary(group.settings);
+    outputs::PlainValue members;
+    members.kind = outputs::PlainValue::Kind::list;
+    for (const std::string& name : group.parameters) {
+        members.items.push_back(integer(numbers.at(name)));
+    }
+    value.entries.push_back({"params", std::move(members)});
+    return value;
+}
+
+/// What verl's loader asks for beside: the scheduler, where it is torch's. Random states belong to
+/// the ranks that saved them.
+outputs::PlainValue extra_state(const OptimizerToWrite& optimizer) {
+    const bool is_of_torch = optimizer.scheduler.contains("last_epoch");
+    return dictionary({{"lr_scheduler", is_of_torch ? plain_dictionary(optimizer.scheduler)
+                                                    : outputs::PlainValue()}});
+}
+
+/// The files of an optimizer, in which numbers stand for parameters, and of what goes with it.
+void add_optimizer(const Destination& to, const std::vector<PlacedTensor>& placed,
+                   const OptimizerToWrite& optimizer, outputs::TrainingSave& save) {
+    const std::vector<ParameterGroup> groups = numbered_groups(optimizer, parameters_of(placed));
+    const auto numbers = numbers_of(groups);
+    save.numbered = "state";
+    for (auto& [name, tensor] : save.tensors) {
+        if (tensor.path.size() > 1) {
+            tensor.path[1] = std::to_string(numbers.at(tensor.path[1]));
+        }
+    }
+    outputs::PlainValue list;
+    list.kind = outputs::PlainValue::Kind::list;
+    for (const ParameterGroup& group : groups) {
+        list.items.push_back(group_of(group, numbers));
+    }
+    for (Index rank = 0; rank < to.world; ++rank) {
+        const std::string file = fsdp_file(to.world, rank, "optim");
+        save.files.push_back(file);
+        save.beside[file] = dictionary({{"param_groups", list}});
+    }
+    for (Index rank = 0; rank < to.world; ++rank) {
+        const std::string file = fsdp_file(to.world, rank, "extra_state");
+        save.files.push_back(file);
+        save.beside[file] = extra_state(optimizer);
+    }
+}
+
+outputs::TrainingSave fsdp_save(const Destination& to, const std::vector<PlacedTensor>& placed,
+                                const OptimizerToWrite* optimizer) {
     outputs::TrainingSave save;
     add_tensors(placed, save);
     save.mesh.push_back(mesh_of(to));
     for (Index rank = 0; rank < to.world; ++rank) {
         save.files.push_back(fsdp_file(to.world, rank));
+    }
+    if (optimizer != nullptr) {
+        add_optimizer(to, placed, *optimizer, save);
     }
     save.side_files.push_back({"fsdp_config.json", config_text(to.world)});
     return save;
@@ -78,11 +150,42 @@ std::vector<TensorPiece> dcp_pieces(Index world, const models::Line& line, const
     return pieces;
 }
 
-outputs::TrainingSave dcp_save(const std::vector<PlacedTensor>& placed) {
+/// Groups as torch's planner flattens them: an object for each setting.
+void add_groups(const std::vector<ParameterGroup>& groups, outputs::TrainingSave& save) {
+    const auto add = [&](std::size_t group, const std::string& name, outputs::PlainValue value) {
+        std::vector<std::string> path = {"optim", "param_groups", std::to_string(group), name};
+        const std::string key = joined(path, ".");
+        save.bare_objects[key] = std::move(value);
+        save.object_paths[key] = std::move(path);
+    };
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+        for (const auto& [name, stated] : groups[i].settings) {
+            add(i, name, plain_value(stated));
+        }
+        outputs::PlainValue members;
+        members.kind = outputs::PlainValue::Kind::list;
+        std::ranges::transform(groups[i].parameters, std::back_inserter(members.items), text);
+        add(i, "params", std::move(members));
+    }
+}
+
+outputs::TrainingSave dcp_save(const std::vector<PlacedTensor>& placed,
+                               const OptimizerToWrite* optimizer) {
     outputs::TrainingSave save;
     save.container = outputs::TrainingSave::Container::dcp;
     add_tensors(placed, save);
+    if (optimizer != nullptr) {
+        add_groups(torch_groups(*optimizer, parameters_of(placed)), save);
+    }
     return save;
+}
+
+/// A scalar of its own in the dictionary of the parameter's states.
+TensorPiece step_piece(TensorPiece moment) {
+    moment.path.back() = kStep;
+    moment.box = {};
+    moment.is_plain = true;
+    return moment;
 }
 
 }  // namespace
@@ -94,8 +197,17 @@ Arrangement fsdp_arrangement(const Destination& destination, const models::Symbo
                                                 const std::vector<Index>& shape) {
         return fsdp_pieces(destination, line, name_of(line, captures, symbols), shape);
     };
-    arrangement.save = [destination](const std::vector<PlacedTensor>& placed) {
-        return fsdp_save(destination, placed);
+    arrangement.has_masters_as_weights = true;
+    arrangement.in_state = [](const std::string& state, TensorPiece& piece) {
+        piece.file.replace(0, std::string_view("model").size(), "optim");
+        piece.path = {"state", piece.path.back(), state};
+    };
+    arrangement.step_beside = [](const TensorPiece& moment) {
+        return std::optional(step_piece(moment));
+    };
+    arrangement.save = [destination](const std::vector<PlacedTensor>& placed,
+                                     const OptimizerToWrite* optimizer) {
+        return fsdp_save(destination, placed, optimizer);
     };
     return arrangement;
 }
@@ -110,6 +222,10 @@ Arrangement dcp_arrangement(const Destination& destination, const models::Symbol
     arrangement.has_masters_as_weights = true;
     arrangement.in_state = [](const std::string& state, TensorPiece& piece) {
         piece.path = {"optim", "state", piece.path.back(), state};
+    };
+    arrangement.step_beside = [](const TensorPiece& moment) {
+        const bool is_first = moment.box.empty() || moment.box[0].lo == 0;
+        return is_first ? std::optional(step_piece(moment)) : std::nullopt;
     };
     arrangement.save = dcp_save;
     return arrangement;

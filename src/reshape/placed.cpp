@@ -1,7 +1,9 @@
 #include "placed.hpp"
 
 #include <algorithm>
+#include <map>
 
+#include "core/text.hpp"
 #include "models/symbols.hpp"
 
 namespace shardweld::reshape {
@@ -23,6 +25,20 @@ bool is_buffer(const models::Line& line) {
     // ERNIE keeps it as a parameter.
     return (is_fix && line.name.text.find("moe_statics") == std::string::npos) ||
            line.logical.ends_with(".layer_scalar");
+}
+
+std::vector<Parameter> parameters_of(const std::vector<PlacedTensor>& placed) {
+    std::map<std::string, std::size_t, decltype(&natural_less)> found(&natural_less);
+    for (const PlacedTensor& tensor : placed) {
+        if (!tensor.state.empty() && tensor.state != kStep) {
+            found.emplace(tensor.weight, tensor.whole.size());
+        }
+    }
+    std::vector<Parameter> parameters;
+    for (const auto& [name, n_dims] : found) {
+        parameters.push_back({name, n_dims});
+    }
+    return parameters;
 }
 
 void add_tensors(const std::vector<PlacedTensor>& placed, outputs::TrainingSave& save) {

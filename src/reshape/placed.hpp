@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "models/recipe.hpp"
 #include "outputs/training.hpp"
 #include "plan/pieces.hpp"
+
+#include "optimizer.hpp"
 
 namespace shardweld::models {
 class Symbols;
@@ -22,6 +25,8 @@ namespace shardweld::reshape {
 struct PlacedTensor {
     std::vector<Index> whole;  ///< its shape
     std::vector<plan::TensorPiece> pieces;
+    std::string state = {};   ///< of the optimizer, that it is of a weight; "": the weight
+    std::string weight = {};  ///< whose state it is: the name that the weight is written under
 };
 
 /// A form of training checkpoint, for one model.
@@ -32,9 +37,15 @@ struct Arrangement {
     std::function<void(const std::string& state, plan::TensorPiece& piece)> in_state = {};
     bool has_masters_as_weights =
         false;  ///< the fp32 masters have no other place than the weights'
+    /// Where the parameter's step lies as a tensor of its own, beside the piece of a moment;
+    /// nullopt: nothing beside this one. Null where no parameter has one.
+    std::function<std::optional<plan::TensorPiece>(const plan::TensorPiece& moment)> step_beside =
+        {};
     /// What the container's writer gets, of all tensors that are written: its tensors are named by
-    /// plan::piece_name. Pure.
-    std::function<outputs::TrainingSave(const std::vector<PlacedTensor>&)> save;
+    /// plan::piece_name. `optimizer`: of their states; null where there are none. Pure.
+    std::function<outputs::TrainingSave(const std::vector<PlacedTensor>&,
+                                        const OptimizerToWrite* optimizer)>
+        save;
 };
 
 /// The rank's rows as torch cuts them: ceil(rows / world) for each rank, fewer or none for the last
@@ -47,6 +58,12 @@ std::string name_of(const models::Line& line, const models::Captures& captures,
 
 /// Whether a model of transformers holds the tensor as a buffer, which FSDP does not shard.
 bool is_buffer(const models::Line& line);
+
+/// The name of the state that is a parameter's step.
+inline constexpr const char* kStep = "step";
+
+/// Parameters with states, each once, in the order of their names.
+std::vector<Parameter> parameters_of(const std::vector<PlacedTensor>& placed);
 
 /// Tensors as the container's writer knows them.
 void add_tensors(const std::vector<PlacedTensor>& placed, outputs::TrainingSave& save);

@@ -19,13 +19,20 @@ namespace {
 
 using plan::TensorPiece;
 
-constexpr const char* kDirectory = "release";
+constexpr const char* kRelease = "release";
 /// In front of the key of a state, in its form "fully_reshardable".
 constexpr std::string_view kStates = "optimizer.state.";
 constexpr Index kElementsOfFile = Index{1} << 31U;
 
-std::string below(const std::string& name) {
-    return std::string(kDirectory) + "/" + name;
+/// The directory of a run's iteration, or of a model that no run has trained: Megatron reads no
+/// optimizer from `release`.
+std::string directory_of(const OptimizerToWrite* optimizer) {
+    if (optimizer == nullptr) {
+        return kRelease;
+    }
+    std::string number = std::to_string(optimizer->iteration);
+    number.insert(0, number.size() < 7 ? 7 - number.size() : 0, '0');
+    return "iter_" + number;
 }
 
 /// Axes that count layers.
@@ -96,7 +103,7 @@ void settle_files(const std::vector<PlacedTensor>& placed, outputs::TrainingSave
             elements = 0;
         }
         elements += more;
-        save.tensors.at(name).file = below("__0_" + std::to_string(file) + ".distcp");
+        save.tensors.at(name).file = save.directory + "/__0_" + std::to_string(file) + ".distcp";
     }
 }
 
@@ -159,13 +166,40 @@ void add_module_states(const std::vector<PlacedTensor>& placed, outputs::Trainin
     }
 }
 
+/// Whether experts are told from the rest, which have an optimizer of their own.
+bool has_experts(const std::vector<PlacedTensor>& placed) {
+    return std::ranges::any_of(placed, [](const PlacedTensor& tensor) {
+        return tensor.weight.find(".experts.") != std::string::npos;
+    });
+}
+
+/// What the run's state says of the optimizer.
+void add_optimizer(const std::vector<PlacedTensor>& placed, const OptimizerToWrite& optimizer,
+                   outputs::PlainValue& state) {
+    for (outputs::PlainValue::Entry& entry : state.entries) {
+        if (entry.key == "iteration") {
+            entry.value = integer(optimizer.iteration);
+        }
+    }
+    state.entries.push_back({"optimizer", megatron_optimizer(optimizer, has_experts(placed))});
+    if (optimizer.scheduler.contains("num_steps")) {
+        state.entries.push_back({"opt_param_scheduler", plain_dictionary(optimizer.scheduler)});
+    }
+}
+
 /// What a loader is told of how the tensors were saved.
-outputs::PlainValue common_state(const Destination& destination) {
+outputs::PlainValue common_state(const Destination& destination,
+                                 const std::vector<PlacedTensor>& placed,
+                                 const OptimizerToWrite* optimizer) {
     outputs::PlainValue state = state_of_release();
     std::vector<outputs::PlainValue::Entry> content = {
         {"singleton_local_shards", boolean(false)}, {"chained_optim_avoid_prefix", boolean(true)}};
     if (destination.has_separate_layers) {
         content.push_back({"non_homogeneous_layers", boolean(true)});
+    }
+    if (optimizer != nullptr) {
+        content.push_back({"distrib_optim_sharding_type", text("fully_reshardable")});
+        add_optimizer(placed, *optimizer, state);
     }
     state.entries.push_back({"content_metadata", dictionary(std::move(content))});
     return state;
@@ -178,22 +212,34 @@ std::string backend_text(bool has_common_object) {
                           : R"(, "common_backend": "torch", "common_backend_version": 1})");
 }
 
+/// The file that names the directory to load.
+outputs::SideFile tracker_of(const OptimizerToWrite* optimizer) {
+    outputs::SideFile tracker = release_tracker();
+    if (optimizer != nullptr) {
+        tracker.text = std::to_string(optimizer->iteration);
+    }
+    return tracker;
+}
+
 outputs::TrainingSave save_of(const Destination& destination,
-                              const std::vector<PlacedTensor>& placed) {
+                              const std::vector<PlacedTensor>& placed,
+                              const OptimizerToWrite* optimizer) {
     outputs::TrainingSave save;
     save.container = outputs::TrainingSave::Container::dcp;
-    save.directory = kDirectory;
+    save.directory = directory_of(optimizer);
+    const auto below = [&](const char* name) { return save.directory + "/" + name; };
+    const outputs::PlainValue common = common_state(destination, placed, optimizer);
     add_tensors(placed, save);
     settle_files(placed, save);
     add_module_states(placed, save);
     if (destination.has_common_object) {
-        save.objects["common_state/shard_0_1"] = common_state(destination);
+        save.objects["common_state/shard_0_1"] = common;
     } else {
-        save.beside[below("common.pt")] = common_state(destination);
+        save.beside[below("common.pt")] = common;
     }
     save.side_files.push_back(
         {below("metadata.json"), backend_text(destination.has_common_object)});
-    save.side_files.push_back(release_tracker());
+    save.side_files.push_back(tracker_of(optimizer));
     return save;
 }
 
@@ -213,8 +259,9 @@ Arrangement torch_dist_arrangement(const Destination& destination, const models:
     arrangement.in_state = [](const std::string& state, TensorPiece& piece) {
         piece.path.back().insert(0, std::string(kStates) + state + ".");
     };
-    arrangement.save = [destination](const std::vector<PlacedTensor>& placed) {
-        return save_of(destination, placed);
+    arrangement.save = [destination](const std::vector<PlacedTensor>& placed,
+                                     const OptimizerToWrite* optimizer) {
+        return save_of(destination, placed, optimizer);
     };
     return arrangement;
 }

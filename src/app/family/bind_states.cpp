@@ -248,6 +248,22 @@ class StateBinder {
     std::optional<std::vector<std::string>> lacking_;  ///< parameters without states, sorted
 };
 
+/// Weights that no optimizer has trained are at step 0 of iteration 0.
+reshape::OptimizerToWrite to_write(const std::string& family, const Catalogue& whole) {
+    const catalogue::Optimizer& optimizer = whole.optimizer;
+    reshape::OptimizerToWrite out;
+    out.family = family;
+    out.step = optimizer.step.value_or(0);
+    const auto iteration = whole.facts.find("iteration");
+    out.iteration =
+        iteration != whole.facts.end() ? iteration->second : static_cast<Index>(out.step);
+    for (const catalogue::ParameterGroup& group : optimizer.groups) {
+        out.groups.push_back({group.settings, group.parameters});
+    }
+    out.scheduler = optimizer.scheduler;
+    return out;
+}
+
 }  // namespace
 
 void bind_states(const PreparedModel& prepared, const Options& options, const Catalogue& catalogue,
@@ -262,7 +278,12 @@ void bind_states(const PreparedModel& prepared, const Options& options, const Ca
         binder.bind(state);
     }
     bound.doubt = catalogue.optimizer.doubt;
-    bound.optimizer = optimizer_text(catalogue.optimizer, binder.weights(), binder.lacking());
+    bound.optimizer = to_write(prepared.recipe->name, catalogue);
+    bound.optimizer_text = optimizer_text(catalogue.optimizer, binder.weights(), binder.lacking());
+    if (prepared.training != nullptr) {
+        std::ranges::move(prepared.training->steps(bound.optimizer->step),
+                          std::back_inserter(bound.binding.targets));
+    }
 }
 
 }  // namespace shardweld::app

@@ -8,6 +8,7 @@
 
 #include "outputs/format.hpp"
 #include "plan/bind/quantise.hpp"
+#include "reshape/optimizer.hpp"
 
 #include "model.hpp"
 
@@ -23,9 +24,10 @@ struct Bound {
     std::optional<plan::Quantisation> quantisation;  ///< --quantize
     std::shared_ptr<const outputs::Format> output;   ///< made for this model; null: the option's
     std::string doubt = {};                          ///< catalogue::Optimizer::doubt
-    std::string optimizer = {};      ///< optimizer.json beside its states; "": there are none
-    std::vector<std::string> notes;  ///< for people
-    std::string unheeded = {};       ///< an option that changes nothing here; "": there is none
+    std::string optimizer_text = {};  ///< optimizer.json beside its states; "": there are none
+    std::optional<reshape::OptimizerToWrite> optimizer = {};  ///< of its states
+    std::vector<std::string> notes;                           ///< for people
+    std::string unheeded = {};  ///< an option that changes nothing here; "": there is none
 };
 
 }  // namespace shardweld::app

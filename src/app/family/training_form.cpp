@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 
+#include "catalogue/optimizer.hpp"
 #include "core/text.hpp"
 #include "models/training_form.hpp"
 #include "outputs/training.hpp"
+#include "plan/bind/quantise.hpp"
 #include "reshape/arrange.hpp"
 #include "reshape/destination.hpp"
 #include "reshape/placed.hpp"
@@ -85,7 +88,7 @@ void regroup(const models::Dialect& form, models::Dialect& stored) {
 
 struct TrainingForm::State {
     reshape::Arrangement arrangement;
-    std::map<std::string, std::pair<plan::TensorPiece, std::vector<Index>>> pieces = {};
+    std::map<std::string, reshape::PlacedTensor> placed = {};  ///< one piece each, by its name
 };
 
 TrainingForm::TrainingForm(const reshape::Destination& to,
@@ -102,10 +105,12 @@ plan::PiecesOf TrainingForm::noted_pieces(const std::string& state) const {
                                  const std::vector<Index>& shape) {
         auto pieces = all->arrangement.pieces(line, captures, shape);
         for (plan::TensorPiece& piece : pieces) {
+            reshape::PlacedTensor placed{shape, {}, state, state.empty() ? "" : piece.path.back()};
             if (!state.empty()) {
                 all->arrangement.in_state(state, piece);
             }
-            all->pieces.insert_or_assign(plan::piece_name(piece), std::pair(piece, shape));
+            placed.pieces.push_back(piece);
+            all->placed.insert_or_assign(plan::piece_name(piece), std::move(placed));
         }
         return pieces;
     };
@@ -120,6 +125,30 @@ plan::PiecesOf TrainingForm::pieces(const std::string& state) const {
             "write one of these, or take the weights alone with --state weights");
     }
     return noted_pieces(state);
+}
+
+std::vector<plan::Target> TrainingForm::steps(double step) const {
+    std::vector<plan::Target> targets;
+    if (state_ == nullptr || !state_->arrangement.step_beside) {
+        return targets;
+    }
+    const auto value = static_cast<float>(step);
+    std::map<std::string, reshape::PlacedTensor> added;
+    for (const auto& [name, moment] : state_->placed) {
+        const auto piece = moment.state == catalogue::kMoment
+                               ? state_->arrangement.step_beside(moment.pieces.front())
+                               : std::nullopt;
+        if (!piece) {
+            continue;
+        }
+        targets.push_back(plan::literal_target(plan::piece_name(*piece), DType::f32, 1,
+                                               std::as_bytes(std::span(&value, 1))));
+        targets.back().shape.clear();
+        targets.back().state = reshape::kStep;
+        added[targets.back().name] = {{}, {*piece}, reshape::kStep, moment.weight};
+    }
+    state_->placed.merge(added);
+    return targets;
 }
 
 bool TrainingForm::has_masters_as_weights() const {
@@ -150,7 +179,8 @@ TrainingForm::Passing TrainingForm::passing() const {
     return passing_;
 }
 
-std::shared_ptr<const outputs::Format> TrainingForm::format(plan::Binding& binding) const {
+std::shared_ptr<const outputs::Format> TrainingForm::format(
+    plan::Binding& binding, const reshape::OptimizerToWrite* optimizer) const {
     if (like_ != nullptr) {
         return like_->format(binding);
     }
@@ -159,12 +189,12 @@ std::shared_ptr<const outputs::Format> TrainingForm::format(plan::Binding& bindi
         names.insert(target.name);
     }
     std::vector<reshape::PlacedTensor> placed;
-    for (const auto& [name, piece] : state_->pieces) {
+    for (const auto& [name, one] : state_->placed) {
         if (names.contains(name)) {
-            placed.push_back({piece.second, {piece.first}});
+            placed.push_back(one);
         }
     }
-    return outputs::training_format_of(state_->arrangement.save(placed));
+    return outputs::training_format_of(state_->arrangement.save(placed, optimizer));
 }
 
 namespace {

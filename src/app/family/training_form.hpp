@@ -19,6 +19,7 @@
 
 namespace shardweld::reshape {
 struct Destination;
+struct OptimizerToWrite;
 }  // namespace shardweld::reshape
 
 namespace shardweld::app {
@@ -48,12 +49,17 @@ class TrainingForm {
     /// The same of a state of the optimizer. Error(unsupported) for forms that have no place for
     /// it.
     [[nodiscard]] plan::PiecesOf pieces(const std::string& state) const;
+    /// Targets for the step of each parameter whose moments have got their pieces, in forms that
+    /// keep it as a tensor; else none.
+    [[nodiscard]] std::vector<plan::Target> steps(double step) const;
     /// Whether its weights are the fp32 masters, which have no other place in it.
     [[nodiscard]] bool has_masters_as_weights() const;
     /// What the form calls a tensor that passes.
     [[nodiscard]] Passing passing() const;
     /// The files of the targets that were bound with these pieces. A template's adds some.
-    [[nodiscard]] std::shared_ptr<const outputs::Format> format(plan::Binding& binding) const;
+    /// `optimizer`: of the states among them; null where there are none.
+    [[nodiscard]] std::shared_ptr<const outputs::Format> format(
+        plan::Binding& binding, const reshape::OptimizerToWrite* optimizer) const;
 
   private:
     struct State;

@@ -455,7 +455,8 @@ std::vector<BoundModel> output_models(const Outputs& outputs, BoundModel model) 
         BoundModel& one = models[at];
         Bound& bound = one.bound;
         if (one.prepared.training != nullptr) {
-            bound.output = one.prepared.training->format(bound.binding);
+            bound.output = one.prepared.training->format(
+                bound.binding, bound.optimizer ? &*bound.optimizer : nullptr);
         }
         quantise_bound(one.prepared, one.files, outputs[at].output.quantise,
                        outputs[at].options.quantise_ignore, bound);

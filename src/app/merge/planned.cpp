@@ -351,8 +351,8 @@ std::vector<publish::Asset> Output::assets() const {
         for (const outputs::SideFile& file : plan.placement.side_files) {
             assets.push_back({file.name, {}, file.text});
         }
-        if (!model.bound.optimizer.empty()) {
-            assets.push_back({optimizer_file(training != nullptr), {}, model.bound.optimizer});
+        if (!model.bound.optimizer_text.empty()) {
+            assets.push_back({optimizer_file(training != nullptr), {}, model.bound.optimizer_text});
         }
     }
     if (!model.bound.adapter_config.empty()) {

@@ -59,6 +59,11 @@ void visit_objects(const TrainingSave& save, ItemVisits& visits) {
         pickle.pickle.op(Op::append);
         visits.archive(key, pickle);
     }
+    for (const auto& [key, value] : save.bare_objects) {
+        TorchPickle pickle;
+        put_value(pickle.pickle, value);
+        visits.archive(key, pickle);
+    }
     for (const auto& [key, bytes] : save.archives) {
         visits.bytes(key, bytes);
     }
@@ -95,6 +100,9 @@ void note(const TrainingSave& save, const DcpItem& item, const std::vector<Outpu
           DcpContent& content) {
     if (!item.tensor) {
         content.objects[item.key] = item.place;
+        if (const auto path = save.object_paths.find(item.key); path != save.object_paths.end()) {
+            content.paths[item.key] = path->second;
+        }
         return;
     }
     const OutputTensor& tensor = tensors[*item.tensor];

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/text.hpp"
+
 #include "tensor_pickle.hpp"
 
 namespace shardweld::outputs::torch {
@@ -89,7 +91,11 @@ void put_path(PickleWriter& out, const DcpContent& content, const std::string& k
     const auto path = content.paths.find(key);
     out.text(key).op(Op::mark);
     for (const std::string& name : path == content.paths.end() ? std::vector{key} : path->second) {
-        out.text(name);
+        if (const auto number = parse_index(name)) {
+            out.integer(*number);
+        } else {
+            out.text(name);
+        }
     }
     out.op(Op::tuple);
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/text.hpp"
 #include "shardweld/error.hpp"
 
 #include "dtensor.hpp"
@@ -94,8 +95,13 @@ class RankPickle {
             out_.pickle.op(Op::empty_dict);
         }
         out_.pickle.op(Op::mark);
+        const bool is_numbered = !save_.numbered.empty() && node.key == save_.numbered;
         for (const Node& child : node.children) {
-            out_.pickle.text(child.key);
+            if (const auto number = is_numbered ? parse_index(child.key) : std::nullopt) {
+                out_.pickle.integer(*number);
+            } else {
+                out_.pickle.text(child.key);
+            }
             put(child);
         }
         out_.pickle.op(Op::setitems);
@@ -130,6 +136,14 @@ void put_list(PickleWriter& out, const PlainValue& value) {
     out.op(Op::appends);
 }
 
+void put_numbered(PickleWriter& out, const PlainValue& value) {
+    out.op(Op::empty_dict).op(Op::mark);
+    for (std::size_t i = 0; i < value.items.size(); ++i) {
+        put_value(out.integer(static_cast<std::int64_t>(i)), value.items[i]);
+    }
+    out.op(Op::setitems);
+}
+
 void put_entries(PickleWriter& out, const PlainValue& value) {
     out.op(Op::empty_dict).op(Op::mark);
     for (const auto& [key, entry] : value.entries) {
@@ -162,6 +176,9 @@ void put_value(PickleWriter& out, const PlainValue& value) {
             break;
         case PlainValue::Kind::dictionary:
             put_entries(out, value);
+            break;
+        case PlainValue::Kind::numbered:
+            put_numbered(out, value);
             break;
     }
 }

@@ -28,9 +28,11 @@ class TrainingFormat final : public Format {
     explicit TrainingFormat(TrainingSave save) : save_(std::move(save)) {
         add_files();
         const std::vector<DeviceMesh>& mesh = save_.mesh;
-        if (!mesh.empty() &&
-            to_bytes(volume_of(mesh.front().shape, "a mesh"), "a mesh") != save_.files.size()) {
-            throw Error(ErrorCode::internal, "a device mesh without a file for each rank");
+        if (!mesh.empty()) {
+            n_ranks_ = volume_of(mesh.front().shape, "a mesh");
+            if (save_.files.size() % to_bytes(n_ranks_, "a mesh") != 0) {
+                throw Error(ErrorCode::internal, "a device mesh without a file for each rank");
+            }
         }
     }
 
@@ -108,19 +110,21 @@ class TrainingFormat final : public Format {
         }
     }
 
-    [[nodiscard]] Index rank_of(const std::string& file) const { return ranks_.at(file); }
+    [[nodiscard]] Index rank_of(const std::string& file) const {
+        return n_ranks_ > 0 ? ranks_.at(file) % n_ranks_ : ranks_.at(file);
+    }
 
     [[nodiscard]] std::vector<RankFile> files_of(const std::vector<OutputTensor>& tensors) const {
         std::vector<RankFile> files;
         for (const std::string& name : save_.files) {
-            files.push_back({name, static_cast<Index>(files.size()), {}});
+            files.push_back({name, rank_of(name), {}});
         }
         for (std::uint32_t i = 0; i < tensors.size(); ++i) {
             const auto found = save_.tensors.find(tensors[i].name);
             if (found == save_.tensors.end()) {
                 throw Error(ErrorCode::internal, tensors[i].name + " has no place in a file");
             }
-            files[static_cast<std::size_t>(rank_of(found->second.file))].tensors.push_back(i);
+            files[static_cast<std::size_t>(ranks_.at(found->second.file))].tensors.push_back(i);
         }
         return files;
     }
@@ -175,6 +179,7 @@ class TrainingFormat final : public Format {
 
     TrainingSave save_;
     std::map<std::string, Index> ranks_;  ///< by file
+    Index n_ranks_ = 0;                   ///< of a mesh, over which files are dealt out in turn
 };
 
 }  // namespace

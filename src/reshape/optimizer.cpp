@@ -1,0 +1,240 @@
+#include "optimizer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "shardweld/error.hpp"
+
+#include "common_state.hpp"
+#include "module_order.hpp"
+
+namespace shardweld::reshape {
+
+namespace {
+
+using nlohmann::json;
+using outputs::PlainValue;
+
+/// What torch's Adam has in a group; frameworks keep more there.
+constexpr std::array<std::string_view, 12> kOfTorch = {
+    "lr",      "betas", "eps",        "weight_decay",   "amsgrad",    "maximize",
+    "foreach", "fused", "capturable", "differentiable", "initial_lr", "decoupled_weight_decay"};
+
+PlainValue plain(const json& value);
+
+PlainValue list_of(const json& value) {
+    PlainValue list;
+    list.kind = PlainValue::Kind::list;
+    std::ranges::transform(value, std::back_inserter(list.items), plain);
+    return list;
+}
+
+PlainValue dictionary_of(const json& value) {
+    std::vector<PlainValue::Entry> entries;
+    for (const auto& [key, one] : value.items()) {
+        entries.push_back({key, plain(one)});
+    }
+    return dictionary(std::move(entries));
+}
+
+PlainValue plain(const json& value) {
+    switch (value.type()) {
+        case json::value_t::boolean:
+            return boolean(value.get<bool>());
+        case json::value_t::number_integer:
+        case json::value_t::number_unsigned:
+            return integer(value.get<Index>());
+        case json::value_t::number_float:
+            return real(value.get<double>());
+        case json::value_t::string:
+            return text(value.get<std::string>());
+        case json::value_t::array:
+            return list_of(value);
+        case json::value_t::object:
+            return dictionary_of(value);
+        default:
+            return {};
+    }
+}
+
+std::string setting(const Settings& settings, const std::string& name, const char* otherwise) {
+    const auto found = settings.find(name);
+    return found == settings.end() ? otherwise : found->second;
+}
+
+bool is_of_megatron(const OptimizerToWrite& optimizer) {
+    return std::ranges::any_of(optimizer.groups, [](const ParameterGroup& group) {
+        return group.settings.contains("wd_mult");
+    });
+}
+
+bool is_of_experts(const ParameterGroup& group) {
+    return setting(group.settings, "is_expert_parallel", "false") == "true";
+}
+
+Settings settings_for_torch(const ParameterGroup& group) {
+    Settings kept;
+    std::ranges::copy_if(group.settings, std::inserter(kept, kept.end()), [](const auto& one) {
+        return std::ranges::find(kOfTorch, one.first) != kOfTorch.end();
+    });
+    return kept;
+}
+
+/// A group as Megatron makes it of settings of torch's.
+ParameterGroup megatron_group(const Settings& of_torch, double step, bool decays,
+                              bool is_of_experts) {
+    Settings settings = of_torch;
+    const std::string rate = setting(of_torch, "initial_lr", "");
+    settings.erase("initial_lr");
+    settings["max_lr"] = rate.empty() ? setting(of_torch, "lr", "0.0") : rate;
+    settings["min_lr"] = "0.0";
+    settings["lr_mult"] = "1.0";
+    settings["wd_mult"] = decays ? "1.0" : "0.0";
+    settings["weight_decay"] = decays ? setting(of_torch, "weight_decay", "0.0") : "0.0";
+    settings["is_expert_parallel"] = is_of_experts ? "true" : "false";
+    settings["is_decoupled_lr"] = "false";
+    settings["default_config"] = "true";
+    settings["step"] = json(step).dump();
+    return {std::move(settings), {}};
+}
+
+std::vector<ParameterGroup> megatron_groups(const OptimizerToWrite& optimizer, bool has_experts) {
+    if (is_of_megatron(optimizer)) {
+        return optimizer.groups;
+    }
+    const Settings settings =
+        optimizer.groups.empty() ? Settings() : settings_for_torch(optimizer.groups.front());
+    std::vector<ParameterGroup> groups = {megatron_group(settings, optimizer.step, true, false),
+                                          megatron_group(settings, optimizer.step, false, false)};
+    if (has_experts) {
+        groups.push_back(megatron_group(settings, optimizer.step, true, true));
+    }
+    return groups;
+}
+
+/// One of Megatron's optimizers.
+PlainValue optimizer_of(const std::vector<ParameterGroup>& groups) {
+    PlainValue list;
+    list.kind = PlainValue::Kind::list;
+    for (const ParameterGroup& group : groups) {
+        list.items.push_back(plain_dictionary(group.settings));
+    }
+    return dictionary({{"optimizer", dictionary({{"param_groups", std::move(list)}})},
+                       {"param_state_sharding_type", text("fully_reshardable")}});
+}
+
+std::vector<std::string> names_of(const std::vector<Parameter>& parameters) {
+    std::vector<std::string> names;
+    std::ranges::transform(parameters, std::back_inserter(names), &Parameter::name);
+    return names;
+}
+
+/// Whether the groups name each of these parameters once, and nothing else.
+bool names_all(const std::vector<ParameterGroup>& groups,
+               const std::vector<Parameter>& parameters) {
+    std::multiset<std::string> named;
+    for (const ParameterGroup& group : groups) {
+        named.insert(group.parameters.begin(), group.parameters.end());
+    }
+    const std::vector<std::string> names = names_of(parameters);
+    return named == std::multiset<std::string>(names.begin(), names.end());
+}
+
+/// One group of all parameters: the settings of the first.
+ParameterGroup one_group(const OptimizerToWrite& optimizer,
+                         const std::vector<Parameter>& parameters) {
+    return {optimizer.groups.empty() ? Settings() : settings_for_torch(optimizer.groups.front()),
+            names_of(parameters)};
+}
+
+/// Megatron's two kinds of groups, whatever experts have: vectors and biases do not decay.
+std::vector<ParameterGroup> decayed_or_not(const OptimizerToWrite& optimizer,
+                                           const std::vector<Parameter>& parameters) {
+    std::vector<ParameterGroup> groups;
+    for (const char* const factor : {"1.0", "0.0"}) {
+        const auto of_kind = std::ranges::find_if(optimizer.groups, [&](const auto& group) {
+            return setting(group.settings, "wd_mult", "1.0") == factor && !is_of_experts(group);
+        });
+        if (of_kind == optimizer.groups.end()) {
+            return {one_group(optimizer, parameters)};
+        }
+        ParameterGroup group{settings_for_torch(*of_kind), {}};
+        for (const Parameter& one : parameters) {
+            const bool decays = one.n_dims > 1 && !one.name.ends_with(".bias");
+            if (decays == (std::string_view(factor) == "1.0")) {
+                group.parameters.push_back(one.name);
+            }
+        }
+        groups.push_back(std::move(group));
+    }
+    return groups;
+}
+
+}  // namespace
+
+PlainValue plain_value(const std::string& json_text) {
+    return plain(json::parse(json_text));
+}
+
+PlainValue plain_dictionary(const Settings& settings) {
+    std::vector<PlainValue::Entry> entries;
+    for (const auto& [name, json_text] : settings) {
+        entries.push_back({name, plain_value(json_text)});
+    }
+    return dictionary(std::move(entries));
+}
+
+PlainValue megatron_optimizer(const OptimizerToWrite& optimizer, bool has_experts) {
+    std::vector<ParameterGroup> dense = megatron_groups(optimizer, has_experts);
+    const auto of_experts = std::ranges::stable_partition(
+        dense, [](const ParameterGroup& group) { return !is_of_experts(group); });
+    const std::vector<ParameterGroup> experts(of_experts.begin(), of_experts.end());
+    dense.erase(of_experts.begin(), of_experts.end());
+    if (experts.empty() || dense.empty()) {
+        return optimizer_of(dense.empty() ? experts : dense);
+    }
+    PlainValue all;
+    all.kind = PlainValue::Kind::numbered;
+    all.items = {optimizer_of(dense), optimizer_of(experts)};
+    return all;
+}
+
+std::vector<ParameterGroup> torch_groups(const OptimizerToWrite& optimizer,
+                                         const std::vector<Parameter>& parameters) {
+    if (is_of_megatron(optimizer)) {
+        return decayed_or_not(optimizer, parameters);
+    }
+    if (!names_all(optimizer.groups, parameters)) {
+        return {one_group(optimizer, parameters)};
+    }
+    std::vector<ParameterGroup> groups;
+    for (const ParameterGroup& group : optimizer.groups) {
+        groups.push_back({settings_for_torch(group), group.parameters});
+    }
+    return groups;
+}
+
+std::vector<ParameterGroup> numbered_groups(const OptimizerToWrite& optimizer,
+                                            std::vector<Parameter> parameters) {
+    if (!is_of_megatron(optimizer) && names_all(optimizer.groups, parameters)) {
+        return torch_groups(optimizer, parameters);
+    }
+    const ModuleOrder order(optimizer.family);
+    if (!order.is_known()) {
+        throw Error(ErrorCode::unsupported,
+                    "an optimizer's file has numbers for parameters, and the order in which a " +
+                        optimizer.family + " model registers them is not known",
+                    "write --to dcp:world=N, which has their names, or the weights alone with "
+                    "--state weights");
+    }
+    std::ranges::stable_sort(parameters, order, &Parameter::name);
+    return {one_group(optimizer, parameters)};
+}
+
+}  // namespace shardweld::reshape

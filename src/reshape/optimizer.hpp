@@ -1,0 +1,59 @@
+// What a training checkpoint says of its optimizer beside the states: parameter groups, step and
+// scheduler, as each framework has them.
+// Sources: megatron-core 0.16.1 and 0.19.2 megatron/core/optimizer/{__init__,optimizer}.py; torch
+// 2.15 torch/optim/optimizer.py.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/index.hpp"
+#include "outputs/training.hpp"
+
+namespace shardweld::reshape {
+
+/// Settings by name, each as JSON text.
+using Settings = std::map<std::string, std::string>;
+
+/// Parameters that share settings; no names: those that the framework's own rule puts there.
+struct ParameterGroup {
+    Settings settings;
+    std::vector<std::string> parameters;
+};
+
+struct OptimizerToWrite {
+    std::string family;  ///< of the model: a recipe's name
+    double step = 0;
+    Index iteration = 0;
+    std::vector<ParameterGroup> groups = {};
+    Settings scheduler = {};
+};
+
+/// A parameter with states: its name where it is written, and how many dims it has.
+struct Parameter {
+    std::string name;
+    std::size_t n_dims = 0;
+};
+
+/// The value that a JSON text stands for.
+outputs::PlainValue plain_value(const std::string& json);
+outputs::PlainValue plain_dictionary(const Settings& settings);
+
+/// Megatron's `optimizer`: groups as they were read from a Megatron checkpoint, else a group that
+/// decays and one that does not, and for experts an optimizer of their own.
+outputs::PlainValue megatron_optimizer(const OptimizerToWrite& optimizer, bool has_experts);
+
+/// Groups of torch's own Adam over these parameters, each with its members' names. Those that name
+/// their members keep them; Megatron's do not decay vectors and biases; a single group has all.
+std::vector<ParameterGroup> torch_groups(const OptimizerToWrite& optimizer,
+                                         const std::vector<Parameter>& parameters);
+
+/// The same where numbers stand for parameters, in the order in which the model registers them:
+/// groups that name their members, as they do, or one group of all with the settings of the first.
+/// Error(unsupported) where that order is not known.
+std::vector<ParameterGroup> numbered_groups(const OptimizerToWrite& optimizer,
+                                            std::vector<Parameter> parameters);
+
+}  // namespace shardweld::reshape
