@@ -31,6 +31,7 @@
 #include "args.hpp"
 #include "dist_state.hpp"
 #include "grid.hpp"
+#include "legacy_optimizer.hpp"
 #include "model_names.hpp"
 #include "numbering.hpp"
 #include "stage_content.hpp"
@@ -68,8 +69,8 @@ class LegacyScan {
         require_distinct_names(first);
     }
 
-    /// What stands beside the model.
-    void leave_other_keys(const PickleValue& root);
+    /// What stands beside the model; `has_states`: the optimizer is taken.
+    void leave_other_keys(const PickleValue& root, bool has_states);
 
     void finish() { out_.ignored = ignored_.take(); }
 
@@ -181,7 +182,7 @@ void require_all(const PickleValue& root, std::size_t n_models) {
     }
 }
 
-void LegacyScan::leave_other_keys(const PickleValue& root) {
+void LegacyScan::leave_other_keys(const PickleValue& root, bool has_states) {
     const auto is_models = [this](std::string_view name) {
         return std::ranges::any_of(
             out_.shards, [&](const catalogue::Shard& shard) { return shard.name.text() == name; });
@@ -189,14 +190,16 @@ void LegacyScan::leave_other_keys(const PickleValue& root) {
     for (std::size_t i = 0; i < root.pair_count(); ++i) {
         const std::string_view key = root.key(i).text();
         if (!is_model_key(key) && key != "args" && key != kParallelSizes &&
-            key != "checkpoint_version" && key != "iteration") {
+            key != "checkpoint_version" && key != "iteration" &&
+            !(has_states && key == "optimizer")) {
             values_.leave_beside(key, root.value(i), is_models);
         }
     }
 }
 
-void add_root(const TorchFile& file, const ScalarReader& scalars, FileState& state,
-              Catalogue& out) {
+/// Whether the file holds the optimizer's states too, which is not asked without `taken`.
+bool add_root(const TorchFile& file, const ScalarReader& scalars, TakenState taken,
+              FileState& state, Catalogue& out) {
     const PickleValue& root = file.root();
     if (!root.is_mapping()) {
         throw Error(ErrorCode::corrupt,
@@ -217,8 +220,11 @@ void add_root(const TorchFile& file, const ScalarReader& scalars, FileState& sta
     if (const auto rank = number_claim(out.claims, "rank"); rank && *rank >= 0) {
         state.rank = rank;
     }
-    scan.leave_other_keys(root);
+    const bool has_states =
+        taken != TakenState::weights && add_numbered_states(file, scalars, taken, out);
+    scan.leave_other_keys(root, has_states);
     scan.finish();
+    return has_states;
 }
 
 /// One file: tensors of `model`, `model0`, `model1`... as shards with local layer numbers (at.vpp
@@ -228,11 +234,15 @@ void add_root(const TorchFile& file, const ScalarReader& scalars, FileState& sta
 StateScan scan_legacy(const Location& location, const std::string& file) {
     const auto input = io::InputFile::open(location.directory / file);
     StateScan scan;
+    bool has_states = location.state == TakenState::weights;
     const auto add = [&](const TorchFile& opened, Catalogue& out) {
-        add_root(opened, ScalarReader(opened, input), scan.own, out);
+        has_states |= add_root(opened, ScalarReader(opened, input), location.state, scan.own, out);
     };
     scan.told = scan_torch_file(input, location, file, add);
     scan.own.sample = sample_of(input, scan.told.shards);
+    if (!has_states) {
+        add_distributed_states(location, file, scan.told);
+    }
     // Hundreds of arguments per file add up over thousands of files.
     if (file != location.shard_files.front()) {
         scan.told.claims.clear();
@@ -449,6 +459,7 @@ Catalogue join_legacy(const Location& location, std::vector<StateScan> scans) {
         add_claims(scans.back(), known, out);
     }
     require_same_args(location, scans);
+    LegacyOptimizer optimizer(scans);
     std::vector<std::optional<Index>> samples;
     for (const StateScan& scan : scans) {
         samples.push_back(scan.own.sample);
@@ -484,6 +495,7 @@ Catalogue join_legacy(const Location& location, std::vector<StateScan> scans) {
     note_adapter(out);
     out.notes = {summary(grid, vpp, out)};
     note_unchecked(out);
+    optimizer.join(out);
     return out;
 }
 

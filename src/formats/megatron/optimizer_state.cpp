@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "core/text.hpp"
+#include "formats/shared/hints.hpp"
 #include "formats/shared/settings.hpp"
 #include "layout/box.hpp"
 #include "layout/patch.hpp"
 #include "shardweld/error.hpp"
 
+#include "bucket_space.hpp"
 #include "model_names.hpp"
 
 namespace shardweld::formats::megatron {
@@ -22,8 +24,8 @@ using catalogue::Piece;
 using catalogue::State;
 using catalogue::Tensor;
 
+constexpr std::string_view kOfOptimizer = "optimizer.";
 constexpr std::string_view kOfState = "optimizer.state.";
-constexpr const char* kWeightsOnly = "take the weights alone with --state weights";
 
 /// megatron-core 0.16.1 and 0.19.2 megatron/core/optimizer/distrib_optimizer.py leave out the
 /// padding between buckets where they put the parts of ranks together.
@@ -48,15 +50,6 @@ std::string_view without_chain(std::string_view key) {
     return is_chained ? key.substr(dot + 1) : key;
 }
 
-State& state_called(std::string_view name, catalogue::Optimizer& out) {
-    auto at = std::ranges::find(out.states, name, &State::name);
-    if (at == out.states.end()) {
-        out.states.push_back({std::string(name), {}, {}, {}});
-        at = std::prev(out.states.end());
-    }
-    return *at;
-}
-
 /// The optimizers that a common state tells of: one, or several by their numbers.
 std::vector<const PickleValue*> optimizers_in(const PickleValue& state) {
     std::vector<const PickleValue*> found;
@@ -67,6 +60,7 @@ std::vector<const PickleValue*> optimizers_in(const PickleValue& state) {
         }
         return inner != nullptr;
     };
+    std::ranges::for_each(state.elements(), [&](const PickleValue* one) { add(*one); });
     if (!state.is_mapping() || add(state)) {
         return found;
     }
@@ -138,32 +132,56 @@ void unflatten(Tensor& tensor, const Tensor& parameter) {
 
 }  // namespace
 
-std::optional<StateKey> state_key(std::string_view key) {
-    std::string_view rest = without_chain(key);
-    if (!rest.starts_with(kOfState)) {
-        return std::nullopt;
-    }
-    rest.remove_prefix(kOfState.size());
-    const std::size_t dot = rest.find('.');
-    const std::string_view name = rest.substr(0, dot);
+std::string_view known_state(std::string_view name, std::string_view key) {
     const auto known = std::ranges::find(kStates, name, [](const auto& one) { return one.first; });
-    if (known == kStates.end() || dot == std::string_view::npos) {
+    if (known == kStates.end()) {
         throw Error(ErrorCode::unsupported,
                     "the optimizer keeps " + printable(name) + " (" + printable(key) +
                         "), which is none of Adam's states: param, exp_avg, exp_avg_sq",
                     kWeightsOnly);
     }
-    return StateKey{known->second, rest.substr(dot + 1)};
+    return known->second;
+}
+
+State* state_taken(std::string_view name, TakenState taken, catalogue::Optimizer& out) {
+    if (taken == TakenState::weights ||
+        (taken == TakenState::master && name != catalogue::kMaster)) {
+        return nullptr;
+    }
+    auto at = std::ranges::find(out.states, name, &State::name);
+    if (at == out.states.end()) {
+        out.states.push_back({std::string(name), {}, {}, {}});
+        at = std::prev(out.states.end());
+    }
+    return &*at;
+}
+
+std::optional<StateKey> state_key(std::string_view key) {
+    if (const auto bucket = bucket_key(key)) {
+        return StateKey{known_state(bucket->state, key),
+                        key.substr(0, key.size() - bucket->state.size() - 1)};
+    }
+    std::string_view rest = without_chain(key);
+    if (!rest.starts_with(kOfOptimizer)) {
+        return std::nullopt;
+    }
+    if (!rest.starts_with(kOfState) || rest.find('.', kOfState.size()) == std::string_view::npos) {
+        throw Error(ErrorCode::unsupported,
+                    "the optimizer keeps " + printable(key) + ", which is no state of a parameter",
+                    kWeightsOnly);
+    }
+    rest.remove_prefix(kOfState.size());
+    const std::size_t dot = rest.find('.');
+    return StateKey{known_state(rest.substr(0, dot), key), rest.substr(dot + 1)};
 }
 
 bool take_state(const StateKey& key, Tensor tensor, TakenState taken, catalogue::Optimizer& out) {
-    if (taken == TakenState::weights ||
-        (taken == TakenState::master && key.state != catalogue::kMaster)) {
-        return false;
+    State* const state = state_taken(key.state, taken, out);
+    if (state != nullptr) {
+        tensor.stored_as = std::exchange(tensor.name, model_name(key.parameter));
+        state->tensors.push_back(std::move(tensor));
     }
-    tensor.stored_as = std::exchange(tensor.name, model_name(key.parameter));
-    state_called(key.state, out).tensors.push_back(std::move(tensor));
-    return true;
+    return state != nullptr;
 }
 
 void add_optimizer(const PickleValue& root, const ScalarReader& scalars,
@@ -187,7 +205,8 @@ void add_optimizer(const PickleValue& root, const ScalarReader& scalars,
     }
 }
 
-void unflatten(catalogue::Catalogue& catalogue) {
+void carve(catalogue::Catalogue& catalogue) {
+    carve_buckets(catalogue);
     for (State& state : catalogue.optimizer.states) {
         for (Tensor& tensor : state.tensors) {
             const auto parameter =

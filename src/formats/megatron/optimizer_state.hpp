@@ -17,13 +17,21 @@ namespace shardweld::formats::megatron {
 /// A key of training state, taken apart.
 struct StateKey {
     std::string_view state;      ///< catalogue::kMaster, kMoment or kSquaredMoment
-    std::string_view parameter;  ///< the model's key
+    std::string_view parameter;  ///< the model's key, or that of the bucket without the state
 };
 
 /// "optimizer.state.exp_avg.decoder.final_layernorm.weight", with "chained_0." in front where there
-/// are several optimizers; nullopt for other keys. Error(unsupported) for a state that Adam has
-/// not.
+/// are several optimizers, and keys of buckets (bucket_space.hpp); nullopt for keys that are none
+/// of the optimizer's. Error(unsupported) for a state that Adam has not, and for other forms.
 std::optional<StateKey> state_key(std::string_view key);
+
+/// Which of Adam's states Megatron calls `name`; `key` says where, for messages. Error(unsupported)
+/// for others.
+std::string_view known_state(std::string_view name, std::string_view key);
+
+/// The state called `name`, a new one if there is none; null where `taken` says that it is not
+/// asked for.
+catalogue::State* state_taken(std::string_view name, TakenState taken, catalogue::Optimizer& out);
 
 /// Puts a tensor among those of its state, unless `taken` says that it is not asked for; whether it
 /// is.
@@ -34,9 +42,9 @@ bool take_state(const StateKey& key, catalogue::Tensor tensor, TakenState taken,
 /// Error(unsupported) where groups are at several steps.
 void add_optimizer(const PickleValue& root, const ScalarReader& scalars, catalogue::Optimizer& out);
 
-/// States of megatron-core before 0.14, which are flattened ranges of the ranks' parts of a tensor:
-/// gives them the shape of the parameter (Format::carve). Error(unsupported) where they do not fit
-/// it.
-void unflatten(catalogue::Catalogue& catalogue);
+/// Gives states the names and shapes of their parameters (Format::carve): buckets, and flattened
+/// ranges of the ranks' parts of a tensor, as megatron-core before 0.14 saves them. Error as by
+/// carve_buckets, Error(unsupported) where a range does not fit its parameter.
+void carve(catalogue::Catalogue& catalogue);
 
 }  // namespace shardweld::formats::megatron

@@ -19,6 +19,7 @@
 #include "shardweld/error.hpp"
 
 #include "dist_state.hpp"
+#include "group_settings.hpp"
 #include "model_names.hpp"
 #include "optimizer_state.hpp"
 
@@ -28,11 +29,18 @@ namespace {
 
 /// What a common state says of the optimizer, beside the states themselves.
 void take_settings(StateScan& scan, catalogue::Catalogue& out) {
-    std::vector<catalogue::State> states = std::move(out.optimizer.states);
-    if (!scan.told.optimizer.groups.empty() || !scan.told.optimizer.scheduler.empty()) {
-        out.optimizer = std::move(scan.told.optimizer);
+    catalogue::Optimizer& told = scan.told.optimizer;
+    if (!told.groups.empty()) {
+        out.optimizer.groups = std::move(told.groups);
+        out.optimizer.step = told.step;
     }
-    out.optimizer.states = std::move(states);
+    if (!told.scheduler.empty()) {
+        out.optimizer.scheduler = std::move(told.scheduler);
+    }
+    if (!told.form.empty()) {
+        out.optimizer.form = std::move(told.form);
+        out.optimizer.doubt = std::move(told.doubt);
+    }
 }
 
 /// The common state of megatron-core 0.19, in the first rank's file, as `.metadata` is that rank's.
@@ -72,6 +80,7 @@ StateScan read_index(const Location& location) {
     StateScan scan;
     catalogue::Catalogue& out = scan.told;
     IgnoredRows ignored;
+    GroupSettings groups;
     for (const DcpTensor& tensor : metadata.tensors) {
         if (location.state != TakenState::weights && is_taken(location, tensor, out)) {
             continue;
@@ -101,7 +110,11 @@ StateScan read_index(const Location& location) {
         if (name == kCommonState) {
             read_common_state(location, place, scan);
         }
+        if (location.state != TakenState::weights && object.length != 0) {
+            add_group_settings(location, name, place, groups);
+        }
     }
+    groups.finish(out.optimizer);
     catalogue::each_part(out, [](auto& tensors, auto& /*shards*/) { sort_tensors(tensors); });
     out.ignored = ignored.take();
     take_files(location, location.shard_files, std::move(metadata.files), out);
@@ -226,7 +239,7 @@ const Format torch_dist_format = of_megatron({
     .scan = scan_typed<FileState, scan_torch_dist>,
     .combine = combine_typed<FileState, join_torch_dist>,
     .resolve = locate_archives,
-    .carve = unflatten,
+    .carve = carve,
 });
 
 }  // namespace shardweld::formats::megatron

@@ -128,6 +128,7 @@ void order_files(Catalogue& catalogue, Unused unused) {
     const auto for_each_piece = [&](const auto& visit) {
         catalogue::each_tensor(
             catalogue, [&](Tensor& tensor) { std::ranges::for_each(tensor.pieces, visit); });
+        catalogue::each_shard(catalogue, [&](catalogue::Shard& shard) { visit(shard.piece); });
     };
     for_each_piece([&](const Piece& piece) { is_used.at(piece.file) = true; });
     const std::vector<catalogue::File> files = std::exchange(catalogue.files, {});

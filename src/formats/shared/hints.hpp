@@ -9,6 +9,10 @@ namespace shardweld::formats {
 
 inline constexpr const char* kCopyAll = "copy the files of all ranks";
 inline constexpr const char* kOneSave = "copy all files from one save: these are of several";
+/// Of an optimizer's states.
+inline constexpr const char* kWeightsOnly = "take the weights alone with --state weights";
+inline constexpr const char* kOneSaveOrWeights =
+    "copy all files from one save, or take the weights alone with --state weights";
 inline constexpr const char* kWhereModel =
     "there is nothing to merge: give the save that holds the model's weights";
 

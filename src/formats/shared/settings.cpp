@@ -8,6 +8,8 @@
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
+#include "hints.hpp"
+
 namespace shardweld::formats {
 
 namespace {
@@ -138,7 +140,7 @@ std::optional<double> common_step(const std::vector<double>& steps) {
                     "the optimizer is at step " + real_text(steps[0]) +
                         " for some parameters and " + real_text(*other) +
                         " for others, which no framework goes on from",
-                    "take the weights alone with --state weights");
+                    kWeightsOnly);
     }
     return steps.front();
 }
