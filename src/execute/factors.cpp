@@ -6,6 +6,7 @@
 #include "core/text.hpp"
 #include "io/input_file.hpp"
 #include "layout/patch.hpp"
+#include "layout/unfold.hpp"
 #include "numeric/convert.hpp"
 #include "numeric/low_rank.hpp"
 #include "plan/plan.hpp"
@@ -27,6 +28,11 @@ std::span<float> at_least(std::vector<float>& buffer, Index size) {
 
 std::size_t count(Index value) {
     return static_cast<std::size_t>(value);
+}
+
+/// All of its matrices, one behind the other.
+std::array<Index, 2> shape_of(const plan::Fold& fold) {
+    return {fold.n_batches * fold.n_rows, fold.n_cols};
 }
 
 plan::Matrix of_batch(plan::Matrix matrix, Index batch) {
@@ -54,16 +60,16 @@ void Factors::read(Bytes offset, std::span<std::byte> out) {
 
 /// An eighth of the memory each for staging and gains, three for the right factor and three for
 /// rows of the left one and their values.
-Factors::Sizes Factors::sizes_for(const plan::Target& target) const {
-    const plan::Fold& fold = *target.fold;
+Factors::Sizes Factors::sizes_for(const Weight& weight) const {
+    const plan::Fold& fold = weight.fold;
     const Index eighth = budget_ / 8;
     const Index rank = std::max<Index>(fold.rank, 1);
     Sizes sizes;
     sizes.width = std::min({fold.n_cols, eighth, 3 * eighth / rank, 3 * eighth - rank});
     if (sizes.width < 1) {
         throw Error(ErrorCode::unsupported,
-                    "the adapter's rank " + std::to_string(fold.rank) + " for " + target.name +
-                        " needs more memory than --memory_limit leaves",
+                    "the adapter's rank " + std::to_string(fold.rank) + " for " +
+                        weight.target.name + " needs more memory than --memory_limit leaves",
                     "raise --memory_limit");
     }
     sizes.height = std::max<Index>(1, std::min(eighth, 3 * eighth / (rank + sizes.width)));
@@ -136,12 +142,11 @@ void Factors::load_thinned(const plan::Matrix& matrix, Index row, Index n_rows, 
     }
 }
 
-void Factors::load_right(std::uint32_t target, Index batch, Index col, Index width) {
-    const Loaded wanted{target, batch, col, width};
+void Factors::load_right(const plan::Fold& fold, Index batch, Index col, Index width) {
+    const Loaded wanted{&fold, batch, col, width};
     if (loaded_ == wanted) {
         return;
     }
-    const plan::Fold& fold = *plan_.targets[target].fold;
     load(of_batch(fold.right, batch), 0, fold.rank, col, width,
          at_least(right_, fold.rank * width));
     loaded_ = wanted;
@@ -158,40 +163,70 @@ void Factors::load_left(const plan::Fold& fold, Index row, Index n_rows) {
 }
 
 void Factors::update(std::uint32_t target, Index begin, Index end,
-                     std::span<const std::byte> stored,
-                     const std::function<void(const MatrixBlock&)>& visit) {
+                     std::span<const std::byte> stored, const Visit& visit) {
     const plan::Target& whole = plan_.targets[target];
-    const plan::Fold& fold = *whole.fold;
-    const Sizes sizes = sizes_for(whole);
-    const Bytes size = size_of(whole.stored);
-    const std::array<Index, 2> shape{fold.n_batches * fold.n_rows, fold.n_cols};
+    const Weight weight{*whole.fold, whole};
+    const std::array<Index, 2> shape = shape_of(*whole.fold);
     for (const layout::RangeBox& part : layout::boxes_of_range(begin, end, shape)) {
-        const layout::Range rows = part.box[0];
-        const layout::Range cols = part.box[1];
-        for (Index c = 0; c < cols.extent; c += sizes.width) {
-            const Index n_cols = std::min(sizes.width, cols.extent - c);
-            Index n_rows = 0;
-            for (Index r = 0; r < rows.extent; r += n_rows) {
-                const Index row = rows.lo + r;
-                n_rows = std::min({sizes.height, rows.extent - r, fold.n_rows - row % fold.n_rows});
-                load_right(target, row / fold.n_rows, cols.lo + c, n_cols);
-                load_left(fold, rows.lo + r, n_rows);
-                const std::span<float> values = at_least(values_, n_rows * n_cols);
-                for (Index i = 0; i < n_rows; ++i) {
-                    const auto from =
-                        static_cast<Bytes>(part.begin - begin + (r + i) * cols.extent + c);
-                    numeric::convert(
-                        whole.stored,
-                        stored.subspan(from * size, static_cast<Bytes>(n_cols) * size), DType::f32,
-                        std::as_writable_bytes(values.subspan(count(i * n_cols), count(n_cols))));
-                }
-                numeric::add_low_rank({values.data(), left_.data(), right_.data(), count(n_rows),
-                                       count(n_cols), count(fold.rank), count(n_cols),
-                                       static_cast<float>(fold.scale)});
-                visit({rows.lo + r, cols.lo + c, n_rows, n_cols, values});
-            }
+        update(weight, layout::dense(part.box, part.begin - begin), stored, visit);
+    }
+}
+
+/// `patch`: rows and columns of the weight, and where they stand in `stored`.
+void Factors::update(const Weight& weight, const layout::Patch& patch,
+                     std::span<const std::byte> stored, const Visit& visit) {
+    const plan::Fold& fold = weight.fold;
+    const Sizes sizes = sizes_for(weight);
+    const layout::Axis& rows = patch.axes[0];
+    const layout::Axis& cols = patch.axes[1];
+    for (Index c = 0; c < cols.extent; c += sizes.width) {
+        const Index n_cols = std::min(sizes.width, cols.extent - c);
+        Index n_rows = 0;
+        for (Index r = 0; r < rows.extent; r += n_rows) {
+            const Index row = rows.lo + r;
+            n_rows = std::min({sizes.height, rows.extent - r, fold.n_rows - row % fold.n_rows});
+            load_right(fold, row / fold.n_rows, cols.lo + c, n_cols);
+            load_left(fold, row, n_rows);
+            const MatrixBlock block{row,
+                                    cols.lo + c,
+                                    n_rows,
+                                    n_cols,
+                                    at_least(values_, n_rows * n_cols),
+                                    patch.offset + r * rows.stride + c * cols.stride,
+                                    rows.stride,
+                                    cols.stride};
+            take_values(weight.target.stored, stored, block);
+            numeric::add_low_rank({values_.data(), left_.data(), right_.data(), count(n_rows),
+                                   count(n_cols), count(fold.rank), count(n_cols),
+                                   static_cast<float>(fold.scale)});
+            visit(block);
         }
     }
+}
+
+/// A block's elements as they are stored, in fp32.
+void Factors::take_values(DType stored_as, std::span<const std::byte> stored,
+                          const MatrixBlock& block) {
+    const Bytes size = size_of(stored_as);
+    for (Index i = 0; i < block.n_rows; ++i) {
+        const Index at = block.at + i * block.row_stride;
+        auto row = stored.subspan(static_cast<Bytes>(at) * size);
+        if (block.col_stride != 1) {
+            const auto dense = staged(block.n_cols, size);
+            layout::run({0, 0, {{block.n_cols, block.col_stride, 1}}}, size, row, dense);
+            row = dense;
+        }
+        numeric::convert(stored_as, row.first(static_cast<Bytes>(block.n_cols) * size), DType::f32,
+                         std::as_writable_bytes(
+                             block.values.subspan(count(i * block.n_cols), count(block.n_cols))));
+    }
+}
+
+/// Room for a row of a block, whatever its type.
+std::span<std::byte> Factors::staged(Index n, Bytes size) {
+    const Bytes bytes = static_cast<Bytes>(n) * size;
+    const auto floats = static_cast<Index>((bytes + sizeof(float) - 1) / sizeof(float));
+    return std::as_writable_bytes(at_least(staging_, floats)).first(bytes);
 }
 
 void Factors::apply_gains(const plan::Fold& fold, const MatrixBlock& block) {
@@ -209,19 +244,54 @@ void Factors::apply_gains(const plan::Fold& fold, const MatrixBlock& block) {
     }
 }
 
+/// Puts a block's values where its elements stood, rounded to one type and then cast to the other.
+void Factors::put(const MatrixBlock& block, const plan::Fold& fold, DType rounded, DType written,
+                  std::span<std::byte> out) {
+    apply_gains(fold, block);
+    const Bytes size = size_of(written);
+    const auto n = static_cast<Bytes>(block.n_cols);
+    for (Index i = 0; i < block.n_rows; ++i) {
+        const auto values = std::as_bytes(block.values.subspan(count(i * block.n_cols), n));
+        const auto row = out.subspan(static_cast<Bytes>(block.at + i * block.row_stride) * size);
+        if (rounded == written && block.col_stride == 1) {
+            numeric::convert(DType::f32, values, written, row.first(n * size));
+            continue;
+        }
+        const auto both = staged(block.n_cols, size_of(rounded) + size);
+        const auto once = both.subspan(n * size);
+        numeric::convert(DType::f32, values, rounded, once);
+        numeric::convert(rounded, once, written, both.first(n * size));
+        layout::run({0, 0, {{block.n_cols, 1, block.col_stride}}}, size, both.first(n * size), row);
+    }
+}
+
+void Factors::fold_part(const plan::Target& target, const plan::FoldedPart& part,
+                        layout::Range slice, std::span<const std::byte> stored,
+                        std::span<std::byte> out) {
+    const std::array<Index, 2> shape = shape_of(part.fold);
+    for (layout::Copy copy : layout::restrict_dst(part.copy, slice.lo, slice.lo + slice.extent)) {
+        copy.dst_offset -= slice.lo;
+        for (const layout::Patch& patch : layout::unfold_src(copy, shape)) {
+            update({part.fold, target}, patch, stored, [&](const MatrixBlock& block) {
+                put(block, part.fold, part.weight, target.dtype, out);
+            });
+        }
+    }
+}
+
 void Factors::fold(std::uint32_t target, Index begin, Index end, std::span<const std::byte> stored,
                    std::span<std::byte> out) {
     const plan::Target& whole = plan_.targets[target];
-    const Bytes size = size_of(whole.cast());
-    update(target, begin, end, stored, [&](const MatrixBlock& block) {
-        apply_gains(*whole.fold, block);
-        for (Index i = 0; i < block.n_rows; ++i) {
-            const Index at = (block.row + i) * whole.fold->n_cols + block.col - begin;
-            const auto row = block.values.subspan(count(i * block.n_cols), count(block.n_cols));
-            numeric::convert(DType::f32, std::as_bytes(row), whole.cast(),
-                             out.subspan(static_cast<Bytes>(at) * size, row.size() * size));
-        }
-    });
+    if (whole.fold) {
+        update(target, begin, end, stored, [&](const MatrixBlock& block) {
+            put(block, *whole.fold, whole.cast(), whole.cast(), out);
+        });
+        return;
+    }
+    numeric::convert(whole.stored, stored, whole.dtype, out);
+    for (const plan::FoldedPart& part : whole.folded) {
+        fold_part(whole, part, {begin, end - begin}, stored, out);
+    }
 }
 
 }  // namespace shardweld::execute

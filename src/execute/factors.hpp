@@ -15,13 +15,16 @@ struct Plan;
 
 namespace shardweld::execute {
 
-/// A block of a target as a matrix, updated, in fp32.
+/// A block of a weight as a matrix, updated, in fp32.
 struct MatrixBlock {
     Index row = 0;
     Index col = 0;
     Index n_rows = 0;
     Index n_cols = 0;
     std::span<float> values;  ///< row-major, dense
+    Index at = 0;             ///< where its first element stands among those that were given
+    Index row_stride = 0;     ///< there
+    Index col_stride = 1;
 };
 
 /// Works inside Limits::fold bytes. What it gives for an element does not depend on how a target is
@@ -37,7 +40,8 @@ class Factors {
     void update(std::uint32_t target, Index begin, Index end, std::span<const std::byte> stored,
                 const std::function<void(const MatrixBlock&)>& visit);
 
-    /// Folds as above, normalised where the fold asks for it and rounded to the written type.
+    /// Folds as above, normalised where the fold asks for it and rounded to the written type. Of a
+    /// target that is folded in parts the other elements are cast.
     void fold(std::uint32_t target, Index begin, Index end, std::span<const std::byte> stored,
               std::span<std::byte> out);
 
@@ -57,21 +61,35 @@ class Factors {
         Index width = 0;   ///< columns at a time
         Index height = 0;  ///< rows at a time
     };
+    using Visit = std::function<void(const MatrixBlock&)>;
+    /// A weight, or one of those that a target has parts of, and how its elements are stored.
+    struct Weight {
+        const plan::Fold& fold;
+        const plan::Target& target;
+    };
     /// Which part of a right factor is loaded.
     struct Loaded {
-        std::uint32_t target = 0;
+        const plan::Fold* fold = nullptr;
         Index batch = 0;
         Index col = -1;
         Index width = 0;
         friend bool operator==(const Loaded&, const Loaded&) = default;
     };
 
-    [[nodiscard]] Sizes sizes_for(const plan::Target& target) const;
+    [[nodiscard]] Sizes sizes_for(const Weight& weight) const;
+    void update(const Weight& weight, const layout::Patch& patch, std::span<const std::byte> stored,
+                const Visit& visit);
+    [[nodiscard]] std::span<std::byte> staged(Index n, Bytes size);
+    void take_values(DType stored_as, std::span<const std::byte> stored, const MatrixBlock& block);
+    void fold_part(const plan::Target& target, const plan::FoldedPart& part, layout::Range slice,
+                   std::span<const std::byte> stored, std::span<std::byte> out);
+    void put(const MatrixBlock& block, const plan::Fold& fold, DType rounded, DType written,
+             std::span<std::byte> out);
     void load(const plan::Matrix& matrix, Index row, Index n_rows, Index col, Index n_cols,
               std::span<float> out);
     void load_thinned(const plan::Matrix& matrix, Index row, Index n_rows, Index col, Index n_cols,
                       std::span<float> out);
-    void load_right(std::uint32_t target, Index batch, Index col, Index width);
+    void load_right(const plan::Fold& fold, Index batch, Index col, Index width);
     /// `row`: of all matrices.
     void load_left(const plan::Fold& fold, Index row, Index n_rows);
     void apply_gains(const plan::Fold& fold, const MatrixBlock& block);

@@ -307,7 +307,7 @@ void Writer::compute(const Round& round, std::size_t i, std::span<std::byte> out
         decode(one, out);
     } else if (target.mix) {
         sums_.finish(round, i, out);
-    } else if (target.fold) {
+    } else if (target.fold || !target.folded.empty()) {
         const layout::Range elements = plan_.sources(one.slice);
         factors_.fold(plan_.tensors[one.slice.tensor].target, elements.lo,
                       elements.lo + elements.extent, one.stored, out);

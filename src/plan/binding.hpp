@@ -149,6 +149,19 @@ struct Fold {
     Bytes magnitudes = 0;
 };
 
+/// Elements of a weight that is folded into, among those of a target that holds others, too: a
+/// piece of a training checkpoint. The fold is rounded to the weight's own type before any other
+/// cast.
+struct FoldedPart {
+    Fold fold;
+    DType weight = DType::f32;
+    layout::Copy copy;  ///< from the weight's elements to the target's
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.fold, self.weight, self.copy);
+    };
+};
+
 /// Elements of one file that go to one target. Source addresses count elements from file byte
 /// `base`; destination addresses count elements of the target, row-major.
 struct Operand {
@@ -206,7 +219,8 @@ struct Target : WrittenTensor {
     std::string source = {};  ///< the stored tensor all elements come from, "" if there are several
     std::string file = {};    ///< the file it has to lie in; "": one of the model's own
     Rare<Fold> fold = {};     ///< changes it on the way
-    Rare<Mix> mix = {};       ///< it is made of several: operands of each cover it once
+    std::vector<FoldedPart> folded = {};  ///< or parts of it, each by a weight's fold
+    Rare<Mix> mix = {};                   ///< it is made of several: operands of each cover it once
     Rare<Encode> encode = {};
     Rare<Decode> decode = {};
     Index block = 0;  ///< elements under one checksum, where that is not what block_elements says
@@ -219,11 +233,11 @@ struct Target : WrittenTensor {
 
     /// All but operands and replicas, of which most ranks need few.
     static constexpr auto fields = [](auto& self) {
-        return std::tuple_cat(
-            tensor_fields(self),
-            std::tie(self.stored, self.add, self.zeros.lo, self.zeros.extent, self.is_copy,
-                     self.beside, self.source, self.file, self.fold, self.mix, self.encode,
-                     self.decode, self.block, self.strip, self.is_kept, self.parts, self.state));
+        return std::tuple_cat(tensor_fields(self),
+                              std::tie(self.stored, self.add, self.zeros.lo, self.zeros.extent,
+                                       self.is_copy, self.beside, self.source, self.file, self.fold,
+                                       self.folded, self.mix, self.encode, self.decode, self.block,
+                                       self.strip, self.is_kept, self.parts, self.state));
     };
 
     /// As the elements of an operand or a replica are stored.

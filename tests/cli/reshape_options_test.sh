@@ -22,10 +22,9 @@ refused --max_shard_size 1MB
 refused --names module
 refused --output_format safetensors
 refused --verl
-refused --base "$WORK/qwen"
-refused --lora_alpha 16
 refused --hf_upload_path me/model
 expect_code 2 "$SHARDWELD" plan "$qwen/source" "$WORK/none" --to dcp --hf_config "$WORK/qwen" --sbatch && expect_text "--sbatch is not for training checkpoints"
+expect_code 2 "$SHARDWELD" reshape "$qwen/source" "$WORK/none" --to dcp --hf_config "$WORK/qwen" --base "$WORK/qwen" -q && expect_text "this one has its own base"
 expect_code 0 "$SHARDWELD" reshape "$qwen/source" "$WORK/hf" --to hf --hf_config "$WORK/qwen" --include embed --max_shard_size 1MB -q --no_fsync
 
 # Those that are taken are heeded.
@@ -41,8 +40,8 @@ expect_code 0 "$SHARDWELD" merge "$WORK/value" "$WORK/value.back" -q --no_fsync 
 
 # Help lists what is taken, as merge's help tells it.
 expect_code 0 "$SHARDWELD" reshape --help && cp "$WORK/out" "$WORK/help"
-for option in to dtype resume vocab_size report; do grep -q -- "--$option " "$WORK/help" || fail "help does not list $option"; done
-for option in quantize include exclude names max_shard_size output_format hf_upload_path base verl; do
+for option in to dtype resume vocab_size report lora base; do grep -q -- "--$option " "$WORK/help" || fail "help does not list $option"; done
+for option in quantize include exclude names max_shard_size output_format hf_upload_path verl; do
     grep -q -- "^ *--$option " "$WORK/help" && fail "help lists $option, which reshape refuses"
 done
 grep -q "write the report of the run to FILE" "$WORK/help" || fail "help tells of another command's report"
@@ -54,11 +53,12 @@ expect_text "huggingface/tokenizer.json" && ! grep -q "no tokenizer" "$WORK/err"
 expect_text "no checksums in the input"
 expect_code 0 "$SHARDWELD" reshape "$WORK/qwen" "$WORK/untold" --to torch_dist --no_fsync && expect_text "(no tokenizer)"
 
-# An adapter alone is no model, whatever becomes of it.
+# An adapter alone is no model, and has no place beside one.
 for lora in split drop; do
     expect_code 5 "$SHARDWELD" reshape "$torch/fsdp2_loraonly_w2_fp32_qwen2/source" "$WORK/none" --to dcp --lora $lora -q
-    expect_text "the checkpoint holds only a LoRA adapter, and a training checkpoint holds a model" && expect_text "--base DIR"
+    expect_text "the checkpoint holds only a LoRA adapter, and a training checkpoint holds a model" && expect_text "--lora fold --base DIR"
 done
+expect_code 2 "$SHARDWELD" reshape "$torch/fsdp2_loraonly_w2_fp32_qwen2/source" "$WORK/none" --to dcp --lora fold -q && expect_text "--base DIR"
 expect_code 5 "$SHARDWELD" reshape "$torch/fsdp2_lora_w2_fp32_qwen2/source" "$WORK/none" --to dcp -q && expect_text "no place for the LoRA adapter beside the weights"
 expect_absent "$WORK/none"
 

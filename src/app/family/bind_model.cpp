@@ -25,26 +25,28 @@ namespace {
 
 using catalogue::Catalogue;
 
+constexpr const char* kThenGguf = " to safetensors, then merge that model to GGUF";
+
 /// Training checkpoints and GGUF files hold a model and no adapter.
 void require_place_for_adapter(const PreparedModel& prepared, Lora lora, bool is_alone) {
     const bool is_training = prepared.training != nullptr;
     if ((!is_training && prepared.form == nullptr) || (lora == Lora::drop && !is_alone)) {
         return;
     }
-    const std::string again = is_training ? ", then reshape what was written"
-                                          : " to safetensors, then merge that model to GGUF";
+    const std::string place = is_training ? "training checkpoint" : "GGUF file";
     if (is_alone) {
-        throw Error(
-            ErrorCode::unsupported,
-            std::string("the checkpoint holds only a LoRA adapter, and a ") +
-                (is_training ? "training checkpoint" : "GGUF file") + " holds a model",
-            "merge it first with --lora fold and the model it was trained on, --base DIR" + again);
+        throw Error(ErrorCode::unsupported,
+                    "the checkpoint holds only a LoRA adapter, and a " + place + " holds a model",
+                    is_training ? "fold it into the model it was trained on: --lora fold --base DIR"
+                                : "merge it first with --lora fold and the model it was trained "
+                                  "on, --base DIR" +
+                                      std::string(kThenGguf));
     }
-    throw Error(
-        ErrorCode::unsupported,
-        is_training ? "a training checkpoint has no place for the LoRA adapter beside the weights"
-                    : "a model with a LoRA adapter is not written to GGUF",
-        "merge it first with --lora fold" + again + "; or leave the adapter out with --lora drop");
+    throw Error(ErrorCode::unsupported,
+                "a " + place + " has no place for the LoRA adapter beside the weights",
+                is_training ? "fold it into them with --lora fold, or leave it out with --lora drop"
+                            : "merge it first with --lora fold" + std::string(kThenGguf) +
+                                  "; or leave the adapter out with --lora drop");
 }
 
 Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const Options& options,

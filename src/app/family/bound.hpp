@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "catalogue/catalogue.hpp"
 #include "outputs/format.hpp"
 #include "plan/bind/quantise.hpp"
 #include "reshape/optimizer.hpp"
 
 #include "model.hpp"
+#include "model_files.hpp"
 
 namespace shardweld::app {
 
@@ -18,7 +20,9 @@ namespace shardweld::app {
 struct Bound {
     plan::Binding binding;  ///< the model's targets, and behind them a split adapter's
     std::vector<plan::Target>
-        factors;                 ///< what folding or dequantising reads, in a file of their own
+        factors;  ///< what folding or dequantising reads, in a file of their own
+    std::vector<plan::Target>
+        normalised;              ///< weights whose norms a fold into parts of them needs (DoRA)
     std::string adapter_config;  ///< written beside a split adapter, "" if there is none
     bool has_model = true;       ///< false: only an adapter was saved
     std::optional<plan::Quantisation> quantisation;  ///< --quantize
@@ -28,6 +32,17 @@ struct Bound {
     std::optional<reshape::OptimizerToWrite> optimizer = {};  ///< of its states
     std::vector<std::string> notes;                           ///< for people
     std::string unheeded = {};  ///< an option that changes nothing here; "": there is none
+};
+
+/// A model whose tensors are bound.
+struct BoundModel {
+    ModelFiles files;
+    PreparedModel prepared;
+    Bound bound;
+    std::vector<std::string> trace;  ///< --trace: what is stored of it
+    /// What was bound: until it is known whether head and embedding are one, and then where it is
+    /// bound in another form, too.
+    std::optional<catalogue::Catalogue> kept;
 };
 
 }  // namespace shardweld::app

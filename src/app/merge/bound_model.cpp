@@ -11,6 +11,7 @@
 #include "app/compare/comparison.hpp"
 #include "app/family/framework_adapter.hpp"
 #include "app/family/training_form.hpp"
+#include "app/family/written_model.hpp"
 #include "app/settings/options.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
@@ -421,18 +422,41 @@ BoundModel mix_in(Session& session, const Input& input, BoundModel lead, std::ve
     return lead;
 }
 
+/// How training checkpoints come about.
+struct Cutting {
+    bool is_wanted = false;  ///< from the model's weights; else they are bound to what is stored
+    std::shared_ptr<const CheckpointTemplate> like;  ///< of the first output
+    std::uint32_t n_files = 0;                       ///< that are read
+};
+
+/// The first output's model; `model` stays only where a training checkpoint is cut from it.
+BoundModel first_of(const Outputs& outputs, const Cutting& cutting, BoundModel& model) {
+    const OutputRequest& output = outputs.front().output;
+    if (!cutting.is_wanted || !output.is_training()) {
+        return std::move(model);
+    }
+    BoundModel cut = cut_from(model, output.form, cutting.like, cutting.n_files);
+    cut.bound.factors = model.bound.factors;
+    return cut;
+}
+
 /// Binds the others to what was read for the first. `leader`: the first that is a model.
 std::vector<BoundModel> bound_for_all(const Outputs& outputs, std::size_t leader,
-                                      BoundModel model) {
+                                      const Cutting& cutting, BoundModel model) {
     std::vector<BoundModel> models;
-    models.push_back(std::move(model));
+    models.reserve(outputs.size());
+    models.push_back(first_of(outputs, cutting, model));
+    const bool is_first_cut = cutting.is_wanted && outputs.front().output.is_training();
+    const BoundModel& source = is_first_cut ? model : models.front();
     for (std::size_t at = 0; at < outputs.size(); ++at) {
         const OutputRequest& output = outputs[at].output;
         const bool has_own_tensors =
             at == leader || output.is_training() || becomes_gguf(output.quantise);
-        if (at > 0) {
+        if (at > 0 && cutting.is_wanted && output.is_training()) {
+            models.push_back(cut_from(source, output.form, nullptr, cutting.n_files));
+        } else if (at > 0) {
             models.push_back(has_own_tensors
-                                 ? in_other_form(outputs[at], models.front())
+                                 ? in_other_form(outputs[at], source)
                                  : in_other_type(outputs[leader].output, output, models[leader]));
         }
         if (at == leader && outputs.size() > 1) {
@@ -445,11 +469,12 @@ std::vector<BoundModel> bound_for_all(const Outputs& outputs, std::size_t leader
 
 /// A model for each output. Every tensor of a model is made of what is read for the first of them,
 /// training checkpoints of what is read for each. Local.
-std::vector<BoundModel> output_models(const Outputs& outputs, BoundModel model) {
+std::vector<BoundModel> output_models(const Outputs& outputs, const Cutting& cutting,
+                                      BoundModel model) {
     const auto first_model =
         std::ranges::find_if(outputs, [](const Session& one) { return !one.output.is_training(); });
     const auto leader = static_cast<std::size_t>(first_model - outputs.begin());
-    std::vector<BoundModel> models = bound_for_all(outputs, leader, std::move(model));
+    std::vector<BoundModel> models = bound_for_all(outputs, leader, cutting, std::move(model));
     std::vector<std::vector<plan::Target>*> others;
     for (std::size_t at = 0; at < outputs.size(); ++at) {
         BoundModel& one = models[at];
@@ -494,14 +519,19 @@ std::vector<BoundModel> bind_outputs(const Outputs& outputs, Destination sink,
                                      SurveyedSources& read, const plan::PlanChoice& choice) {
     Session session = outputs.front();
     ModelChoice wanted = model_choice(session.options, session.output, sink);
+    const Cutting cutting{is_cut_from_model(session.options, read.survey.catalogue), read.like,
+                          static_cast<std::uint32_t>(read.input.files.size())};
     wanted.like = read.like;
+    if (cutting.is_wanted) {
+        wanted.form.clear();
+    }
     BoundModel model = bind_checkpoint(session, read.input, std::move(read.files), wanted,
                                        std::move(read.survey.catalogue), choice);
     if (!read.others.empty()) {
         model = mix_in(session, read.input, std::move(model), std::move(read.others), choice);
     }
     std::vector<BoundModel> models = mpi::collectively_get(
-        session.comm, [&] { return output_models(outputs, std::move(model)); });
+        session.comm, [&] { return output_models(outputs, cutting, std::move(model)); });
     for (std::size_t at = 1; at < models.size(); ++at) {
         read.input.sums->want(models[at].bound.binding.targets);
     }

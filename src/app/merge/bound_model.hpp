@@ -3,30 +3,15 @@
 // and scales, llama.cpp's, and those of --also.
 #pragma once
 
-#include <optional>
-#include <string>
 #include <vector>
 
-#include "app/family/bind_model.hpp"
-#include "app/family/model.hpp"
+#include "app/family/bound.hpp"
 #include "app/report/session.hpp"
-#include "catalogue/catalogue.hpp"
 #include "plan/choice.hpp"
 
 #include "sources.hpp"
 
 namespace shardweld::app {
-
-/// A model whose tensors are bound.
-struct BoundModel {
-    ModelFiles files;
-    PreparedModel prepared;
-    Bound bound;
-    std::vector<std::string> trace;  ///< --trace: what is stored of it
-    /// What was bound: until it is known whether head and embedding are one, and then where it is
-    /// bound in another form, too.
-    std::optional<catalogue::Catalogue> kept;
-};
 
 /// Collective. A model for each output, bound to what was surveyed, whose files, metadata and other
 /// checkpoints move into them. Several checkpoints are bound one by one and mixed (--average,

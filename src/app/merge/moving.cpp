@@ -328,7 +328,8 @@ void make_factors(Session& session, Planned& planned, const io::Directory& direc
     }
     require_equal_replicas(comm, result, *planned.factors, planned.input.files);
     warn(session, stale_adapter(session, planned, directory.path() / kFactors));
-    execute::take_norms(comm, planned.first().plan, source, directory.path() / kFactors, why_stop);
+    const plan::Plan& normed = planned.norms ? *planned.norms : planned.first().plan;
+    execute::take_norms(comm, normed, source, directory.path() / kFactors, why_stop);
     session.watch.lap("factors");
 }
 

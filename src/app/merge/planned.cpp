@@ -10,6 +10,7 @@
 #include "app/family/bind_model.hpp"
 #include "app/family/optimizer_text.hpp"
 #include "app/family/training_form.hpp"
+#include "app/family/written_model.hpp"
 #include "app/report/summary.hpp"
 #include "core/codec.hpp"
 #include "core/text.hpp"
@@ -77,6 +78,9 @@ Output make_output(const Session& session, const PlanRequest& request, Planned& 
     output.plan = plan(std::move(bound.binding.targets), output.choice.replicas);
     if (!bound.factors.empty()) {
         planned.factors = plan(std::move(bound.factors), plan::Replicas::verify);
+    }
+    if (!bound.normalised.empty()) {
+        planned.norms = plan(std::move(bound.normalised), plan::Replicas::trust);
     }
     if (bound.quantisation && !bound.quantisation->measured.empty()) {
         // Replicas are compared when the weights are written.
@@ -303,15 +307,7 @@ void NodePlanning::hand_over(Planned& planned) const {
 }  // namespace
 
 publish::Facts Output::facts() const {
-    publish::Facts facts =
-        publish::facts_of(plan.targets, model.bound.binding.logicals, *model.prepared.recipe);
-    facts.predictions = model.bound.binding.n_predictions;
-    facts.to_token_classes = model.prepared.is_value;
-    const auto& made = model.bound.quantisation;
-    if (made && !facts_of(made->encoding).is_ggml()) {
-        facts.quantisation = publish::quantisation_config(made->encoding, made->kept);
-    }
-    return facts;
+    return facts_of(model, plan.targets);
 }
 
 std::string Output::model_class() const {

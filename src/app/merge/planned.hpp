@@ -42,6 +42,7 @@ struct Planned {
     Input input;
     std::vector<Output> outputs;
     std::optional<plan::Plan> factors;  ///< of a fold's factors, which are gathered first
+    std::optional<plan::Plan> norms;    ///< of weights that pieces of are folded (DoRA)
     std::vector<std::string> trace;     ///< --trace
     bool holds_adapter_only = false;    ///< nothing but an adapter, without a base
     Resources resources = {};           ///< of the ranks that move the tensors

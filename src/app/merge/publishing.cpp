@@ -135,10 +135,11 @@ BaseSummary BaseComparison::finish(Session& session) {
 }
 
 /// Whether what a merge writes is compared with --base: not where the base itself is what is
-/// written.
+/// written, or a training checkpoint.
 bool compares_with_base(const Planned& planned) {
     const Options& options = planned.first().session.options;
-    return options.base && (!planned.holds_adapter_only || options.lora == Lora::fold);
+    return options.base && !planned.first().session.output.is_training() &&
+           (!planned.holds_adapter_only || options.lora == Lora::fold);
 }
 
 ResultCheck::ResultCheck(Output& output, bool has_base) : output_(output), census_(output.plan) {

@@ -139,7 +139,8 @@ std::vector<Survey> survey_others(Session& session, std::vector<FoundCheckpoint>
 
 /// Whether --base is the model of a checkpoint that holds an adapter alone; else a merge compares
 /// with it.
-bool is_base_of_adapter(const PlanRequest& request, const catalogue::Catalogue& checkpoint) {
+bool is_base_of_adapter(const Session& session, const PlanRequest& request,
+                        const catalogue::Catalogue& checkpoint) {
     if (!request.base) {
         return false;
     }
@@ -149,6 +150,12 @@ bool is_base_of_adapter(const PlanRequest& request, const catalogue::Catalogue& 
                     "test takes --base only for checkpoints that hold nothing but a LoRA adapter: "
                     "this one has its own base",
                     "compare with another model by --test_hf_dir");
+    }
+    if (!is_adapter && session.output.is_training()) {
+        throw Error(ErrorCode::usage,
+                    "--base is for checkpoints that hold nothing but a LoRA adapter: this one has "
+                    "its own base, and a training checkpoint is not compared",
+                    "leave it out, or write a HuggingFace model: --to hf");
     }
     return is_adapter;
 }
@@ -195,7 +202,7 @@ SurveyedSources read_metadata(Session& session, const PlanRequest& request, Sour
     const MemoryMeter meter;
     SurveyedSources read{read_shown(session, std::move(sources.checkpoint))};
     read.holds_adapter_only = app::holds_adapter_only(read.survey.catalogue);
-    if (is_base_of_adapter(request, read.survey.catalogue)) {
+    if (is_base_of_adapter(session, request, read.survey.catalogue)) {
         Survey base = read_shown(session, std::move(sources.base).value(), " of the base");
         read.base = base.location;
         mpi::collectively(session.comm, [&] { add_base(read.survey, std::move(base)); });

@@ -183,10 +183,9 @@ const std::vector<OptionRow>& option_rows() {
          "untrained base), fold (add it to the weights) or drop",
          word(&Options::lora, {{"split", Lora::split}, {"fold", Lora::fold}, {"drop", Lora::drop}}),
          Touches::output},
-        {"lora_alpha", "X", kModel | kFinished, "Model",
-         "LoRA's alpha, if the checkpoint does not state it",
+        {"lora_alpha", "X", kModel, "Model", "LoRA's alpha, if the checkpoint does not state it",
          value(&Options::lora_alpha, lora_alpha_in), Touches::output},
-        {"base", "DIR", kModel | kDiff | kFinished, "Model",
+        {"base", "DIR", kModel | kDiff, "Model",
          "the model before training: the base of an adapter saved alone, otherwise compared with "
          "the result; diff: the model that was quantised",
          text(&Options::base), Touches::output},

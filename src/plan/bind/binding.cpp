@@ -24,7 +24,8 @@ Bytes WrittenTensor::bytes() const {
 }
 
 bool Target::is_converted() const {
-    return stored != dtype || add != 0 || fold || mix || encode || decode || !literal.empty();
+    return stored != dtype || add != 0 || fold || !folded.empty() || mix || encode || decode ||
+           !literal.empty();
 }
 
 Index Target::strip_elements(std::uint32_t at) const {

@@ -149,6 +149,19 @@ std::string encoding_text(const Target& target) {
                            : "";
 }
 
+std::string fold_text(const Fold& fold) {
+    const auto text_of = [](const Matrix& matrix) {
+        return std::to_string(matrix.offset) + "+" + std::to_string(matrix.row_stride) + "," +
+               std::to_string(matrix.col_stride) +
+               (matrix.batch_stride == 0 ? "" : "," + std::to_string(matrix.batch_stride));
+    };
+    std::array<char, 32> scale{};
+    (void)std::snprintf(scale.data(), scale.size(), "%.17g", fold.scale);
+    return std::string(scale.data()) + " rank " + std::to_string(fold.rank) + " " +
+           (fold.left ? text_of(*fold.left) : "ones") + " " + text_of(fold.right) + " norm " +
+           std::to_string(static_cast<int>(fold.norm)) + " " + std::to_string(fold.magnitudes);
+}
+
 /// What happens to a target's elements on the way, beside the cast.
 std::string steps_text(const Target& target) {
     if (target.mix) {
@@ -159,20 +172,14 @@ std::string steps_text(const Target& target) {
         text +=
             " zeros " + std::to_string(target.zeros.lo) + "+" + std::to_string(target.zeros.extent);
     }
+    for (const FoldedPart& part : target.folded) {
+        text += " part " + layout::to_text(part.copy) + " " +
+                std::string(safetensors_name(part.weight)) + " " + fold_text(part.fold);
+    }
     if (!target.fold) {
         return text;
     }
-    const auto text_of = [](const Matrix& matrix) {
-        return std::to_string(matrix.offset) + "+" + std::to_string(matrix.row_stride) + "," +
-               std::to_string(matrix.col_stride) +
-               (matrix.batch_stride == 0 ? "" : "," + std::to_string(matrix.batch_stride));
-    };
-    const Fold& fold = *target.fold;
-    std::array<char, 32> scale{};
-    (void)std::snprintf(scale.data(), scale.size(), "%.17g", fold.scale);
-    return (target.encode ? text + " " : "") + scale.data() + " rank " + std::to_string(fold.rank) +
-           " " + (fold.left ? text_of(*fold.left) : "ones") + " " + text_of(fold.right) + " norm " +
-           std::to_string(static_cast<int>(fold.norm)) + " " + std::to_string(fold.magnitudes);
+    return (target.encode ? text + " " : "") + fold_text(*target.fold);
 }
 
 /// How many rounds a part of the line takes; what is not mixed belongs to the last.
@@ -251,7 +258,7 @@ bool is_scattered(const Target& target) {
 
 bool folds(const std::vector<Target>& targets) {
     return std::any_of(targets.begin(), targets.end(),
-                       [](const Target& target) { return target.fold.has_value(); });
+                       [](const Target& target) { return target.fold || !target.folded.empty(); });
 }
 
 std::vector<outputs::OutputTensor> output_tensors(const std::vector<Target>& targets) {

@@ -1,0 +1,101 @@
+#include "written_model.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "adapters/separate.hpp"
+#include "catalogue/catalogue.hpp"
+#include "plan/bind/recut.hpp"
+
+#include "bind_alone.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+/// The model as the reader of a HuggingFace directory would find it.
+catalogue::Catalogue as_stored(const BoundModel& model, std::uint32_t first_file) {
+    catalogue::Catalogue stored;
+    stored.format = "huggingface";
+    stored.dialect = "hf_module";
+    stored.tensors = plan::as_tensors(model.bound.binding.targets, first_file);
+    return stored;
+}
+
+/// As when the model is reshaped that was written: nothing is asked for but the form.
+ModelChoice choice_for(const ModelChoice& of_model, const std::string& form) {
+    ModelChoice choice = of_model;
+    choice.names = TensorNames::hub;
+    choice.lora = Lora::drop;
+    choice.dtype.reset();
+    choice.form = form;
+    choice.has_parts = false;
+    return choice;
+}
+
+/// What is found about the model, and then what is found about the form alone.
+std::vector<plan::Warning> both(std::vector<plan::Warning> of_model,
+                                const std::vector<plan::Warning>& of_form) {
+    std::ranges::copy_if(of_form, std::back_inserter(of_model), [&](const plan::Warning& warning) {
+        return std::ranges::count(of_model, warning.text, &plan::Warning::text) == 0;
+    });
+    return of_model;
+}
+
+/// Weights whose norms are taken before any part of them is folded, in a file that nobody writes.
+std::vector<plan::Target> normalised_of(const std::vector<plan::Target>& targets) {
+    std::vector<plan::Target> normalised;
+    std::ranges::copy_if(targets, std::back_inserter(normalised), [](const plan::Target& target) {
+        return target.fold && target.fold->norm != plan::Fold::Norm::none;
+    });
+    for (plan::Target& target : normalised) {
+        target.file = kFactors;
+    }
+    return normalised;
+}
+
+}  // namespace
+
+publish::Facts facts_of(const BoundModel& model, const std::vector<plan::Target>& targets) {
+    publish::Facts facts =
+        publish::facts_of(targets, model.bound.binding.logicals, *model.prepared.recipe);
+    facts.predictions = model.bound.binding.n_predictions;
+    facts.to_token_classes = model.prepared.is_value;
+    const auto& made = model.bound.quantisation;
+    if (made && !facts_of(made->encoding).is_ggml()) {
+        facts.quantisation = publish::quantisation_config(made->encoding, made->kept);
+    }
+    return facts;
+}
+
+bool is_cut_from_model(const Options& options, const catalogue::Catalogue& catalogue) {
+    return options.lora == Lora::fold &&
+           (adapters::holds_adapter(catalogue) || holds_framework_adapter(catalogue));
+}
+
+BoundModel cut_from(const BoundModel& model, const std::string& form,
+                    std::shared_ptr<const CheckpointTemplate> like, std::uint32_t n_files) {
+    const plan::Binding& whole = model.bound.binding;
+    BoundModel cut{model.files, {}, {}, model.trace, {}};
+    cut.files.config_text =
+        publish::true_config(model.prepared.config, facts_of(model, whole.targets))
+            .config.text_to_write();
+    catalogue::Catalogue stored = as_stored(model, n_files);
+    ModelChoice choice = choice_for(model.prepared.choice, form);
+    choice.like = std::move(like);
+    cut.prepared = prepare_model(cut.files, choice, stored);
+    cut.prepared.warnings = both(model.prepared.warnings, cut.prepared.warnings);
+    plan::Binding& binding = cut.bound.binding;
+    binding = plan::bind(std::move(stored), cut.prepared.model(), wanted_of(cut.prepared));
+    plan::recut(whole.targets, n_files, binding.targets);
+    binding.same.clear();
+    binding.ledger = whole.ledger;
+    binding.warnings = both(whole.warnings, binding.warnings);
+    cut.bound.normalised = normalised_of(whole.targets);
+    cut.bound.notes = model.bound.notes;
+    cut.bound.unheeded = model.bound.unheeded;
+    return cut;
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,19 @@
+// A copy seen from the tensor on one of its sides: its elements as boxes of that tensor.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "copy.hpp"
+
+namespace shardweld::layout {
+
+/// The elements that a copy reads of a row-major tensor of this shape, as patches over the tensor's
+/// axes whose storage is the copy's destination. Each element is in one of them, once; there are as
+/// few as whole axes allow. Requires that all source addresses lie in the tensor and differ.
+std::vector<Patch> unfold_src(const Copy& copy, std::span<const Index> shape);
+
+/// The same of the tensor that a copy writes; storage is the copy's source.
+std::vector<Patch> unfold_dst(const Copy& copy, std::span<const Index> shape);
+
+}  // namespace shardweld::layout
