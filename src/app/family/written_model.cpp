@@ -7,6 +7,7 @@
 #include "adapters/separate.hpp"
 #include "catalogue/catalogue.hpp"
 #include "plan/bind/recut.hpp"
+#include "shardweld/error.hpp"
 
 #include "bind_alone.hpp"
 
@@ -76,6 +77,12 @@ bool is_cut_from_model(const Options& options, const catalogue::Catalogue& catal
 
 BoundModel cut_from(const BoundModel& model, const std::string& form,
                     std::shared_ptr<const CheckpointTemplate> like, std::uint32_t n_files) {
+    if (!model.bound.optimizer.empty()) {
+        throw Error(ErrorCode::unsupported,
+                    "an adapter is folded into the weights, and states of an optimizer belong to "
+                    "weights as they were trained",
+                    "take the weights alone with --state weights");
+    }
     const plan::Binding& whole = model.bound.binding;
     BoundModel cut{model.files, {}, {}, model.trace, {}};
     cut.files.config_text =
