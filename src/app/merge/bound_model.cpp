@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "app/compare/comparison.hpp"
+#include "app/family/bind_model.hpp"
 #include "app/family/framework_adapter.hpp"
 #include "app/family/training_form.hpp"
 #include "app/family/written_model.hpp"
