@@ -77,7 +77,7 @@ bool is_cut_from_model(const Options& options, const catalogue::Catalogue& catal
 
 BoundModel cut_from(const BoundModel& model, const std::string& form,
                     std::shared_ptr<const CheckpointTemplate> like, std::uint32_t n_files) {
-    if (!model.bound.optimizer.empty()) {
+    if (model.bound.optimizer) {
         throw Error(ErrorCode::unsupported,
                     "an adapter is folded into the weights, and states of an optimizer belong to "
                     "weights as they were trained",
