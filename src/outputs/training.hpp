@@ -20,7 +20,8 @@ struct TrainingTensor {
     /// Keys of the dictionaries that lead to it in the file's pickle, outermost first, its own name
     /// last: {"model", "decoder.final_layernorm.weight"}. In a directory of DCP they are joined
     /// with dots to its key; tensors of one key are chunks of one. Where one has several,
-    /// planner_data tells the paths of all, as torch's own planner does.
+    /// planner_data tells the paths of all, as torch's own planner does. None: the file is the
+    /// tensor.
     std::vector<std::string> path;
     std::vector<Index> whole;    ///< shape of the whole tensor
     std::vector<Index> offsets;  ///< of the box in it; its extents are the written tensor's shape

@@ -5,6 +5,7 @@
 #include "legacy.hpp"
 #include "module_tree.hpp"
 #include "torch_dist.hpp"
+#include "universal.hpp"
 
 namespace shardweld::reshape {
 
@@ -18,6 +19,8 @@ Arrangement arrangement_of(const Destination& destination, const models::Symbols
             return fsdp_arrangement(destination, symbols);
         case Form::dcp:
             return dcp_arrangement(destination, symbols);
+        case Form::universal:
+            return universal_arrangement(symbols);
         case Form::hf:
         case Form::like:
             break;

@@ -66,6 +66,7 @@ const std::vector<FormRow>& forms() {
           {"device", nullptr, nullptr, nullptr, {"cuda", "cpu", "npu"}, &Destination::device},
           {"torch", nullptr, nullptr, &Destination::has_rank_meshes, {"2.15", "2.8"}}}},
         {"dcp", Form::dcp, {kWorld}},
+        {"universal", Form::universal, {}},
     };
     return rows;
 }
@@ -88,10 +89,6 @@ const FormRow& form_named(std::string_view name) {
     const auto found = std::ranges::find(forms(), name, &FormRow::name);
     if (found != forms().end()) {
         return *found;
-    }
-    if (name == "universal") {
-        refuse("universal: DeepSpeed's universal checkpoints are read, not written",
-               "write another form, such as fsdp:world=8, or a model with hf");
     }
     refuse(printable(name) + " is no form of a checkpoint",
            "give one of " + joined(forms(), ", ", [](const FormRow& row) { return row.name; }));

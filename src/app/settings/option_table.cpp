@@ -92,7 +92,9 @@ const std::vector<OptionRow>& option_rows() {
          set_target},
         {"to", "FORM", kWrite, "Output",
          "write a training checkpoint: torch_dist, legacy:tp=N,pp=N,vpp=N,ep=N,etp=N,.., "
-         "fsdp:world=N,ddp=N,device=cpu, dcp:world=N; or hf, a HuggingFace model (merge's default)",
+         "fsdp:world=N,ddp=N,device=cpu, dcp:world=N, universal; or hf, a HuggingFace model "
+         "(merge's "
+         "default)",
          set_form, Touches::output},
         {"like", "DIR", kWrite, "Output",
          "write a training checkpoint like that in DIR: its names, types, files and places, and "

@@ -57,7 +57,9 @@ Node dictionaries_of(const TrainingSave& save, const RankFile& file,
         for (const std::string& key : save.tensors.at(tensors[i].name).path) {
             node = &node->child(key);
         }
-        if (node == &top || node->tensor || node->value != nullptr || !node->children.empty()) {
+        const bool is_file = node == &top && file.tensors.size() == 1;
+        if ((node == &top && !is_file) || node->tensor || node->value != nullptr ||
+            !node->children.empty()) {
             throw Error(ErrorCode::internal,
                         tensors[i].name + " has no place of its own in " + file.name);
         }

@@ -63,8 +63,7 @@ TEST(Destination, leaves_commas_to_a_layout) {
 
 TEST(Destination, refuses_by_name) {
     EXPECT_EQ(refusal("megatron"), "--to megatron is no form of a checkpoint");
-    EXPECT_EQ(refusal("universal"),
-              "--to universal: DeepSpeed's universal checkpoints are read, not written");
+    EXPECT_EQ(refusal("universal:world=2"), "--to universal has no option 'world=2'");
     EXPECT_EQ(refusal("legacy:cp=2"), "--to legacy has no option 'cp=2'");
     EXPECT_EQ(refusal("legacy:"), "--to legacy has no option ''");
     EXPECT_EQ(refusal("legacy:tp=2,4"), "--to legacy has no option '4'");

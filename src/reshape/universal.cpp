@@ -1,0 +1,162 @@
+#include "universal.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "layout/patch.hpp"
+#include "models/symbols.hpp"
+#include "shardweld/error.hpp"
+
+#include "common_state.hpp"
+#include "optimizer.hpp"
+
+namespace shardweld::reshape {
+
+namespace {
+
+using outputs::PlainValue;
+using plan::TensorPiece;
+
+/// Settled when the step is known: the directory is called by it.
+constexpr const char* kModelFile = "mp_rank_00_model_states.pt";
+constexpr const char* kParameters = "zero/";
+constexpr const char* kDeepSpeed = "0.19.8";  // of DeepSpeed, whose loader compares it
+
+PlainValue plain_list(std::vector<PlainValue> items) {
+    PlainValue list;
+    list.kind = PlainValue::Kind::list;
+    list.items = std::move(items);
+    return list;
+}
+
+std::string state_file(const std::string& parameter, const std::string& state) {
+    return kParameters + parameter + "/" + (state == "param" ? "fp32" : state) + ".pt";
+}
+
+PlainValue shape_of(const std::vector<Index>& shape) {
+    std::vector<PlainValue> extents;
+    std::ranges::transform(shape, std::back_inserter(extents), integer);
+    return plain_list(std::move(extents));
+}
+
+/// Shapes of the parameters that are trained, by name.
+PlainValue shapes_of(const std::vector<PlacedTensor>& placed) {
+    std::map<std::string, std::vector<Index>> shapes;
+    for (const PlacedTensor& tensor : placed) {
+        if (!tensor.state.empty() && tensor.state != kStep) {
+            shapes.emplace(tensor.weight, tensor.whole);
+        }
+    }
+    std::vector<PlainValue::Entry> entries;
+    for (const auto& [name, shape] : shapes) {
+        entries.push_back({name, shape_of(shape)});
+    }
+    return plain_list({dictionary(std::move(entries))});
+}
+
+/// What the engine asks a model's file for.
+PlainValue engine_state(const std::vector<PlacedTensor>& placed,
+                        const OptimizerToWrite& optimizer) {
+    const bool is_of_torch = optimizer.scheduler.contains("last_epoch");
+    return dictionary(
+        {{"buffer_names", plain_list({})},
+         {"optimizer", {}},
+         {"param_shapes", shapes_of(placed)},
+         {"frozen_param_shapes", {}},
+         {"shared_params", dictionary({})},
+         {"frozen_param_fragments", {}},
+         {"lr_scheduler", is_of_torch ? plain_dictionary(optimizer.scheduler) : PlainValue()},
+         {"data_sampler", {}},
+         {"random_ltd", {}},
+         {"sparse_tensor_module_names", plain_list({})},
+         {"skipped_steps", integer(0)},
+         {"global_steps", integer(optimizer.iteration)},
+         {"global_samples", integer(0)},
+         {"dp_world_size", integer(1)},
+         {"mp_world_size", integer(1)},
+         {"ds_config", dictionary({})},
+         {"ds_version", text(kDeepSpeed)},
+         {"universal_checkpoint_info", dictionary({{"universal_checkpoint_version", real(0.2)}})}});
+}
+
+/// Groups with numbers of their parameters, counted over all groups.
+PlainValue numbered_list(const std::vector<ParameterGroup>& groups) {
+    std::vector<PlainValue> list;
+    Index number = 0;
+    for (const ParameterGroup& group : groups) {
+        PlainValue value = plain_dictionary(group.settings);
+        std::vector<PlainValue> numbers;
+        for (std::size_t i = 0; i < group.parameters.size(); ++i) {
+            numbers.push_back(integer(number++));
+        }
+        value.entries.push_back({"params", plain_list(std::move(numbers))});
+        list.push_back(std::move(value));
+    }
+    return plain_list(std::move(list));
+}
+
+/// What all stages ask for, and what only stage 3 does.
+PlainValue optimizer_state(const std::vector<PlacedTensor>& placed,
+                           const OptimizerToWrite& optimizer) {
+    const PlainValue groups = numbered_list(torch_groups(optimizer, parameters_of(placed)));
+    PlainValue state;
+    state.kind = PlainValue::Kind::numbered;
+    state.items = {dictionary({{"step", real(optimizer.step)}})};
+    return dictionary({{"dynamic_loss_scale", boolean(false)},
+                       {"overflow", boolean(false)},
+                       {"clip_grad", real(0)},
+                       {"ds_version", text(kDeepSpeed)},
+                       {"param_groups", groups},
+                       {"optimizer_state_dict",
+                        dictionary({{"state", std::move(state)}, {"param_groups", groups}})}});
+}
+
+outputs::TrainingSave universal_save(const std::vector<PlacedTensor>& placed,
+                                     const OptimizerToWrite* optimizer) {
+    if (optimizer == nullptr) {
+        throw Error(ErrorCode::unsupported,
+                    "a universal checkpoint is made of an optimizer's states, and weights alone "
+                    "are taken",
+                    "add --state all, or write the model with --to hf");
+    }
+    outputs::TrainingSave save;
+    add_tensors(placed, save);
+    const std::string step = "global_step" + std::to_string(optimizer->iteration) + "_universal";
+    for (auto& [name, tensor] : save.tensors) {
+        tensor.file.insert(0, step + "/");
+    }
+    save.files.push_back(step + "/" + kModelFile);
+    save.beside[save.files.front()] = engine_state(placed, *optimizer);
+    save.beside[step + "/" + kParameters + "optimizer_state.pt"] =
+        optimizer_state(placed, *optimizer);
+    save.side_files.push_back({"latest_universal", step});
+    return save;
+}
+
+}  // namespace
+
+Arrangement universal_arrangement(const models::Symbols& symbols) {
+    Arrangement arrangement;
+    arrangement.pieces = [symbols](const models::Line& line, const models::Captures& captures,
+                                   const std::vector<Index>& shape) {
+        return std::vector<TensorPiece>{
+            {kModelFile, {"module", name_of(line, captures, symbols)}, layout::whole_box(shape)}};
+    };
+    arrangement.in_state = [](const std::string& state, TensorPiece& piece) {
+        piece.file = state_file(piece.path.back(), state);
+        piece.path = {"param"};
+    };
+    arrangement.step_beside = [](const TensorPiece& moment) {
+        TensorPiece step = moment;
+        step.file.replace(step.file.rfind('/') + 1, std::string::npos, "step.pt");
+        step.path.clear();  // the file is the tensor
+        step.box = {};
+        return std::optional(step);
+    };
+    arrangement.save = universal_save;
+    return arrangement;
+}
+
+}  // namespace shardweld::reshape
