@@ -22,6 +22,7 @@ Arrangement arrangement_of(const Destination& destination, const models::Symbols
         case Form::universal:
             return universal_arrangement(symbols);
         case Form::hf:
+        case Form::same:
         case Form::like:
             break;
     }

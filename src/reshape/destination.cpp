@@ -67,6 +67,7 @@ const std::vector<FormRow>& forms() {
           {"torch", nullptr, nullptr, &Destination::has_rank_meshes, {"2.15", "2.8"}}}},
         {"dcp", Form::dcp, {kWorld}},
         {"universal", Form::universal, {}},
+        {"same", Form::same, {}},
     };
     return rows;
 }

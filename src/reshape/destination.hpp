@@ -9,7 +9,7 @@
 
 namespace shardweld::reshape {
 
-enum class Form { hf, torch_dist, legacy, fsdp, dcp, universal, like };
+enum class Form { hf, torch_dist, legacy, fsdp, dcp, universal, same, like };
 
 /// A training run's ranks, as Megatron-LM's options say.
 struct ParallelSizes {

@@ -20,6 +20,8 @@
 #include "shardweld/error.hpp"
 
 #include "model_files.hpp"
+#include "same_form.hpp"
+#include "same_form.hpp"
 #include "shown_names.hpp"
 #include "stored_evidence.hpp"
 #include "training_form.hpp"
@@ -463,8 +465,9 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
     prepared.given = given;
     if (!choice.form.empty()) {
         InTrainingForm made =
-            in_training_form(choice.form, {*library, *prepared.recipe, *prepared.dialect,
-                                           prepared.config, given, head.rows, choice.like});
+            in_training_form(choice.form == "same" ? form_of(catalogue) : choice.form,
+                             {*library, *prepared.recipe, *prepared.dialect, prepared.config, given,
+                              head.rows, choice.like});
         prepared.training = std::move(made.form);
         prepared.recipe = std::move(made.recipe);
         prepared.dialect = std::move(made.stored);

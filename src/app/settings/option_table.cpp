@@ -92,7 +92,8 @@ const std::vector<OptionRow>& option_rows() {
          set_target},
         {"to", "FORM", kWrite, "Output",
          "write a training checkpoint: torch_dist, legacy:tp=N,pp=N,vpp=N,ep=N,etp=N,.., "
-         "fsdp:world=N,ddp=N,device=cpu, dcp:world=N, universal; or hf, a HuggingFace model "
+         "fsdp:world=N,ddp=N,device=cpu, dcp:world=N, universal; same, the checkpoint's own form; "
+         "or hf, a HuggingFace model "
          "(merge's "
          "default)",
          set_form, Touches::output},
