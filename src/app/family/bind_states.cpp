@@ -264,6 +264,31 @@ reshape::OptimizerToWrite to_write(const std::string& family, const Catalogue& w
     return out;
 }
 
+/// What is carried over, and what is not.
+void tell(const catalogue::Optimizer& optimizer, const StateBinder& binder, bool has_masters,
+          Bound& bound) {
+    std::vector<std::string>& told = bound.told;
+    told.push_back(
+        "the optimizer is carried over" +
+        (optimizer.step ? ", at step " + std::to_string(static_cast<Index>(*optimizer.step))
+                        : std::string()) +
+        ", with " + counted(optimizer.groups.size(), "parameter group") +
+        (optimizer.scheduler.empty() ? " and without a scheduler" : " and its scheduler"));
+    told.emplace_back(
+        "random states are not: they belong to the ranks that saved them. Nor are states of rows "
+        "that fill up a vocabulary");
+    if (const auto names = binder.lacking(); !names.empty()) {
+        told.push_back(counted(names.size(), "weight") +
+                       " without states of the optimizer: " + listed(names));
+    }
+    if (!has_masters && optimizer.is_ordered) {
+        bound.binding.warnings.push_back(
+            {"optimizer_unproved", "",
+             "the weights are their own masters, so nothing but the order of parameters and their "
+             "shapes says which moments are whose"});
+    }
+}
+
 }  // namespace
 
 void bind_states(const PreparedModel& prepared, const Options& options, const Catalogue& catalogue,
@@ -278,6 +303,8 @@ void bind_states(const PreparedModel& prepared, const Options& options, const Ca
         binder.bind(state);
     }
     bound.doubt = catalogue.optimizer.doubt;
+    bound.is_ordered = catalogue.optimizer.is_ordered;
+    tell(catalogue.optimizer, binder, has_masters(catalogue), bound);
     bound.optimizer = to_write(prepared.recipe->name, catalogue);
     bound.optimizer_text = optimizer_text(catalogue.optimizer, binder.weights(), binder.lacking());
     if (prepared.training != nullptr) {

@@ -21,7 +21,6 @@
 
 #include "model_files.hpp"
 #include "same_form.hpp"
-#include "same_form.hpp"
 #include "shown_names.hpp"
 #include "stored_evidence.hpp"
 #include "training_form.hpp"

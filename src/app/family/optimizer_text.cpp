@@ -1,6 +1,10 @@
 #include "optimizer_text.hpp"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
+
+#include "core/text.hpp"
 
 namespace shardweld::app {
 
@@ -42,6 +46,27 @@ std::string optimizer_text(const catalogue::Optimizer& optimizer, DType weights,
         json["read_from"] = optimizer.form;
     }
     return json.dump(2) + "\n";
+}
+
+std::vector<plan::Warning> resting_on_order(
+    const plan::Plan& plan, const std::map<std::uint32_t, numeric::Census>& census) {
+    std::vector<std::string> names;
+    for (const auto& [at, found] : census) {
+        const plan::Target& target = plan.target_of(at);
+        const bool is_proved = std::ranges::any_of(
+            target.replicas, [](const plan::Operand& one) { return one.own_type.has_value(); });
+        if (found.is_constant && target.state.empty() && is_proved) {
+            names.push_back(target.name);
+        }
+    }
+    if (names.empty()) {
+        return {};
+    }
+    return {{"optimizer_by_order", names.front(),
+             counted(names.size(), "weight") +
+                 " of one value everywhere: which states are theirs rests on the order of "
+                 "parameters alone: " +
+                 listed(names)}};
 }
 
 }  // namespace shardweld::app

@@ -1,11 +1,15 @@
 // What is known of an optimizer beside its tensors, as text: optimizer.json.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "catalogue/optimizer.hpp"
 #include "core/dtype.hpp"
+#include "numeric/census.hpp"
+#include "plan/plan.hpp"
 
 namespace shardweld::app {
 
@@ -18,5 +22,10 @@ inline std::string optimizer_file(bool is_training) {
 /// weights beside the states, and the weights that have none.
 std::string optimizer_text(const catalogue::Optimizer& optimizer, DType weights,
                            const std::vector<std::string>& without);
+
+/// Where states have no names and are proved by their masters: weights of one value, which prove
+/// nothing, for many masters round to them. `census`: by tensor of the plan.
+std::vector<plan::Warning> resting_on_order(const plan::Plan& plan,
+                                            const std::map<std::uint32_t, numeric::Census>& census);
 
 }  // namespace shardweld::app

@@ -503,6 +503,9 @@ void report_binding(Session& session, const BoundModel& model) {
     for (const auto* notes : {&model.prepared.notes, &model.bound.notes}) {
         std::ranges::for_each(*notes, [&](const std::string& note) { session.log.debug(note); });
     }
+    for (const std::string& note : model.bound.told) {
+        session.log.info("note: " + note);
+    }
     if (!model.bound.unheeded.empty()) {
         session.log.info("note: " + model.bound.unheeded);
     }

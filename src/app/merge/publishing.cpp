@@ -13,6 +13,7 @@
 
 #include "app/compare/comparison.hpp"
 #include "app/compare/model_directory.hpp"
+#include "app/family/optimizer_text.hpp"
 #include "app/report/report.hpp"
 #include "app/report/report_json.hpp"
 #include "app/report/summary.hpp"
@@ -183,8 +184,13 @@ std::vector<plan::Warning> ResultCheck::finish() {
         session.log.info(text_of(*report.base));
         of_base = base_warnings(*report.base);
     }
-    report.sanity = judge_census(output_.plan.targets, census_.gather(session.comm), changed);
+    const auto census = census_.gather(session.comm);
+    report.sanity = judge_census(output_.plan.targets, census, changed);
     std::vector<plan::Warning> warnings = sanity_warnings(report.sanity);
+    if (output_.model.bound.is_ordered) {
+        const auto by_order = resting_on_order(output_.plan, census);
+        warnings.insert(warnings.end(), by_order.begin(), by_order.end());
+    }
     warnings.insert(warnings.end(), of_base.begin(), of_base.end());
     return warnings;
 }
