@@ -22,7 +22,7 @@ def render(page, content):
 
 
 def _tables():
-    return {"machine": _runs, "merge": _merges, "peers": _peers, "quantise": _quantised, "read": _reads, "launch": _launches, "memory": _memory, "bounds": _bounds}
+    return {"machine": _runs, "merge": _merges, "peers": _peers, "quantise": _quantised, "reshape": _reshapes, "read": _reads, "launch": _launches, "memory": _memory, "bounds": _bounds}
 
 
 def _spread(values, digits=2):
@@ -122,6 +122,20 @@ def _quantised_row(record):
             memory, _mib(record["peer_peak_bytes"]) if peer else "")
 
 
+def _reshapes(content):
+    numbers = _run_numbers(content)
+    heads = ("from", "to", "GB", "`cp -r`, s", "reshape, s", "reshape / `cp -r`", "% of roof", "peer", "peer, s", "times faster", "MiB", "peer, MiB", "run")
+    return _table(heads, [(*_reshape_row(record), numbers[_run_of(record)]) for record in _of_kind(content, "reshape-.*")])
+
+
+def _reshape_row(record):
+    ours, copy, peer = (record["samples"].get(side) for side in ("merge", "copy", "peer"))
+    theirs = (record["peer"], _middle(peer["work_s"]), _spread(ratios(peer["work_s"], ours["wall_s"]), 1)) if peer else ("", "", "")
+    return (_input(record), f"`{record['to']}`", f"{record['input_bytes'] / 1e9:.2f}", _middle(copy["wall_s"]), _middle(ours["wall_s"]),
+            _spread(ratios(ours["wall_s"], copy["wall_s"])), _middle(of_roof(record), 0), *theirs, _mib(record["peak_bytes"]),
+            _mib(record["peer_peak_bytes"]) if peer else "")
+
+
 def _reads(content):
     numbers = _run_numbers(content)
     heads = ("case", "GB", "safe_open, s", "safetensors, s", "safe_open / safetensors", "torch's own, s", "CPU s", "own memory, MiB", "resident, MiB", "run")
@@ -184,6 +198,7 @@ def line_of(record):
         text += f": safe_open / safetensors {_spread(ratios(samples['safe_open']['work_s'], samples['safetensors']['work_s']))}"
     elif "roof" in samples:
         text += f": {_spread(samples['merge']['wall_s'])} s, {_middle(of_roof(record), 0)} % of the roof"
+        text += f", times faster {_spread(ratios(samples['peer']['work_s'], samples['merge']['wall_s']), 1)}" if "peer" in samples else ""
     elif "peer" in samples:
         text += f": peer {_middle(samples['peer']['work_s'])} s" + (f", merge {_middle(samples['merge']['wall_s'])} s" if "merge" in samples else "")
     elif "merge" in samples:

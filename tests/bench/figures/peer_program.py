@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs one other merger in the Python that has it, or makes what one reads and only the framework can write:
+"""Runs one other merger, or a framework's own save, in the Python that has it, or makes what one reads and only the framework can write:
 
     peer_program.py NAME SOURCE HF TARGET
     peer_program.py make_fsdp OUT GB
@@ -146,6 +146,72 @@ def zero_to_fp32():
     return work, f"DeepSpeed {deepspeed.__version__} zero_to_fp32, torch {torch.__version__}"
 
 
+def megatron_save():
+    """megatron-core's dist_checkpointing.save of a model's tensors under its names and in its layout, as its GPTModel of one rank would give them: no
+    module is built. In a gloo group of one process; calls of CUDA do nothing."""
+    import torch
+    import torch.distributed as dist
+    from megatron.core import dist_checkpointing, parallel_state
+    _without_cuda(torch)
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    parallel_state.initialize_model_parallel()
+
+    def work(source, hf, target):
+        with open(os.path.join(hf, "config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+        os.makedirs(os.path.join(target, "release"))
+        dist_checkpointing.save(_megatron_tensors(_safetensors(source), config), os.path.join(target, "release"))
+        with open(os.path.join(target, "latest_checkpointed_iteration.txt"), "w", encoding="utf-8") as file:
+            file.write("release")
+    return work, f"megatron-core {_version('megatron-core')} dist_checkpointing.save, torch {torch.__version__}"
+
+
+def _megatron_tensors(tensors, config):
+    """Of a Llama: query groups beside their keys and values, gate and up in one, layers as chunks of one tensor."""
+    import torch
+    from megatron.core.dist_checkpointing import ShardedTensor
+    n_layers, groups = config["num_hidden_layers"], config["num_key_value_heads"]
+    state = {}
+
+    def put(name, tensor, layer=None):
+        whole = () if layer is None else ((0, layer, n_layers),)
+        state[f"{name}.{layer}"] = ShardedTensor.from_rank_offsets(name, tensor, *whole, prepend_axis_num=len(whole))
+
+    put("embedding.word_embeddings.weight", tensors["model.embed_tokens.weight"])
+    put("decoder.final_layernorm.weight", tensors["model.norm.weight"])
+    put("output_layer.weight", tensors["lm_head.weight"])
+    for layer in range(n_layers):
+        of, to = f"model.layers.{layer}.", "decoder.layers."
+        rows = [tensors[f"{of}self_attn.{one}_proj.weight"].unflatten(0, (groups, -1)) for one in "qkv"]
+        put(to + "self_attention.linear_qkv.weight", torch.cat(rows, 1).flatten(0, 1), layer)
+        put(to + "self_attention.linear_qkv.layer_norm_weight", tensors[of + "input_layernorm.weight"], layer)
+        put(to + "self_attention.linear_proj.weight", tensors[of + "self_attn.o_proj.weight"], layer)
+        put(to + "mlp.linear_fc1.weight", torch.cat([tensors[of + "mlp.gate_proj.weight"], tensors[of + "mlp.up_proj.weight"]]), layer)
+        put(to + "mlp.linear_fc1.layer_norm_weight", tensors[of + "post_attention_layernorm.weight"], layer)
+        put(to + "mlp.linear_fc2.weight", tensors[of + "mlp.down_proj.weight"], layer)
+    return state
+
+
+def dcp_save():
+    """torch.distributed.checkpoint.save of a model's tensors, in one process."""
+    import torch
+    import torch.distributed.checkpoint as dcp
+
+    def work(source, _, target):
+        dcp.save({"model": _safetensors(source)}, checkpoint_id=target, no_dist=True)
+    return work, f"torch {torch.__version__} distributed.checkpoint.save"
+
+
+def _safetensors(source):
+    """All tensors of a model."""
+    from safetensors.torch import load_file
+    found = {}
+    for name in sorted(os.listdir(source)):
+        if name.endswith(".safetensors"):
+            found.update(load_file(os.path.join(source, name)))
+    return found
+
+
 def quantise(encoding):
     """transformers' or compressed-tensors' functions, tensor by tensor over the safetensors of a merged model, one file at a time."""
     import torch
@@ -274,6 +340,7 @@ def main():
         make_fsdp(paths[0], float(paths[1]))
         return
     work, version = {"verl_fsdp": verl_fsdp, "verl_megatron": verl_megatron, "torch_consolidate": torch_consolidate, "zero_to_fp32": zero_to_fp32,
+                     "megatron_save": megatron_save, "dcp_save": dcp_save,
                      "quantise_fp8-block": lambda: quantise("fp8-block"), "quantise_w8a16": lambda: quantise("w8a16")}[name]()
     begin = time.perf_counter()
     work(*paths)

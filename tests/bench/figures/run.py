@@ -13,6 +13,7 @@ import peers
 import quantising
 import reading
 import records
+import reshaping
 import small
 from place import Model, Place
 from process import Failed
@@ -27,6 +28,8 @@ kinds:
   average of four checkpoints of several formats, beside plain parallel reading of them (--gb: of each, 1)
   quantise fp8-block and w8a16 of an FSDP checkpoint beside its bf16 merge; without fsync beside the functions of transformers and compressed-tensors
           (--python) over the merged model, too
+  reshape training checkpoints of a model, and rank files of a legacy checkpoint, beside `cp -r` of the input, plain parallel copying of it and, for
+          torch_dist and DCP, the framework's own save (--python: torch, safetensors and megatron-core)
   read    all tensors through Python's shardweld.safe_open, beside safetensors over the merged model and torch.load or DCP (--python, which has torch and
           safetensors; the module is taken from beside --bin)
   launch  a merge of next to nothing
@@ -61,9 +64,9 @@ def listed(*known, default=None, note=""):
 
 def arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench.sh", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kind", **listed("merge", "average", "peer", "quantise", "read", "launch", "memory", default=["merge", "launch"], note=" (default merge,launch)"))
+    parser.add_argument("--kind", **listed("merge", "average", "peer", "quantise", "reshape", "read", "launch", "memory", default=["merge", "launch"], note=" (default merge,launch)"))
     parser.add_argument("--gb", type=float, help="size of the checkpoint's tensors (4; peers: 2)")
-    parser.add_argument("--pairs", type=int, help="runs of each side (9; quantise, read: 5; peers: 2)")
+    parser.add_argument("--pairs", type=int, help="runs of each side (9; quantise, reshape, read: 5; peers: 2)")
     parser.add_argument("--format", **listed("legacy", "torch_dist", "fsdp"))
     parser.add_argument("--dtype", **listed("bf16", "fp32_bf16"))
     parser.add_argument("--ranks", type=values_in, default=["2", "1", "4"], help="LIST of numbers (2,1,4)")
@@ -71,7 +74,8 @@ def arguments():
     parser.add_argument("--cache", **listed("warm", "cold"))
     parser.add_argument("--fsync", **listed("no", "yes"))
     parser.add_argument("--peer", **listed(*peers.PEERS))
-    parser.add_argument("--python", default=os.environ.get("SHARDWELD_PYTHON", "python3"), help="for peers and read ($SHARDWELD_PYTHON, python3)")
+    parser.add_argument("--form", **listed(*reshaping.ROUTES))
+    parser.add_argument("--python", default=os.environ.get("SHARDWELD_PYTHON", "python3"), help="for peers, reshape and read ($SHARDWELD_PYTHON, python3)")
     parser.add_argument("--memory", type=values_in, default=["merge-1", "merge-4", "test-1", "test-8", "test-64"],
                         help="LIST of COMMAND-GB[-FORMAT]: merge writes as much to the disk, test writes nothing; more than 500 GB lie in "
                              "thousands of files with test-1000-torch_dist (merge-1,merge-4,test-1,test-8,test-64)")
@@ -124,6 +128,11 @@ def jobs(given):
         for fsync in given.fsync:
             yield ([dict(key, pairs=n_runs) for key in quantising.keys(gb, fsync)],
                    lambda place, f=fsync: quantising.measure(place, gb, f, n_runs, given.python), [])
+    if "reshape" in given.kind:
+        gb, n_reshapes = given.gb or 4, given.pairs or 5
+        for form in given.form:
+            yield ([dict(reshaping.key(form, gb), pairs=n_reshapes)],
+                   lambda place, f=form: [reshaping.record(place, f, gb, n_reshapes, given.python)], [])
     if "read" in given.kind:
         gb, n_reads = given.gb or 4, given.pairs or 5
         for layout, cache in itertools.product([name for name in given.format if name in reading.TORCH], given.cache):

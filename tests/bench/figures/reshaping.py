@@ -1,0 +1,93 @@
+"""Training checkpoints that reshape writes, beside `cp -r` of its input, plain parallel copying of it (shardweld iobench) and the framework's own save
+of the same weights (peer_program.py). Knows their command lines and reports; nothing of what is in the files."""
+import json
+import os
+import shutil
+from dataclasses import dataclass
+
+import merging
+import page_cache
+import pairs
+import process
+from place import Model, mpirun
+
+RANKS = 2
+_PROGRAM = os.path.join(os.path.dirname(os.path.realpath(__file__)), "peer_program.py")
+
+
+@dataclass(frozen=True)
+class Route:
+    source: str      # hf, or a layout that make_checkpoint makes
+    to: str          # as --to has it
+    peer: str = ""   # of peer_program.py; "": no program of a framework writes this on a CPU
+
+
+ROUTES = {"torch_dist": Route("hf", "torch_dist", "megatron_save"), "legacy": Route("hf", "legacy:tp=8"), "fsdp": Route("legacy", "fsdp:world=8"),
+          "dcp": Route("hf", "dcp:world=2", "dcp_save")}
+
+
+def key(form, gb):
+    return {"kind": f"reshape-{form}", "input": ROUTES[form].source, "dtype": "bf16", "ranks": RANKS, "strategy": "auto", "cache": "warm", "fsync": "no", "gb": gb}
+
+
+class Reshaping:
+    """The sides of one route's interleaved run. What was written first is merged and held against what the generator put into the checkpoint."""
+
+    def __init__(self, place, form, gb, python):
+        self.place, self.route, self.python = place, ROUTES[form], python
+        self.model = Model("legacy", "bf16", gb)
+        checkpoint = place.checkpoint(self.model)
+        self.hf = f"{checkpoint}/hf"
+        self.source = f"{checkpoint}/source" if self.route.source != "hf" else place.made(f"hf-{self.model.name()}", lambda path: self._merge(f"{checkpoint}/source", path))
+        self.target, self.copied, self.back, self.roof = (os.path.join(place.work, name) for name in ("reshaped", "copied", "back", "roof.json"))
+        self.version = ""
+
+    def sides(self):
+        """The roof comes first: a report gives the speed beside the latest one."""
+        made = [pairs.Side("roof", self._run_roof), pairs.Side("copy", self._run_copy, (self.copied,)),
+                pairs.Side("merge", self._run_reshape, (self.target,), self._check)]
+        return made + ([pairs.Side("peer", self._run_peer, (self.target,), self._check)] if self.route.peer else [])
+
+    def _merge(self, source, target):
+        process.run([*mpirun(RANKS), self.place.program("shardweld"), "merge", "--local_dir", source, "--hf_config", self.hf, "--target_dir", target,
+                     "--report", "none", "--no_fsync", "-q"], self.place.log)
+
+    def _check(self):
+        self._merge(self.target, self.back)
+        self.place.check_values(self.back, self.model)
+        shutil.rmtree(self.back)
+
+    def _run_roof(self, _):
+        process.run([*mpirun(RANKS), self.place.program("shardweld"), "iobench", self.place.work, "--source", self.source, "--repeats", "1", "--copies_only",
+                     "--no_fsync", "--report", self.roof], self.place.log)
+        with open(self.roof, encoding="utf-8") as file:
+            found = json.load(file)["roof"]
+        return {name: found[name] for name in ("wall_s", "cpu_s", "gbs")}
+
+    def _run_copy(self, sampled):
+        return merging.figures(process.run(["cp", "-r", self.source, self.copied], self.place.log, sampled))
+
+    def _run_reshape(self, sampled):
+        path = os.path.join(self.place.work, "report.json")
+        taken = process.run([*mpirun(RANKS), self.place.program("shardweld"), "reshape", "--local_dir", self.source, "--hf_config", self.hf, "--target_dir", self.target,
+                             "--to", self.route.to, "--no_fsync", "--roof", self.roof, "--report", path, "-q"], self.place.log, sampled)
+        with open(path, encoding="utf-8") as file:
+            return merging.figures(taken, {"gbs": json.load(file)["roof"]["merge_gbs"]})
+
+    def _run_peer(self, sampled):
+        taken = process.run([self.python, _PROGRAM, self.route.peer, self.source, self.hf, self.target], self.place.log, sampled)
+        said = json.loads(process.tail(self.place.log).strip().splitlines()[-1])
+        self.version = said["peer"]
+        return merging.figures(taken, {"work_s": said["work_s"]})
+
+
+def record(place, form, gb, n_pairs, python):
+    run = Reshaping(place, form, gb, python)
+    sides = {side.name: side for side in run.sides()}
+    inputs = page_cache.files_below(run.source)
+    pairs.measure(list(sides.values()), n_pairs, inputs, "warm")
+    made = dict(key(form, gb), to=run.route.to, pairs=n_pairs, input_bytes=sum(map(os.path.getsize, inputs)), peak_bytes=sides["merge"].peak_bytes,
+                samples={name: side.samples for name, side in sides.items()})
+    if run.version:
+        made.update(peer=run.version, peer_peak_bytes=sides["peer"].peak_bytes)
+    return made
