@@ -473,8 +473,9 @@ def dcp_rename(path, pattern, new):
         renamed = {fqn: re.sub(pattern, new, fqn) for fqn in list(entries) if re.search(pattern, fqn)}
         for fqn, name in renamed.items():
             entries[name] = entries.pop(fqn)
-            root.state["planner_data"].pop(fqn, None)
-            root.state["planner_data"][name] = (name,)
+            if root.state["planner_data"] is not None:
+                root.state["planner_data"].pop(fqn, None)
+                root.state["planner_data"][name] = (name,)
         for index in root.state["storage_data"]:
             index.state["fqn"] = renamed.get(index.state["fqn"], index.state["fqn"])
 

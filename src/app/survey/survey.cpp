@@ -293,6 +293,7 @@ void resolve_all(mpi::Comm& comm, const HostGroups& hosts, const SizesByGroup& s
                  const Location& location, Catalogue& catalogue) {
     const std::vector<std::uint32_t> files = formats::resolve_list(catalogue);
     if (files.empty()) {
+        mpi::collectively(comm, [&] { formats::settle(catalogue, {}); });
         return;
     }
     const formats::Format& format = formats::format_of(location);

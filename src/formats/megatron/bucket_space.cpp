@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <tuple>
@@ -53,15 +54,45 @@ using Buffers = std::map<BufferId, std::vector<const Tensor*>>;
     throw Error(code, "the optimizer's buckets " + what, hint);
 }
 
+/// Before megatron-core 0.14 the parts of data-parallel ranks are an axis, and the padding at the
+/// end of a bucket lies within it: what is filled up to, nothing for later ones.
+std::optional<Index> flatten(Tensor& bucket) {
+    constexpr Index kPart = 128;
+    constexpr Index kMostRanks = 1 << 16;
+    if (bucket.shape.size() != 2) {
+        return std::nullopt;
+    }
+    const Index ranks = bucket.shape[0];
+    const Index length = bucket.shape[1];
+    if (ranks > kMostRanks) {
+        refuse(ErrorCode::corrupt, "are cut into too many parts: " + printable(bucket.stored_as),
+               kOneSaveOrWeights);
+    }
+    bucket.shape = {checked_mul(ranks, length, "elements of a bucket")};
+    for (Piece& piece : bucket.pieces) {
+        const layout::Axis part = piece.patch.axes[0];
+        layout::Axis range = piece.patch.axes[1];
+        if (part.extent != 1) {
+            refuse(ErrorCode::unsupported,
+                   "have chunks of several ranks: " + printable(bucket.stored_as), kWeightsOnly);
+        }
+        range.lo += part.lo * length;
+        piece.patch.axes = {};
+        piece.patch.axes.push_back(range);
+    }
+    return std::lcm(ranks, kPart);
+}
+
 /// The buckets of a state in their places.
 Buffers buffers_of(const State& state) {
-    constexpr Index kMostBuckets = 1 << 16;
+    constexpr Index kMost = 1 << 16;  // buckets, or groups of ranks
     Buffers buffers;
     std::set<std::string_view> types;
     for (const Tensor& tensor : state.tensors) {
         const auto key = bucket_key(tensor.stored_as);
-        if (!key || tensor.shape.size() != 1 || key->bucket >= kMostBuckets) {
-            refuse(ErrorCode::corrupt, "are not vectors: " + printable(tensor.stored_as),
+        if (!key || tensor.shape.size() != 1 || key->bucket >= kMost || key->group >= kMost) {
+            refuse(ErrorCode::corrupt,
+                   "are no vectors, or too many: " + printable(tensor.stored_as),
                    kOneSaveOrWeights);
         }
         types.insert(key->types);
@@ -120,8 +151,9 @@ std::map<Index, Index> groups_by_chain(const Buffers& buffers) {
 /// as many as their buckets hold.
 class BufferContents {
   public:
-    BufferContents(const Catalogue& model, const Buffers& buffers)
-        : parameters_(model), buffers_(buffers) {
+    /// `padding`: BucketSizes::padding.
+    BufferContents(const Catalogue& model, const Buffers& buffers, Index padding)
+        : parameters_(model), buffers_(buffers), padding_(padding) {
         const auto groups = groups_by_chain(buffers);
         dense_ = groups.begin()->first;
         has_expert_buffers_ = groups.size() > 1;
@@ -201,6 +233,10 @@ class BufferContents {
                    : std::optional(BufferId{chain, group, at->second.front()});
     }
 
+    [[nodiscard]] BucketSizes sizes_in(const BufferId& buffer) const {
+        return {sizes_of(buffer, buffers_.at(buffer)), padding_};
+    }
+
     [[nodiscard]] RankParameters dense_of(Index tensor_rank) const {
         return parameters_.dense(stage_, {tensor_rank, tp_}, !has_expert_buffers_);
     }
@@ -212,8 +248,7 @@ class BufferContents {
         if (stage_.has_head) {
             return;  // whatever is left, and what does not fit is named
         }
-        const std::vector<Index> sizes =
-            buffer ? sizes_of(*buffer, buffers_.at(*buffer)) : std::vector<Index>{};
+        const BucketSizes sizes = buffer ? sizes_in(*buffer) : BucketSizes();
         for (stage_.count = 0; stage_.count < most; ++stage_.count) {
             if (places_in(dense_of(0).parameters, sizes)) {
                 return;
@@ -249,13 +284,13 @@ class BufferContents {
         }
         auto& left = left_[{chain, group}];
         left.erase(left.begin());
-        const std::vector<Index> sizes = sizes_of(*buffer, buffers_.at(*buffer));
-        auto places = require_places(rank.parameters, sizes, text_of(*buffer));
+        auto places = require_places(rank.parameters, sizes_in(*buffer), text_of(*buffer));
         placed_.push_back({*buffer, std::move(rank), std::move(places)});
     }
 
     ModelParameters parameters_;
     const Buffers& buffers_;
+    Index padding_;
     Index dense_ = -1;  ///< the optimizer of what is no expert
     bool has_expert_buffers_ = false;
     Index tp_ = 1;
@@ -417,8 +452,14 @@ void carve_buckets(Catalogue& catalogue) {
     if (first == states.end()) {
         return;
     }
+    Index padding = kAlignment;
+    for (State& state : states) {
+        for (Tensor& bucket : state.tensors) {
+            padding = flatten(bucket).value_or(padding);
+        }
+    }
     const Buffers of_first = buffers_of(*first);
-    const std::vector<Placed> placed = BufferContents(catalogue, of_first).run();
+    const std::vector<Placed> placed = BufferContents(catalogue, of_first, padding).run();
     std::vector<std::vector<Tensor>> carved;
     for (const State& state : states) {
         const Buffers buffers = buffers_of(state);
@@ -429,6 +470,10 @@ void carve_buckets(Catalogue& catalogue) {
         states[i].tensors = std::move(carved[i]);
     }
     catalogue.optimizer.is_ordered = true;
+    if (catalogue.optimizer.form.empty()) {
+        catalogue.optimizer.form =
+            padding == kAlignment ? "dp_reshardable" : "fully_sharded_bucket_space";
+    }
     catalogue.optimizer.doubt = kUnnamedParameters;
 }
 

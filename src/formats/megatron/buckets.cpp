@@ -10,9 +10,6 @@ namespace shardweld::formats::megatron {
 
 namespace {
 
-/// Parameters begin at multiples of this many elements.
-constexpr Index kAlignment = 64;
-
 Index aligned(Index position) {
     return (position + kAlignment - 1) / kAlignment * kAlignment;
 }
@@ -25,14 +22,16 @@ struct Filling {
     Index used = 0;            ///< of that bucket
 };
 
-Filling fill(std::span<const Parameter> parameters, std::span<const Index> sizes) {
+Filling fill(std::span<const Parameter> parameters, const BucketSizes& sizes) {
     Filling filling;
     filling.places.resize(parameters.size());
     const auto is_full = [&](Index size) {
-        return filling.used > 0 && filling.used <= size && aligned(filling.used) >= size;
+        const Index left = size - filling.used;
+        return filling.used > 0 &&
+               (left == 0 || (left < sizes.padding && size % sizes.padding == 0));
     };
-    for (; filling.bucket < sizes.size(); ++filling.bucket, filling.used = 0) {
-        const Index size = sizes[filling.bucket];
+    for (; filling.bucket < sizes.elements.size(); ++filling.bucket, filling.used = 0) {
+        const Index size = sizes.elements[filling.bucket];
         while (filling.n_placed < parameters.size()) {
             const std::size_t i = parameters.size() - 1 - filling.n_placed;
             const Index begin = aligned(filling.used);
@@ -51,8 +50,8 @@ Filling fill(std::span<const Parameter> parameters, std::span<const Index> sizes
 }
 
 bool is_whole(const Filling& filling, std::span<const Parameter> parameters,
-              std::span<const Index> sizes) {
-    return filling.n_placed == parameters.size() && filling.bucket == sizes.size();
+              const BucketSizes& sizes) {
+    return filling.n_placed == parameters.size() && filling.bucket == sizes.elements.size();
 }
 
 }  // namespace
@@ -82,14 +81,14 @@ std::vector<Index> bucket_sizes(std::span<const Parameter> parameters,
 }
 
 std::optional<std::vector<BucketPlace>> places_in(std::span<const Parameter> parameters,
-                                                  std::span<const Index> sizes) {
+                                                  const BucketSizes& sizes) {
     Filling filling = fill(parameters, sizes);
     return is_whole(filling, parameters, sizes) ? std::optional(std::move(filling.places))
                                                 : std::nullopt;
 }
 
 std::vector<BucketPlace> require_places(std::span<const Parameter> parameters,
-                                        std::span<const Index> sizes, const std::string& where) {
+                                        const BucketSizes& sizes, const std::string& where) {
     Filling filling = fill(parameters, sizes);
     if (is_whole(filling, parameters, sizes)) {
         return std::move(filling.places);
@@ -100,9 +99,9 @@ std::vector<BucketPlace> require_places(std::span<const Parameter> parameters,
                        std::to_string(parameters[parameters.size() - 1 - filling.n_placed].volume) +
                        " elements does not end there"
                  : std::string("no parameter is left for it");
-    const std::string bucket = filling.bucket < sizes.size()
+    const std::string bucket = filling.bucket < sizes.elements.size()
                                    ? "bucket " + std::to_string(filling.bucket) + " has " +
-                                         std::to_string(sizes[filling.bucket]) +
+                                         std::to_string(sizes.elements[filling.bucket]) +
                                          " elements, of which " + std::to_string(filling.used) +
                                          " are taken"
                                    : "all its buckets are full";

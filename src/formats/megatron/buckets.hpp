@@ -36,14 +36,24 @@ struct BucketPlace {
 std::vector<Index> bucket_sizes(std::span<const Parameter> parameters,
                                 std::optional<Index> closing);
 
+/// Parameters begin at multiples of this many elements.
+inline constexpr Index kAlignment = 64;
+
+/// Buckets as a save has them.
+struct BucketSizes {
+    std::vector<Index> elements;
+    /// They may have been filled up to a multiple of this.
+    Index padding = kAlignment;
+};
+
 /// The place of each parameter, if buckets of these sizes hold the parameters and nothing else;
 /// nullopt where not.
 std::optional<std::vector<BucketPlace>> places_in(std::span<const Parameter> parameters,
-                                                  std::span<const Index> sizes);
+                                                  const BucketSizes& sizes);
 
 /// As places_in. Error(mismatch) naming the parameter that does not fit; `where` says what it
 /// should lie in: "buffer 0 of group 1".
 std::vector<BucketPlace> require_places(std::span<const Parameter> parameters,
-                                        std::span<const Index> sizes, const std::string& where);
+                                        const BucketSizes& sizes, const std::string& where);
 
 }  // namespace shardweld::formats::megatron

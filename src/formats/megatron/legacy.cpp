@@ -403,6 +403,22 @@ std::string summary(const Grid& grid, Index vpp, const Catalogue& catalogue) {
     return text;
 }
 
+constexpr const char* kLeftAside = "left aside beside the model in each rank directory: ";
+
+/// What is left aside is noted before anyone asks for states.
+void tell_taken(Catalogue& catalogue) {
+    if (catalogue.optimizer.form != kDistributedOptimizerFile) {
+        return;
+    }
+    const std::string taken = kDistributedOptimizerFile;
+    std::erase(catalogue.notes, kLeftAside + taken);
+    for (std::string& note : catalogue.notes) {
+        if (note.starts_with(kLeftAside)) {
+            note = replaced(replaced(std::move(note), taken + ", ", ""), ", " + taken, "");
+        }
+    }
+}
+
 // All ranks write the same file names; other files of the first rank are noted.
 std::string find_model_file(const fs::path& directory, const std::string& rank,
                             Location& location) {
@@ -417,8 +433,7 @@ std::string find_model_file(const fs::path& directory, const std::string& rank,
         }
     }
     if (!found.empty() && !others.empty()) {
-        location.notes.push_back("left aside beside the model in each rank directory: " +
-                                 name_list(others));
+        location.notes.push_back(kLeftAside + name_list(others));
     }
     return found;
 }
@@ -564,6 +579,7 @@ const Format legacy_format = of_megatron({
         },
     .scan = scan_typed<FileState, scan_any>,
     .combine = combine_typed<FileState, join_legacy>,
+    .carve = tell_taken,
 });
 
 }  // namespace shardweld::formats::megatron

@@ -4,6 +4,8 @@
 #include <array>
 #include <iterator>
 #include <map>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "core/text.hpp"
@@ -94,7 +96,7 @@ class NumberedStates {
 
     /// Error(unsupported) where parameters are at several steps.
     bool finish() {
-        if (const auto step = common_step(steps_)) {
+        if (const auto step = common_step(steps_of(at_steps_))) {
             out_.optimizer.step = step;
         }
         return n_read_ > 0;
@@ -115,8 +117,8 @@ class NumberedStates {
             const std::string_view name = moments->key(i).text();
             if (name != "step") {
                 add(name, moments->value(i), slot);
-            } else if (const auto step = scalars_.text_of(moments->value(i))) {
-                steps_.push_back(std::stod(*step));
+            } else if (const auto step = json_text(moments->value(i), scalars_)) {
+                at_steps_.push_back({{{"step", *step}}, {}});
             }
         }
     }
@@ -139,7 +141,7 @@ class NumberedStates {
     Index group_ = 0;  ///< over all optimizers
     std::size_t next_ = 0;
     std::size_t n_read_ = 0;
-    std::vector<double> steps_;
+    std::vector<catalogue::ParameterGroup> at_steps_;  ///< each parameter, as a group of its own
 };
 
 [[noreturn]] void refuse_form(const std::string& why) {
@@ -180,11 +182,11 @@ void add_buffers(const TorchFile& file, TakenState taken, Catalogue& out) {
             refuse_form("are not kept with buckets_coalesced, as Megatron keeps them since 2024");
         }
         for (std::size_t i = 0; i < chain[o]->pair_count(); ++i) {
-            if (chain[o]->key(i).kind == PickleKind::integer) {
+            const PickleValue& number = chain[o]->key(i);
+            if (number.kind == PickleKind::integer && number.integer >= 0) {
                 // The only optimizer has the parameters of both kinds.
                 add_buffer(file, chain[o]->value(i),
-                           {is_chain ? static_cast<Index>(o) : 2, chain[o]->key(i).integer}, taken,
-                           out);
+                           {is_chain ? static_cast<Index>(o) : 2, number.integer}, taken, out);
             }
         }
     }
@@ -369,7 +371,7 @@ class RankJoin {
                    printable(own.front()->name) + " to " + printable(own.back()->name) +
                    ", which take " + std::to_string(begins.back()));
         }
-        const auto places = require_places(parameters, sizes, catalogue_.files[file_].path);
+        const auto places = require_places(parameters, {sizes}, catalogue_.files[file_].path);
         for (std::size_t i = 0; i < own.size(); ++i) {
             const Index begin = begins[places[i].bucket] + places[i].begin;
             const Index offset = buffer.pieces.front().patch.offset + begin;
@@ -391,6 +393,34 @@ class RankJoin {
     Shards shards_;
     std::uint32_t file_;
 };
+
+/// What tells the parts of a parameter apart: ranks that differ in nothing else keep the same one.
+using PartId = std::tuple<SharedText, int, int, int, int>;
+
+PartId part_id(const Shard& shard) {
+    const catalogue::Coordinates& at = shard.at;
+    return is_expert(shard) ? PartId{shard.name, at.pp, 0, at.ep, at.etp}
+                            : PartId{shard.name, at.pp, at.tp, 0, 0};
+}
+
+/// Each part of a parameter has a state in one of the files. Error(not_found) naming one.
+void require_all(const State& state, const std::vector<Shards>& shards,
+                 const std::vector<catalogue::File>& files) {
+    std::set<PartId> found;
+    for (const Shard& shard : state.shards) {
+        found.insert(part_id(shard));
+    }
+    for (std::size_t file = 0; file < shards.size(); ++file) {
+        for (const Shard* const shard : shards[file]) {
+            if (!found.contains(part_id(*shard))) {
+                throw Error(ErrorCode::not_found,
+                            "the optimizer's " + state.name + " of " + printable(shard->name) +
+                                " in " + printable(files[file].path) + " is not there",
+                            kOneSaveOrWeights);
+            }
+        }
+    }
+}
 
 /// Each file's parameters.
 std::vector<Shards> shards_by_file(const Catalogue& catalogue) {
@@ -493,11 +523,19 @@ void LegacyOptimizer::join(Catalogue& out) {
             has_buffers ? join.add_buffers(state, whole) : join.add_groups(state, whole);
         }
         told_.form = rank.states.empty() ? told_.form
-                     : has_buffers       ? "distrib_optim.pt"
+                     : has_buffers       ? kDistributedOptimizerFile
                                          : "model_optim_rng.pt";
+    }
+    for (const State& state : told_.states) {
+        require_all(state, shards, out.files);
     }
     told_.is_ordered = true;
     told_.doubt = kUnnamedParameters;
+    if (told_.form == kDistributedOptimizerFile) {
+        out.notes.emplace_back(
+            "distrib_optim.pt tells no iteration: that it was saved with the weights shows only in "
+            "its fp32 masters");
+    }
     out.optimizer = std::move(told_);
     order_files(out, Unused::kept);
 }

@@ -43,10 +43,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kStates =
 
 /// Behind "chained_3.".
 std::string_view without_chain(std::string_view key) {
-    constexpr std::string_view kChained = "chained_";
+    constexpr std::string_view kChainOf = "chained_";
     const std::size_t dot = key.find('.');
-    const bool is_chained = key.starts_with(kChained) && dot != std::string_view::npos &&
-                            parse_index(key.substr(kChained.size(), dot - kChained.size()));
+    const bool is_chained = key.starts_with(kChainOf) && dot != std::string_view::npos &&
+                            parse_index(key.substr(kChainOf.size(), dot - kChainOf.size()));
     return is_chained ? key.substr(dot + 1) : key;
 }
 
@@ -70,6 +70,31 @@ std::vector<const PickleValue*> optimizers_in(const PickleValue& state) {
         }
     }
     return found;
+}
+
+/// Without a distributed optimizer the one step of all parameters stands among their states.
+void add_common_step(const PickleValue& optimizer, const ScalarReader& scalars,
+                     std::vector<catalogue::ParameterGroup>& out) {
+    const PickleValue* const state = optimizer.find("state");
+    const PickleValue* const step =
+        state != nullptr && state->is_mapping() ? state->find("common_step") : nullptr;
+    if (const auto text = step == nullptr ? std::nullopt : json_text(*step, scalars)) {
+        out.push_back({{{"step", *text}}, {}});
+    }
+}
+
+/// How the states are kept, of one optimizer or the first of several; "": not told.
+std::string form_of(const PickleValue& state) {
+    constexpr std::string_view kForm = "param_state_sharding_type";
+    if (!state.is_mapping() || state.pair_count() == 0) {
+        return "";
+    }
+    const PickleValue* form = state.find(kForm);
+    if (form == nullptr && state.key(0).kind == PickleKind::integer &&
+        state.value(0).is_mapping()) {
+        form = state.value(0).find(kForm);
+    }
+    return form == nullptr ? "" : std::string(form->text());
 }
 
 /// How many parts the ranks cut each axis of a parameter into: the leading numbers of a flattened
@@ -186,18 +211,19 @@ bool take_state(const StateKey& key, Tensor tensor, TakenState taken, catalogue:
 
 void add_optimizer(const PickleValue& root, const ScalarReader& scalars,
                    catalogue::Optimizer& out) {
+    std::vector<catalogue::ParameterGroup> stepped;
     const PickleValue* const state = root.find("optimizer");
     if (state != nullptr) {
         for (const PickleValue* const one : optimizers_in(*state)) {
             std::ranges::move(groups_of(one->find("param_groups"), scalars),
                               std::back_inserter(out.groups));
+            add_common_step(*one, scalars, stepped);
         }
-        const PickleValue* const form =
-            state->is_mapping() ? state->find("param_state_sharding_type") : nullptr;
-        out.form = form == nullptr ? out.form : std::string(form->text());
+        out.form = form_of(*state);
         out.doubt = out.form == "fully_reshardable" ? kShifted : "";
     }
-    if (const auto step = common_step(steps_of(out.groups))) {
+    stepped.insert(stepped.end(), out.groups.begin(), out.groups.end());
+    if (const auto step = common_step(steps_of(stepped))) {
         out.step = step;
     }
     if (const PickleValue* const scheduler = root.find("opt_param_scheduler")) {

@@ -23,7 +23,7 @@ constexpr std::string_view kDecoderLayers = "decoder.layers.";
 constexpr std::string_view kStackedExperts = "mlp.experts.experts.";
 constexpr std::string_view kWordEmbedding = "embedding.word_embeddings.weight";
 constexpr std::string_view kOutputLayer = "output_layer.weight";
-constexpr Index kLayerLimit = Index{1} << 20;
+constexpr Index kLayerLimit = 4096;
 
 Index volume_of_boxes(const std::vector<Box>& boxes) {
     Index volume = 0;
@@ -38,6 +38,28 @@ bool is_less(const Box& a, const Box& b) {
         a, b, {}, [](const layout::Range& range) { return range.lo; },
         [](const layout::Range& range) { return range.lo; });
 }
+
+/// Where a model's key belongs.
+struct ParameterName {
+    std::optional<Index> place;  ///< parameter_order.hpp
+    std::optional<Index> layer;
+    bool is_stacked = false;  ///< it is of all layers
+    bool is_expert = false;
+
+    explicit ParameterName(std::string_view name) {
+        if (!name.starts_with(kDecoderLayers)) {
+            place = place_around_layers(name);
+            return;
+        }
+        name.remove_prefix(kDecoderLayers.size());
+        const std::size_t dot = name.find('.');
+        layer = parse_index(name.substr(0, dot));
+        is_stacked = !layer;
+        name.remove_prefix(layer && dot != std::string_view::npos ? dot + 1 : 0);
+        place = place_in_layer(name);
+        is_expert = name.starts_with(kStackedExperts);
+    }
+};
 
 [[noreturn]] void refuse_order(const std::string& name) {
     throw Error(ErrorCode::unsupported,
@@ -98,55 +120,43 @@ ModelParameters::ModelParameters(const catalogue::Catalogue& model) {
     by_place(around_);
 }
 
-void ModelParameters::add(const Tensor& tensor) {
-    std::string_view name = tensor.name;
-    Stored stored{&tensor};
-    std::optional<Index> place;
-    std::optional<Index> layer;
-    if (name.starts_with(kDecoderLayers)) {
-        name.remove_prefix(kDecoderLayers.size());
-        layer = parse_index(name.substr(0, name.find('.')));
-        stored.is_stacked = !layer;
-        name.remove_prefix(layer ? name.find('.') + 1 : 0);
-        place = place_in_layer(name);
-        stored.is_expert = name.starts_with(kStackedExperts);
-    } else {
-        place = place_around_layers(name);
-    }
+ModelParameters::Boxes ModelParameters::boxes_of(const Stored& stored) {
     const std::size_t n_leading = (stored.is_stacked ? 1U : 0U) + (stored.is_expert ? 1U : 0U);
-    const bool is_odd = tensor.shape.size() < n_leading || (layer && *layer >= kLayerLimit) ||
-                        (stored.is_stacked && tensor.shape.front() >= kLayerLimit);
-    if (!place || is_odd) {
-        refuse_order(tensor.name);
-    }
-    stored.place = *place;
-    for (const Piece& piece : tensor.pieces) {
+    Boxes all;
+    for (const Piece& piece : stored.tensor->pieces) {
         Box box;
         for (const layout::Axis& axis : piece.patch.axes) {
             box.push_back({axis.lo, axis.extent});
         }
-        for (std::size_t k = 0; k < n_leading; ++k) {
-            if (box[k].extent != 1) {
-                refuse_order(tensor.name);
-            }
+        const auto is_one = [](const layout::Range& range) { return range.extent == 1; };
+        if (box.size() < n_leading || !std::all_of(box.begin(), box.begin() + n_leading, is_one)) {
+            refuse_order(stored.tensor->name);
         }
-        const Index l = stored.is_stacked ? box[0].lo : -1;
-        const Index e = stored.is_expert ? box[n_leading - 1].lo : -1;
-        stored.boxes[{l, e}].push_back(box);
+        all[{stored.is_stacked ? box[0].lo : -1, stored.is_expert ? box[n_leading - 1].lo : -1}]
+            .push_back(box);
     }
-    for (auto& [at, boxes] : stored.boxes) {
+    for (auto& [at, boxes] : all) {
         std::ranges::sort(boxes, is_less);
     }
-    stored_.push_back(std::move(stored));
-    const Stored& kept = stored_.back();
-    if (!kept.is_stacked && !layer) {
+    return all;
+}
+
+void ModelParameters::add(const Tensor& tensor) {
+    const ParameterName name(tensor.name);
+    if (!name.place || (name.layer && *name.layer >= kLayerLimit) ||
+        (name.is_stacked && (tensor.shape.empty() || tensor.shape.front() >= kLayerLimit))) {
+        refuse_order(tensor.name);
+    }
+    stored_.push_back({&tensor, *name.place, name.is_stacked, name.is_expert});
+    Stored& kept = stored_.back();
+    kept.boxes = boxes_of(kept);
+    if (name.layer) {
+        add_to(kept, *name.layer);
+    } else if (!name.is_stacked) {
         around_.push_back(&kept);
-    } else if (layer) {
-        add_to(kept, *layer);
-    } else {
-        for (Index l = 0; l < tensor.shape.front(); ++l) {
-            add_to(kept, l);
-        }
+    }
+    for (Index l = 0; name.is_stacked && l < tensor.shape.front(); ++l) {
+        add_to(kept, l);
     }
 }
 
@@ -243,7 +253,11 @@ void ModelParameters::add_experts(const Layer& layer, Index number, Among expert
         if (!one->is_expert) {
             continue;
         }
-        const Index n_experts = one->tensor->shape[one->is_stacked ? 1 : 0] / expert.ranks;
+        const Index all = one->tensor->shape[one->is_stacked ? 1 : 0];
+        if (all % expert.ranks != 0 || all > static_cast<Index>(one->boxes.size())) {
+            refuse_order(in_layer(*one->tensor, number));
+        }
+        const Index n_experts = all / expert.ranks;
         for (Index e = expert.rank * n_experts; e < (expert.rank + 1) * n_experts; ++e) {
             order.push_back(
                 {has_grouped_experts_ ? std::pair(one->place, e) : std::pair(e, one->place), one});

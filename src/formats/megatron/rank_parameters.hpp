@@ -74,6 +74,7 @@ class ModelParameters {
     };
     using Layer = std::vector<const Stored*>;
 
+    static Boxes boxes_of(const Stored& stored);
     void add(const catalogue::Tensor& tensor);
     void add_to(const Stored& stored, Index layer);
     void add_layers(const StageLayers& stage, Among tensor, bool with_experts,
