@@ -293,12 +293,15 @@ void tell(const catalogue::Optimizer& optimizer, const StateBinder& binder, bool
 
 void bind_states(const PreparedModel& prepared, const Options& options, const Catalogue& catalogue,
                  Bound& bound) {
-    if (catalogue.optimizer.is_empty()) {
+    StateBinder binder(prepared, catalogue, bound);
+    // Weights that are their own masters need no optimizer.
+    const bool is_enough =
+        options.state == formats::TakenState::master && binder.weights() == DType::f32;
+    if (catalogue.optimizer.is_empty() && !is_enough) {
         throw Error(ErrorCode::not_found,
                     "the checkpoint holds no state of an optimizer that is read",
                     "give a save with its optimizer, or " + std::string(kWeightsOnly));
     }
-    StateBinder binder(prepared, catalogue, bound);
     for (const State& state : states_of(options, catalogue)) {
         binder.bind(state);
     }

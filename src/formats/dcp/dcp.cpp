@@ -18,10 +18,12 @@
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/module_names.hpp"
 #include "formats/shared/neighbour_names.hpp"
+#include "formats/shared/optimizer_file.hpp"
 #include "shardweld/error.hpp"
 
 #include "join_scans.hpp"
 #include "model_selection.hpp"
+#include "optimizer_state.hpp"
 
 namespace shardweld::formats::dcp {
 
@@ -115,13 +117,31 @@ std::vector<std::string> shards_of(const Location& location, const std::string& 
     return shards;
 }
 
+std::vector<std::string> metadata_of(const Location& location) {
+    std::vector<std::string> files = location.shard_files;
+    std::erase_if(files, [](const std::string& file) { return !rank_of_metadata(file); });
+    return files.empty() ? std::vector{std::string(kMetadata)} : files;
+}
+
+// What reshape could not put into the save itself.
+void add_optimizer_file(const Location& location, Catalogue& out) {
+    if (const auto said = read_optimizer_file(location.directory / kOptimizerFile)) {
+        add_said(*said, out.optimizer);
+        set_written_type(*said, kKeySeparator, out.tensors);
+    }
+}
+
 Catalogue scan_metadata(const Location& location, const std::string& file) {
     DcpMetadata metadata = DcpMetadata::read(location.directory / file);
     Catalogue out;
     IgnoredRows ignored;
     WeightHolders holders;
+    OptimizerReader optimizer(location, metadata);
     for (const DcpTensor& stored : metadata.tensors) {
         std::string path = path_of(metadata, stored.name);
+        if (optimizer.take(stored, path)) {
+            continue;
+        }
         // Training state is the larger part of a checkpoint and need not travel between ranks; with
         // a prefix the user says what is wanted.
         const auto row = location.prefix.empty() ? training_state(path, stored) : std::nullopt;
@@ -135,6 +155,11 @@ Catalogue scan_metadata(const Location& location, const std::string& file) {
     }
     for (const DcpObject& object : metadata.objects) {
         leave_object(location, metadata, object, holders, ignored);
+        optimizer.take(object, path_of(metadata, object.name));
+    }
+    out.optimizer = optimizer.finish();
+    if (location.state != TakenState::weights && file == metadata_of(location).front()) {
+        add_optimizer_file(location, out);
     }
     out.ignored = ignored.take();
     take_files(location, shards_of(location, file), std::move(metadata.files), out);
@@ -167,12 +192,6 @@ std::optional<Location> probe_dcp(const fs::path& directory) {
         std::erase_if(location.shard_files, is_of_rank);
     }
     return location;
-}
-
-std::vector<std::string> metadata_of(const Location& location) {
-    std::vector<std::string> files = location.shard_files;
-    std::erase_if(files, [](const std::string& file) { return !rank_of_metadata(file); });
-    return files.empty() ? std::vector{std::string(kMetadata)} : files;
 }
 
 Catalogue combine_dcp(const Location& location, std::vector<Scan> scans) {

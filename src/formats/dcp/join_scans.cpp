@@ -35,22 +35,23 @@ constexpr AssemblyWords kWords = {
 Catalogue join(std::vector<Scan> scans, Shapes shapes) {
     Catalogue out;
     Assembler all(kWords, out, shapes);
+    std::vector<catalogue::Optimizer> optimizers;
     for (Catalogue& scan : scans) {
         const std::uint32_t file = all.take(scan);
+        optimizers.push_back(std::move(scan.optimizer));
         for (Tensor& tensor : scan.tensors) {
             all.add(std::move(tensor), file);
         }
     }
     all.finish();
+    join_optimizers(kWords, shapes, std::move(optimizers), out);
     order_files(out, Unused::kept);
-    for (Tensor& tensor : out.tensors) {
-        number_replicas(tensor.pieces);
-    }
+    catalogue::each_tensor(out, [](Tensor& tensor) { number_replicas(tensor.pieces); });
     return out;
 }
 
 void require_complete(const Catalogue& catalogue, const std::string& missing_hint) {
-    for (const Tensor& tensor : catalogue.tensors) {
+    catalogue::each_tensor(catalogue, [&](const Tensor& tensor) {
         const CoverFault fault = find_cover_fault(tensor);
         const Index volume = volume_of(tensor.shape, "a tensor's shape");
         if (fault.held < volume && !missing_hint.empty()) {
@@ -61,7 +62,7 @@ void require_complete(const Catalogue& catalogue, const std::string& missing_hin
                         missing_hint);
         }
         check_tiling(tensor, fault);
-    }
+    });
 }
 
 void require_all_numbers(std::vector<Index> numbers, Index first, const std::string& before,

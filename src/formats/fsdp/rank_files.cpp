@@ -94,6 +94,11 @@ std::string file_name(const RankFile& file) {
            std::to_string(file.rank) + std::string(kSuffix);
 }
 
+std::string file_beside(const std::string& model_file, std::string_view what) {
+    constexpr std::string_view kOfModel = "model";
+    return std::string(what) + model_file.substr(std::min(kOfModel.size(), model_file.size()));
+}
+
 std::optional<RankFile> parse_file_name(std::string_view name) {
     const std::size_t middle = name.find(kMiddle);
     if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix) || middle == name.npos ||

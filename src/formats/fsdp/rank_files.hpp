@@ -24,6 +24,9 @@ std::string file_name(const RankFile& file);
 /// nullopt for any other name. The world size of accelerate's is 0.
 std::optional<RankFile> parse_file_name(std::string_view name);
 
+/// The file of `what`, "optim" or "extra_state", that lies beside a model file of verl's.
+std::string file_beside(const std::string& model_file, std::string_view what);
+
 /// fsdp_config.json, as far as it is needed.
 struct FsdpConfig {
     Index world_size = 0;

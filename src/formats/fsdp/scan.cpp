@@ -19,12 +19,14 @@
 #include "formats/shared/hints.hpp"
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
+#include "formats/shared/optimizer_file.hpp"
 #include "formats/shared/scalar_value.hpp"
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"
 
 #include "dtensor.hpp"
 #include "mesh.hpp"
+#include "optimizer_scan.hpp"
 #include "placements.hpp"
 #include "rank_files.hpp"
 
@@ -228,13 +230,11 @@ class RankReader {
         }
     }
 
-    void add_entries(const PickleValue& state) {
-        const std::size_t n_entries = state.pair_count();
-        names_.reserve(n_entries);
-        out_.tensors.reserve(std::min(n_entries, file_.pickle().consumed() / kLeastOfDTensor));
-        for (std::size_t i = 0; i < n_entries; ++i) {
-            const std::string_view name = parameter_name(state.key(i));
-            in_context("tensor ", name, [&] { add(name, state.value(i)); });
+    void add_entries(const Entries& entries) {
+        names_.reserve(entries.size());
+        out_.tensors.reserve(std::min(entries.size(), file_.pickle().consumed() / kLeastOfDTensor));
+        for (const auto& [name, value] : entries) {
+            in_context("tensor ", name, [&, value = value, name = name] { add(name, *value); });
         }
         require_distinct(names_);
         out_.ignored = ignored_.take();
@@ -330,8 +330,6 @@ void add_statements(const std::string& file, const RankFile& rank, const TorchFi
     }
 }
 
-constexpr std::string_view kModel = "model_";
-
 bool is_beside_shards(const Location& location, const std::string& file) {
     const auto at = std::lower_bound(location.neighbours.begin(), location.neighbours.end(), file,
                                      [](const Neighbour& neighbour, const std::string& name) {
@@ -382,13 +380,13 @@ FileAssertion::Values optimizer_step(const ScalarReader& scalars, const PickleVa
 }
 
 struct StateSource {
-    std::string_view prefix;
+    std::string_view what;
     const char* words;
     FileAssertion::Values (*read)(const ScalarReader&, const PickleValue&);
 };
 constexpr std::array<StateSource, 2> kSources = {{
-    {"extra_state_", "its lr_scheduler", scheduler_steps},
-    {"optim_", "its optimizer", optimizer_step},
+    {"extra_state", "its lr_scheduler", scheduler_steps},
+    {"optim", "its optimizer", optimizer_step},
 }};
 
 // Whatever is wrong with it, it is no part of the model.
@@ -414,7 +412,7 @@ void add_training_state(const Location& location, const RankFile& rank, RankCont
         return;  // accelerate's are of the whole job
     }
     for (const StateSource& source : kSources) {
-        const std::string file = std::string(source.prefix) + file_name(rank).substr(kModel.size());
+        const std::string file = file_beside(file_name(rank), source.what);
         if (!is_beside_shards(location, file)) {
             continue;
         }
@@ -428,6 +426,39 @@ void add_training_state(const Location& location, const RankFile& rank, RankCont
 
 }  // namespace
 
+namespace {
+
+Entries entries_of(const PickleValue& state) {
+    Entries entries;
+    for (std::size_t i = 0; i < state.pair_count(); ++i) {
+        entries.emplace_back(parameter_name(state.key(i)), &state.value(i));
+    }
+    return entries;
+}
+
+/// The optimizer's file, and what reshape could not put there. accelerate's are of the whole job.
+void add_optimizer(const Location& location, const RankFile& rank, const TorchFile& file,
+                   RankScan& scan, Catalogue& out) {
+    if (location.state == TakenState::weights || !rank.stem.empty()) {
+        return;
+    }
+    scan.own.optimizer = scan_optimizer(location, rank, file);
+    if (file_name(rank) != location.shard_files.front()) {
+        return;
+    }
+    if (const auto said = read_optimizer_file(location.directory / kOptimizerFile)) {
+        add_said(*said, scan.own.optimizer.optimizer);
+        set_written_type(*said, kKeySeparator, out.tensors);
+    }
+}
+
+}  // namespace
+
+void read_entries(const TorchFile& file, const RankFile& rank, const Mesh& by_hand,
+                  const Entries& entries, Catalogue& out) {
+    RankReader(file, rank, by_hand, out).add_entries(entries);
+}
+
 RankScan scan_rank(const Location& location, const std::string& file) {
     RankScan scan;
     const auto add = [&](const TorchFile& torch_file, Catalogue& out) {
@@ -437,10 +468,11 @@ RankScan scan_rank(const Location& location, const std::string& file) {
         }
         const RankFile rank = rank_among(location.shard_files, file);
         RankReader reader(torch_file, rank, location.mesh, out);
-        reader.add_entries(torch_file.root());
+        reader.add_entries(entries_of(torch_file.root()));
         add_statements(file, rank, torch_file, reader.knows_rank(), out);
         scan.own.meshes = reader.meshes();
         add_training_state(location, rank, scan.own, out);
+        add_optimizer(location, rank, torch_file, scan, out);
     };
     scan.told = scan_torch_file(location, file, add);
     return scan;

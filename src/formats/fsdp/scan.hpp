@@ -1,13 +1,16 @@
 // One rank's file of an FSDP checkpoint, its entries as parts of global tensors, and what the
-// rank's training state says of the save: steps of its scheduler and optimizer. No moments are
-// read. Source: verl 0.9.1 verl/utils/checkpoint/fsdp_checkpoint_manager.py (save_checkpoint).
+// rank's training state says of the save: steps of its scheduler and optimizer. Source: verl 0.9.1
+// verl/utils/checkpoint/fsdp_checkpoint_manager.py (save_checkpoint).
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
+#include "formats/containers/torch_file.hpp"
 #include "formats/format.hpp"
 #include "formats/typed_scan.hpp"
 
@@ -18,11 +21,12 @@ namespace shardweld::formats::fsdp {
 
 /// What only the joining of ranks' files makes use of.
 struct RankContent {
-    std::vector<MeshDims> meshes;  ///< over which the file's tensors lie
-    std::string unread_state;      ///< why training state was not read; "" if nothing is wrong
+    std::vector<MeshDims> meshes;    ///< over which the file's tensors lie
+    std::string unread_state;        ///< why training state was not read; "" if nothing is wrong
+    catalogue::Catalogue optimizer;  ///< its file, where a state is asked for (optimizer_scan.hpp)
 
     static constexpr auto fields = [](auto& self) {
-        return std::tie(self.meshes, self.unread_state);
+        return std::tie(self.meshes, self.unread_state, self.optimizer);
     };
 };
 using RankScan = ScanOf<RankContent>;
@@ -34,5 +38,12 @@ using RankScan = ScanOf<RankContent>;
 /// DTensorReader and read_sharded_tensor; Error(unsupported) for flat parameters and other tensor
 /// classes, Error(mismatch) when two names become one without their wrappers. Local.
 RankScan scan_rank(const Location& location, const std::string& file);
+
+/// Values of a rank's file by the names of what they belong to, which outlive the call.
+using Entries = std::vector<std::pair<std::string_view, const PickleValue*>>;
+
+/// Adds the entries of `file` to `out` as tensors and shards, as scan_rank does. Errors as there.
+void read_entries(const TorchFile& file, const RankFile& rank, const Mesh& by_hand,
+                  const Entries& entries, catalogue::Catalogue& out);
 
 }  // namespace shardweld::formats::fsdp

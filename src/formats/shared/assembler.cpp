@@ -7,6 +7,9 @@
 
 #include "core/text.hpp"
 
+#include "adam.hpp"
+#include "settings.hpp"
+
 namespace shardweld::formats {
 
 namespace {
@@ -229,6 +232,57 @@ void Assembler::finish() {
         out_.tensors.push_back(std::move(assembled.tensor));
     }
     out_.ignored = ignored_.take();
+}
+
+namespace {
+
+/// The tensors of one state in all files.
+std::vector<Tensor> joined_state(const std::string& name, const AssemblyWords& words, Shapes shapes,
+                                 std::vector<catalogue::Optimizer>& told,
+                                 const std::vector<catalogue::File>& files) {
+    Catalogue part;
+    part.files = files;
+    Assembler all(words, part, shapes);
+    for (catalogue::Optimizer& optimizer : told) {
+        const auto state = std::ranges::find(optimizer.states, name, &catalogue::State::name);
+        if (state == optimizer.states.end()) {
+            continue;
+        }
+        for (Tensor& tensor : state->tensors) {
+            const std::uint32_t file = tensor.pieces.empty() ? 0 : tensor.pieces.front().file;
+            all.add(std::move(tensor), file);
+        }
+    }
+    all.finish();
+    return std::move(part.tensors);
+}
+
+}  // namespace
+
+void join_optimizers(const AssemblyWords& words, Shapes shapes,
+                     std::vector<catalogue::Optimizer> told, Catalogue& out) {
+    catalogue::Optimizer& all = out.optimizer;
+    std::vector<double> steps;
+    for (catalogue::Optimizer& optimizer : told) {
+        if (all.groups.empty()) {
+            all.groups = std::move(optimizer.groups);
+        }
+        if (all.scheduler.empty()) {
+            all.scheduler = std::move(optimizer.scheduler);
+        }
+        all.is_ordered = all.is_ordered || optimizer.is_ordered;
+        if (optimizer.step) {
+            steps.push_back(*optimizer.step);
+        }
+        for (const catalogue::State& state : optimizer.states) {
+            state_called(state.name, all);
+        }
+    }
+    all.step = common_step(steps);
+    for (catalogue::State& state : all.states) {
+        state.tensors = joined_state(state.name, words, shapes, told, out.files);
+    }
+    require_both_moments(all);
 }
 
 }  // namespace shardweld::formats

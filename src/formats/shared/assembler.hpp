@@ -117,4 +117,10 @@ class Assembler {
     IgnoredRows ignored_;
 };
 
+/// What several files say of the optimizer, in whose pieces files have the numbers of `out`: states
+/// become one each, as the Assembler makes one tensor of several. Groups and scheduler are those of
+/// the first file that has some. Error as of Assembler::add; Error(unsupported) of several steps.
+void join_optimizers(const AssemblyWords& words, Shapes shapes,
+                     std::vector<catalogue::Optimizer> told, catalogue::Catalogue& out);
+
 }  // namespace shardweld::formats

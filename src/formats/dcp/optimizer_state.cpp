@@ -1,0 +1,206 @@
+#include "optimizer_state.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+#include "core/in_context.hpp"
+#include "core/text.hpp"
+#include "formats/containers/torch_file.hpp"
+#include "formats/shared/adam.hpp"
+#include "formats/shared/dcp_pieces.hpp"
+#include "formats/shared/module_names.hpp"
+#include "formats/shared/neighbour_names.hpp"
+#include "formats/shared/settings.hpp"
+#include "io/input_file.hpp"
+#include "io/paths.hpp"
+#include "shardweld/error.hpp"
+
+namespace shardweld::formats::dcp {
+
+namespace {
+
+constexpr std::string_view kStep = "step";
+constexpr std::string_view kMembers = "params";
+constexpr std::string_view kSchedulers = "lr_scheduler";
+
+bool is_of_optimizer(std::string_view key) {
+    return is_training_only(key) && key.find("ptim") != std::string_view::npos;
+}
+
+/// What stands behind `word` where that is the optimizer's: a key of its own, or the beginning of
+/// one, as flattened dictionaries have it. nullopt for other paths.
+std::optional<std::string_view> behind(std::string_view word, std::string_view path) {
+    const char separator = path.find(kKeySeparator) == std::string_view::npos ? '.' : kKeySeparator;
+    bool is_ours = false;
+    for (std::size_t begin = 0; begin < path.size();) {
+        const std::size_t end = std::min(path.find(separator, begin), path.size());
+        const std::string_view key = path.substr(begin, end - begin);
+        const bool is_word =
+            key.starts_with(word) &&
+            (key.size() == word.size() ? end < path.size() : key[word.size()] == '.');
+        if (is_ours && is_word) {
+            return path.substr(begin + word.size() + 1);
+        }
+        is_ours = is_of_optimizer(key);
+        begin = end + 1;
+    }
+    return std::nullopt;
+}
+
+/// The last key, which holds no dots, and what stands before it: a parameter's name may hold some.
+struct Named {
+    std::string owner;
+    std::string_view key;
+};
+
+Named named(std::string_view rest) {
+    constexpr std::array<char, 2> kSeparators = {kKeySeparator, '.'};
+    const std::size_t at =
+        rest.find_last_of(std::string_view(kSeparators.data(), kSeparators.size()));
+    return at == std::string_view::npos ? Named{"", rest}
+                                        : Named{dotted(rest.substr(0, at)), rest.substr(at + 1)};
+}
+
+std::optional<std::string_view> setting_of_scheduler(std::string_view path) {
+    const std::size_t at = path.find(kSchedulers);
+    const bool is_key = at != std::string_view::npos && (at == 0 || path[at - 1] == kKeySeparator);
+    const std::size_t end = path.find(kKeySeparator, at == std::string_view::npos ? 0 : at);
+    return is_key && end != std::string_view::npos ? std::optional(path.substr(end + 1))
+                                                   : std::nullopt;
+}
+
+void require_name(std::string_view parameter, std::string_view path) {
+    if (parameter.empty() || parse_index(parameter)) {
+        throw Error(ErrorCode::unsupported,
+                    "the optimizer numbers its parameters (" + printable(dotted(path)) +
+                        "), and nothing in the save tells their names",
+                    "save what torch's get_state_dict makes of the optimizer, or " +
+                        std::string(kWeightsOnly));
+    }
+}
+
+std::vector<std::string> names_in(const PickleValue& list) {
+    std::vector<std::string> names;
+    for (const PickleValue* const element : list.elements()) {
+        names.push_back(without_wrappers(element->text()));
+    }
+    return names;
+}
+
+}  // namespace
+
+bool OptimizerReader::take(const DcpTensor& tensor, std::string_view path) {
+    if (location_.state == TakenState::weights) {
+        return false;
+    }
+    const auto add = [&](std::string group, std::string_view option) {
+        if (!tensor.chunks.empty()) {
+            const DcpChunk& chunk = tensor.chunks.front();
+            settings_.push_back(
+                {chunk.file, chunk.offset, chunk.length, std::move(group), std::string(option)});
+        }
+        return false;
+    };
+    if (const auto rest = behind("param_groups", path)) {
+        const Named option = named(*rest);
+        return add(option.owner, option.key);
+    }
+    const auto rest = behind("state", path);
+    if (!rest) {
+        return false;
+    }
+    const Named state = named(*rest);
+    require_name(state.owner, path);
+    if (state.key == kStep) {
+        return add("", kStep);
+    }
+    const std::string_view known = adam_state(state.key, dotted(path));
+    if (location_.state != TakenState::all) {
+        return false;
+    }
+    catalogue::Tensor taken = tensor_of(tensor);
+    taken.name = location_.prefix.empty() ? state.owner : location_.prefix + "." + state.owner;
+    state_called(known, out_).tensors.push_back(std::move(taken));
+    return true;
+}
+
+void OptimizerReader::take(const DcpObject& object, std::string_view path) {
+    if (location_.state == TakenState::weights || object.length == 0) {
+        return;
+    }
+    if (const auto rest = behind("param_groups", path)) {
+        const Named option = named(*rest);
+        settings_.push_back(
+            {object.file, object.offset, object.length, option.owner, std::string(option.key)});
+    } else if (const auto setting = setting_of_scheduler(path)) {
+        settings_.push_back({object.file, object.offset, object.length, std::string(kSchedulers),
+                             dotted(*setting)});
+    }
+}
+
+void OptimizerReader::read(const std::string& file, const std::vector<const Setting*>& settings) {
+    const fs::path path = location_.directory / file;
+    if (!io::is_file(path)) {
+        throw Error(ErrorCode::not_found,
+                    "the optimizer's settings lie in " + printable(file) +
+                        ", which is not seen where .metadata is",
+                    "copy the files of all ranks to one place, or " + std::string(kWeightsOnly));
+    }
+    const auto input = io::InputFile::open(path);
+    for (const Setting* const setting : settings) {
+        const auto archive =
+            TorchFile::read(input, setting->offset, setting->length, location_.check_crc);
+        if (setting->option == kMembers) {
+            members_[setting->group] = names_in(archive.root());
+        } else if (auto text = json_text(archive.root(), ScalarReader(archive, input))) {
+            put(*setting, std::move(*text));
+        }
+    }
+}
+
+void OptimizerReader::put(const Setting& setting, std::string text) {
+    if (setting.group == kSchedulers) {
+        out_.scheduler[setting.option] = std::move(text);
+    } else if (setting.group.empty()) {
+        const std::vector<double> read = steps_of({{{{"step", std::move(text)}}, {}}});
+        steps_.insert(steps_.end(), read.begin(), read.end());
+    } else {
+        auto& groups = parse_index(setting.group) ? numbered_ : named_;
+        groups[setting.group][setting.option] = std::move(text);
+    }
+}
+
+void OptimizerReader::add_groups() {
+    for (auto& [number, settings] : numbered_) {
+        out_.groups.push_back({std::move(settings), std::move(members_[number])});
+    }
+    // Parameters of the same options are one group.
+    for (auto& [parameter, settings] : named_) {
+        auto at = std::ranges::find(out_.groups, settings, &catalogue::ParameterGroup::settings);
+        if (at == out_.groups.end()) {
+            out_.groups.push_back({std::move(settings), {}});
+            at = std::prev(out_.groups.end());
+        }
+        at->parameters.push_back(without_wrappers(parameter));
+    }
+}
+
+catalogue::Optimizer OptimizerReader::finish() {
+    std::map<std::uint32_t, std::vector<const Setting*>> by_file;
+    for (const Setting& setting : settings_) {
+        by_file[setting.file].push_back(&setting);
+    }
+    for (const auto& [number, settings] : by_file) {
+        const std::string& file = metadata_.files.at(number).path;
+        in_context("file ", file, [&] { read(file, settings); });
+    }
+    add_groups();
+    const std::vector<double> of_groups = steps_of(out_.groups);
+    steps_.insert(steps_.end(), of_groups.begin(), of_groups.end());
+    out_.step = common_step(steps_);
+    return std::move(out_);
+}
+
+}  // namespace shardweld::formats::dcp

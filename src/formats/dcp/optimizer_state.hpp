@@ -1,0 +1,59 @@
+// The optimizer in torch DCP checkpoints, as torch's get_state_dict names its parts: by parameters.
+// Source: torch 2.15 torch/distributed/checkpoint/state_dict.py (_get_optim_state_dict,
+// _flatten_optim_state_dict).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catalogue/optimizer.hpp"
+#include "formats/containers/dcp_metadata.hpp"
+#include "formats/format.hpp"
+
+namespace shardweld::formats::dcp {
+
+/// The optimizer's part of one index. Until select_model, states' tensors have the names of their
+/// parameters within the model's dictionary, below the prefix that was asked for.
+class OptimizerReader {
+  public:
+    /// Nothing is taken unless the location asks for a state. Both must outlive it.
+    OptimizerReader(const Location& location, const DcpMetadata& metadata)
+        : location_(location), metadata_(metadata) {}
+
+    /// Takes a tensor that is a state, a step or an option, by its path through the dictionaries;
+    /// whether it is a state that is asked for. Error(unsupported) for states of other optimizers
+    /// than Adam, and for parameters that are numbered.
+    bool take(const DcpTensor& tensor, std::string_view path);
+    /// Takes an object that is an option, or a setting of the scheduler.
+    void take(const DcpObject& object, std::string_view path);
+
+    /// All that was taken. Error(unsupported) where parameters are at several steps;
+    /// Error(not_found) where a file with settings is not here.
+    catalogue::Optimizer finish();
+
+  private:
+    struct Setting {
+        std::uint32_t file = 0;
+        Bytes offset = 0;
+        Bytes length = 0;
+        std::string group;   // number of a parameter group, or name of a parameter; "" of no group
+        std::string option;  // "step": of a parameter
+    };
+    void read(const std::string& file, const std::vector<const Setting*>& settings);
+    void put(const Setting& setting, std::string text);
+    void add_groups();
+
+    const Location& location_;
+    const DcpMetadata& metadata_;
+    catalogue::Optimizer out_;
+    std::vector<Setting> settings_;
+    std::map<std::string, catalogue::Settings> numbered_;  // groups, by their numbers
+    std::map<std::string, std::vector<std::string>> members_;
+    std::map<std::string, catalogue::Settings> named_;  // options of single parameters
+    std::vector<double> steps_;
+};
+
+}  // namespace shardweld::formats::dcp

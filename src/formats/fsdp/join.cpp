@@ -1,0 +1,325 @@
+#include "join.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "core/text.hpp"
+#include "formats/shared/adam.hpp"
+#include "formats/shared/assembler.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/hints.hpp"
+#include "shardweld/error.hpp"
+
+#include "rank_files.hpp"
+
+namespace shardweld::formats::fsdp {
+
+namespace {
+
+using catalogue::Catalogue;
+using catalogue::Tensor;
+
+constexpr const char* kMeshHint =
+    "if the mesh in the files is wrong, say it by hand: --mesh_dim_names and --mesh_shape";
+constexpr AssemblyWords kWords = {
+    .other_kind = {ErrorCode::mismatch, "{tensor} is {kind} in {file} but {kind2} in {file2}",
+                   kOneSave},
+    .other_dtype = {ErrorCode::mismatch, "{tensor} is {dtype} in {file} but {dtype2} in {file2}",
+                    kOneSave},
+    .other_shape = {ErrorCode::mismatch,
+                    "{tensor} is of global shape {shape} in {file} but {shape2} in {file2}",
+                    kOneSave},
+    .other_placement = {ErrorCode::mismatch,
+                        "{tensor} is placed as {placement} in {file} but {placement2} in {file2}",
+                        kOneSave},
+    .gap = {ErrorCode::mismatch, "{tensor} of shape {shape}: no rank holds the elements {where}",
+            kMeshHint},
+    .overlap = {ErrorCode::mismatch,
+                "{tensor} of shape {shape}: {file} and {file2} hold parts that overlap: {where}",
+                kMeshHint},
+    .irregular = {ErrorCode::unsupported,
+                  "{tensor} of shape {shape}: too many parts that form no grid", kMeshHint},
+};
+
+/// The scans of rank files, in the order of ranks, become the tensors, shards, files and ignored
+/// rows of `out`. `missing`: names of the rank files that are not there; they are forgiven with a
+/// note when the others hold every element. Boxes that several ranks hold are replicas, the lowest
+/// rank's comes first. Error(not_found) when a missing file is needed; Error(mismatch) when ranks
+/// disagree on a tensor's dtype, shape or kind, one lacks it, or its pieces overlap or leave
+/// elements out.
+class JoinedRanks {
+  public:
+    JoinedRanks(const std::vector<std::string>& missing, Catalogue& out)
+        : missing_(missing), out_(out), all_(kWords, out) {}
+
+    void add(RankScan of_rank) {
+        Catalogue& scan = of_rank.told;
+        const std::uint32_t file = all_.take(scan);
+        for (Tensor& tensor : scan.tensors) {
+            all_.add(std::move(tensor), file);
+        }
+        for (catalogue::Shard& shard : scan.shards) {
+            all_.add({shard.name, shard.dtype, {}, {}}, file, true);
+            out_.shards.push_back(std::move(shard));
+        }
+    }
+
+    void finish() {
+        drop_empty_shards();
+        const bool is_on_first_only = only_first_holds_plain();
+        bool has_global = false;
+        for (auto& [name, entry] : all_.tensors) {
+            has_global = has_global || !entry.is_shard;
+            if (!entry.is_shard) {
+                settle(entry);
+            } else if (!is_on_first_only) {
+                require_everywhere(entry);
+            }
+        }
+        if (!has_global && !missing_.empty()) {
+            throw files_missing(missing_text());
+        }
+        std::erase_if(all_.tensors, [](const auto& named) { return named.second.is_shard; });
+        if (is_on_first_only || out_.files.size() + missing_.size() == 1) {
+            shards_to_tensors();
+        }
+        all_.finish();
+        add_notes(is_on_first_only && out_.files.size() > 1);
+    }
+
+  private:
+    [[nodiscard]] std::string path(std::uint32_t file) const {
+        return printable(out_.files[file].path);
+    }
+
+    // The first file that an entry is not in.
+    [[nodiscard]] std::optional<std::uint32_t> first_file_without(const Assembled& entry) const {
+        for (std::uint32_t file = 0; file < out_.files.size(); ++file) {
+            if (file >= entry.files.size() || entry.files[file] != file) {
+                return file;
+            }
+        }
+        return std::nullopt;
+    }
+
+    void require_everywhere(const Assembled& entry) const {
+        if (const auto file = first_file_without(entry)) {
+            throw of_several_saves(printable(entry.tensor.name) + " is in " +
+                                   path(entry.files.front()) + " but not in " + path(*file));
+        }
+    }
+
+    [[nodiscard]] std::string missing_text() const {
+        return std::to_string(missing_.size()) + " of " +
+               std::to_string(missing_.size() + out_.files.size()) +
+               " rank files are missing: " + name_list(missing_);
+    }
+
+    // Global tensors: copies numbered, every element there once.
+    void settle(Assembled& entry) {
+        Tensor& tensor = entry.tensor;
+        number_replicas(tensor.pieces);
+        const CoverFault fault = find_cover_fault(tensor);
+        if (fault.kind == Cover::Kind::gap) {
+            if (!missing_.empty()) {
+                throw files_missing(missing_text())
+                    .add_context("tensor " + printable(tensor.name) + ", elements " + fault.where);
+            }
+            require_everywhere(entry);
+        }
+        all_.require_cover(tensor, fault);
+        n_incomplete_ += first_file_without(entry) ? 1U : 0U;
+    }
+
+    // Empty on all ranks: nothing to join.
+    void drop_empty_shards() {
+        std::map<std::string_view, Index> volumes;
+        for (const catalogue::Shard& shard : out_.shards) {
+            Index& most = volumes[shard.name];
+            most = std::max(most, volume_of(shard.shape, "a tensor's shape"));
+        }
+        for (const auto& [name, volume] : volumes) {
+            if (volume == 0) {
+                all_.tensors.erase(std::string(name));
+                all_.ignored().add({printable(name), "empty tensor"}, 1, 0);
+            }
+        }
+        std::erase_if(out_.shards, [&](const catalogue::Shard& shard) {
+            return !all_.tensors.contains(shard.name);
+        });
+    }
+
+    // FSDP1's FULL_STATE_DICT: whole tensors on rank 0, nothing elsewhere.
+    [[nodiscard]] bool only_first_holds_plain() const {
+        return std::all_of(all_.tensors.begin(), all_.tensors.end(), [](const auto& named) {
+            return named.second.is_shard && named.second.files == std::vector<std::uint32_t>{0};
+        });
+    }
+
+    void shards_to_tensors() {
+        for (catalogue::Shard& shard : std::exchange(out_.shards, {})) {
+            all_.add({shard.name, shard.dtype, std::move(shard.shape), {shard.piece}}, 0);
+        }
+    }
+
+    void add_notes(bool is_on_first_only) {
+        if (is_on_first_only) {
+            out_.notes.emplace_back(
+                "only the first rank's file holds tensors: they are taken as "
+                "whole");
+        }
+        if (!missing_.empty()) {
+            out_.warnings["replica_absent"] =
+                missing_text() + " (not needed: the others hold every element)";
+        }
+        if (n_incomplete_ > 0) {
+            out_.warnings["tensor_not_everywhere"] =
+                counted(n_incomplete_, "tensor") + " " + verb_of(n_incomplete_, "is", "are") +
+                " not in every rank's file; the others hold all their elements";
+        }
+    }
+
+    const std::vector<std::string>& missing_;
+    Catalogue& out_;
+    Assembler all_;
+    std::size_t n_incomplete_ = 0;
+};
+
+/// Part of a tensor: number of the tensor, bytes and CRC-32 of the storage.
+using PartContent = std::tuple<std::size_t, Bytes, std::uint32_t>;
+
+// Ones and zeros fill many tensors, and so does a constant; contents of one size that differ so
+// often come from training.
+constexpr std::size_t kLeastContents = 4;
+
+std::vector<std::vector<PartContent>> parts_of_files(const Catalogue& catalogue) {
+    std::vector<std::vector<PartContent>> parts(catalogue.files.size());
+    for (std::size_t t = 0; t < catalogue.tensors.size(); ++t) {
+        const catalogue::Tensor& tensor = catalogue.tensors[t];
+        for (const catalogue::Piece& piece : tensor.pieces) {
+            if (piece.replica == 0 && tensor.pieces.size() > 1) {
+                parts.at(piece.file).emplace_back(t, piece.storage_bytes, piece.crc32);
+            }
+        }
+    }
+    return parts;
+}
+
+bool are_distinctive(const std::vector<PartContent>& parts) {
+    std::map<Bytes, std::set<std::uint32_t>> contents;
+    bool is_stated = true;
+    for (const auto& [tensor, bytes, crc32] : parts) {
+        is_stated = is_stated && crc32 != 0;
+        contents[bytes].insert(crc32);
+    }
+    return is_stated && std::any_of(contents.begin(), contents.end(), [](const auto& of_size) {
+               return of_size.second.size() >= kLeastContents;
+           });
+}
+
+/// Error(mismatch) naming two files that hold different parts of the same tensors, but equal bytes
+/// for all of them. Models of constants, and files whose archives state no CRC-32, pass. Pure.
+void refuse_copies(const Catalogue& catalogue) {
+    const auto parts = parts_of_files(catalogue);
+    std::map<std::vector<PartContent>, std::size_t> seen;
+    for (std::size_t file = 0; file < parts.size(); ++file) {
+        const auto [at, is_new] = seen.emplace(parts[file], file);
+        if (!is_new && are_distinctive(parts[file])) {
+            throw Error(ErrorCode::mismatch,
+                        printable(catalogue.files[at->second].path) + " and " +
+                            printable(catalogue.files[file].path) +
+                            " hold the same bytes for all " + std::to_string(parts[file].size()) +
+                            " parts of tensors that they share",
+                        "copy both again from where they were saved: one was copied over another "
+                        "rank's file");
+        }
+    }
+}
+
+/// The ranks' files of the optimizer, each state joined as the model is.
+class JoinedStates {
+  public:
+    JoinedStates(const std::vector<std::string>& missing, Catalogue& out) : out_(out) {
+        std::ranges::transform(missing, std::back_inserter(missing_), [](const std::string& model) {
+            return file_beside(model, "optim");
+        });
+    }
+
+    void join(std::vector<Catalogue> told) {
+        std::vector<catalogue::Optimizer> said;
+        IgnoredRows ignored;
+        ignored.add(out_.ignored);
+        for (Catalogue& of_rank : told) {
+            take_said(of_rank, out_);
+            ignored.add(of_rank.ignored);
+            said.push_back(of_rank.optimizer);
+            said.back().states.clear();
+            first_ = of_rank.optimizer.states.empty() ? first_ : &of_rank.optimizer.states;
+        }
+        out_.ignored = ignored.take();
+        join_optimizers(kWords, Shapes::stated, std::move(said), out_);
+        const std::size_t n_model = out_.files.size();
+        for (std::size_t i = 0; first_ != nullptr && i < first_->size(); ++i) {
+            add_state((*first_)[i].name, told, n_model);
+        }
+        require_both_moments(out_.optimizer);
+    }
+
+  private:
+    void add_state(const std::string& name, std::vector<Catalogue>& told, std::size_t n_model) {
+        Catalogue part;
+        JoinedRanks joined(missing_, part);
+        for (Catalogue& of_rank : told) {
+            RankScan scan;
+            scan.told.files = of_rank.files;
+            for (const catalogue::State& state : of_rank.optimizer.states) {
+                if (state.name == name) {
+                    scan.told.tensors = state.tensors;
+                    scan.told.shards = state.shards;
+                }
+            }
+            joined.add(std::move(scan));
+        }
+        joined.finish();
+        refuse_copies(part);
+        if (out_.files.size() == n_model) {
+            out_.files.insert(out_.files.end(), part.files.begin(), part.files.end());
+        }
+        for (catalogue::Tensor& tensor : part.tensors) {
+            for (catalogue::Piece& piece : tensor.pieces) {
+                piece.file += static_cast<std::uint32_t>(n_model);
+            }
+        }
+        for (catalogue::Shard& shard : part.shards) {
+            shard.piece.file += static_cast<std::uint32_t>(n_model);
+        }
+        out_.optimizer.states.push_back(
+            {name, std::move(part.tensors), std::move(part.shards), {}});
+    }
+
+    std::vector<std::string> missing_;
+    const std::vector<catalogue::State>* first_ = nullptr;
+    Catalogue& out_;
+};
+
+}  // namespace
+
+void join_files(std::vector<RankScan> scans, const std::vector<std::string>& missing,
+                Catalogue& out) {
+    JoinedRanks joined(missing, out);
+    std::vector<Catalogue> optimizers;
+    for (RankScan& scan : scans) {
+        optimizers.push_back(std::move(scan.own.optimizer));
+        joined.add(std::exchange(scan, {}));
+    }
+    joined.finish();
+    refuse_copies(out);
+    JoinedStates(missing, out).join(std::move(optimizers));
+}
+
+}  // namespace shardweld::formats::fsdp

@@ -1,0 +1,334 @@
+#include "optimizer_scan.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/in_context.hpp"
+#include "core/text.hpp"
+#include "formats/shared/adam.hpp"
+#include "formats/shared/directory_listing.hpp"
+#include "formats/shared/file_scan.hpp"
+#include "formats/shared/hints.hpp"
+#include "formats/shared/settings.hpp"
+#include "io/input_file.hpp"
+#include "io/paths.hpp"
+#include "shardweld/error.hpp"
+
+#include "dtensor.hpp"
+#include "scan.hpp"
+
+namespace shardweld::formats::fsdp {
+
+namespace {
+
+using catalogue::Catalogue;
+
+constexpr Index kFlatVersion = 1;
+
+[[noreturn]] void refuse_flat() {
+    throw Error(ErrorCode::unsupported,
+                "the optimizer's states are FSDP1's flat shards, of which nothing here says whose "
+                "elements they are",
+                "save with FSDP2, or " + std::string(kWeightsOnly));
+}
+
+void require_file(const Location& location, const std::string& file) {
+    if (io::is_file(location.directory / file)) {
+        return;
+    }
+    const Listing listing = try_list_directory(location.directory);
+    const auto other = std::ranges::find_if(listing.files, [](const std::string& name) {
+        return name.starts_with("optim_world_size_");
+    });
+    const bool has_other = other != listing.files.end();
+    const std::string end = file.substr(0, file.find("_rank_") + 1);
+    throw Error(has_other && !other->starts_with(end) ? ErrorCode::mismatch : ErrorCode::not_found,
+                "the optimizer's file " + file + " is missing" +
+                    (has_other ? "; there is " + printable(*other) : ""),
+                "copy the optimizer's files of all ranks, all of one save, or " +
+                    std::string(kWeightsOnly));
+}
+
+/// A parameter as the model's file has it.
+struct Parameter {
+    std::string name;
+    std::vector<Index> shape;  ///< of the whole
+};
+
+/// Where a tensor's elements lie: equal places are one parameter under two names.
+using Place = std::pair<Bytes, Index>;
+
+std::optional<Place> place_of(const TorchFile& file, const PickleValue& value) {
+    const auto subclass = subclass_of(value);
+    const PickleValue* const local =
+        subclass ? subclass->state->find_attribute("_local_tensor") : &value;
+    const auto stored = local == nullptr ? std::nullopt : file.tensor(*local);
+    return stored ? std::optional(Place{stored->storage_offset, stored->element_offset})
+                  : std::nullopt;
+}
+
+/// DTensors, where there are some: buffers are plain tensors then.
+std::vector<Parameter> parameters_in(const TorchFile& file) {
+    const PickleValue& root = file.root();
+    std::vector<Parameter> sharded;
+    std::vector<Parameter> plain;
+    std::set<std::pair<Place, std::vector<Index>>> seen;
+    for (std::size_t i = 0; i < root.pair_count(); ++i) {
+        const PickleValue& value = root.value(i);
+        const auto subclass = subclass_of(value);
+        const auto place = place_of(file, value);
+        if (!place) {
+            continue;
+        }
+        Parameter one{std::string(root.key(i).text()),
+                      subclass ? subclass->shape : file.tensor(value)->shape};
+        if (seen.emplace(*place, one.shape).second) {
+            (subclass ? sharded : plain).push_back(std::move(one));
+        }
+    }
+    return sharded.empty() ? plain : sharded;
+}
+
+/// A number of the optimizer's, and the shape of its states; nullopt where it has none.
+struct Member {
+    std::string key;
+    std::optional<std::vector<Index>> shape;
+};
+
+/// Gives numbers their parameters: each group has its own in the model's order, and shapes tell
+/// which group's is the next.
+class Matching {
+  public:
+    Matching(const std::vector<std::vector<Member>>& groups, const std::vector<Parameter>& all)
+        : groups_(groups), next_(groups.size(), 0) {
+        std::size_t count = 0;
+        for (const auto& group : groups) {
+            count += group.size();
+        }
+        if (count != all.size()) {
+            throw Error(ErrorCode::unsupported,
+                        "the optimizer has " + counted(count, "parameter") + ", the model " +
+                            std::to_string(all.size()) +
+                            ": the save does not tell which have states",
+                        kWeightsOnly);
+        }
+    }
+
+    /// The number of the next parameter, and the group that it is in.
+    std::pair<std::string, std::size_t> take(const Parameter& parameter) {
+        std::optional<std::size_t> found;
+        for (std::size_t group = 0; group < groups_.size(); ++group) {
+            if (!may_be(group, parameter)) {
+                continue;
+            }
+            if (found) {
+                throw Error(ErrorCode::unsupported,
+                            "the optimizer does not name its parameters, and " +
+                                printable(parameter.name) + " may be in group " +
+                                std::to_string(*found) + " or " + std::to_string(group) +
+                                ": both have one of its shape next",
+                            kWeightsOnly);
+            }
+            found = group;
+        }
+        if (!found) {
+            refuse(parameter);
+        }
+        return {groups_[*found][next_[*found]++].key, *found};
+    }
+
+  private:
+    [[nodiscard]] bool may_be(std::size_t group, const Parameter& parameter) const {
+        const bool is_left = next_[group] < groups_[group].size();
+        return is_left &&
+               groups_[group][next_[group]].shape.value_or(parameter.shape) == parameter.shape;
+    }
+
+    [[noreturn]] void refuse(const Parameter& parameter) const {
+        std::string found;
+        for (std::size_t group = 0; group < groups_.size(); ++group) {
+            if (next_[group] < groups_[group].size()) {
+                const Member& member = groups_[group][next_[group]];
+                found += (found.empty() ? "" : ", ") + std::string("number ") +
+                         printable(member.key) + " has " + shape_text(*member.shape);
+            }
+        }
+        throw Error(
+            ErrorCode::mismatch,
+            "the optimizer's states are not those of the model: " + printable(parameter.name) +
+                " has shape " + shape_text(parameter.shape) + ", and of the next states " + found,
+            "copy the optimizer's files from the save of the model's, or " +
+                std::string(kWeightsOnly));
+    }
+
+    const std::vector<std::vector<Member>>& groups_;
+    std::vector<std::size_t> next_;
+};
+
+const PickleValue& mapping_in(const PickleValue& root, const char* key, bool is_list) {
+    const PickleValue* const found = root.is_mapping() ? root.find(key) : nullptr;
+    if (found == nullptr || (is_list ? !found->is_list() : !found->is_mapping())) {
+        throw Error(ErrorCode::corrupt,
+                    std::string("is no state dict of an optimizer: it has no ") + key,
+                    "copy it again, or " + std::string(kWeightsOnly));
+    }
+    return *found;
+}
+
+std::string key_text(const PickleValue& key) {
+    return key.kind == PickleKind::integer ? std::to_string(key.integer) : std::string(key.text());
+}
+
+/// Collects one file.
+class OptimizerScan {
+  public:
+    OptimizerScan(const Location& location, const RankFile& rank, const TorchFile& file,
+                  const io::InputFile& input, Catalogue& out)
+        : location_(location), rank_(rank), file_(file), scalars_(file, input), out_(out) {
+        const PickleValue& state = mapping_in(file.root(), "state", false);
+        for (std::size_t i = 0; i < state.pair_count(); ++i) {
+            states_[key_text(state.key(i))] = &state.value(i);
+        }
+    }
+
+    void add(const std::vector<Parameter>& parameters) {
+        const PickleValue& groups = mapping_in(file_.root(), "param_groups", true);
+        out_.optimizer.groups = groups_of(&groups, scalars_);
+        out_.optimizer.is_ordered = true;
+        add_steps();
+        const auto members = members_of(groups);
+        Matching matching(members, parameters);
+        for (const Parameter& parameter : parameters) {
+            const auto [number, group] = matching.take(parameter);
+            out_.optimizer.groups.at(group).parameters.push_back(parameter.name);
+            in_context("tensor ", parameter.name, [&] { note_states(parameter, number); });
+        }
+        for (const auto& [state, entries] : entries_) {
+            read(state, entries);
+        }
+        require_both_moments(out_.optimizer);
+    }
+
+  private:
+    void add_steps() {
+        std::vector<double> steps = steps_of(out_.optimizer.groups);
+        for (const auto& [number, state] : states_) {
+            const PickleValue* const step = state->is_mapping() ? state->find("step") : nullptr;
+            const auto text = step == nullptr ? std::nullopt : json_text(*step, scalars_);
+            if (text) {
+                const auto read = steps_of({{{{"step", *text}}, {}}});
+                steps.insert(steps.end(), read.begin(), read.end());
+            }
+        }
+        out_.optimizer.step = common_step(steps);
+    }
+
+    [[nodiscard]] std::vector<std::vector<Member>> members_of(const PickleValue& groups) const {
+        std::vector<std::vector<Member>> all;
+        for (const PickleValue* const group : groups.elements()) {
+            auto& members = all.emplace_back();
+            for (const PickleValue* const key : mapping_in(*group, "params", true).elements()) {
+                const std::string number = key_text(*key);
+                members.push_back({number, shape_of(number)});
+            }
+        }
+        return all;
+    }
+
+    [[nodiscard]] std::optional<std::vector<Index>> shape_of(const std::string& number) const {
+        const auto state = states_.find(number);
+        const PickleValue* const moment = state == states_.end() || !state->second->is_mapping()
+                                              ? nullptr
+                                              : state->second->find(catalogue::kMoment);
+        if (moment == nullptr) {
+            return std::nullopt;
+        }
+        const auto subclass = subclass_of(*moment);
+        const auto tensor = subclass ? std::nullopt : file_.tensor(*moment);
+        return subclass ? std::optional(subclass->shape)
+               : tensor ? std::optional(tensor->shape)
+                        : std::nullopt;
+    }
+
+    void note_states(const Parameter& parameter, const std::string& number) {
+        const auto state = states_.find(number);
+        if (state == states_.end() || !state->second->is_mapping()) {
+            return;
+        }
+        const PickleValue& kept = *state->second;
+        for (std::size_t i = 0; i < kept.pair_count(); ++i) {
+            const std::string_view key = kept.key(i).text();
+            if (key != "step" && kept.value(i).kind != PickleKind::none) {
+                entries_[adam_state(key, parameter.name)].emplace_back(parameter.name,
+                                                                       &kept.value(i));
+            }
+        }
+    }
+
+    void read(std::string_view state, const Entries& entries) {
+        if (location_.state != TakenState::all) {
+            return;
+        }
+        Catalogue part;
+        in_context("state ", std::string(state),
+                   [&] { read_entries(file_, rank_, location_.mesh, entries, part); });
+        catalogue::State& kept = state_called(state, out_.optimizer);
+        kept.tensors = std::move(part.tensors);
+        kept.shards = std::move(part.shards);
+    }
+
+    const Location& location_;
+    const RankFile& rank_;
+    const TorchFile& file_;
+    ScalarReader scalars_;
+    Catalogue& out_;
+    std::map<std::string, const PickleValue*> states_;  // by number
+    std::map<std::string_view, Entries> entries_;       // by state
+};
+
+/// The learning rate's scheduler, which all ranks have alike.
+void add_scheduler(const Location& location, const RankFile& rank, Catalogue& out) {
+    const std::string file = file_beside(file_name(rank), "extra_state");
+    if (!io::is_file(location.directory / file)) {
+        return;
+    }
+    in_context("file ", file, [&] {
+        const auto input = io::InputFile::open(location.directory / file);
+        const auto torch_file = TorchFile::read(input, 0, std::nullopt, location.check_crc);
+        const PickleValue& root = torch_file.root();
+        if (const auto* const found = root.is_mapping() ? root.find("lr_scheduler") : nullptr) {
+            out.optimizer.scheduler = settings_of(*found, ScalarReader(torch_file, input));
+        }
+    });
+}
+
+}  // namespace
+
+Catalogue scan_optimizer(const Location& location, const RankFile& rank, const TorchFile& model) {
+    const std::string file = file_beside(file_name(rank), "optim");
+    if (location.state == TakenState::master && !io::is_file(location.directory / file)) {
+        return {};
+    }
+    require_file(location, file);
+    const auto version = location.facts.find("fsdp_version");
+    if (version != location.facts.end() && version->second == kFlatVersion) {
+        refuse_flat();
+    }
+    const std::vector<Parameter> parameters = parameters_in(model);
+    const auto input = io::InputFile::open(location.directory / file);
+    Catalogue out =
+        scan_torch_file(input, location, file, [&](const TorchFile& torch_file, Catalogue& scan) {
+            OptimizerScan(location, rank, torch_file, input, scan).add(parameters);
+        });
+    if (file_name(rank) == location.shard_files.front()) {
+        add_scheduler(location, rank, out);
+    }
+    return out;
+}
+
+}  // namespace shardweld::formats::fsdp

@@ -1,0 +1,48 @@
+#include "adam.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
+
+namespace shardweld::formats {
+
+using catalogue::State;
+
+std::string_view adam_state(std::string_view name, std::string_view key) {
+    for (const std::string_view known : {catalogue::kMoment, catalogue::kSquaredMoment}) {
+        if (name == known) {
+            return known;
+        }
+    }
+    throw Error(ErrorCode::unsupported,
+                "the optimizer keeps " + printable(name) + " (" + printable(key) +
+                    "), which is none of Adam's moments exp_avg and exp_avg_sq",
+                kWeightsOnly);
+}
+
+State& state_called(std::string_view name, catalogue::Optimizer& optimizer) {
+    auto at = std::ranges::find(optimizer.states, name, &State::name);
+    if (at == optimizer.states.end()) {
+        optimizer.states.push_back({std::string(name), {}, {}, {}});
+        at = std::prev(optimizer.states.end());
+    }
+    return *at;
+}
+
+void require_both_moments(const catalogue::Optimizer& optimizer) {
+    const auto has = [&](std::string_view name) {
+        return std::ranges::count(optimizer.states, name, &State::name) > 0;
+    };
+    if (has(catalogue::kMoment) != has(catalogue::kSquaredMoment)) {
+        const bool is_first = has(catalogue::kMoment);
+        throw Error(ErrorCode::unsupported,
+                    std::string("the optimizer keeps ") + (is_first ? "exp_avg" : "exp_avg_sq") +
+                        " without " + (is_first ? "exp_avg_sq" : "exp_avg") +
+                        ": it is not Adam, whose states alone are carried over",
+                    kWeightsOnly);
+    }
+}
+
+}  // namespace shardweld::formats

@@ -1,0 +1,25 @@
+// The states of Adam among those that optimizers keep, by the names that torch's optimizers give
+// them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "catalogue/optimizer.hpp"
+
+namespace shardweld::formats {
+
+/// What helps against states that are not carried over.
+inline constexpr const char* kWeightsOnly = "take the weights alone with --state weights";
+
+/// catalogue::kMoment or kSquaredMoment. Error(unsupported) for any other name, quoting `key`, with
+/// which the save has it.
+std::string_view adam_state(std::string_view name, std::string_view key);
+
+/// The state of that name, which is made where there is none.
+catalogue::State& state_called(std::string_view name, catalogue::Optimizer& optimizer);
+
+/// Error(unsupported) where there is one moment without the other, as Lion keeps them.
+void require_both_moments(const catalogue::Optimizer& optimizer);
+
+}  // namespace shardweld::formats

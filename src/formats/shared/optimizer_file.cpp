@@ -1,0 +1,154 @@
+#include "optimizer_file.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "core/json.hpp"
+#include "core/text.hpp"
+#include "io/paths.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
+
+#include "adam.hpp"
+#include "scalar_value.hpp"
+
+namespace shardweld::formats {
+
+namespace {
+
+using catalogue::ParameterGroup;
+using nlohmann::json;
+
+constexpr Bytes kLargest = 64U << 20U;
+
+[[noreturn]] void refuse(const std::string& what) {
+    throw Error(ErrorCode::corrupt, what, "copy the file again, or " + std::string(kWeightsOnly));
+}
+
+std::vector<std::string> names_in(const json& root, const char* key) {
+    std::vector<std::string> names;
+    for (const json& name : root.value(key, json::array())) {
+        names.push_back(name.get<std::string>());
+    }
+    return names;
+}
+
+catalogue::Settings settings_in(const json& object) {
+    catalogue::Settings settings;
+    for (const auto& [name, value] : object.items()) {
+        if (name != "params") {
+            settings[name] = value.dump();
+        }
+    }
+    return settings;
+}
+
+OptimizerFile parsed(const json& root) {
+    OptimizerFile file;
+    for (const json& group : root.value("groups", json::array())) {
+        file.said.groups.push_back({settings_in(group), names_in(group, "params")});
+    }
+    if (root.contains("step")) {
+        file.said.step = root["step"].get<double>();
+    }
+    file.said.scheduler = settings_in(root.value("scheduler", json::object()));
+    file.said.form = root.value("read_from", "");
+    if (root.contains("weights")) {
+        const auto name = root["weights"].get<std::string>();
+        file.weights = dtype_from_torch(name);
+        if (!file.weights) {
+            refuse("weights are said to be " + printable(name) + ", which is no known type");
+        }
+    }
+    file.without = names_in(root, "not_in_optimizer");
+    std::ranges::sort(file.without);
+    return file;
+}
+
+/// Settings that both have are the same, others are added.
+void add_settings(const catalogue::Settings& more, std::size_t group,
+                  catalogue::Settings& settings) {
+    for (const auto& [name, text] : more) {
+        const auto [at, is_new] = settings.emplace(name, text);
+        if (!is_new && json::parse(at->second) != json::parse(text)) {
+            throw Error(ErrorCode::mismatch,
+                        std::string(kOptimizerFile) + " says that " + printable(name) +
+                            " of group " + std::to_string(group) + " is " + printable(text) +
+                            ", the save itself " + printable(at->second),
+                        "copy all files from one save, or " + std::string(kWeightsOnly));
+        }
+    }
+}
+
+void add_groups(const std::vector<ParameterGroup>& more, std::vector<ParameterGroup>& groups) {
+    // A form may have a single group for what were several.
+    if (groups.size() <= 1 && more.size() > 1) {
+        groups = more;
+        return;
+    }
+    for (std::size_t i = 0; i < more.size(); ++i) {
+        if (i == groups.size()) {
+            groups.push_back(more[i]);
+            continue;
+        }
+        add_settings(more[i].settings, i, groups[i].settings);
+        if (groups[i].parameters.empty()) {
+            groups[i].parameters = more[i].parameters;
+        }
+    }
+}
+
+}  // namespace
+
+std::optional<OptimizerFile> read_optimizer_file(const fs::path& path) {
+    if (!io::is_file(path)) {
+        return std::nullopt;
+    }
+    try {
+        const auto root = parse_json<json>(io::read_text(path, kLargest));
+        if (!root.is_object()) {
+            refuse("it is no JSON object");
+        }
+        return parsed(root);
+    } catch (const json::exception& /*error*/) {
+        refuse(path.string() + " is not what reshape writes: a value is of another kind");
+    } catch (Error& error) {
+        error.add_context("file " + printable(path.string()));
+        throw;
+    }
+}
+
+void add_said(const OptimizerFile& file, catalogue::Optimizer& optimizer) {
+    const catalogue::Optimizer& said = file.said;
+    if (said.step && optimizer.step && *said.step != *optimizer.step) {
+        throw Error(ErrorCode::mismatch,
+                    std::string(kOptimizerFile) + " says that the optimizer is at step " +
+                        real_text(*said.step) + ", its states are at " + real_text(*optimizer.step),
+                    "copy all files from one save, or " + std::string(kWeightsOnly));
+    }
+    optimizer.step = optimizer.step ? optimizer.step : said.step;
+    add_groups(said.groups, optimizer.groups);
+    if (optimizer.scheduler.empty()) {
+        optimizer.scheduler = said.scheduler;
+    }
+    if (optimizer.form.empty()) {
+        optimizer.form = said.form;
+    }
+}
+
+void set_written_type(const OptimizerFile& file, char separator,
+                      std::vector<catalogue::Tensor>& tensors) {
+    if (!file.weights || *file.weights == DType::f32) {
+        return;
+    }
+    for (catalogue::Tensor& tensor : tensors) {
+        const std::string name = tensor.name.substr(tensor.name.rfind(separator) + 1);
+        if (tensor.dtype == DType::f32 && !std::ranges::binary_search(file.without, name)) {
+            tensor.written_as = file.weights;
+        }
+    }
+}
+
+}  // namespace shardweld::formats

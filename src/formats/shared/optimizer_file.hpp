@@ -1,0 +1,33 @@
+// optimizer.json, which `reshape --state` writes beside states: what their form has no place for.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "catalogue/catalogue.hpp"
+#include "core/dtype.hpp"
+#include "core/path.hpp"
+
+namespace shardweld::formats {
+
+inline constexpr const char* kOptimizerFile = "optimizer.json";
+
+struct OptimizerFile {
+    catalogue::Optimizer said;         ///< groups, step and scheduler
+    std::optional<DType> weights;      ///< the type that the weights had beside their masters
+    std::vector<std::string> without;  ///< weights that the optimizer has not, sorted
+};
+
+/// nullopt where there is no such file. Error(corrupt) for one that is not of this kind.
+std::optional<OptimizerFile> read_optimizer_file(const fs::path& path);
+
+/// Adds what the save itself does not say. Error(mismatch) where both say something else.
+void add_said(const OptimizerFile& file, catalogue::Optimizer& optimizer);
+
+/// Masters that stand for their weights (fp32 tensors, but for those without states) are to be
+/// written in the type that the file says. Behind `separator` names are the model's.
+void set_written_type(const OptimizerFile& file, char separator,
+                      std::vector<catalogue::Tensor>& tensors);
+
+}  // namespace shardweld::formats
