@@ -295,8 +295,10 @@ void bind_states(const PreparedModel& prepared, const Options& options, const Ca
                  Bound& bound) {
     StateBinder binder(prepared, catalogue, bound);
     // Weights that are their own masters need no optimizer.
-    const bool is_enough =
-        options.state == formats::TakenState::master && binder.weights() == DType::f32;
+    const bool is_enough = options.state == formats::TakenState::master &&
+                           std::ranges::all_of(bound.binding.targets, [](const Target& target) {
+                               return !is_float(target.dtype) || target.stored == DType::f32;
+                           });
     if (catalogue.optimizer.is_empty() && !is_enough) {
         throw Error(ErrorCode::not_found,
                     "the checkpoint holds no state of an optimizer that is read",

@@ -10,6 +10,7 @@
 #include "formats/containers/torch_file.hpp"
 #include "formats/shared/adam.hpp"
 #include "formats/shared/dcp_pieces.hpp"
+#include "formats/shared/hints.hpp"
 #include "formats/shared/module_names.hpp"
 #include "formats/shared/neighbour_names.hpp"
 #include "formats/shared/settings.hpp"

@@ -57,10 +57,14 @@ StatesFound states_of(const Location& location) {
     return decoded<StatesFound>(location.own);
 }
 
-/// ZeRO-3 has no weights but in partitions, and before it there is a choice.
+/// ZeRO-3 has no weights but in partitions, and before it there is a choice. Beside an optimizer's
+/// states they are those of the module, which the masters prove.
 Weights weights_of(const Location& location) {
     const StatesFound found = states_of(location);
     const bool is_split = !found.split.empty() && found.whole.empty();
+    if (location.state != TakenState::weights && location.weights == WeightsFrom::automatic) {
+        return is_split ? Weights::rounded : Weights::model;
+    }
     switch (location.weights) {
         case WeightsFrom::master:
             return Weights::master;
@@ -72,10 +76,12 @@ Weights weights_of(const Location& location) {
     return found.has_partitions || is_split ? Weights::master : Weights::model;
 }
 
-bool is_scanned(const std::string& file, Weights weights) {
+bool is_scanned(const Location& location, const std::string& file) {
     const auto name = parse_file_name(file);
+    const bool has_partitions =
+        location.state != TakenState::weights || weights_of(location) != Weights::model;
     return name && name->kind != FileKind::expert_optimizer &&
-           (name->kind != FileKind::partition || weights != Weights::model);
+           (name->kind != FileKind::partition || has_partitions);
 }
 
 /// Only the model states of the lowest data-parallel rank are read in full: thousands of ranks
@@ -86,7 +92,10 @@ bool is_first(const Location& location, const FileName& states) {
 }
 
 std::string source_note(const Location& location) {
-    const std::string why = location.weights == WeightsFrom::automatic ? "" : ", as --weights says";
+    const std::string why = location.weights != WeightsFrom::automatic ? ", as --weights says"
+                            : location.state != TakenState::weights
+                                ? ", beside the states of their optimizer"
+                                : "";
     switch (weights_of(location)) {
         case Weights::master:
             return "weights: the fp32 masters in the optimizer's partitions" +
@@ -121,9 +130,8 @@ std::optional<Location> probe_zero(const fs::path& directory) {
 }
 
 std::vector<std::string> files_to_scan(const Location& location) {
-    const Weights weights = weights_of(location);
     std::vector<std::string> files = location.shard_files;
-    std::erase_if(files, [&](const std::string& file) { return !is_scanned(file, weights); });
+    std::erase_if(files, [&](const std::string& file) { return !is_scanned(location, file); });
     return files;
 }
 
@@ -135,16 +143,16 @@ FileScan scan_zero(const Location& location, const std::string& file) {
     }
     const bool is_states = name.kind == FileKind::model || name.kind == FileKind::model_part;
     const bool is_rest = is_states && weights != Weights::model;
+    const bool has_states = is_states && location.state != TakenState::weights;
     return scan_model_states(location, file, name,
                              {is_rest ? Wanted::rest : Wanted::all, weights == Weights::master,
-                              is_rest && is_first(location, name)});
+                              (is_rest || has_states) && is_first(location, name), has_states});
 }
 
 // Adds a row for the files found that hold none of the weights taken.
 void note_unread(const Location& location, Catalogue& out) {
-    const Weights weights = weights_of(location);
     for (const Neighbour& neighbour : location.neighbours) {
-        if (parse_file_name(neighbour.path) && !is_scanned(neighbour.path, weights)) {
+        if (parse_file_name(neighbour.path) && !is_scanned(location, neighbour.path)) {
             out.ignored.push_back({"*_optim_states.pt", kTrainingState, 1, neighbour.bytes});
         }
     }
@@ -167,7 +175,8 @@ std::string summary(const Catalogue& out) {
 Catalogue join_zero(const Location& location, std::vector<FileScan> scans) {
     Catalogue out;
     out.facts = location.facts;
-    join_files(std::move(scans), weights_of(location), out);
+    const auto join = location.state == TakenState::weights ? join_files : join_with_states;
+    join(std::move(scans), weights_of(location), out);
     note_unread(location, out);
     out.notes = {summary(out), source_note(location)};
     return out;

@@ -17,6 +17,7 @@
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
+#include "formats/shared/settings.hpp"
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"
 
@@ -198,6 +199,10 @@ class ModelScan {
         }
         add_facts(root);
         add_joining(root);
+        if (const auto* const scheduler =
+                options_.has_scheduler ? present(root, "lr_scheduler") : nullptr) {
+            in_.out.optimizer.scheduler = settings_of(*scheduler, in_.scalars);
+        }
         const PickleValue* const steps = present(root, "global_steps");
         if (const auto text = steps == nullptr ? std::nullopt : in_.scalars.text_of(*steps)) {
             state_.save["global steps"] = *text;

@@ -8,6 +8,7 @@
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"
 
+#include "optimizer_scan.hpp"
 #include "pickled.hpp"
 #include "scan.hpp"
 
@@ -25,7 +26,7 @@ constexpr Index kPartitionedWeights = 3;
 // Collects one file.
 class PartitionScan {
   public:
-    explicit PartitionScan(const ScannedFile& in) : in_(in) {}
+    PartitionScan(const ScannedFile& in, TakenState taken) : in_(in), taken_(taken) {}
 
     void add(const PickleValue& root) {
         const PickleValue* const state = present(root, "optimizer_state_dict");
@@ -45,10 +46,13 @@ class PartitionScan {
             add_ends();
         }
         add_step(*state);
-        Bytes flat = 0;
-        for (const catalogue::Shard& shard : in_.out.shards) {
-            flat += to_bytes(shard.shape.front(), "elements") * size_of(shard.dtype);
+        if (taken_ != TakenState::weights) {
+            add_optimizer(*state, taken_, in_);
         }
+        Bytes flat = 0;
+        catalogue::each_shard(in_.out, [&](const catalogue::Shard& shard) {
+            flat += to_bytes(shard.shape.front(), "elements") * size_of(shard.dtype);
+        });
         const Bytes all = in_.file.storage_bytes();
         in_.out.ignored.push_back({"*", "optimizer state", 1, all > flat ? all - flat : 0});
     }
@@ -72,20 +76,8 @@ class PartitionScan {
     void add_flat(const PickleValue& groups) {
         std::size_t number = 0;
         for (const PickleValue* const group : groups.elements()) {
-            const auto stored = in_.file.tensor(*group);
-            if (!stored || stored->shape.size() != 1 || !stored->is_contiguous() ||
-                !is_float(stored->dtype)) {
-                throw Error(ErrorCode::corrupt, "its flat group " + std::to_string(number) +
-                                                    " is no flat tensor of floats");
-            }
-            catalogue::Shard shard;
-            shard.name = "flat group " + std::to_string(number++);
-            shard.dtype = stored->dtype;
-            shard.shape = stored->shape;
-            shard.at.fsdp = to_int(in_.name.dp, "a rank");
-            shard.at.tp = to_int(in_.name.mp, "a rank");
-            shard.piece = piece_of(*stored);
-            in_.out.shards.push_back(std::move(shard));
+            in_.out.shards.push_back(
+                flat_shard(in_, *group, "flat group " + std::to_string(number++)));
         }
         in_.content.groups.resize(number);
     }
@@ -182,13 +174,14 @@ class PartitionScan {
     }
 
     const ScannedFile& in_;
+    TakenState taken_;
 };
 
 }  // namespace
 
 FileScan scan_partition(const Location& location, const std::string& file, const FileName& name) {
-    return scan_named(location, file, name, [](const ScannedFile& opened) {
-        PartitionScan(opened).add(opened.file.root());
+    return scan_named(location, file, name, [&](const ScannedFile& opened) {
+        PartitionScan(opened, location.state).add(opened.file.root());
     });
 }
 

@@ -109,6 +109,7 @@ struct ScanOptions {
     Wanted wanted = Wanted::all;
     bool in_fp32 = false;           ///< narrower floats, buffers apart, are to be written so
     bool names_parameters = false;  ///< else another file of its model-parallel rank does
+    bool has_scheduler = false;     ///< that of the learning rate is wanted, too
 };
 
 /// *_model_states.pt: the module's tensors, the shapes behind flat groups, joining rules.
@@ -129,5 +130,8 @@ enum class Weights {
 /// Error(mismatch) for files that contradict each other, Error(unsupported) for parts that nothing
 /// says how to join. Pure.
 void join_files(std::vector<FileScan> scans, Weights weights, catalogue::Catalogue& out);
+/// As above, and the optimizer's states as they are divided: those in the scans, and the fp32
+/// weights where `weights` are those of the module. Error(mismatch) for several steps.
+void join_with_states(std::vector<FileScan> scans, Weights weights, catalogue::Catalogue& out);
 
 }  // namespace shardweld::formats::deepspeed

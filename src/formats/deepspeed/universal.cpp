@@ -2,13 +2,16 @@
 // Source: DeepSpeed 0.19.8 deepspeed/checkpoint/ds_to_universal.py.
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <utility>
 
+#include "core/in_context.hpp"
 #include "core/text.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/containers/torch_storage.hpp"
 #include "formats/registry.hpp"
+#include "formats/shared/adam.hpp"
 #include "formats/shared/assembler.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/file_scan.hpp"
@@ -16,6 +19,8 @@
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
 #include "formats/shared/neighbour_names.hpp"
+#include "formats/shared/settings.hpp"
+#include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 
@@ -59,25 +64,109 @@ std::string_view parameter_of(std::string_view file) {
     return file.substr(0, file.size() - kWeights.size());
 }
 
+/// The tensor in a file of the parameter.
+Tensor tensor_in(const TorchFile& torch_file, std::string_view parameter) {
+    // A ZeRO-3 run saves the tensor itself.
+    const PickleValue& root = torch_file.root();
+    const PickleValue* const value = root.is_mapping() ? present(root, "param") : &root;
+    if (value == nullptr) {
+        throw Error(ErrorCode::corrupt, "holds no tensor, nor one called param");
+    }
+    const auto stored = torch_file.tensor(*value);
+    if (!stored) {
+        refuse_value(*value);
+    }
+    Tensor tensor;
+    tensor.name = parameter;
+    tensor.dtype = stored->dtype;
+    tensor.shape = stored->shape;
+    tensor.pieces.push_back(piece_of(*stored));
+    return tensor;
+}
+
+std::string beside(std::string_view file, std::string_view what) {
+    return std::string(file.substr(0, file.rfind('/') + 1)) + std::string(what) + ".pt";
+}
+
+/// Adds a moment's file, the next of the scan's.
+void add_moment(const Location& location, const std::string& file, std::string_view state,
+                Catalogue& out) {
+    Catalogue scan =
+        scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& of_file) {
+            Tensor tensor = tensor_in(torch_file, parameter_of(beside(file, "fp32")));
+            state_called(state, of_file.optimizer).tensors.push_back(std::move(tensor));
+        });
+    Tensor& tensor = scan.optimizer.states.front().tensors.front();
+    tensor.pieces.front().file = static_cast<std::uint32_t>(out.files.size());
+    state_called(state, out.optimizer).tensors.push_back(std::move(tensor));
+    out.files.push_back(scan.files.front());
+    take_said(scan, out);
+    std::ranges::move(scan.ignored, std::back_inserter(out.ignored));
+}
+
+/// A number that one file holds, or a tensor of one element.
+void add_step(const Location& location, const std::string& file, Catalogue& out) {
+    const fs::path path = location.directory / file;
+    if (!io::is_file(path)) {
+        return;
+    }
+    in_context("file ", file, [&] {
+        const auto input = io::InputFile::open(path);
+        const auto torch_file = TorchFile::read(input, 0, std::nullopt, location.check_crc);
+        const auto text = json_text(torch_file.root(), ScalarReader(torch_file, input));
+        out.optimizer.step =
+            common_step(text ? steps_of({{{{"step", *text}}, {}}}) : std::vector<double>());
+    });
+}
+
+/// Parameters without moments are left to those who compare them.
+void add_states(const Location& location, const std::string& file, Catalogue& out) {
+    const auto is_there = [&](std::string_view state) {
+        return io::is_file(location.directory / beside(file, state));
+    };
+    const bool has_moment = is_there(catalogue::kMoment);
+    if (has_moment != is_there(catalogue::kSquaredMoment)) {
+        throw Error(ErrorCode::not_found,
+                    "the moment " +
+                        beside(file, has_moment ? catalogue::kSquaredMoment : catalogue::kMoment) +
+                        " is missing",
+                    "copy the whole directory zero/, or " + std::string(kWeightsOnly));
+    }
+    if (has_moment && location.state == TakenState::all) {
+        add_moment(location, beside(file, catalogue::kMoment), catalogue::kMoment, out);
+        add_moment(location, beside(file, catalogue::kSquaredMoment), catalogue::kSquaredMoment,
+                   out);
+    }
+    add_step(location, beside(file, "step"), out);
+}
+
+/// The groups in `zero/optimizer_state.pt`, which has them at its top or in the base optimizer's.
+void add_groups(const Location& location, Catalogue& out) {
+    const std::string file = "zero/optimizer_state.pt";
+    if (!io::is_file(location.directory / file)) {
+        return;
+    }
+    in_context("file ", file, [&] {
+        const auto input = io::InputFile::open(location.directory / file);
+        const auto torch_file = TorchFile::read(input, 0, std::nullopt, location.check_crc);
+        const PickleValue* groups = present(torch_file.root(), "param_groups");
+        for (const char* const key : {"base_optimizer_state", "optimizer_state_dict"}) {
+            const PickleValue* const base = present(torch_file.root(), key);
+            groups = groups == nullptr && base != nullptr ? present(*base, "param_groups") : groups;
+        }
+        out.optimizer.groups = groups_of(groups, ScalarReader(torch_file, input));
+    });
+}
+
 FileScan scan_parameter(const Location& location, const std::string& file) {
-    return {scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& out) {
-        // A ZeRO-3 run saves the tensor itself.
-        const PickleValue& root = torch_file.root();
-        const PickleValue* const value = root.is_mapping() ? present(root, "param") : &root;
-        if (value == nullptr) {
-            throw Error(ErrorCode::corrupt, "holds no tensor, nor one called param");
-        }
-        const auto stored = torch_file.tensor(*value);
-        if (!stored) {
-            refuse_value(*value);
-        }
-        Tensor tensor;
-        tensor.name = parameter_of(file);
-        tensor.dtype = stored->dtype;
-        tensor.shape = stored->shape;
-        tensor.pieces.push_back(piece_of(*stored));
-        out.tensors.push_back(std::move(tensor));
-    })};
+    FileScan scan;
+    scan.told = scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& out) {
+        out.tensors.push_back(tensor_in(torch_file, parameter_of(file)));
+    });
+    if (location.state != TakenState::weights) {
+        add_states(location, file, scan.told);
+    }
+    return scan;
 }
 
 void refuse_missing(const std::vector<std::string>& files) {
@@ -100,16 +189,25 @@ constexpr AssemblyWords kUniversalWords = {
 /// Puts the tensors of all files together.
 class UniversalFiles {
   public:
-    explicit UniversalFiles(Catalogue& out)
-        : parameters_(kUniversalWords, out), rest_(kUniversalWords, out) {}
+    UniversalFiles(bool has_states, Catalogue& out)
+        : has_states_(has_states),
+          out_(out),
+          parameters_(kUniversalWords, out),
+          rest_(kUniversalWords, out) {}
 
     void add(FileScan scan) {
         auto& [told, content] = scan;
         const bool is_parameter = !parameter_of(told.files.front().path).empty();
         const std::uint32_t file = parameters_.take(told);
         for (Parameter& parameter : content.parameters) {
+            types_.emplace(parameter.name, parameter.dtype);
             declared_.emplace(std::move(parameter.name), std::move(parameter.shape));
         }
+        for (catalogue::State& state : std::exchange(told.optimizer.states, {})) {
+            std::ranges::move(state.tensors,
+                              std::back_inserter(state_called(state.name, out_.optimizer).tensors));
+        }
+        said_.push_back(std::move(told.optimizer));
         for (Tensor& tensor : told.tensors) {
             (is_parameter ? parameters_ : rest_).add(std::move(tensor), file);
         }
@@ -126,7 +224,9 @@ class UniversalFiles {
         for (auto& [name, known] : parameters_.tensors) {
             number_copies(known.tensor);
             give_shape(known.tensor);
+            give_type(known.tensor);
         }
+        finish_states();
         require_all();
         share();
         parameters_.tensors.merge(rest_.tensors);
@@ -177,6 +277,28 @@ class UniversalFiles {
         piece.patch = layout::dense_shape(tensor.shape, piece.patch.offset);
     }
 
+    // Beside states the weights are of the module's type, to which their masters round.
+    void give_type(Tensor& tensor) const {
+        const auto type = types_.find(tensor.name);
+        if (has_states_ && type != types_.end() && type->second != tensor.dtype) {
+            tensor.written_as = type->second;
+        }
+    }
+
+    void finish_states() {
+        join_optimizers(kUniversalWords, formats::Shapes::stated, std::exchange(said_, {}), out_);
+        for (catalogue::State& state : out_.optimizer.states) {
+            // What the model states hold is no parameter of the optimizer.
+            std::erase_if(state.tensors, [&](const Tensor& tensor) {
+                return !parameters_.tensors.contains(tensor.name);
+            });
+            for (Tensor& tensor : state.tensors) {
+                give_shape(tensor);
+            }
+            std::ranges::sort(state.tensors, {}, &Tensor::name);
+        }
+    }
+
     // DeepSpeed's tool takes what has no optimizer state, such as another name of a parameter, from
     // the module, where it is rounded.
     void share() {
@@ -200,6 +322,10 @@ class UniversalFiles {
         refuse_missing(missing);
     }
 
+    bool has_states_;
+    Catalogue& out_;
+    std::vector<catalogue::Optimizer> said_;
+    std::map<std::string, DType> types_;  // of parameters, in the module
     Assembler parameters_;
     Assembler rest_;  // of the model states: buffers, frozen parameters
     std::map<std::string, std::vector<Index>> declared_;  // shapes on the first rank
@@ -272,17 +398,23 @@ FileScan scan_universal(const Location& location, const std::string& file) {
     const bool is_first = states.first == name.dp;
     // What tensor-parallel ranks hold beside buffers is no whole tensor.
     const Wanted wanted = states.has_others ? Wanted::buffers : Wanted::rest;
-    return scan_model_states(location, file, name, {wanted, true, is_first});
+    const bool has_states = location.state != TakenState::weights && is_first;
+    FileScan scan = scan_model_states(location, file, name, {wanted, true, is_first, has_states});
+    if (has_states) {
+        add_groups(location, scan.told);
+    }
+    return scan;
 }
 
 Catalogue join_universal(const Location& location, std::vector<FileScan> scans) {
     Catalogue out;
     out.facts = location.facts;
-    UniversalFiles files(out);
+    UniversalFiles files(location.state != TakenState::weights, out);
     for (FileScan& scan : scans) {
         files.add(std::exchange(scan, {}));
     }
     files.finish();
+    order_files(out, Unused::kept);
     out.notes = {"universal checkpoint of DeepSpeed: fp32 weights"};
     return out;
 }

@@ -20,7 +20,7 @@
 #include "shardweld/error.hpp"
 
 #include "dtensor.hpp"
-#include "scan.hpp"
+#include "entries.hpp"
 
 namespace shardweld::formats::fsdp {
 

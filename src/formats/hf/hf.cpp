@@ -28,6 +28,8 @@
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
 
+#include "optimizer_files.hpp"
+
 namespace shardweld::formats::hf {
 
 namespace {
@@ -364,8 +366,31 @@ std::optional<Location> probe_model(const fs::path& directory) {
     return location.shard_files.empty() ? std::nullopt : std::optional(std::move(location));
 }
 
+std::vector<std::string> files_to_scan(const Location& location) {
+    std::vector<std::string> files = location.shard_files;
+    std::ranges::move(optimizer_files(location), std::back_inserter(files));
+    return files;
+}
+
+ScanOf<IndexContent> scan_model(const Location& location, const std::string& file) {
+    ScanOf<IndexContent> scan = scan_weights_or_index(location, file);
+    if (!state_in(file).empty()) {
+        take_as_state(location, file, scan.told);
+    }
+    return scan;
+}
+
 Catalogue join_model(const Location& location, std::vector<ScanOf<IndexContent>> scans) {
-    return join_weights(location, std::move(scans), Strays::left_aside);
+    std::vector<Catalogue> states;
+    for (std::size_t i = location.shard_files.size(); i < scans.size(); ++i) {
+        states.push_back(std::move(scans[i].told));
+    }
+    scans.resize(location.shard_files.size());
+    Catalogue out = join_weights(location, std::move(scans), Strays::left_aside);
+    if (!states.empty()) {
+        add_states(std::move(states), out);
+    }
+    return out;
 }
 
 // In the order in which PEFT looks for them.
@@ -415,7 +440,8 @@ const Format hf_format = {
                         "add --quantize, --dtype or --max_shard_size to convert it");
         },
     .probe = probe_model,
-    .scan = scan_typed<IndexContent, scan_weights_or_index>,
+    .scan_list = files_to_scan,
+    .scan = scan_typed<IndexContent, scan_model>,
     .combine = combine_typed<IndexContent, join_model>,
 };
 

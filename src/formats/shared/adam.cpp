@@ -6,6 +6,8 @@
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
+#include "hints.hpp"
+
 namespace shardweld::formats {
 
 using catalogue::State;

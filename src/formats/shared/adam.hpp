@@ -9,9 +9,6 @@
 
 namespace shardweld::formats {
 
-/// What helps against states that are not carried over.
-inline constexpr const char* kWeightsOnly = "take the weights alone with --state weights";
-
 /// catalogue::kMoment or kSquaredMoment. Error(unsupported) for any other name, quoting `key`, with
 /// which the save has it.
 std::string_view adam_state(std::string_view name, std::string_view key);

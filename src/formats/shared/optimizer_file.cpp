@@ -11,7 +11,7 @@
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
 
-#include "adam.hpp"
+#include "hints.hpp"
 #include "scalar_value.hpp"
 
 namespace shardweld::formats {

@@ -1,0 +1,141 @@
+#include "optimizer_scan.hpp"
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "core/text.hpp"
+#include "formats/containers/torch_storage.hpp"
+#include "formats/shared/adam.hpp"
+#include "formats/shared/file_scan.hpp"
+#include "formats/shared/hints.hpp"
+#include "formats/shared/settings.hpp"
+#include "shardweld/error.hpp"
+
+namespace shardweld::formats::deepspeed {
+
+namespace {
+
+[[noreturn]] void refuse_damaged(const std::string& what) {
+    throw Error(ErrorCode::corrupt, what, "copy it again, or " + std::string(kWeightsOnly));
+}
+
+/// The states of each group: under "state" by its number, or in old files a list.
+std::map<Index, const PickleValue*> states_by_group(const PickleValue& base) {
+    std::map<Index, const PickleValue*> found;
+    Index number = 0;
+    if (base.is_list()) {
+        for (const PickleValue* const group : base.elements()) {
+            found[number++] = group;
+        }
+        return found;
+    }
+    const PickleValue* const states = present(base, "state");
+    for (std::size_t i = 0; states != nullptr && i < states->pair_count(); ++i) {
+        const PickleValue& key = states->key(i);
+        found[key.kind == PickleKind::integer ? key.integer : number] = &states->value(i);
+        ++number;
+    }
+    return found;
+}
+
+/// Collects one file's.
+class MomentScan {
+  public:
+    MomentScan(TakenState taken, const ScannedFile& in) : taken_(taken), in_(in) {}
+
+    void add(const PickleValue& base) {
+        catalogue::Optimizer& out = in_.out.optimizer;
+        if (base.is_mapping()) {
+            out.groups = groups_of(present(base, "param_groups"), in_.scalars);
+        }
+        steps_ = steps_of(out.groups);
+        const auto states = states_by_group(base);
+        for (std::size_t group = 0; group < in_.out.shards.size(); ++group) {
+            const auto state = states.find(to_index(group, "a group"));
+            if (state == states.end() || !state->second->is_mapping()) {
+                refuse_damaged("holds no states of flat group " + std::to_string(group));
+            }
+            add_group(group, *state->second);
+        }
+        out.step = common_step(steps_);
+        require_both_moments(out);
+    }
+
+  private:
+    void add_group(std::size_t group, const PickleValue& state) {
+        for (std::size_t i = 0; i < state.pair_count(); ++i) {
+            const std::string_view key = state.key(i).text();
+            const PickleValue& value = state.value(i);
+            if (key == "step") {
+                add_step(value);
+            } else if (value.kind != PickleKind::none) {
+                add_state(group, adam_state(key, "flat group " + std::to_string(group)), value);
+            }
+        }
+    }
+
+    void add_step(const PickleValue& value) {
+        const auto text = json_text(value, in_.scalars);
+        const auto read = text ? steps_of({{{{"step", *text}}, {}}}) : std::vector<double>();
+        steps_.insert(steps_.end(), read.begin(), read.end());
+    }
+
+    void add_state(std::size_t group, std::string_view state, const PickleValue& value) {
+        const std::string name = std::string(state) + " of flat group " + std::to_string(group);
+        if (taken_ != TakenState::all) {
+            return;
+        }
+        catalogue::Shard shard = flat_shard(in_, value, name);
+        const catalogue::Shard& weights = in_.out.shards[group];
+        if (shard.shape != weights.shape) {
+            refuse_damaged(name + " has " + std::to_string(shard.shape.front()) +
+                           " elements, its fp32 weights " + std::to_string(weights.shape.front()));
+        }
+        auto& shards = state_called(state, in_.out.optimizer).shards;
+        if (shards.size() != group) {
+            refuse_damaged("holds " + std::string(state) + " of some flat groups only");
+        }
+        shards.push_back(std::move(shard));
+    }
+
+    TakenState taken_;
+    const ScannedFile& in_;
+    std::vector<double> steps_;
+};
+
+}  // namespace
+
+catalogue::Shard flat_shard(const ScannedFile& in, const PickleValue& value,
+                            const std::string& name) {
+    const auto stored = in.file.tensor(value);
+    if (!stored || stored->shape.size() != 1 || !stored->is_contiguous() ||
+        !is_float(stored->dtype)) {
+        throw Error(ErrorCode::corrupt, "its " + name + " is no flat tensor of floats");
+    }
+    catalogue::Shard shard;
+    shard.name = name;
+    shard.dtype = stored->dtype;
+    shard.shape = stored->shape;
+    shard.at.fsdp = to_int(in.name.dp, "a rank");
+    shard.at.tp = to_int(in.name.mp, "a rank");
+    shard.piece = piece_of(*stored);
+    return shard;
+}
+
+void add_optimizer(const PickleValue& state, TakenState taken, const ScannedFile& in) {
+    const PickleValue* base = present(state, "base_optimizer_state");
+    base = base != nullptr ? base : present(state, "optimizer_state_dict");
+    if (base == nullptr) {
+        if (taken == TakenState::all) {
+            throw Error(ErrorCode::not_found,
+                        "holds no moments (base_optimizer_state or optimizer_state_dict)",
+                        "give a save with its optimizer, or take the fp32 weights alone with "
+                        "--state master");
+        }
+        return;
+    }
+    MomentScan(taken, in).add(*base);
+}
+
+}  // namespace shardweld::formats::deepspeed

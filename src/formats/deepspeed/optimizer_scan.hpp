@@ -1,0 +1,27 @@
+// The moments in an optimizer's file of ZeRO: flat tensors that are divided as the fp32 weights
+// are, group by group, and its settings.
+// Sources: DeepSpeed 0.19.8 deepspeed/runtime/zero/stage_1_and_2.py (state_dict,
+// _get_base_optimizer_state), zero/stage3.py (_rigid_state_dict).
+#pragma once
+
+#include <string>
+
+#include "catalogue/catalogue.hpp"
+#include "formats/format.hpp"
+
+#include "pickled.hpp"
+
+namespace shardweld::formats::deepspeed {
+
+/// A flat tensor of floats as a shard of the file's rank. Error(corrupt), calling it `name`, where
+/// it is none.
+catalogue::Shard flat_shard(const ScannedFile& in, const PickleValue& value,
+                            const std::string& name);
+
+/// Adds the states that are asked for, as shards beside those of the fp32 weights, which the scan
+/// has already, groups and step. `state`: the file's optimizer_state_dict. Error(unsupported) for
+/// states of other optimizers than Adam and for several steps; Error(corrupt) for states that are
+/// not as long as the weights.
+void add_optimizer(const PickleValue& state, TakenState taken, const ScannedFile& in);
+
+}  // namespace shardweld::formats::deepspeed
