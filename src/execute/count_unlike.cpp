@@ -32,16 +32,9 @@ layout::Copy turned(layout::Copy copy) {
     return copy;
 }
 
-}  // namespace
-
-Index count_unlike(const layout::Copy& copy, Rounding types, std::span<const std::byte> src,
-                   std::span<const std::byte> dst) {
-    if (types.src == types.dst) {
-        return layout::count_different(copy, size_of(types.src), src, dst);
-    }
-    if (types.dst == DType::f32) {
-        return count_unlike(turned(copy), {types.dst, types.src}, dst, src);
-    }
+/// `src` is f32, `dst` of another type.
+Index count_unrounded(const layout::Copy& copy, Rounding types, std::span<const std::byte> src,
+                      std::span<const std::byte> dst) {
     Index different = 0;
     const layout::Range span = layout::src_span(copy);
     for (Index at = span.lo; at < span.lo + span.extent; at += kAtOnce) {
@@ -52,6 +45,19 @@ Index count_unlike(const layout::Copy& copy, Rounding types, std::span<const std
         }
     }
     return different;
+}
+
+}  // namespace
+
+Index count_unlike(const layout::Copy& copy, std::size_t element_bytes,
+                   const std::optional<Rounding>& types, std::span<const std::byte> src,
+                   std::span<const std::byte> dst) {
+    if (!types || types->src == types->dst) {
+        return layout::count_different(copy, element_bytes, src, dst);
+    }
+    return types->dst == DType::f32
+               ? count_unrounded(turned(copy), {types->dst, types->src}, dst, src)
+               : count_unrounded(copy, *types, src, dst);
 }
 
 }  // namespace shardweld::execute

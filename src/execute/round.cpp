@@ -26,7 +26,7 @@ struct Transfer {
     std::span<std::byte> slice;    ///< owner only
     Index* n_different = nullptr;  ///< owner only, replicas only
     bool is_replica = false;
-    Rounding rounding = {};  ///< as Move has it
+    std::optional<Rounding> rounding = {};  ///< as Move has it
 };
 
 /// Collects one round; transfers first, addresses in messages when all sizes are known.
@@ -169,7 +169,9 @@ class RoundMaker {
         }
         Bytes filled = 0;
         transfer.element_bytes = static_cast<std::uint32_t>(size_of(target.stored_as(operand)));
-        transfer.rounding = {target.stored_as(operand), target.stored};
+        if (operand.own_type) {
+            transfer.rounding = {*operand.own_type, target.stored};
+        }
         const layout::Range wanted = plan_.sources(slice);
         for (layout::Copy part :
              layout::restrict_dst(operand.copy, wanted.lo, wanted.lo + wanted.extent)) {

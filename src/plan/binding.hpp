@@ -364,6 +364,8 @@ struct Wanted {
     /// Tensors of which nothing is stored are noted and left out: an optimizer has no states of
     /// buffers and frozen weights.
     bool may_lack = false;
+    /// Rows that fill up a vocabulary are carried over where source and target have as many.
+    bool keeps_padding = false;
 };
 
 /// Everything bind needs to know of the model.

@@ -63,6 +63,7 @@ void bind_alone(const PreparedModel& prepared, const ModelFiles& files, const Op
     }
     plan::Wanted wanted = wanted_of(prepared);
     wanted.spelled = spelling(prepared, files);
+    wanted.keeps_padding = options.state != formats::TakenState::weights;
     bound.binding = plan::bind(std::move(catalogue), prepared.model(), wanted);
     dequantise(encoded, bound);
 }

@@ -134,6 +134,7 @@ class StateBinder {
     /// The state's tensors, as `wanted` has them.
     [[nodiscard]] plan::Binding bound_to(const Catalogue& checkpoint, plan::Wanted wanted) const {
         wanted.may_lack = true;
+        wanted.keeps_padding = true;
         wanted.has_parts = false;
         wanted.dtype.reset();
         const models::Symbols symbols = prepared_.symbols_of(checkpoint);
@@ -276,7 +277,7 @@ void tell(const catalogue::Optimizer& optimizer, const StateBinder& binder, bool
         (optimizer.scheduler.empty() ? " and without a scheduler" : " and its scheduler"));
     told.emplace_back(
         "random states are not: they belong to the ranks that saved them. Nor are states of rows "
-        "that fill up a vocabulary");
+        "that fill up a vocabulary, where their number changes: those are zeros");
     if (const auto names = binder.lacking(); !names.empty()) {
         told.push_back(counted(names.size(), "weight") +
                        " without states of the optimizer: " + listed(names));

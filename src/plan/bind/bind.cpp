@@ -290,7 +290,7 @@ void check_all_used(const Model& model, const Wanted& wanted, Instances& instanc
         if (rule != nullptr) {
             binding.ledger.ignore(instances.stored_name(instance.name), rule->reason,
                                   bytes_of(left, instance.dtype));
-        } else if (instance.dropped) {
+        } else if (instance.dropped && instance.taken == 0) {
             for (const InstanceSource& source : instance.sources) {
                 binding.ledger.padding += bytes_of(source.patch.volume(), instance.dtype);
             }

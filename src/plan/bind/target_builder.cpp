@@ -313,7 +313,9 @@ class TargetBuilder {
         const std::vector<SegmentPlan>& plans = instances_.plans_of(*hub.line);
         for (const layout::SegmentPatch& patch : part.lowered) {
             if (plans[static_cast<std::size_t>(patch.segment)].is_dropped) {
-                add_zeros(hub, patch.patch, target);
+                if (!take_padding(hub, patch, filed)) {
+                    add_zeros(hub, patch.patch, target);
+                }
             } else {
                 instances_.file(*hub.line, bound_, patch, hub.captures, filed);
             }
@@ -322,6 +324,28 @@ class TargetBuilder {
             take_types(hub, target);
         }
         return filed;
+    }
+
+    /// Files padding that is stored, if it is wanted and all there.
+    bool take_padding(const HubName& hub, const layout::SegmentPatch& patch,
+                      std::vector<Filed>& filed) {
+        if (!wanted_.keeps_padding) {
+            return false;
+        }
+        std::vector<Filed> padding;
+        instances_.file(*hub.line, bound_, patch, hub.captures, padding);
+        const bool is_stored = std::ranges::all_of(padding, [&](const Filed& one) {
+            const Instance* const instance = instances_.find(one.key);
+            Overlaps found;
+            if (instance != nullptr) {
+                overlap_into(*instance, one.patch, found);
+            }
+            return found.volume == one.patch.volume();
+        });
+        if (is_stored) {
+            filed.insert(filed.end(), padding.begin(), padding.end());
+        }
+        return is_stored;
     }
 
     /// Padding lies behind what is stored, as rows.
