@@ -414,7 +414,8 @@ ModelChoice model_choice(const Options& options, const OutputRequest& output, De
             output.dtype,
             output.gguf_file,
             output.form,
-            is_bound_again(options)};
+            is_bound_again(options),
+            options.state != formats::TakenState::weights};
 }
 
 plan::Model PreparedModel::model() const {
@@ -466,7 +467,8 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
         InTrainingForm made =
             in_training_form(choice.form == "same" ? form_of(catalogue) : choice.form,
                              {*library, *prepared.recipe, *prepared.dialect, prepared.config, given,
-                              head.rows, choice.like});
+                              head.rows, choice.like,
+                              choice.has_states ? embedding_rows(catalogue) : std::nullopt});
         prepared.training = std::move(made.form);
         prepared.recipe = std::move(made.recipe);
         prepared.dialect = std::move(made.stored);

@@ -45,6 +45,7 @@ struct ModelChoice {
     std::string gguf_file = {};       ///< as OutputRequest has it
     std::string form = {};            ///< likewise: a training checkpoint's
     bool is_bound_again = false;      ///< what is stored is bound to another output's tensors, too
+    bool has_states = false;          ///< of an optimizer, which padding rows have, too
     std::shared_ptr<const CheckpointTemplate> like = {};  ///< the template that `form` names
 };
 ModelChoice model_choice(const Options& options, const OutputRequest& output, Destination sink);

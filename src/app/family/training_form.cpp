@@ -278,6 +278,9 @@ std::map<std::string, Index> with_labels(std::map<std::string, Index> facts,
     if (model.labels) {
         facts.emplace("labels", *model.labels);
     }
+    if (model.padded_vocab && facts.contains("tp") && *model.padded_vocab % facts.at("tp") == 0) {
+        facts.emplace("make_vocab_size_divisible_by", *model.padded_vocab / facts.at("tp"));
+    }
     return facts;
 }
 

@@ -89,6 +89,8 @@ struct ModelToTrain {
     const std::map<std::string, Index>& given;            ///< as Symbols has it
     std::optional<Index> labels = {};                     ///< rows of a value head that is stored
     std::shared_ptr<const CheckpointTemplate> like = {};  ///< what "like:" names
+    /// Rows of a vocabulary that stays filled up as it is, for they have states of an optimizer.
+    std::optional<Index> padded_vocab = {};
 };
 
 /// The form that `--to` calls `text`. Error(unsupported) for a family that has no names there, and

@@ -247,4 +247,23 @@ std::vector<std::string> padding_notes(const std::vector<plan::Padding>& padding
             ") and are not written"};
 }
 
+std::optional<Index> embedding_rows(const catalogue::Catalogue& catalogue) {
+    constexpr std::string_view kEmbedding = "embedding.word_embeddings.weight";
+    for (const catalogue::Tensor& tensor : catalogue.tensors) {
+        if (tensor.name.ends_with(kEmbedding) && !tensor.shape.empty()) {
+            return tensor.shape.front();
+        }
+    }
+    Index rows = 0;
+    for (const catalogue::Shard& shard : catalogue.shards) {
+        const bool is_one = std::string_view(shard.name).ends_with(kEmbedding) &&
+                            !shard.shape.empty() && shard.piece.replica == 0;
+        // Each tensor-parallel rank's; data-parallel and expert-parallel ranks have copies.
+        if (is_one && shard.at.pp <= 0 && shard.at.vpp <= 0 && shard.at.ep <= 0) {
+            rows += shard.shape.front();
+        }
+    }
+    return rows > 0 ? std::optional(rows) : std::nullopt;
+}
+
 }  // namespace shardweld::app

@@ -63,4 +63,7 @@ void require_only_padding(const std::vector<plan::Padding>& padding,
 /// One line for people on what is cut off; none where nothing is.
 std::vector<std::string> padding_notes(const std::vector<plan::Padding>& padding);
 
+/// Rows of the embedding in a Megatron checkpoint, padding included; nullopt for others.
+std::optional<Index> embedding_rows(const catalogue::Catalogue& catalogue);
+
 }  // namespace shardweld::app
