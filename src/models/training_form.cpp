@@ -17,7 +17,9 @@ namespace shardweld::models {
 
 namespace {
 
-constexpr const char* kPad = "pad_";
+/// Before the names of the items it fills up: the axis stands where '*' does in the order of axes,
+/// so that padding meets padding.
+constexpr const char* kPad = "*_";
 
 ExprPtr number(Index value) {
     Expr expr;
