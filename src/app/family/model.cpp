@@ -464,11 +464,10 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
     const std::map<std::string, Index> given{{"value", prepared.is_value ? 1 : 0}};
     prepared.given = given;
     if (!choice.form.empty()) {
-        InTrainingForm made =
-            in_training_form(choice.form == "same" ? form_of(catalogue) : choice.form,
-                             {*library, *prepared.recipe, *prepared.dialect, prepared.config, given,
-                              head.rows, choice.like,
-                              choice.has_states ? embedding_rows(catalogue) : std::nullopt});
+        InTrainingForm made = in_training_form(
+            choice.form == "same" ? form_of(catalogue) : choice.form,
+            {*library, *prepared.recipe, *prepared.dialect, prepared.config, given, head.rows,
+             choice.like, choice.has_states ? embedding_rows(catalogue) : std::nullopt});
         prepared.training = std::move(made.form);
         prepared.recipe = std::move(made.recipe);
         prepared.dialect = std::move(made.stored);
