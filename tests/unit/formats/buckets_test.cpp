@@ -8,8 +8,6 @@
 namespace shardweld::formats::megatron {
 namespace {
 
-using Sizes = std::vector<Index>;
-
 const std::vector<Parameter> kThree = {{"first", 200}, {"norm", 16}, {"last", 100}};
 
 /// Bucket and first element of each parameter: "1:0 0:128 0:0".
@@ -23,16 +21,16 @@ std::string text_of(const std::vector<BucketPlace>& places) {
 }
 
 TEST(Buckets, are_filled_from_the_last_parameter_at_multiples_of_64) {
-    EXPECT_EQ(bucket_sizes(kThree, std::nullopt), (Sizes{392}));
+    EXPECT_EQ(bucket_sizes(kThree, std::nullopt), (std::vector<Index>{392}));
     EXPECT_EQ(text_of(*places_in(kThree, {{392}})), "0:192 0:128 0:0");
 }
 
 TEST(Buckets, are_closed_at_a_size_and_around_shared_parameters) {
-    EXPECT_EQ(bucket_sizes(kThree, 100), (Sizes{100, 264}));
+    EXPECT_EQ(bucket_sizes(kThree, 100), (std::vector<Index>{100, 264}));
     EXPECT_EQ(text_of(*places_in(kThree, {{100, 264}})), "1:64 1:0 0:0");
     std::vector<Parameter> shared = kThree;
     shared.front().is_shared = true;
-    EXPECT_EQ(bucket_sizes(shared, std::nullopt), (Sizes{192, 200}));
+    EXPECT_EQ(bucket_sizes(shared, std::nullopt), (std::vector<Index>{192, 200}));
     EXPECT_EQ(text_of(*places_in(shared, {{192, 200}})), "1:0 0:128 0:0");
 }
 
