@@ -24,7 +24,7 @@ same_states() {
 import json, sys
 got, expected = (json.load(open(path)) for path in sys.argv[1:])
 assert got["step"] == expected["step"], got
-groups = {frozenset(g["params"]): g["weight_decay"] for g in got["groups"]}
+groups = {frozenset(g.get("params", [])): g["weight_decay"] for g in got["groups"]}
 for group in expected.get("groups", []):
     assert groups[frozenset(group["params"])] == group["weight_decay"], (groups, group)
 assert all(g["lr"] == expected["lr"] and g["betas"] == expected["betas"] for g in got["groups"]), got["groups"]
@@ -53,6 +53,14 @@ for case in dcp_w2 fsdp2_w3 zero2_w2 zero3_w2; do
     # The model's directory is a source, too.
     hf='' states 0 3 "$WORK/made" "$WORK/again" --backend hf
     same_states "$case" "$WORK/again"
+done
+
+# DeepSpeed's universal checkpoints, too.
+config_of zero3_w2
+expect_code 0 "$SHARDWELD" reshape "$data/zero3_w2/source" "$WORK/universal" --to universal --state all --hf_config "$hf" --no_fsync -q
+for ranks in 0 3; do
+    states 0 "$ranks" "$WORK/universal" "$WORK/made"
+    same_states zero3_w2 "$WORK/made"
 done
 
 # verl's files: one is missing, cut short, of another world; FSDP1.

@@ -203,10 +203,6 @@ class UniversalFiles {
             types_.emplace(parameter.name, parameter.dtype);
             declared_.emplace(std::move(parameter.name), std::move(parameter.shape));
         }
-        for (catalogue::State& state : std::exchange(told.optimizer.states, {})) {
-            std::ranges::move(state.tensors,
-                              std::back_inserter(state_called(state.name, out_.optimizer).tensors));
-        }
         said_.push_back(std::move(told.optimizer));
         for (Tensor& tensor : told.tensors) {
             (is_parameter ? parameters_ : rest_).add(std::move(tensor), file);
@@ -295,7 +291,6 @@ class UniversalFiles {
             for (Tensor& tensor : state.tensors) {
                 give_shape(tensor);
             }
-            std::ranges::sort(state.tensors, {}, &Tensor::name);
         }
     }
 
