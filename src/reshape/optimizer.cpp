@@ -86,13 +86,20 @@ Settings settings_for_torch(const ParameterGroup& group) {
     return kept;
 }
 
-/// A group as Megatron makes it of settings of torch's.
-ParameterGroup megatron_group(const Settings& of_torch, double step, bool decays,
-                              bool is_of_experts) {
-    Settings settings = of_torch;
+std::string peak_rate(const Settings& of_torch) {
     const std::string rate = setting(of_torch, "initial_lr", "");
+    return rate.empty() ? setting(of_torch, "lr", "0.0") : rate;
+}
+
+Settings first_settings(const OptimizerToWrite& optimizer) {
+    return optimizer.groups.empty() ? Settings() : settings_for_torch(optimizer.groups.front());
+}
+
+/// A group as Megatron makes it of settings of torch's.
+ParameterGroup megatron_group(const Settings& of_torch, bool decays, bool is_of_experts) {
+    Settings settings = of_torch;
     settings.erase("initial_lr");
-    settings["max_lr"] = rate.empty() ? setting(of_torch, "lr", "0.0") : rate;
+    settings["max_lr"] = peak_rate(of_torch);
     settings["min_lr"] = "0.0";
     settings["lr_mult"] = "1.0";
     settings["wd_mult"] = decays ? "1.0" : "0.0";
@@ -100,20 +107,28 @@ ParameterGroup megatron_group(const Settings& of_torch, double step, bool decays
     settings["is_expert_parallel"] = is_of_experts ? "true" : "false";
     settings["is_decoupled_lr"] = "false";
     settings["default_config"] = "true";
-    settings["step"] = json(step).dump();
     return {std::move(settings), {}};
 }
 
+/// Transformer Engine's Adam stops at a group that does not say whether bias is corrected, and its
+/// kernel takes the step as an integer. Torch's own, which Megatron falls back to, saves it as a
+/// float.
+void settle_for_fused_adam(double step, Settings& settings) {
+    settings["step"] = json(static_cast<Index>(step)).dump();
+    settings.try_emplace("bias_correction", "true");
+}
+
 std::vector<ParameterGroup> megatron_groups(const OptimizerToWrite& optimizer, bool has_experts) {
-    if (is_of_megatron(optimizer)) {
-        return optimizer.groups;
+    std::vector<ParameterGroup> groups = optimizer.groups;
+    if (!is_of_megatron(optimizer)) {
+        const Settings settings = first_settings(optimizer);
+        groups = {megatron_group(settings, true, false), megatron_group(settings, false, false)};
+        if (has_experts) {
+            groups.push_back(megatron_group(settings, true, true));
+        }
     }
-    const Settings settings =
-        optimizer.groups.empty() ? Settings() : settings_for_torch(optimizer.groups.front());
-    std::vector<ParameterGroup> groups = {megatron_group(settings, optimizer.step, true, false),
-                                          megatron_group(settings, optimizer.step, false, false)};
-    if (has_experts) {
-        groups.push_back(megatron_group(settings, optimizer.step, true, true));
+    for (ParameterGroup& group : groups) {
+        settle_for_fused_adam(optimizer.step, group.settings);
     }
     return groups;
 }
@@ -149,8 +164,7 @@ bool names_all(const std::vector<ParameterGroup>& groups,
 /// One group of all parameters: the settings of the first.
 ParameterGroup one_group(const OptimizerToWrite& optimizer,
                          const std::vector<Parameter>& parameters) {
-    return {optimizer.groups.empty() ? Settings() : settings_for_torch(optimizer.groups.front()),
-            names_of(parameters)};
+    return {first_settings(optimizer), names_of(parameters)};
 }
 
 /// Megatron's two kinds of groups, whatever experts have: vectors and biases do not decay.
@@ -203,6 +217,25 @@ PlainValue megatron_optimizer(const OptimizerToWrite& optimizer, bool has_expert
     all.kind = PlainValue::Kind::numbered;
     all.items = {optimizer_of(dense), optimizer_of(experts)};
     return all;
+}
+
+PlainValue megatron_scheduler(const OptimizerToWrite& optimizer) {
+    if (optimizer.scheduler.contains("num_steps")) {
+        return plain_dictionary(optimizer.scheduler);
+    }
+    const Settings settings = first_settings(optimizer);
+    const std::string decay = setting(settings, "weight_decay", "0.0");
+    const char* const kConstant = R"("constant")";
+    return plain_dictionary({{"max_lr", peak_rate(settings)},
+                             {"min_lr", "0.0"},
+                             {"num_steps", "0"},
+                             {"lr_warmup_steps", "0"},
+                             {"lr_decay_steps", "1"},
+                             {"lr_decay_style", kConstant},
+                             {"start_wd", decay},
+                             {"end_wd", decay},
+                             {"wd_incr_steps", "1"},
+                             {"wd_incr_style", kConstant}});
 }
 
 std::vector<ParameterGroup> torch_groups(const OptimizerToWrite& optimizer,

@@ -45,6 +45,10 @@ outputs::PlainValue plain_dictionary(const Settings& settings);
 /// decays and one that does not, and for experts an optimizer of their own.
 outputs::PlainValue megatron_optimizer(const OptimizerToWrite& optimizer, bool has_experts);
 
+/// Megatron's `opt_param_scheduler`, without which Megatron-LM loads no optimizer: as it was read
+/// from a Megatron checkpoint, else rate and decay as they are now, at its first sample.
+outputs::PlainValue megatron_scheduler(const OptimizerToWrite& optimizer);
+
 /// Groups of torch's own Adam over these parameters, each with its members' names. Those that name
 /// their members keep them; Megatron's do not decay vectors and biases; a single group has all.
 std::vector<ParameterGroup> torch_groups(const OptimizerToWrite& optimizer,

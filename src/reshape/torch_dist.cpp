@@ -182,9 +182,7 @@ void add_optimizer(const std::vector<PlacedTensor>& placed, const OptimizerToWri
         }
     }
     state.entries.push_back({"optimizer", megatron_optimizer(optimizer, has_experts(placed))});
-    if (optimizer.scheduler.contains("num_steps")) {
-        state.entries.push_back({"opt_param_scheduler", plain_dictionary(optimizer.scheduler)});
-    }
+    state.entries.push_back({"opt_param_scheduler", megatron_scheduler(optimizer)});
 }
 
 /// What a loader is told of how the tensors were saved.

@@ -66,7 +66,39 @@ void put_layout(PickleWriter& out, const DeviceMesh& mesh) {
     out.op(Op::tuple).op(Op::setitems).op(Op::build);
 }
 
-/// Process groups have no names here: a loader has its own mesh, and compares without them.
+/// Names of the process groups of the mesh's dims. A state of an optimizer stays on the mesh that
+/// it was read with, and finds by them whom to gather from. The one dim of a mesh of all ranks has
+/// torch's default group, "0"; what others are called depends on the groups that were made before,
+/// and a mesh that names none at least gathers from no wrong one.
+bool has_default_group(const DeviceMesh& mesh) {
+    return mesh.shape.size() == 1;
+}
+
+void put_group_names(PickleWriter& out, const DeviceMesh& mesh) {
+    out.text("_dim_group_names").op(Op::empty_list);
+    if (has_default_group(mesh)) {
+        out.text("0").op(Op::append);
+    }
+}
+
+void put_list(PickleWriter& out, std::span<const Index> numbers) {
+    out.op(Op::empty_list).op(Op::mark);
+    for (const Index number : numbers) {
+        out.integer(number);
+    }
+    out.op(Op::appends);
+}
+
+/// As torch 2.4 to 2.8 have them: a tag, ranks and the name.
+void put_group_infos(PickleWriter& out, const DeviceMesh& mesh) {
+    out.text("_dim_group_infos").op(Op::empty_list);
+    if (has_default_group(mesh)) {
+        out.text("ptd:0");
+        put_list(out, all_ranks(mesh));
+        out.text("0").op(Op::tuple3).op(Op::append);
+    }
+}
+
 void put_layout_state(PickleWriter& out, const MeshRank& place, const DTensorParts& parts) {
     const DeviceMesh& mesh = *place.mesh;
     out.text("_device_type").text(mesh.device_type).text("_layout");
@@ -77,7 +109,8 @@ void put_layout_state(PickleWriter& out, const MeshRank& place, const DTensorPar
     put_names(out, mesh);
     out.text("_root_mesh").op(Op::none).text("_preserve_rank_order").boolean(false);
     out.text("_flatten_rank_map").indices(all_ranks(mesh)).text("_thread_id").op(Op::none);
-    out.text("_flatten_mapping").op(Op::empty_dict).text("_dim_group_names").op(Op::empty_list);
+    out.text("_flatten_mapping").op(Op::empty_dict);
+    put_group_names(out, mesh);
     out.text("_rank").integer(place.rank);
     out.text("_coordinate_on_dim").indices(coordinate_of(place)).text("_hash").op(Op::none);
 }
@@ -89,12 +122,11 @@ void put_ranks_state(PickleWriter& out, const MeshRank& place, const DTensorPart
     out.text("mesh_dim_names");
     put_names(out, mesh);
     out.text("_flatten_mesh_list").indices(all_ranks(mesh)).text("_parent_mesh").op(Op::none);
-    out.text("_thread_id").op(Op::none).text("_dim_group_infos").op(Op::empty_list);
-    out.text("_coordinate_on_dim").op(Op::empty_list).op(Op::mark);
-    for (const Index at : coordinate_of(place)) {
-        out.integer(at);
-    }
-    out.op(Op::appends).text("_hash").op(Op::none);
+    out.text("_thread_id").op(Op::none);
+    put_group_infos(out, mesh);
+    out.text("_coordinate_on_dim");
+    put_list(out, coordinate_of(place));
+    out.text("_hash").op(Op::none);
 }
 
 /// Stands in the pickle once.

@@ -158,7 +158,7 @@ Small small(const std::string& to, const std::vector<Index>& shape,
     line.logical = logical;
     Small made;
     made.pieces = arrangement.pieces(line, {}, shape);
-    made.save = arrangement.save({{shape, made.pieces}});
+    made.save = arrangement.save({{shape, made.pieces}}, nullptr);
     return made;
 }
 

@@ -80,14 +80,14 @@ TEST_F(TorchDist, fills_files_by_size) {
         placed.push_back({{1500000000}, {{"", {name}, {{0, 1500000000}}}}});
     }
     placed.push_back({{10}, {{"", {"a2"}, {{0, 10}}}}});
-    const outputs::TrainingSave save = arrangement().save(placed);
+    const outputs::TrainingSave save = arrangement().save(placed, nullptr);
     EXPECT_EQ(save.tensors.at("a[0]").file, "release/__0_0.distcp");
     EXPECT_EQ(save.tensors.at("a2[0]").file, "release/__0_0.distcp");
     EXPECT_EQ(save.tensors.at("b[0]").file, "release/__0_1.distcp");
     EXPECT_EQ(save.tensors.at("c[0]").file, "release/__0_2.distcp");
     EXPECT_EQ(save.tensors.at("c[0]").whole, Shape{1500000000});
     std::ranges::reverse(placed);
-    EXPECT_EQ(arrangement().save(placed).tensors.at("b[0]").file, "release/__0_1.distcp");
+    EXPECT_EQ(arrangement().save(placed, nullptr).tensors.at("b[0]").file, "release/__0_1.distcp");
 }
 
 TEST_F(TorchDist, has_the_state_of_each_module) {
@@ -101,7 +101,7 @@ TEST_F(TorchDist, has_the_state_of_each_module) {
     place("decoder.layers.mlp.experts.experts.linear_fc2.weight", {1, 2, 8, 4});
     place("decoder.final_layernorm.weight", {8});
     place("decoder.layers.self_attention.linear_qkv.layer_norm_weight", {2, 8});
-    const outputs::TrainingSave save = arrangement().save(placed);
+    const outputs::TrainingSave save = arrangement().save(placed, nullptr);
     EXPECT_EQ(joined(save.objects, " ", [](const auto& object) { return object.first; }),
               "decoder.final_layernorm._extra_state/shard_0_1 "
               "decoder.layers.mlp.experts.experts.linear_fc2._extra_state/shard_0.0_1.2 "
@@ -113,7 +113,7 @@ TEST_F(TorchDist, has_the_state_of_each_module) {
 }
 
 TEST_F(TorchDist, says_what_loaders_ask) {
-    const outputs::TrainingSave usual = arrangement().save({});
+    const outputs::TrainingSave usual = arrangement().save({}, nullptr);
     EXPECT_EQ(usual.container, outputs::TrainingSave::Container::dcp);
     EXPECT_EQ(usual.directory, "release");
     EXPECT_TRUE(usual.objects.empty());
@@ -132,7 +132,8 @@ TEST_F(TorchDist, says_what_loaders_ask) {
     EXPECT_EQ(usual.side_files[1].name, "latest_checkpointed_iteration.txt");
     EXPECT_EQ(usual.side_files[1].text, "release");
 
-    const outputs::TrainingSave newer = arrangement("torch_dist:era=019,layers=separate").save({});
+    const outputs::TrainingSave newer =
+        arrangement("torch_dist:era=019,layers=separate").save({}, nullptr);
     EXPECT_TRUE(newer.beside.empty());
     const auto& content = newer.objects.at("common_state/shard_0_1").entries.at(2).value.entries;
     EXPECT_EQ(content.back().key, "non_homogeneous_layers");
