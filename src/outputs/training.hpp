@@ -26,6 +26,7 @@ struct TrainingTensor {
     std::vector<Index> whole;    ///< shape of the whole tensor
     std::vector<Index> offsets;  ///< of the box in it; its extents are the written tensor's shape
     bool is_plain = false;       ///< among DTensors a plain tensor: a buffer, whole on every rank
+    Index order = 0;             ///< in its file; those of one stand as they come
 };
 
 /// A value beside the tensors: what a pickle can hold without a class of a framework.

@@ -267,8 +267,8 @@ Facts facts_of(const std::vector<plan::Target>& targets, const std::set<std::str
     facts.logicals = logicals;
     std::map<DType, Bytes> bytes_of;
     for (const plan::Target& target : targets) {
-        if (!target.file.empty()) {
-            continue;  // an adapter's: beside the model
+        if (!target.file.empty() || !target.state.empty()) {
+            continue;  // an adapter's or an optimizer's: beside the model
         }
         // Codes count as what they are computed with, scales not at all.
         if (is_float(target.cast()) && target.literal.empty()) {

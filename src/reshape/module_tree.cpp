@@ -97,8 +97,13 @@ void add_optimizer(const Destination& to, const std::vector<PlacedTensor>& place
     const auto numbers = numbers_of(groups);
     save.numbered = "state";
     for (auto& [name, tensor] : save.tensors) {
-        if (tensor.path.size() > 1) {
-            tensor.path[1] = std::to_string(numbers.at(tensor.path[1]));
+        // Readers count the keys of the model's file; what has no states stands behind.
+        const bool is_weight = tensor.path.size() == 1;
+        const auto number = numbers.find(is_weight ? tensor.path[0] : tensor.path[1]);
+        tensor.order =
+            number == numbers.end() ? static_cast<Index>(numbers.size()) : number->second;
+        if (!is_weight) {
+            tensor.path[1] = std::to_string(tensor.order);
         }
     }
     outputs::PlainValue list;

@@ -56,6 +56,26 @@ PlainValue shapes_of(const std::vector<PlacedTensor>& placed) {
     return plain_list({dictionary(std::move(entries))});
 }
 
+/// Weights that are others under a second name, such as a tied head, and those others.
+PlainValue shared_of(const std::vector<PlacedTensor>& placed) {
+    std::vector<PlainValue::Entry> entries;
+    for (const PlacedTensor& tensor : placed) {
+        const TensorPiece& piece = tensor.pieces.front();
+        if (!tensor.state.empty() || !piece.is_copy) {
+            continue;
+        }
+        const auto original = std::ranges::find_if(placed, [&](const PlacedTensor& other) {
+            return other.state.empty() && !other.pieces.front().is_copy &&
+                   other.whole == tensor.whole &&
+                   other.pieces.front().path.back().find("embed") != std::string::npos;
+        });
+        if (original != placed.end()) {
+            entries.push_back({piece.path.back(), text(original->pieces.front().path.back())});
+        }
+    }
+    return dictionary(std::move(entries));
+}
+
 /// What the engine asks a model's file for.
 PlainValue engine_state(const std::vector<PlacedTensor>& placed,
                         const OptimizerToWrite& optimizer) {
@@ -65,7 +85,7 @@ PlainValue engine_state(const std::vector<PlacedTensor>& placed,
          {"optimizer", {}},
          {"param_shapes", shapes_of(placed)},
          {"frozen_param_shapes", {}},
-         {"shared_params", dictionary({})},
+         {"shared_params", shared_of(placed)},
          {"frozen_param_fragments", {}},
          {"lr_scheduler", is_of_torch ? plain_dictionary(optimizer.scheduler) : PlainValue()},
          {"data_sampler", {}},

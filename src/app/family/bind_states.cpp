@@ -314,7 +314,7 @@ void bind_states(const PreparedModel& prepared, const Options& options, const Ca
     bound.optimizer = to_write(prepared.recipe->name, catalogue);
     bound.optimizer_text = optimizer_text(catalogue.optimizer, binder.weights(), binder.lacking());
     if (prepared.training != nullptr) {
-        std::ranges::move(prepared.training->steps(bound.optimizer->step),
+        std::ranges::move(prepared.training->steps(bound.optimizer->step, bound.binding.targets),
                           std::back_inserter(bound.binding.targets));
     }
 }

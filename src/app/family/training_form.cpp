@@ -127,7 +127,12 @@ plan::PiecesOf TrainingForm::pieces(const std::string& state) const {
     return noted_pieces(state);
 }
 
-std::vector<plan::Target> TrainingForm::steps(double step) const {
+std::vector<plan::Target> TrainingForm::steps(double step,
+                                              const std::vector<plan::Target>& states) const {
+    std::set<std::string_view> names;
+    for (const plan::Target& target : states) {
+        names.insert(target.name);
+    }
     std::vector<plan::Target> targets;
     if (state_ == nullptr || !state_->arrangement.step_beside) {
         return targets;
@@ -135,7 +140,7 @@ std::vector<plan::Target> TrainingForm::steps(double step) const {
     const auto value = static_cast<float>(step);
     std::map<std::string, reshape::PlacedTensor> added;
     for (const auto& [name, moment] : state_->placed) {
-        const auto piece = moment.state == catalogue::kMoment
+        const auto piece = moment.state == catalogue::kMoment && names.contains(name)
                                ? state_->arrangement.step_beside(moment.pieces.front())
                                : std::nullopt;
         if (!piece) {
@@ -184,14 +189,15 @@ std::shared_ptr<const outputs::Format> TrainingForm::format(
     if (like_ != nullptr) {
         return like_->format(binding);
     }
-    std::set<std::string_view> names;
+    std::map<std::string_view, const plan::Target*> targets;
     for (const plan::Target& target : binding.targets) {
-        names.insert(target.name);
+        targets.emplace(target.name, &target);
     }
     std::vector<reshape::PlacedTensor> placed;
     for (const auto& [name, one] : state_->placed) {
-        if (names.contains(name)) {
+        if (const auto target = targets.find(name); target != targets.end()) {
             placed.push_back(one);
+            placed.back().pieces.front().is_copy = target->second->is_copy;
         }
     }
     return outputs::training_format_of(state_->arrangement.save(placed, optimizer));

@@ -49,9 +49,10 @@ class TrainingForm {
     /// The same of a state of the optimizer. Error(unsupported) for forms that have no place for
     /// it.
     [[nodiscard]] plan::PiecesOf pieces(const std::string& state) const;
-    /// Targets for the step of each parameter whose moments have got their pieces, in forms that
+    /// Targets for the step of each parameter whose moments are among `states`, in forms that
     /// keep it as a tensor; else none.
-    [[nodiscard]] std::vector<plan::Target> steps(double step) const;
+    [[nodiscard]] std::vector<plan::Target> steps(double step,
+                                                  const std::vector<plan::Target>& states) const;
     /// Whether its weights are the fp32 masters, which have no other place in it.
     [[nodiscard]] bool has_masters_as_weights() const;
     /// What the form calls a tensor that passes.

@@ -126,6 +126,12 @@ class TrainingFormat final : public Format {
             }
             files[static_cast<std::size_t>(ranks_.at(found->second.file))].tensors.push_back(i);
         }
+        const auto order_of = [&](std::uint32_t i) {
+            return save_.tensors.at(tensors[i].name).order;
+        };
+        for (RankFile& file : files) {
+            std::ranges::stable_sort(file.tensors, {}, order_of);
+        }
         return files;
     }
 
