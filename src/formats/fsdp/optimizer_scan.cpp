@@ -100,6 +100,25 @@ struct Member {
     std::optional<std::vector<Index>> shape;
 };
 
+/// The parameters, but for a head behind them that is written of an embedding of its shape: it is
+/// tied to that where the optimizer has one parameter fewer.
+std::vector<Parameter> without_tied_head(std::vector<Parameter> all,
+                                         const std::vector<std::vector<Member>>& groups) {
+    std::size_t count = 0;
+    for (const auto& group : groups) {
+        count += group.size();
+    }
+    const bool is_one_more = count + 1 == all.size() && all.back().name.ends_with("lm_head.weight");
+    const bool is_tied =
+        is_one_more && std::ranges::any_of(all.begin(), all.end() - 1, [&](const Parameter& one) {
+            return one.shape == all.back().shape && one.name.find("embed") != std::string::npos;
+        });
+    if (is_tied) {
+        all.pop_back();
+    }
+    return all;
+}
+
 /// Gives numbers their parameters: each group has its own in the model's order, and shapes tell
 /// which group's is the next.
 class Matching {
@@ -202,8 +221,9 @@ class OptimizerScan {
         out_.optimizer.is_ordered = true;
         add_steps();
         const auto members = members_of(groups);
-        Matching matching(members, parameters);
-        for (const Parameter& parameter : parameters) {
+        const std::vector<Parameter> trained = without_tied_head(parameters, members);
+        Matching matching(members, trained);
+        for (const Parameter& parameter : trained) {
             const auto [number, group] = matching.take(parameter);
             out_.optimizer.groups.at(group).parameters.push_back(parameter.name);
             in_context("tensor ", parameter.name, [&] { note_states(parameter, number); });
