@@ -61,6 +61,9 @@ if has megatron megatron.core; then
     written "$WORK/llama" torch_dist --hf_config "$data/$llama/hf"
     loads megatron "$llama" wanted tp=2
     loads megatron "$llama" wanted dp=2
+    # From verl's files, which know neither Megatron's groups nor its schedule.
+    written "$WORK/llama.fsdp:world=2,device=cpu" torch_dist
+    loads megatron "$llama" wanted tp=2
     moe=qwen3moe-tp2-ep2
     cp -r "$data/$moe/source" "$WORK/moe"
     wanted "$moe" wanted_moe
