@@ -114,16 +114,19 @@ class RoundMaker {
     [[nodiscard]] Bytes fill_zeros(const Slice& slice, std::span<std::byte> place) const {
         const Target& target = plan_.target_of(slice.tensor);
         const layout::Range all = plan_.sources(slice);
-        const Index begin = std::max(all.lo, target.zeros.lo);
-        const Index end = std::min(all.lo + all.extent, target.zeros.lo + target.zeros.extent);
-        if (begin >= end || place.empty()) {
-            return 0;
+        Bytes filled = 0;
+        for (const layout::Range& range : target.zeros) {
+            const Index begin = std::max(all.lo, range.lo);
+            const Index end = std::min(all.lo + all.extent, range.lo + range.extent);
+            if (begin < end && !place.empty()) {
+                const Bytes width = place.size() / static_cast<Bytes>(all.extent);
+                const auto zeros = place.subspan(static_cast<Bytes>(begin - all.lo) * width,
+                                                 static_cast<Bytes>(end - begin) * width);
+                std::ranges::fill(zeros, std::byte{});
+                filled += zeros.size();
+            }
         }
-        const Bytes width = place.size() / static_cast<Bytes>(all.extent);
-        const auto zeros = place.subspan(static_cast<Bytes>(begin - all.lo) * width,
-                                         static_cast<Bytes>(end - begin) * width);
-        std::ranges::fill(zeros, std::byte{});
-        return zeros.size();
+        return filled;
     }
 
     void add_slice(int owner, const Slice& slice, std::span<std::byte> place) {

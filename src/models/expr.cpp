@@ -327,4 +327,18 @@ ExprPtr parse_sum_else(Scanner& in) {
     });
 }
 
+ExprPtr number(Index value) {
+    Expr expr;
+    expr.number = value;
+    expr.text = std::to_string(value);
+    return std::make_shared<const Expr>(std::move(expr));
+}
+
+ExprPtr name_of(const std::string& name) {
+    Expr expr;
+    expr.op = Op::name;
+    expr.name = name;
+    return std::make_shared<const Expr>(std::move(expr));
+}
+
 }  // namespace shardweld::models

@@ -79,6 +79,8 @@ inline constexpr int kDeepestExpr = 64;
 ExprPtr make_expr(Op op, std::vector<ExprPtr> args);
 /// A copy that says how it is written and where.
 ExprPtr as_root(const ExprPtr& expr, std::string text, const std::string& origin);
+ExprPtr number(Index value);
+ExprPtr name_of(const std::string& name);
 /// a and b; either may be null.
 ExprPtr conjunction_of(const ExprPtr& a, const ExprPtr& b);
 

@@ -16,8 +16,8 @@ namespace shardweld::models {
 
 namespace {
 
-constexpr std::array<std::string_view, 9> kOptions = {
-    "if", "optional", "together", "keep", "add", "drop", "below", "repeat", "unwritten"};
+constexpr std::array<std::string_view, 10> kOptions = {
+    "if", "optional", "together", "keep", "add", "drop", "as", "below", "repeat", "unwritten"};
 
 JoinStep parse_step(Scanner& in) {
     using Group = JoinStep::Group;
@@ -62,6 +62,15 @@ void parse_drop(Scanner& in, Line& line) {
     } while (!in.at_end() && std::ranges::count(kOptions, in.peek().text) == 0);
 }
 
+void parse_drop_as(Scanner& in, Line& line) {
+    const std::size_t column = in.peek().column;
+    line.drop_as = in.word("a segment of the layout, or 0");
+    if (line.drop_as != "0" && std::ranges::count(layout::segments_of(line.layout), line.drop_as,
+                                                  &layout::SegmentAxes::label) == 0) {
+        in.fail(column, "the layout has no segment '" + line.drop_as + "'");
+    }
+}
+
 void parse_repeat(Scanner& in, Line& line) {
     const std::size_t column = in.peek().column;
     line.repeat = in.name("an axis of the layout");
@@ -88,6 +97,8 @@ void parse_option(Scanner& in, Line& line) {
         line.add = in.number("the number to add");
     } else if (in.accept_name("drop")) {
         parse_drop(in, line);
+    } else if (!line.drop.empty() && in.accept_name("as")) {
+        parse_drop_as(in, line);
     } else if (!line.drop.empty() && in.accept_name("below")) {
         line.below = parse_expr(in);
     } else if (in.accept_name("repeat")) {
@@ -96,7 +107,7 @@ void parse_option(Scanner& in, Line& line) {
         line.is_read_only = true;
     } else {
         in.fail_expected(
-            "'if', 'optional', 'together', 'keep', 'add', 'drop', 'below' (after 'drop'), "
+            "'if', 'optional', 'together', 'keep', 'add', 'drop', 'as' and 'below' (after 'drop'), "
             "'repeat', 'unwritten' or the end of the line");
     }
 }

@@ -67,6 +67,14 @@ struct Join {
     friend bool operator==(const Join&, const Join&) = default;
 };
 
+/// The layers of one kind in one tensor: its name, without the capture along which it counts those
+/// for which the condition holds.
+struct KindStack {
+    Pattern name;
+    std::string capture;
+    ExprPtr condition;
+};
+
 /// One line: a stored name (dialect) or hub name (recipe) and the logical tensor it holds.
 struct Line {
     Pattern name;
@@ -79,16 +87,18 @@ struct Line {
     std::optional<DType> keep;      ///< `keep f32`
     Index add = 0;                  ///< `add 1`
     std::vector<std::string> drop;  ///< segments that are not used
-    ExprPtr below;                  ///< what they are smaller than (`drop pad below UNIT`), or null
-    std::string repeat;  ///< axis that counts equal copies of the segments which keep it after
-                         ///< `fuse`, "" if none
+    std::string drop_as;  ///< what they are written as: a segment's label, "0", or "" for nothing
+    ExprPtr below;        ///< what they are smaller than (`drop pad below UNIT`), or null
+    std::string repeat;   ///< axis that counts equal copies of the segments which keep it after
+                          ///< `fuse`, "" if none
     /// The first alternative of a name that is another of its alternatives. A name below an `at`
     /// with alternatives also has the one with the first prefix here.
     std::vector<std::string> firsts;
     bool is_read_only = false;  ///< `unwritten`
     std::string stack;          ///< capture that may be a leading axis instead, "" if none
     bool is_stacked = false;    ///< here it is that axis
-    std::string origin;         ///< "llama.recipe:24", for messages
+    std::shared_ptr<const KindStack> kind_stack;  ///< what it is written as a part of, or null
+    std::string origin;                           ///< "llama.recipe:24", for messages
 };
 
 /// The labels of a line's segments; one "" where it has none.
@@ -236,9 +246,8 @@ struct Dialect {
     std::vector<WrittenRule> insides;
     std::vector<WrittenRule> separates;
     std::vector<WrittenRule> kepts;
-    std::vector<RefuseRule> unwritables;  ///< `unwritable "REASON" if COND`
-    std::optional<LoraNames> lora;        ///< see lora_form
-    std::optional<WrittenAs> written;     ///< its `ignore` then names logical tensors
+    std::optional<LoraNames> lora;     ///< see lora_form
+    std::optional<WrittenAs> written;  ///< its `ignore` then names logical tensors
     std::vector<KeyRule> keys;
     std::string rope_factors;  ///< the tensor of Llama 3's rotary factors, "" if there is none
 
@@ -247,8 +256,8 @@ struct Dialect {
     static constexpr auto inherited = [](auto& self) {
         return std::tie(self.aliases, self.ignore, self.claims, self.refusals, self.defaults,
                         self.facts, self.fuse, self.regroup, self.has_own_names, self.written_names,
-                        self.unwritten_names, self.insides, self.separates, self.kepts,
-                        self.unwritables, self.lora, self.written, self.rope_factors);
+                        self.unwritten_names, self.insides, self.separates, self.kepts, self.lora,
+                        self.written, self.rope_factors);
     };
 };
 

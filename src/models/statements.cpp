@@ -483,7 +483,6 @@ constexpr auto kStatements = std::to_array<Statement>({
     {"config", In::recipe, put<&Recipe::config, parse_config>},
     {"written", In::dialect, put<&Dialect::written_names, parse_written<kStored>>},
     {"unwritten", In::dialect, put<&Dialect::unwritten_names, parse_written<kStored>>},
-    {"unwritable", In::dialect, put<&Dialect::unwritables, parse_refuse>},
     {"inside", In::dialect, put<&Dialect::insides, parse_written<kPrefix>>},
     {"kept", In::dialect, put<&Dialect::kepts, parse_written<kLogical>>},
     {"separate", In::dialect, put<&Dialect::separates, parse_written<kCapture>>},

@@ -11,29 +11,15 @@
 
 #include "expr.hpp"
 #include "hub_tensors.hpp"
+#include "kind_stacks.hpp"
+#include "made_up.hpp"
 #include "pattern.hpp"
 
 namespace shardweld::models {
 
 namespace {
 
-/// Before the names of the items it fills up: the axis stands where '*' does in the order of axes,
-/// so that padding meets padding.
-constexpr const char* kPad = "*_";
-
-ExprPtr number(Index value) {
-    Expr expr;
-    expr.number = value;
-    expr.text = std::to_string(value);
-    return std::make_shared<const Expr>(std::move(expr));
-}
-
-ExprPtr name_of(const std::string& name) {
-    Expr expr;
-    expr.op = Op::name;
-    expr.name = name;
-    return std::make_shared<const Expr>(std::move(expr));
-}
+constexpr const char* kApart = "apart";
 
 /// The condition where a capture has this number; below 0: where it is an axis, not a capture.
 ExprPtr rebound(const ExprPtr& condition, const std::string& capture, Index value) {
@@ -68,6 +54,9 @@ struct Held {
 
     /// When it has it, for a line with this name; null: always.
     [[nodiscard]] ExprPtr condition(const Pattern& name) const {
+        if (!is_there()) {
+            return nullptr;
+        }
         ExprPtr any = condition_of(*lines.front(), name);
         for (const Line* const line : lines) {
             any = disjunction_of(any, condition_of(*line, name));
@@ -111,6 +100,13 @@ class Hub {
             return std::ranges::find_first_of(own, labels) == own.end();
         });
         return all;
+    }
+
+    /// Whether the model has tensors of the same layers, or whatever else stands before the dot.
+    [[nodiscard]] bool has_siblings(const std::string& logical) const {
+        const std::string prefix = logical.substr(0, logical.rfind('.') + 1);
+        const auto found = lines_.lower_bound(prefix);
+        return found != lines_.end() && found->first.starts_with(prefix);
     }
 
   private:
@@ -208,12 +204,14 @@ class Choice {
         }
     }
 
-    /// nullopt: never. The condition is null where it always is.
-    [[nodiscard]] std::optional<ExprPtr> when(const Line& line) const {
+    /// nullopt: never. The condition is null where it always is. Layers are not in one tensor where
+    /// they are stacked by kind.
+    [[nodiscard]] std::optional<ExprPtr> when(const Line& line, bool is_kind) const {
         if (names_.lines) {
             return names_.lines->contains(&line) ? std::optional(ExprPtr()) : std::nullopt;
         }
-        const bool is_stacked = !line.stack.empty() && names_.stacks.contains(line.stack);
+        const bool is_stacked =
+            !is_kind && !line.stack.empty() && names_.stacks.contains(line.stack);
         if (line.is_read_only || line.is_stacked != is_stacked) {
             return std::nullopt;
         }
@@ -266,39 +264,6 @@ class Choice {
     const TrainingNames& names_;
     std::map<std::string, const Line*> lines_;
 };
-
-/// The name of the axis that stands for a padding's '*' beside these items; the symbol is added.
-std::string padding_axis(const Line& line, const layout::Segment& model,
-                         std::optional<Index> rows_there, Recipe& made) {
-    std::string name = kPad;
-    ExprPtr rows = number(1);
-    for (const layout::LayoutItem& item : model.items) {
-        name += item.name;
-        rows = make_expr(Op::multiply, {rows, name_of(item.name)});
-    }
-    const ExprPtr unit = line.below == nullptr ? number(1) : line.below;
-    const ExprPtr fill = make_expr(Op::remainder, {make_expr(Op::negate, {rows}), unit});
-    Definition definition;
-    definition.origin = line.origin;
-    definition.alternatives = {
-        rows_there ? number(*rows_there)
-                   : as_root(fill, "-" + model.items[0].name + " % " + unit->text, line.origin)};
-    made.symbols.emplace(name, std::move(definition));
-    return name;
-}
-
-/// The layout with an extent of the framework's padding for '*', or of so many rows.
-void fill_up(Line& line, std::optional<Index> rows, Recipe& made) {
-    for (layout::Dim& dim : line.layout.dims) {
-        for (layout::LayoutItem& item : dim) {
-            for (layout::Segment& segment : item.segments) {
-                if (segment.items.size() == 1 && segment.items[0].name == "*") {
-                    segment.items[0].name = padding_axis(line, item.segments.front(), rows, made);
-                }
-            }
-        }
-    }
-}
 
 /// What conditions of the line see as l, where the hub's names count on from the layers.
 std::optional<Pattern::Layer> layer_of(const Line& line, const Held& held) {
@@ -353,25 +318,22 @@ Pattern renamed_back(const Pattern& pattern, const Recipe& recipe, std::string_v
     return renamed;
 }
 
-/// Whether the hub's own line is written for the logical tensor.
-bool is_kept(const Line& line, const Dialect& form, const Folding& folding) {
-    return std::ranges::any_of(form.kepts, [&](const WrittenRule& rule) {
-        return is_number(folding.folded(rule.condition, line), true) &&
-               std::ranges::any_of(rule.names, [&](const std::string& glob) {
-                   return glob_matches(glob, line.logical);
-               });
-    });
+/// Whether it is of a tower whose form in module trees is another one than in files.
+bool is_of_tower(const Line& line) {
+    return line.condition != nullptr && line.condition->op == Op::name &&
+           line.condition->name == kTowers;
 }
 
-void refuse_unwritable(const Recipe& recipe, const Dialect& form, const Folding& folding) {
-    for (const RefuseRule& rule : form.unwritables) {
-        if (!is_number(folding.folded(rule.condition, Line{}), false)) {
-            throw Error(ErrorCode::unsupported, "a " + recipe.name +
-                                                    " model cannot be written with the names of " +
-                                                    form.name + ": " + rule.reason)
-                .set_detail(rule.origin);
-        }
-    }
+/// Whether the hub's own line is written for the logical tensor.
+bool is_kept(const Line& line, const Dialect& form, const Folding& folding) {
+    const bool is_tower =
+        is_of_tower(line) && is_number(folding.folded(line.condition, line), true);
+    return is_tower || std::ranges::any_of(form.kepts, [&](const WrittenRule& rule) {
+               return is_number(folding.folded(rule.condition, line), true) &&
+                      std::ranges::any_of(rule.names, [&](const std::string& glob) {
+                          return glob_matches(glob, line.logical);
+                      });
+           });
 }
 
 /// Each segment of the hub's lines must be in a line that is written.
@@ -467,11 +429,14 @@ Recipe training_form(const Recipe& recipe, const Dialect& form, const TrainingNa
     const Hub hub(recipe);
     const Choice choice(form, names);
     const Folding folding(made, form, hub);
-    refuse_unwritable(recipe, form, folding);
+    const bool has_kinds = names.is_torch_dist && !names.lines &&
+                           is_number(folding.folded(name_of(kApart), Line{}), true);
     for (const Line& line : form.store) {
         const Held held = hub.held(line.logical, labels_of(line));
-        const bool is_hubs = is_kept(line, form, folding);
-        const auto chosen = held.is_there() && !is_hubs ? choice.when(line) : std::nullopt;
+        const bool is_kind = has_kinds && is_by_kind(line, form);
+        const bool is_own = held.is_there() ? !is_kept(*held.lines.front(), form, folding)
+                                            : is_filled(line) && hub.has_siblings(line.logical);
+        const auto chosen = is_own ? choice.when(line, is_kind) : std::nullopt;
         if (!chosen) {
             continue;
         }
@@ -489,9 +454,12 @@ Recipe training_form(const Recipe& recipe, const Dialect& form, const TrainingNa
         Line written = line;
         written.condition = line.is_stacked ? rebound(condition, line.stack, 0) : condition;
         take_options(written, held);
+        write_twice(written, made);
         fill_up(written, names.lines ? std::optional(names.lines->at(&line)) : std::nullopt, made);
-        written.name = renamed_back(written.name, recipe, form.name);
-        made.hub.push_back(std::move(written));
+        for (Line& one : is_kind ? by_kind(written, form, names.stacks) : std::vector{written}) {
+            one.name = renamed_back(one.name, recipe, form.name);
+            made.hub.push_back(std::move(one));
+        }
     }
     for (const Line& line : recipe.hub) {
         if (is_kept(line, form, folding)) {
@@ -552,6 +520,17 @@ std::set<std::string> like_layers(const Recipe& training, const Dialect& form,
     return alike;
 }
 
+std::vector<Line> tower_lines(const Recipe& recipe, const Dialect& dialect) {
+    std::vector<Line> lines;
+    for (const Line& line : recipe.hub) {
+        if (is_of_tower(line)) {
+            lines.push_back(line);
+            lines.back().name = renamed_back(line.name, recipe, dialect.name);
+        }
+    }
+    return lines;
+}
+
 std::string passing_name(const Recipe& training, const Dialect& form, const std::string& hub_name) {
     const RenameRule* const rule =
         way_back(training.renames, hub_name, form.has_own_names ? "" : form.name);
@@ -561,7 +540,7 @@ std::string passing_name(const Recipe& training, const Dialect& form, const std:
 void require_reversible(const Recipe& training, const Symbols& symbols) {
     for (const HubTensor& tensor : hub_tensors(training, symbols)) {
         for (const std::string& label : tensor.line->drop) {
-            if (label != "pad") {
+            if (label != "pad" && tensor.line->drop_as != "0") {
                 throw Error(ErrorCode::unsupported,
                             "a " + training.name + " model cannot be written with these names: " +
                                 tensor.name + " holds " + label +

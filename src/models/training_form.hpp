@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "recipe.hpp"
 #include "symbols.hpp"
@@ -36,6 +37,13 @@ Recipe training_form(const Recipe& recipe, const Dialect& form, const TrainingNa
 /// `separate` of the form holds. `training` is made without stacks.
 std::set<std::string> like_layers(const Recipe& training, const Dialect& form,
                                   const Symbols& symbols);
+
+/// A flag of lines for towers that module trees have in another form than the hub. Frameworks with
+/// names of their own have the hub's, which pass without lines where all is in that form.
+inline constexpr const char* kTowers = "towers";
+
+/// The hub's lines of such towers, with the names that they have beside the dialect's.
+std::vector<Line> tower_lines(const Recipe& recipe, const Dialect& dialect);
 
 /// What the framework calls a tensor that passes (`pass`), such as those of a tower.
 std::string passing_name(const Recipe& training, const Dialect& form, const std::string& hub_name);

@@ -225,21 +225,28 @@ struct Target : WrittenTensor {
     Rare<Decode> decode = {};
     Index block = 0;  ///< elements under one checksum, where that is not what block_elements says
     Index strip = 0;  ///< elements that are made at once, where another output is made with it
-    bool is_kept = false;          ///< written as it is stored, whatever --dtype says
-    std::vector<Part> parts = {};  ///< what it holds of the model, where it is asked for
-    layout::Range zeros = {};      ///< elements that are padding: nothing is stored of them
-    bool is_copy = false;          ///< another target has the same elements of the model
-    std::string state = {};        ///< of the optimizer, that it holds of a weight; "": the weight
+    bool is_kept = false;                   ///< written as it is stored, whatever --dtype says
+    std::vector<Part> parts = {};           ///< what it holds of the model, where it is asked for
+    std::vector<layout::Range> zeros = {};  ///< ascending: nothing is stored of these elements
+    bool is_copy = false;                   ///< another target has the same elements of the model
+    std::string state = {};  ///< of the optimizer, that it holds of a weight; "": the weight
 
     /// All but operands and replicas, of which most ranks need few.
     static constexpr auto fields = [](auto& self) {
-        return std::tuple_cat(tensor_fields(self),
-                              std::tie(self.stored, self.add, self.zeros.lo, self.zeros.extent,
-                                       self.is_copy, self.beside, self.source, self.file, self.fold,
-                                       self.folded, self.mix, self.encode, self.decode, self.block,
-                                       self.strip, self.is_kept, self.parts, self.state));
+        return std::tuple_cat(
+            tensor_fields(self),
+            std::tie(self.stored, self.add, self.zeros, self.is_copy, self.beside, self.source,
+                     self.file, self.fold, self.folded, self.mix, self.encode, self.decode,
+                     self.block, self.strip, self.is_kept, self.parts, self.state));
     };
 
+    [[nodiscard]] Index n_zeros() const {
+        Index sum = 0;
+        for (const layout::Range& range : zeros) {
+            sum += range.extent;
+        }
+        return sum;
+    }
     /// As the elements of an operand or a replica are stored.
     [[nodiscard]] DType stored_as(const Operand& operand) const {
         return operand.own_type ? *operand.own_type

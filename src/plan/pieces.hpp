@@ -19,6 +19,7 @@ struct TensorPiece {
     std::string file;  ///< below the output's directory; "": settled by the sizes of all pieces
     std::vector<std::string> path;  ///< keys that lead to it in the file, its own name last
     layout::Box box;                ///< of the whole tensor
+    Index stack = 0;                ///< its tensor holds so many: `box` begins with which one it is
     bool is_copy = false;           ///< another piece holds these elements too: they count once
     bool is_plain = false;          ///< no DTensor among DTensors: a buffer, whole on every rank
 

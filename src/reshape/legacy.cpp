@@ -161,8 +161,7 @@ class LegacyPieces {
         if (pipeline_.size() == 1) {
             return {{&pipeline_.front(), name_of(line, captures, symbols_)}};
         }
-        if (!home ||
-            (home == Home::layer && line.name.text.find("layers.{") == std::string::npos)) {
+        if (!home) {
             throw Error(ErrorCode::unsupported,
                         line.name.text + ": Megatron's pipeline stage of it is not known",
                         "write with pp=1")
@@ -177,7 +176,10 @@ class LegacyPieces {
         switch (home) {
             case Home::layer:
                 stage = &stage_of_layer(captures.at("l"));
-                captures["l"] -= stage->first;
+                // What stands beside the decoder, as indexers do, has the layer's number in the
+                // model.
+                captures["l"] -=
+                    line.name.text.find("layers.{") == std::string::npos ? 0 : stage->first;
                 break;
             case Home::mtp:
                 stage = &stage_with(&Stage::has_mtp);

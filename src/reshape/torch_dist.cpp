@@ -9,6 +9,7 @@
 
 #include "core/text.hpp"
 #include "layout/patch.hpp"
+#include "models/kind_stacks.hpp"
 #include "models/symbols.hpp"
 
 #include "common_state.hpp"
@@ -144,7 +145,7 @@ std::vector<std::string> states_of(const std::string& weight, const std::string&
     const std::string state = "._extra_state/" + shard;
     const std::string module = weight.substr(0, weight.size() - kWeight.size());
     std::vector<std::string> keys = {module + state};
-    if (module.ends_with("self_attention.linear_proj")) {
+    if (module.find(".self_attention") != std::string::npos && module.ends_with(".linear_proj")) {
         keys.push_back(module.substr(0, module.rfind('.')) + ".core_attention" + state);
     }
     return keys;
@@ -241,12 +242,27 @@ outputs::TrainingSave save_of(const Destination& destination,
     return save;
 }
 
+/// A layer's part of the tensor that holds all layers of its kind.
+TensorPiece layer_of_stack(const models::Line& line, const models::Captures& captures,
+                           const std::vector<Index>& shape, const models::Symbols& symbols) {
+    const auto [at, of] = models::place_in_stack(line, captures, symbols);
+    TensorPiece piece{"", {models::format(line.kind_stack->name, captures, {})}, {{at, 1}}};
+    for (const layout::Range& range : layout::whole_box(shape)) {
+        piece.box.push_back(range);
+    }
+    piece.stack = of;
+    return piece;
+}
+
 }  // namespace
 
 Arrangement torch_dist_arrangement(const Destination& destination, const models::Symbols& symbols) {
     Arrangement arrangement;
     arrangement.pieces = [symbols](const models::Line& line, const models::Captures& captures,
                                    const std::vector<Index>& shape) {
+        if (line.kind_stack != nullptr) {
+            return std::vector{layer_of_stack(line, captures, shape, symbols)};
+        }
         const std::string name = name_of(line, captures, symbols);
         std::vector<TensorPiece> pieces;
         for_each_chunk(shape, stacked_dims(line), [&](const layout::Box& box) {

@@ -1,6 +1,7 @@
 #include "training_form.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <span>
 #include <utility>
@@ -45,12 +46,13 @@ models::Dialect dialect_for(const models::RecipeLibrary& library, const models::
     return dialect.has_own_names ? models::own_names(recipe, dialect) : dialect;
 }
 
-/// Lines for module trees alone stand for tensors that no framework's names have: they do not hold
-/// where a module tree is written of a framework's checkpoint.
-void leave_tree(const models::Dialect& stored, models::Dialect& form) {
-    const auto tree = stored.defaults.find("tree");
-    if (!stored.has_own_names && tree != stored.defaults.end()) {
-        form.defaults.insert_or_assign(tree->first, tree->second);
+/// Where module trees and a framework's names meet, lines for module trees alone do not hold, since
+/// they stand for tensors that no framework's names have; those of towers do, on both sides.
+void meet(const models::Dialect& stored, models::Dialect& form) {
+    const char* const flag = form.has_own_names ? "tree" : models::kTowers;
+    const auto found = stored.defaults.find(flag);
+    if (stored.has_own_names != form.has_own_names && found != stored.defaults.end()) {
+        form.defaults.insert_or_assign(flag, found->second);
     }
 }
 
@@ -78,9 +80,10 @@ void regroup(const models::Dialect& form, models::Dialect& stored) {
     stored.fuse.insert(form.fuse.begin(), form.fuse.end());
     stored.defaults.insert(form.defaults.begin(), form.defaults.end());
     stored.facts.insert(stored.facts.end(), form.facts.begin(), form.facts.end());
-    // Towers of a module tree pass as they are stored, but where a framework has its own form.
-    if (const auto tree = form.defaults.find("tree"); tree != form.defaults.end()) {
-        stored.defaults.insert_or_assign(tree->first, tree->second);
+    for (const char* const flag : {"tree", models::kTowers}) {
+        if (const auto found = form.defaults.find(flag); found != form.defaults.end()) {
+            stored.defaults.insert_or_assign(flag, found->second);
+        }
     }
 }
 
@@ -108,6 +111,9 @@ plan::PiecesOf TrainingForm::noted_pieces(const std::string& state) const {
             reshape::PlacedTensor placed{shape, {}, state, state.empty() ? "" : piece.path.back()};
             if (!state.empty()) {
                 all->arrangement.in_state(state, piece);
+            }
+            if (piece.stack > 0) {
+                placed.whole.insert(placed.whole.begin(), piece.stack);
             }
             placed.pieces.push_back(piece);
             all->placed.insert_or_assign(plan::piece_name(piece), std::move(placed));
@@ -216,12 +222,15 @@ struct Written {
 /// are written: Megatron's files have a tower's tensors as the hub does, module trees may not.
 void require_one_form(const std::string& name, const models::Recipe& family, bool is_tree,
                       bool is_of_tree) {
-    const auto has = [&](const std::vector<models::Line>& lines) {
-        return std::ranges::any_of(
-            lines, [&](const models::Line& line) { return line.name.match(name).has_value(); });
+    const auto named = [&](const models::Line& line) { return line.name.match(name).has_value(); };
+    // A line of the hub's alone is the module tree's, too.
+    const auto has_both = [&](const models::Line& line) {
+        return named(line) &&
+               std::ranges::count(family.module, line.logical, &models::Line::logical) > 0;
     };
-    const bool is_other =
-        is_tree ? !is_of_tree && has(family.hub) : has(family.module) && !has(family.hub);
+    const bool is_other = is_tree ? !is_of_tree && std::ranges::any_of(family.hub, has_both)
+                                  : std::ranges::any_of(family.module, named) &&
+                                        std::ranges::none_of(family.hub, named);
     if (is_other) {
         throw Error(ErrorCode::unsupported,
                     printable(name) + " of a " + family.name +
@@ -291,9 +300,13 @@ std::map<std::string, Index> with_labels(std::map<std::string, Index> facts,
 }
 
 InTrainingForm result_of(const Written& written, const models::Dialect& dialect,
-                         const models::Dialect& read, std::shared_ptr<const TrainingForm> form) {
-    models::Dialect stored = read;
+                         const ModelToTrain& model, std::shared_ptr<const TrainingForm> form) {
+    models::Dialect stored = model.stored;
     regroup(dialect, stored);
+    if (dialect.has_own_names && !stored.has_own_names) {
+        std::ranges::move(models::tower_lines(model.recipe, stored),
+                          std::back_inserter(stored.store));
+    }
     return {written.recipe, std::make_shared<const models::Dialect>(std::move(stored)),
             std::move(form)};
 }
@@ -310,7 +323,7 @@ InTrainingForm in_form_of_template(const ModelToTrain& model) {
     }
     models::Dialect dialect =
         known->has_own_names ? models::own_names(model.recipe, *known) : *known;
-    leave_tree(model.stored, dialect);
+    meet(model.stored, dialect);
     const std::map<std::string, Index> facts =
         with_labels(known_facts(like.catalogue, dialect), model);
     const models::Symbols symbols(model.recipe, dialect, model.config, facts, model.given);
@@ -324,7 +337,7 @@ InTrainingForm in_form_of_template(const ModelToTrain& model) {
     // Tensors that pass have the hub's names in the template by now.
     const auto passing = [](const std::string& hub_name) { return hub_name; };
     return result_of(
-        written, dialect, model.stored,
+        written, dialect, model,
         std::make_shared<const TrainingForm>(form, written.recipe, written.symbols, passing));
 }
 
@@ -336,7 +349,7 @@ InTrainingForm in_training_form(const std::string& text, const ModelToTrain& mod
         return in_form_of_template(model);
     }
     models::Dialect dialect = dialect_for(model.library, model.recipe, to);
-    leave_tree(model.stored, dialect);
+    meet(model.stored, dialect);
     const auto facts = with_labels(reshape::facts_of(to), model);
     const auto symbols_of = [&](const models::Recipe& form) {
         return models::Symbols(form, dialect, model.config, facts, model.given);
@@ -345,7 +358,7 @@ InTrainingForm in_training_form(const std::string& text, const ModelToTrain& mod
     try {
         const Written written = written_of(form, dialect, model, facts);
         return result_of(
-            written, dialect, model.stored,
+            written, dialect, model,
             std::make_shared<const TrainingForm>(to, written.symbols, written.passing));
     } catch (const Error& error) {
         const models::Symbols one(form, dialect, model.config, reshape::facts_of({}), model.given);

@@ -154,7 +154,7 @@ ResultCheck::ResultCheck(Output& output, bool has_base) : output_(output), censu
 
 void ResultCheck::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
     const plan::Target& target = output_.plan.target_of(slice.tensor);
-    if (target.zeros.extent == 0 || target.zeros.extent < target.volume()) {
+    if (target.zeros.empty() || target.n_zeros() < target.volume()) {
         census_.add(slice, bytes);  // padding alone is zero, and nothing to be told
     }
     if (sums_) {

@@ -243,7 +243,7 @@ ModelSize size_of_model(const std::vector<plan::Target>& targets) {
     for (const plan::Target& target : targets) {
         const Index volume = target.is_copy  ? 0
                              : target.encode ? target.encode->n_rows * target.encode->n_columns
-                                             : target.volume() - target.zeros.extent;
+                                             : target.volume() - target.n_zeros();
         if (!target.state.empty()) {
             size.states += target.is_copy ? 0 : 1;
             continue;

@@ -183,12 +183,12 @@ void make_like(const std::optional<TensorPiece::InTemplate>& in_template, Target
     if (target.operands.empty()) {
         target.stored = in_template->dtype;  // padding alone
     }
-    const layout::Range padding = target.zeros;
-    if (padding.extent > 0 && target.stored == in_template->dtype && target.add == 0) {
-        target.operands.push_back({in_template->file,
-                                   in_template->base,
-                                   {padding.lo, padding.lo, {{padding.extent, 1, 1}}}});
-        target.zeros = {};
+    if (target.stored == in_template->dtype && target.add == 0) {
+        for (const layout::Range& padding : std::exchange(target.zeros, {})) {
+            target.operands.push_back({in_template->file,
+                                       in_template->base,
+                                       {padding.lo, padding.lo, {{padding.extent, 1, 1}}}});
+        }
     }
 }
 

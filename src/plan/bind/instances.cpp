@@ -1,6 +1,7 @@
 #include "instances.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -281,6 +282,16 @@ void Instances::add(const catalogue::Tensor& tensor, const models::Line& line,
             }
         }
     }
+}
+
+DType Instances::usual_type() const {
+    std::map<DType, std::size_t> counts;
+    for (const auto& [key, instance] : instances_) {
+        ++counts[instance.written_as];
+    }
+    const auto most =
+        std::ranges::max_element(counts, {}, &std::map<DType, std::size_t>::value_type::second);
+    return most == counts.end() ? DType::f32 : most->first;
 }
 
 Instance* Instances::find(const InstanceKey& key) {

@@ -74,6 +74,10 @@ class Instances {
              const models::Captures& captures);
 
     Instance* find(const InstanceKey& key);
+
+    /// The type of most instances, as they are written.
+    [[nodiscard]] DType usual_type() const;
+
     /// Moves the sources of logical tensor `a` behind those of `b` (rule `same a = b`).
     void tie(const models::SameRule& rule);
 

@@ -114,6 +114,35 @@ Bytes stored_bytes(Index volume, DType dtype) {
     return static_cast<Bytes>(volume) * size_of(dtype);
 }
 
+/// The piece's box without its place in a stack.
+layout::Box own_box(const TensorPiece& piece) {
+    layout::Box box;
+    for (std::size_t k = piece.stack > 0 ? 1 : 0; k < piece.box.size(); ++k) {
+        box.push_back(piece.box[k]);
+    }
+    return box;
+}
+
+/// The runs of elements in memory that a patch is made of.
+void add_runs(const layout::Patch& patch, std::vector<layout::Range>& runs) {
+    const layout::Range span = layout::address_span(patch);
+    if (span.extent == patch.volume() || patch.volume() == 0) {
+        runs.push_back(span);
+        return;
+    }
+    const auto outer = std::ranges::max_element(patch.axes, {}, &layout::Axis::stride);
+    for (Index at = 0; at < outer->extent; ++at) {
+        layout::Patch one;
+        one.offset = patch.offset + at * outer->stride;
+        for (const layout::Axis& axis : patch.axes) {
+            if (&axis != &*outer) {
+                one.axes.push_back(axis);
+            }
+        }
+        add_runs(one, runs);
+    }
+}
+
 /// Overlaps of an instance's sources with one target patch; counts what primaries took.
 struct Overlaps {
     std::vector<Operand> primary;
@@ -176,7 +205,7 @@ class TargetBuilder {
         std::vector<layout::SegmentPatch> lowered;
         for (const TensorPiece& piece : wanted_.pieces(*hub.line, hub.captures, bound.shape())) {
             lowered.clear();
-            bound.lower(layout::dense(piece.box), lowered);
+            bound.lower(layout::dense(own_box(piece)), lowered);
             PartOfTensor part{piece_name(piece), {}, lowered, piece.is_copy, piece.in_template};
             for (const layout::Range& range : piece.box) {
                 part.shape.push_back(range.extent);
@@ -314,12 +343,13 @@ class TargetBuilder {
         for (const layout::SegmentPatch& patch : part.lowered) {
             if (plans[static_cast<std::size_t>(patch.segment)].is_dropped) {
                 if (!take_padding(hub, patch, filed)) {
-                    add_zeros(hub, patch.patch, target);
+                    add_runs(patch.patch, target.zeros);
                 }
             } else {
                 instances_.file(*hub.line, bound_, patch, hub.captures, filed);
             }
         }
+        std::ranges::sort(target.zeros, {}, &layout::Range::lo);
         if (filed.empty()) {
             take_types(hub, target);
         }
@@ -348,18 +378,6 @@ class TargetBuilder {
         return is_stored;
     }
 
-    /// Padding lies behind what is stored, as rows.
-    void add_zeros(const HubName& hub, const layout::Patch& patch, Target& target) const {
-        const layout::Range span = layout::address_span(patch);
-        if (target.zeros.extent > 0 || span.extent != patch.volume()) {
-            throw Error(ErrorCode::unsupported,
-                        hub.name + " holds elements that the model has not, which no rule makes",
-                        "write another format")
-                .set_detail(hub.line->origin);
-        }
-        target.zeros = span;
-    }
-
     /// A part that is padding alone, or the rows of a rank that has none, is of the type of the
     /// tensor it belongs to.
     void take_types(const HubName& hub, Target& target) {
@@ -371,6 +389,8 @@ class TargetBuilder {
             target.stored = instance->dtype;
             target.dtype = instance->written_as;
             target.source = instances_.stored_name(instance->name);
+        } else {
+            target.stored = target.dtype = instances_.usual_type();
         }
     }
 
@@ -515,7 +535,7 @@ class TargetBuilder {
             n_counted_ += found.volume;
         }
         std::move(found.primary.begin(), found.primary.end(), std::back_inserter(target.operands));
-        if (target.is_copy) {
+        if (target.is_copy || wanted.copy > 0) {
             return true;  // what must equal it is compared where the elements are counted
         }
         std::move(found.replicas.begin(), found.replicas.end(),

@@ -168,9 +168,8 @@ std::string steps_text(const Target& target) {
         return mix_text(*target.mix);
     }
     std::string text = std::to_string(target.add) + encoding_text(target);
-    if (target.zeros.extent > 0) {
-        text +=
-            " zeros " + std::to_string(target.zeros.lo) + "+" + std::to_string(target.zeros.extent);
+    for (const layout::Range& zeros : target.zeros) {
+        text += " zeros " + std::to_string(zeros.lo) + "+" + std::to_string(zeros.extent);
     }
     for (const FoldedPart& part : target.folded) {
         text += " part " + layout::to_text(part.copy) + " " +

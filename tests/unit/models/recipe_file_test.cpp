@@ -85,9 +85,10 @@ TEST(RecipeText, lines_are_checked) {
               "column 16: only a dialect's lines say how shards are joined");
     EXPECT_EQ(error_of_statement("hub a = norm j keep f8"),
               "column 21: expected 'f32', 'f16', 'bf16' or 'f64', found 'f8'");
-    EXPECT_EQ(error_of_statement("hub a = norm j if t 3"),
-              "column 21: expected 'if', 'optional', 'together', 'keep', 'add', 'drop', 'below' "
-              "(after 'drop'), 'repeat', 'unwritten' or the end of the line, found '3'");
+    EXPECT_EQ(
+        error_of_statement("hub a = norm j if t 3"),
+        "column 21: expected 'if', 'optional', 'together', 'keep', 'add', 'drop', 'as' and 'below' "
+        "(after 'drop'), 'repeat', 'unwritten' or the end of the line, found '3'");
     EXPECT_EQ(error_of_statement("hub a = norm j drop z"),
               "column 21: the layout has no segment 'z'");
     EXPECT_EQ(error_of_statement("hub a = norm j repeat z"),
