@@ -114,9 +114,26 @@ void require_like(const Arguments& arguments, const Options& options) {
     }
 }
 
+/// States are carried over as they are, all of them, and from one checkpoint.
+void require_state(const Arguments& arguments, const Options& options) {
+    if (options.state == formats::TakenState::weights) {
+        return;
+    }
+    for (const char* const name : {"average", "delta", "quantize", "include", "exclude", "dtype",
+                                   "like", "also", "base", "vocab_size"}) {
+        if (arguments.has(name)) {
+            refuse(std::string("--state and --") + name +
+                       " exclude each other: an optimizer's states belong to all weights as they "
+                       "were trained",
+                   "leave one of them out");
+        }
+    }
+}
+
 /// A training checkpoint has one form, in which weights are as training holds them.
 void check_form(const Arguments& arguments, const Options& options) {
     require_like(arguments, options);
+    require_state(arguments, options);
     const std::vector<OutputRequest> outputs = output_requests(options);
     for (const OutputRequest& output : outputs) {
         if (!output.is_training()) {
