@@ -47,6 +47,7 @@ std::string sample_of(const OptionRow& row) {
                                                                   {"mesh_shape", "2"},
                                                                   {"progress", "json"},
                                                                   {"weights", "model"},
+                                                                  {"state", "all"},
                                                                   {"target", "vllm"},
                                                                   {"quantize", "fp8-block"},
                                                                   {"if_complete", "skip"},
