@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/index.hpp"
+#include "core/parameter_group.hpp"
 
 #include "tensor.hpp"
 
@@ -35,18 +36,8 @@ struct State {
     };
 };
 
-/// Settings by name, each as JSON text: "0.1", "[0.9, 0.95]", "true", "null".
-using Settings = std::map<std::string, std::string>;
-
-/// Parameters that share settings.
-struct ParameterGroup {
-    Settings settings;                    ///< lr, betas, eps, weight_decay, ...
-    std::vector<std::string> parameters;  ///< their names; empty where the save does not tell them
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.settings, self.parameters);
-    };
-};
+using shardweld::ParameterGroup;
+using shardweld::Settings;
 
 struct Optimizer {
     std::string form = {};  ///< how the save keeps it, for people: "fully_reshardable"

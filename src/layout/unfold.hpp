@@ -13,7 +13,7 @@ namespace shardweld::layout {
 /// few as whole axes allow. Requires that all source addresses lie in the tensor and differ.
 std::vector<Patch> unfold_src(const Copy& copy, std::span<const Index> shape);
 
-/// The same of the tensor that a copy writes; storage is the copy's source.
+/// As unfold_src, for the tensor that the copy writes: the patches' storage is the copy's source.
 std::vector<Patch> unfold_dst(const Copy& copy, std::span<const Index> shape);
 
 }  // namespace shardweld::layout

@@ -41,6 +41,13 @@ PlainValue text(std::string value) {
     return plain;
 }
 
+PlainValue list(std::vector<PlainValue> items) {
+    PlainValue plain;
+    plain.kind = PlainValue::Kind::list;
+    plain.items = std::move(items);
+    return plain;
+}
+
 PlainValue state_of_release() {
     return dictionary({{"checkpoint_version", real(3.0)}, {"iteration", integer(0)}});
 }

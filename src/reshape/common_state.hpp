@@ -15,6 +15,7 @@ outputs::PlainValue boolean(bool value);
 outputs::PlainValue integer(Index value);
 outputs::PlainValue real(double value);
 outputs::PlainValue text(std::string value);
+outputs::PlainValue list(std::vector<outputs::PlainValue> items);
 
 /// The file that names the directory `release` as the one to load.
 outputs::SideFile release_tracker();

@@ -70,24 +70,10 @@ std::map<std::string, Index> numbers_of(const std::vector<ParameterGroup>& group
     return numbers;
 }
 
-outputs::PlainValue group_of(const ParameterGroup& group,
-                             const std::map<std::string, Index>& numbers) {
-    outputs::PlainValue value = plain_dictionary(group.settings);
-    outputs::PlainValue members;
-    members.kind = outputs::PlainValue::Kind::list;
-    for (const std::string& name : group.parameters) {
-        members.items.push_back(integer(numbers.at(name)));
-    }
-    value.entries.push_back({"params", std::move(members)});
-    return value;
-}
-
 /// What verl's loader asks for beside: the scheduler, where it is torch's. Random states belong to
 /// the ranks that saved them.
 outputs::PlainValue extra_state(const OptimizerToWrite& optimizer) {
-    const bool is_of_torch = optimizer.scheduler.contains("last_epoch");
-    return dictionary({{"lr_scheduler", is_of_torch ? plain_dictionary(optimizer.scheduler)
-                                                    : outputs::PlainValue()}});
+    return dictionary({{"lr_scheduler", torch_scheduler(optimizer)}});
 }
 
 /// The files of an optimizer, in which numbers stand for parameters, and of what goes with it.
@@ -106,15 +92,11 @@ void add_optimizer(const Destination& to, const std::vector<PlacedTensor>& place
             tensor.path[1] = std::to_string(tensor.order);
         }
     }
-    outputs::PlainValue list;
-    list.kind = outputs::PlainValue::Kind::list;
-    for (const ParameterGroup& group : groups) {
-        list.items.push_back(group_of(group, numbers));
-    }
+    const outputs::PlainValue list_of_groups = numbered_list(groups);
     for (Index rank = 0; rank < to.world; ++rank) {
         const std::string file = fsdp_file(to.world, rank, "optim");
         save.files.push_back(file);
-        save.beside[file] = dictionary({{"param_groups", list}});
+        save.beside[file] = dictionary({{"param_groups", list_of_groups}});
     }
     for (Index rank = 0; rank < to.world; ++rank) {
         const std::string file = fsdp_file(to.world, rank, "extra_state");
@@ -167,10 +149,9 @@ void add_groups(const std::vector<ParameterGroup>& groups, outputs::TrainingSave
         for (const auto& [name, stated] : groups[i].settings) {
             add(i, name, plain_value(stated));
         }
-        outputs::PlainValue members;
-        members.kind = outputs::PlainValue::Kind::list;
-        std::ranges::transform(groups[i].parameters, std::back_inserter(members.items), text);
-        add(i, "params", std::move(members));
+        std::vector<outputs::PlainValue> members;
+        std::ranges::transform(groups[i].parameters, std::back_inserter(members), text);
+        add(i, "params", list(std::move(members)));
     }
 }
 

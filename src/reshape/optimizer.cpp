@@ -29,10 +29,9 @@ constexpr std::array<std::string_view, 12> kOfTorch = {
 PlainValue plain(const json& value);
 
 PlainValue list_of(const json& value) {
-    PlainValue list;
-    list.kind = PlainValue::Kind::list;
-    std::ranges::transform(value, std::back_inserter(list.items), plain);
-    return list;
+    std::vector<PlainValue> items;
+    std::ranges::transform(value, std::back_inserter(items), plain);
+    return list(std::move(items));
 }
 
 PlainValue dictionary_of(const json& value) {
@@ -135,12 +134,11 @@ std::vector<ParameterGroup> megatron_groups(const OptimizerToWrite& optimizer, b
 
 /// One of Megatron's optimizers.
 PlainValue optimizer_of(const std::vector<ParameterGroup>& groups) {
-    PlainValue list;
-    list.kind = PlainValue::Kind::list;
+    std::vector<PlainValue> all;
     for (const ParameterGroup& group : groups) {
-        list.items.push_back(plain_dictionary(group.settings));
+        all.push_back(plain_dictionary(group.settings));
     }
-    return dictionary({{"optimizer", dictionary({{"param_groups", std::move(list)}})},
+    return dictionary({{"optimizer", dictionary({{"param_groups", list(std::move(all))}})},
                        {"param_state_sharding_type", text("fully_reshardable")}});
 }
 
@@ -268,6 +266,25 @@ std::vector<ParameterGroup> numbered_groups(const OptimizerToWrite& optimizer,
     }
     std::ranges::stable_sort(parameters, order, &Parameter::name);
     return {one_group(optimizer, parameters)};
+}
+
+PlainValue numbered_list(const std::vector<ParameterGroup>& groups) {
+    std::vector<PlainValue> all;
+    Index number = 0;
+    for (const ParameterGroup& group : groups) {
+        std::vector<PlainValue> members;
+        for (std::size_t i = 0; i < group.parameters.size(); ++i) {
+            members.push_back(integer(number++));
+        }
+        all.push_back(plain_dictionary(group.settings));
+        all.back().entries.push_back({"params", list(std::move(members))});
+    }
+    return list(std::move(all));
+}
+
+PlainValue torch_scheduler(const OptimizerToWrite& optimizer) {
+    const bool is_of_torch = optimizer.scheduler.contains("last_epoch");
+    return is_of_torch ? plain_dictionary(optimizer.scheduler) : PlainValue();
 }
 
 }  // namespace shardweld::reshape

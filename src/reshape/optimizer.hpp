@@ -4,29 +4,23 @@
 // 2.15 torch/optim/optimizer.py.
 #pragma once
 
-#include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/index.hpp"
+#include "core/parameter_group.hpp"
 #include "outputs/training.hpp"
 
 namespace shardweld::reshape {
 
-/// Settings by name, each as JSON text.
-using Settings = std::map<std::string, std::string>;
-
-/// Parameters that share settings; no names: those that the framework's own rule puts there.
-struct ParameterGroup {
-    Settings settings;
-    std::vector<std::string> parameters;
-};
+using shardweld::ParameterGroup;
+using shardweld::Settings;
 
 struct OptimizerToWrite {
     std::string family;  ///< of the model: a recipe's name
     double step = 0;
     Index iteration = 0;
+    /// Without names, its parameters are those that the framework's own rule puts there.
     std::vector<ParameterGroup> groups = {};
     Settings scheduler = {};
 };
@@ -54,10 +48,16 @@ outputs::PlainValue megatron_scheduler(const OptimizerToWrite& optimizer);
 std::vector<ParameterGroup> torch_groups(const OptimizerToWrite& optimizer,
                                          const std::vector<Parameter>& parameters);
 
-/// The same where numbers stand for parameters, in the order in which the model registers them:
+/// Groups where numbers stand for parameters, in the order in which the model registers them:
 /// groups that name their members, as they do, or one group of all with the settings of the first.
 /// Error(unsupported) where that order is not known.
 std::vector<ParameterGroup> numbered_groups(const OptimizerToWrite& optimizer,
                                             std::vector<Parameter> parameters);
+
+/// torch's `param_groups`, whose members are numbers that run over all groups.
+outputs::PlainValue numbered_list(const std::vector<ParameterGroup>& groups);
+
+/// The state of torch's own scheduler; none where another framework's was read.
+outputs::PlainValue torch_scheduler(const OptimizerToWrite& optimizer);
 
 }  // namespace shardweld::reshape

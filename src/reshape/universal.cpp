@@ -24,13 +24,6 @@ constexpr const char* kModelFile = "mp_rank_00_model_states.pt";
 constexpr const char* kParameters = "zero/";
 constexpr const char* kDeepSpeed = "0.19.8";  // of DeepSpeed, whose loader compares it
 
-PlainValue plain_list(std::vector<PlainValue> items) {
-    PlainValue list;
-    list.kind = PlainValue::Kind::list;
-    list.items = std::move(items);
-    return list;
-}
-
 std::string state_file(const std::string& parameter, const std::string& state) {
     return kParameters + parameter + "/" + (state == "param" ? "fp32" : state) + ".pt";
 }
@@ -38,7 +31,7 @@ std::string state_file(const std::string& parameter, const std::string& state) {
 PlainValue shape_of(const std::vector<Index>& shape) {
     std::vector<PlainValue> extents;
     std::ranges::transform(shape, std::back_inserter(extents), integer);
-    return plain_list(std::move(extents));
+    return list(std::move(extents));
 }
 
 /// Shapes of the parameters that are trained, by name.
@@ -53,7 +46,7 @@ PlainValue shapes_of(const std::vector<PlacedTensor>& placed) {
     for (const auto& [name, shape] : shapes) {
         entries.push_back({name, shape_of(shape)});
     }
-    return plain_list({dictionary(std::move(entries))});
+    return list({dictionary(std::move(entries))});
 }
 
 /// Weights that are others under a second name, such as a tied head, and those others.
@@ -79,18 +72,17 @@ PlainValue shared_of(const std::vector<PlacedTensor>& placed) {
 /// What the engine asks a model's file for.
 PlainValue engine_state(const std::vector<PlacedTensor>& placed,
                         const OptimizerToWrite& optimizer) {
-    const bool is_of_torch = optimizer.scheduler.contains("last_epoch");
     return dictionary(
-        {{"buffer_names", plain_list({})},
+        {{"buffer_names", list({})},
          {"optimizer", {}},
          {"param_shapes", shapes_of(placed)},
          {"frozen_param_shapes", {}},
          {"shared_params", shared_of(placed)},
          {"frozen_param_fragments", {}},
-         {"lr_scheduler", is_of_torch ? plain_dictionary(optimizer.scheduler) : PlainValue()},
+         {"lr_scheduler", torch_scheduler(optimizer)},
          {"data_sampler", {}},
          {"random_ltd", {}},
-         {"sparse_tensor_module_names", plain_list({})},
+         {"sparse_tensor_module_names", list({})},
          {"skipped_steps", integer(0)},
          {"global_steps", integer(optimizer.iteration)},
          {"global_samples", integer(0)},
@@ -99,22 +91,6 @@ PlainValue engine_state(const std::vector<PlacedTensor>& placed,
          {"ds_config", dictionary({})},
          {"ds_version", text(kDeepSpeed)},
          {"universal_checkpoint_info", dictionary({{"universal_checkpoint_version", real(0.2)}})}});
-}
-
-/// Groups with numbers of their parameters, counted over all groups.
-PlainValue numbered_list(const std::vector<ParameterGroup>& groups) {
-    std::vector<PlainValue> list;
-    Index number = 0;
-    for (const ParameterGroup& group : groups) {
-        PlainValue value = plain_dictionary(group.settings);
-        std::vector<PlainValue> numbers;
-        for (std::size_t i = 0; i < group.parameters.size(); ++i) {
-            numbers.push_back(integer(number++));
-        }
-        value.entries.push_back({"params", plain_list(std::move(numbers))});
-        list.push_back(std::move(value));
-    }
-    return plain_list(std::move(list));
 }
 
 /// What all stages ask for, and what only stage 3 does.

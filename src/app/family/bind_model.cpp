@@ -1,6 +1,7 @@
 #include "bind_model.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "adapters/separate.hpp"
 #include "app/settings/options.hpp"
@@ -53,8 +54,9 @@ Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const O
                  Catalogue catalogue) {
     Catalogue whole;
     if (options.state != formats::TakenState::weights) {
+        auto optimizer = std::exchange(catalogue.optimizer, {});
         whole = catalogue;
-        catalogue.optimizer = {};
+        whole.optimizer = std::move(optimizer);
     }
     const Bytes stored = catalogue::stored_bytes(catalogue);
     Bound bound;
@@ -87,7 +89,7 @@ Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const O
     bound.binding.ledger.stored += stored;
     bound.binding.ledger.require_closed();
     if (options.state != formats::TakenState::weights) {
-        bind_states(prepared, options, whole, bound);
+        bind_states(prepared, options, std::move(whole), bound);
     }
     return bound;
 }

@@ -10,6 +10,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
+#include "formats/shared/hints.hpp"
 #include "shardweld/error.hpp"
 
 #include "bind_alone.hpp"
@@ -24,27 +25,26 @@ namespace {
 using catalogue::Catalogue;
 using catalogue::kMaster;
 using catalogue::State;
+using formats::kWeightsOnly;
 using plan::Target;
 
-constexpr const char* kWeightsOnly = "take the weights alone with --state weights";
-
 /// One state as a checkpoint of its own.
-Catalogue checkpoint_of(const State& state, const Catalogue& whole) {
+Catalogue checkpoint_of(State state, const Catalogue& whole) {
     Catalogue one;
     one.format = whole.format;
     one.dialect = whole.dialect;
     one.files = whole.files;
     one.claims = whole.claims;
-    one.tensors = state.tensors;
-    one.shards = state.shards;
-    one.facts = state.facts;
+    one.tensors = std::move(state.tensors);
+    one.shards = std::move(state.shards);
+    one.facts = std::move(state.facts);
     one.facts.insert(whole.facts.begin(), whole.facts.end());
     return one;
 }
 
-/// fp32 weights are their own masters: the save has no others.
-State masters_of(const Catalogue& whole) {
-    State state{std::string(kMaster), whole.tensors, whole.shards, {}};
+/// fp32 weights are their own masters: the save has no others. They are taken out.
+State masters_of(Catalogue& whole) {
+    State state{std::string(kMaster), std::move(whole.tensors), std::move(whole.shards), {}};
     for (catalogue::Tensor& tensor : state.tensors) {
         tensor.written_as.reset();
     }
@@ -55,10 +55,12 @@ bool has_masters(const Catalogue& whole) {
     return std::ranges::count(whole.optimizer.states, kMaster, &State::name) > 0;
 }
 
-/// The states in the order in which they are written, masters first. Error as by bind_states.
-std::vector<State> states_of(const Options& options, const Catalogue& whole) {
-    std::vector<State> states = whole.optimizer.states;
-    if (!has_masters(whole)) {
+/// The states in the order in which they are written, masters first; they are taken out. Error as
+/// by bind_states.
+std::vector<State> take_states(const Options& options, Catalogue& whole) {
+    const bool has_own = has_masters(whole);
+    std::vector<State> states = std::move(whole.optimizer.states);
+    if (!has_own) {
         states.insert(states.begin(), masters_of(whole));
     }
     std::ranges::stable_partition(states, [](const State& one) { return one.name == kMaster; });
@@ -92,29 +94,26 @@ class StateBinder {
         }
     }
 
-    void bind(const State& state) {
-        const Catalogue checkpoint = checkpoint_of(state, whole_);
-        if (state.name == kMaster) {
+    void bind(State state) {
+        const std::string name = state.name;
+        Catalogue checkpoint = checkpoint_of(std::move(state), whole_);
+        if (name == kMaster) {
             masters_ = bound_to(checkpoint, wanted_of(prepared_));
             if (is_in_weights()) {
                 take_as_weights();
-                require_same_parameters(state, masters_.lacking);
+                require_same_parameters(name, masters_.lacking);
                 return;
             }
             prove();
         }
-        plan::Wanted wanted = wanted_of(prepared_);
-        if (prepared_.training != nullptr) {
-            wanted.pieces = prepared_.training->pieces(state.name);
-        }
-        plan::Binding binding = bound_to(checkpoint, wanted);
+        plan::Binding binding = in_its_place(name, std::move(checkpoint));
         // A tied head has no states of its own, though module trees have it under a second name.
         std::erase_if(binding.targets, [](const Target& target) { return target.is_copy; });
         for (Target& target : binding.targets) {
-            settle(state, target);
+            settle(name, target);
         }
-        require_same_parameters(state, binding.lacking);
-        if (state.name != kMaster || !is_own_) {
+        require_same_parameters(name, binding.lacking);
+        if (name != kMaster || !is_own_) {
             add_ledger(binding.ledger);
         }
         std::ranges::move(binding.targets, std::back_inserter(bound_.binding.targets));
@@ -131,17 +130,31 @@ class StateBinder {
     }
 
   private:
+    /// The state's tensors where they are written: a model's directory has them whole, as masters
+    /// are bound already, a training checkpoint in pieces of their own.
+    [[nodiscard]] plan::Binding in_its_place(const std::string& state, Catalogue checkpoint) {
+        if (state == kMaster && prepared_.training == nullptr) {
+            return std::exchange(masters_, {});
+        }
+        plan::Wanted wanted = wanted_of(prepared_);
+        if (prepared_.training != nullptr) {
+            wanted.pieces = prepared_.training->pieces(state);
+        }
+        return bound_to(std::move(checkpoint), std::move(wanted));
+    }
+
     /// The state's tensors, as `wanted` has them.
-    [[nodiscard]] plan::Binding bound_to(const Catalogue& checkpoint, plan::Wanted wanted) const {
+    [[nodiscard]] plan::Binding bound_to(Catalogue checkpoint, plan::Wanted wanted) const {
         wanted.may_lack = true;
         wanted.keeps_padding = true;
         wanted.has_parts = false;
         wanted.dtype.reset();
         const models::Symbols symbols = prepared_.symbols_of(checkpoint);
+        const Bytes stored = catalogue::stored_bytes(checkpoint);
         plan::Model model = prepared_.model();
         model.symbols = &symbols;
-        plan::Binding binding = plan::bind(checkpoint, model, wanted);
-        binding.ledger.stored += catalogue::stored_bytes(checkpoint);
+        plan::Binding binding = plan::bind(std::move(checkpoint), model, wanted);
+        binding.ledger.stored += stored;
         binding.ledger.require_closed();
         return binding;
     }
@@ -202,21 +215,22 @@ class StateBinder {
         }
     }
 
-    void settle(const State& state, Target& target) const {
-        require_fp32(target, state.name);
+    void settle(const std::string& state, Target& target) const {
+        require_fp32(target, state);
         target.dtype = DType::f32;
-        target.state = state.name;
+        target.state = state;
         target.is_kept = true;
         target.source.clear();
-        if (state.name != kMaster) {
+        if (state != kMaster) {
             target.add = 0;  // a constant has no moments
         }
         if (prepared_.training == nullptr) {
-            target.file = "optimizer/" + state.name + ".safetensors";
+            target.file = "optimizer/" + state + ".safetensors";
         }
     }
 
-    void require_same_parameters(const State& state, const std::vector<std::string>& lacking) {
+    void require_same_parameters(const std::string& state,
+                                 const std::vector<std::string>& lacking) {
         if (!lacking_ || is_own_) {
             lacking_ = lacking;
             return;
@@ -226,8 +240,8 @@ class StateBinder {
         if (!odd.empty()) {
             throw Error(ErrorCode::mismatch,
                         "the optimizer has not all states of " + printable(odd.front()) + ": " +
-                            state.name + " and the others are of different parameters",
-                        "copy all files from one save, or " + std::string(kWeightsOnly));
+                            state + " and the others are of different parameters",
+                        formats::kOneSaveOrWeights);
         }
     }
 
@@ -258,9 +272,7 @@ reshape::OptimizerToWrite to_write(const std::string& family, const Catalogue& w
     const auto iteration = whole.facts.find("iteration");
     out.iteration =
         iteration != whole.facts.end() ? iteration->second : static_cast<Index>(out.step);
-    for (const catalogue::ParameterGroup& group : optimizer.groups) {
-        out.groups.push_back({group.settings, group.parameters});
-    }
+    out.groups = optimizer.groups;
     out.scheduler = optimizer.scheduler;
     return out;
 }
@@ -292,8 +304,9 @@ void tell(const catalogue::Optimizer& optimizer, const StateBinder& binder, bool
 
 }  // namespace
 
-void bind_states(const PreparedModel& prepared, const Options& options, const Catalogue& catalogue,
+void bind_states(const PreparedModel& prepared, const Options& options, Catalogue catalogue,
                  Bound& bound) {
+    const bool has_own_masters = has_masters(catalogue);
     StateBinder binder(prepared, catalogue, bound);
     // Weights that are their own masters need no optimizer.
     const bool is_enough = options.state == formats::TakenState::master &&
@@ -305,12 +318,12 @@ void bind_states(const PreparedModel& prepared, const Options& options, const Ca
                     "the checkpoint holds no state of an optimizer that is read",
                     "give a save with its optimizer, or " + std::string(kWeightsOnly));
     }
-    for (const State& state : states_of(options, catalogue)) {
-        binder.bind(state);
+    for (State& state : take_states(options, catalogue)) {
+        binder.bind(std::move(state));
     }
     bound.doubt = catalogue.optimizer.doubt;
     bound.is_ordered = catalogue.optimizer.is_ordered;
-    tell(catalogue.optimizer, binder, has_masters(catalogue), bound);
+    tell(catalogue.optimizer, binder, has_own_masters, bound);
     bound.optimizer = to_write(prepared.recipe->name, catalogue);
     bound.optimizer_text = optimizer_text(catalogue.optimizer, binder.weights(), binder.lacking());
     if (prepared.training != nullptr) {

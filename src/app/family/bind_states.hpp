@@ -4,6 +4,10 @@
 #include "bound.hpp"
 #include "model.hpp"
 
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
+
 namespace shardweld::app {
 
 /// Adds the states that are asked for (--state) to a model whose weights are bound: they follow
@@ -13,6 +17,6 @@ namespace shardweld::app {
 /// states; Error(unsupported) for states that are not fp32, and for forms without a place for them;
 /// Error(mismatch) where not all parameters have the same ones.
 void bind_states(const PreparedModel& prepared, const Options& options,
-                 const catalogue::Catalogue& catalogue, Bound& bound);
+                 catalogue::Catalogue catalogue, Bound& bound);
 
 }  // namespace shardweld::app

@@ -8,6 +8,7 @@
 
 #include "catalogue/optimizer.hpp"
 #include "core/text.hpp"
+#include "formats/shared/hints.hpp"
 #include "models/training_form.hpp"
 #include "outputs/training.hpp"
 #include "plan/bind/quantise.hpp"
@@ -128,7 +129,7 @@ plan::PiecesOf TrainingForm::pieces(const std::string& state) const {
             ErrorCode::unsupported,
             "states of an optimizer are written to torch_dist, fsdp, dcp, universal and hf, "
             "not to this form",
-            "write one of these, or take the weights alone with --state weights");
+            "write one of these, or " + std::string(formats::kWeightsOnly));
     }
     return noted_pieces(state);
 }

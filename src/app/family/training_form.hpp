@@ -46,8 +46,8 @@ class TrainingForm {
     [[nodiscard]] const CheckpointTemplate* like() const;
     /// Notes every piece that it gives.
     [[nodiscard]] plan::PiecesOf pieces() const;
-    /// The same of a state of the optimizer. Error(unsupported) for forms that have no place for
-    /// it.
+    /// The pieces of one of the optimizer's states. Error(unsupported) for forms that have no place
+    /// for it.
     [[nodiscard]] plan::PiecesOf pieces(const std::string& state) const;
     /// Targets for the step of each parameter whose moments are among `states`, in forms that
     /// keep it as a tensor; else none.

@@ -6,6 +6,7 @@
 
 #include "adapters/separate.hpp"
 #include "catalogue/catalogue.hpp"
+#include "formats/shared/hints.hpp"
 #include "plan/bind/recut.hpp"
 #include "shardweld/error.hpp"
 
@@ -81,7 +82,7 @@ BoundModel cut_from(const BoundModel& model, const std::string& form,
         throw Error(ErrorCode::unsupported,
                     "an adapter is folded into the weights, and states of an optimizer belong to "
                     "weights as they were trained",
-                    "take the weights alone with --state weights");
+                    formats::kWeightsOnly);
     }
     const plan::Binding& whole = model.bound.binding;
     BoundModel cut{model.files, {}, {}, model.trace, {}};

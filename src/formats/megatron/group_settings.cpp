@@ -84,11 +84,11 @@ void add_group_settings(const Location& location, std::string_view name, const O
         return;
     }
     if (name.ends_with(".param_state")) {
-        throw Error(ErrorCode::unsupported,
-                    "the optimizer's state is kept as one object for each group of ranks (" +
-                        printable(name) + "), which is not read",
-                    "take the weights alone with --state weights, or save once with "
-                    "--dist-ckpt-optim-fully-reshardable");
+        throw Error(
+            ErrorCode::unsupported,
+            "the optimizer's state is kept as one object for each group of ranks (" +
+                printable(name) + "), which is not read",
+            kWeightsOnly + std::string(", or save once with --dist-ckpt-optim-fully-reshardable"));
     }
     const fs::path path = location.directory / place.file;
     if (!name.ends_with(".optimizer") || place.length == 0 || !io::is_file(path)) {

@@ -461,7 +461,7 @@ void add_distributed_states(const Location& location, const std::string& model_f
                     printable(file) +
                         " is not there, in which the rank's optimizer keeps its "
                         "states",
-                    "copy the files of all ranks, or take the weights alone with --state weights");
+                    kCopyAll + std::string(", or ") + kWeightsOnly);
     }
     Catalogue beside =
         scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& told) {

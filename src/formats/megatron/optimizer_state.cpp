@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/text.hpp"
+#include "formats/shared/adam.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/settings.hpp"
 #include "layout/box.hpp"
@@ -108,11 +109,7 @@ std::vector<Index> fragments_of(const Tensor& tensor, const Tensor& parameter) {
         fits = fragments[k] > 0 && parameter.shape[k] % fragments[k] == 0;
         elements *= fits ? fragments[k] : 1;
     }
-    Index volume = 1;
-    for (const Index extent : parameter.shape) {
-        volume *= extent;
-    }
-    if (!fits || elements != volume) {
+    if (!fits || elements != volume_of(parameter.shape, parameter.name)) {
         throw Error(ErrorCode::unsupported,
                     "the optimizer's state of " + printable(parameter.name) + " has shape " +
                         shape_text(tensor.shape) + ", which is no flattened form of " +
@@ -173,12 +170,7 @@ State* state_taken(std::string_view name, TakenState taken, catalogue::Optimizer
         (taken == TakenState::master && name != catalogue::kMaster)) {
         return nullptr;
     }
-    auto at = std::ranges::find(out.states, name, &State::name);
-    if (at == out.states.end()) {
-        out.states.push_back({std::string(name), {}, {}, {}});
-        at = std::prev(out.states.end());
-    }
-    return &*at;
+    return &state_called(name, out);
 }
 
 std::optional<StateKey> state_key(std::string_view key) {

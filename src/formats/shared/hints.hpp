@@ -9,7 +9,7 @@ namespace shardweld::formats {
 
 inline constexpr const char* kCopyAll = "copy the files of all ranks";
 inline constexpr const char* kOneSave = "copy all files from one save: these are of several";
-/// Of an optimizer's states.
+/// For states of an optimizer that are not carried over.
 inline constexpr const char* kWeightsOnly = "take the weights alone with --state weights";
 inline constexpr const char* kOneSaveOrWeights =
     "copy all files from one save, or take the weights alone with --state weights";
