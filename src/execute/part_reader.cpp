@@ -53,8 +53,8 @@ layout::Box with_rows(layout::Box box, layout::Range rows) {
 
 /// Whether the elements are stored as they are written, but for their type.
 bool is_cast_only(const plan::Target& target) {
-    return target.add == 0 && !target.fold && target.folded.empty() && !target.mix &&
-           !target.encode && !target.decode;
+    return target.add == 0 && !target.fold && target.folded.empty() && target.decoded.empty() &&
+           !target.mix && !target.encode && !target.decode;
 }
 
 /// A box in up to `n` parts whose elements follow one another. Of targets that are made in whole

@@ -239,38 +239,16 @@ void Writer::encode(const Round& round, std::size_t i, std::span<std::byte> out,
     }
 }
 
-/// Scales of the tiles that rows [first, first + n) lie in.
-std::span<std::byte> Writer::scales_of(const plan::Decode& how, Bytes first, Bytes n) {
-    const EncodingFacts& facts = facts_of(how.encoding);
-    const Index columns = how.is_turned() ? how.n_columns : facts.scale_columns(how.n_columns);
-    const Bytes size = static_cast<Bytes>(columns) * size_of(facts.scale_type(how.scales));
-    const bool is_shared = how.rows_per_scale > 0;
-    const auto tile = static_cast<Bytes>(is_shared         ? how.rows_per_scale
-                                         : how.is_turned() ? facts.tile_columns
-                                                           : facts.tile_rows);
-    const Bytes begin = first / tile;
-    const Bytes count = (first + n - 1) / tile + 1 - begin;
-    const auto scales = scales_.get((is_shared ? n : count) * size);
-    factors_.read(how.scales_at + begin * size, scales.first(count * size));
-    for (Bytes row = is_shared ? n : 0; row-- > 0;) {  // each row gets its own, from the last
-        std::memmove(&scales[row * size], &scales[((first + row) / tile - begin) * size], size);
-    }
-    return scales;
-}
-
 /// Codes become rows of a weight, with the scales in the file of factors.
 void Writer::decode(const Assembled& codes, std::span<std::byte> out) {
     const plan::Target& target = plan_.target_of(codes.slice.tensor);
     const plan::Decode& how = *target.decode;
-    const EncodingFacts& facts = facts_of(how.encoding);
-    numeric::QuantisedRows rows{how.encoding, how.scales,
-                                (codes.slice.end - codes.slice.begin) / how.n_columns,
-                                how.n_columns};
-    const auto scales = scales_of(how, static_cast<Bytes>(codes.slice.begin / how.n_columns),
-                                  static_cast<Bytes>(rows.n_rows));
-    if (facts.has_global) {
-        factors_.read(how.global_at, std::span(&rows.global, 1));
-    }
+    const numeric::QuantisedRows rows{how.encoding, how.scales,
+                                      (codes.slice.end - codes.slice.begin) / how.n_columns,
+                                      how.n_columns, decoder_.global_of(how)};
+    const auto scales =
+        decoder_.scales_of(how, static_cast<Bytes>(codes.slice.begin / how.n_columns),
+                           static_cast<Bytes>(rows.n_rows));
     try {
         (how.is_turned() ? numeric::dequantise_turned : numeric::dequantise)(rows, codes.stored,
                                                                              scales, out);
@@ -305,6 +283,9 @@ void Writer::compute(const Round& round, std::size_t i, std::span<std::byte> out
     const plan::Target& target = plan_.target_of(one.slice.tensor);
     if (target.decode) {
         decode(one, out);
+    } else if (!target.decoded.empty()) {
+        decoder_.decode_parts(target, {one.slice.begin, one.slice.end - one.slice.begin},
+                              one.stored, out);
     } else if (target.mix) {
         sums_.finish(round, i, out);
     } else if (target.fold || !target.folded.empty()) {

@@ -12,6 +12,7 @@
 #include "plan/plan.hpp"
 
 #include "comparer.hpp"
+#include "decoder.hpp"
 #include "digests.hpp"
 #include "factors.hpp"
 #include "journal.hpp"
@@ -93,8 +94,8 @@ class Writer {
     /// What this rank has written, beside what it took over.
     [[nodiscard]] Tally tally(Bytes reused) const { return {bytes_written(), reused, put_}; }
     [[nodiscard]] Bytes buffer_bytes() const {
-        return converted_.used() + staged_.used() + factors_.buffer_bytes() + sums_.buffer_bytes() +
-               digests_.buffer_bytes();
+        return converted_.used() + staged_.used() + factors_.buffer_bytes() +
+               decoder_.buffer_bytes() + sums_.buffer_bytes() + digests_.buffer_bytes();
     }
 
   private:
@@ -102,7 +103,6 @@ class Writer {
     void convert(const Round& round, std::size_t i, std::span<const std::span<std::byte>> places);
     void compute(const Round& round, std::size_t i, std::span<std::byte> out);
     void decode(const Assembled& codes, std::span<std::byte> out);
-    std::span<std::byte> scales_of(const plan::Decode& how, Bytes first, Bytes n);
     void encode(const Round& round, std::size_t i, std::span<std::byte> out,
                 std::span<std::byte> scales);
     void hand_out(const plan::Slice& slice, std::span<const std::byte> bytes);
@@ -121,7 +121,7 @@ class Writer {
     Buffer converted_;
     StripQualities quality_;
     Buffer staged_;  ///< a strip as it is quantised
-    Buffer scales_;  ///< of a strip that is dequantised
+    Decoder decoder_{factors_};
     std::optional<Journal> journal_;
     std::shared_ptr<RecordSums> record_sums_;  ///< of what is read; may be null
     std::size_t n_written_down_ = 0;           ///< of the finished blocks

@@ -100,7 +100,32 @@ Copy turned(const Copy& copy) {
     return out;
 }
 
+/// The axis over whose indices a loop steps, several at a time, and how many; nullopt: over none.
+std::optional<std::pair<std::size_t, Index>> stepped_over(const Loop& loop,
+                                                          const std::vector<Index>& shape) {
+    const std::vector<Index> strides = dense_strides(shape);
+    for (std::size_t k = 0; k < shape.size(); ++k) {
+        const Index n = loop.src_stride / strides[k];
+        if (n > 1 && n < shape[k] && shape[k] % n == 0 && loop.src_stride % strides[k] == 0) {
+            return std::pair(k, n);
+        }
+    }
+    return std::nullopt;
+}
+
 }  // namespace
+
+std::vector<Index> divided_src(const Copy& copy, std::vector<Index> shape) {
+    for (const Loop& loop : copy.loops) {
+        const auto found = stepped_over(loop, shape);
+        if (found && shape.size() < kMaxAxes) {
+            shape[found->first] /= found->second;
+            shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(found->first) + 1,
+                         found->second);
+        }
+    }
+    return shape;
+}
 
 std::vector<Patch> unfold_src(const Copy& copy, std::span<const Index> shape) {
     return Unfolder(shape).unfold(copy);

@@ -16,4 +16,8 @@ std::vector<Patch> unfold_src(const Copy& copy, std::span<const Index> shape);
 /// As unfold_src, for the tensor that the copy writes: the patches' storage is the copy's source.
 std::vector<Patch> unfold_dst(const Copy& copy, std::span<const Index> shape);
 
+/// The shape with axes in two where a loop of the copy's source steps over several of their
+/// indices: a tensor of the same elements, in which the copy has fewer boxes.
+std::vector<Index> divided_src(const Copy& copy, std::vector<Index> shape);
+
 }  // namespace shardweld::layout

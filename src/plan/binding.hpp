@@ -83,6 +83,18 @@ struct Decode : Strips {
         const Index codes = facts_of(encoding).code_columns(n_columns);
         return is_turned() ? 2 : (n_columns + codes - 1) / codes;
     }
+    /// Rows that a stored scale, or a row of them, is for.
+    [[nodiscard]] Index rows_of_scale() const {
+        const EncodingFacts& facts = facts_of(encoding);
+        return rows_per_scale > 0 ? rows_per_scale
+               : is_turned()      ? facts.tile_columns
+                                  : facts.tile_rows;
+    }
+    [[nodiscard]] Bytes scale_row_bytes() const {
+        const EncodingFacts& facts = facts_of(encoding);
+        const Index columns = is_turned() ? n_columns : facts.scale_columns(n_columns);
+        return static_cast<Bytes>(columns) * size_of(facts.scale_type(scales));
+    }
     /// Codes of so many whole rows.
     [[nodiscard]] Index codes_in(Index rows) const {
         return is_turned() ? rows / 2 * n_columns
@@ -162,6 +174,15 @@ struct FoldedPart {
     };
 };
 
+/// Elements of a weight that is made of codes, likewise. The codes of a target's operands stand in
+/// the order of its elements. Values are rounded to bf16 before any other cast.
+struct DecodedPart {
+    Decode how;
+    layout::Copy copy;  ///< from the weight's elements to the target's
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.how, self.copy); };
+};
+
 /// Elements of one file that go to one target. Source addresses count elements from file byte
 /// `base`; destination addresses count elements of the target, row-major.
 struct Operand {
@@ -219,8 +240,9 @@ struct Target : WrittenTensor {
     std::string source = {};  ///< the stored tensor all elements come from, "" if there are several
     std::string file = {};    ///< the file it has to lie in; "": one of the model's own
     Rare<Fold> fold = {};     ///< changes it on the way
-    std::vector<FoldedPart> folded = {};  ///< or parts of it, each by a weight's fold
-    Rare<Mix> mix = {};                   ///< it is made of several: operands of each cover it once
+    std::vector<FoldedPart> folded = {};    ///< or parts of it, each by a weight's fold
+    std::vector<DecodedPart> decoded = {};  ///< or all of it is made of codes, part by part
+    Rare<Mix> mix = {};  ///< it is made of several: operands of each cover it once
     Rare<Encode> encode = {};
     Rare<Decode> decode = {};
     Index block = 0;  ///< elements under one checksum, where that is not what block_elements says
@@ -236,8 +258,8 @@ struct Target : WrittenTensor {
         return std::tuple_cat(
             tensor_fields(self),
             std::tie(self.stored, self.add, self.zeros, self.is_copy, self.beside, self.source,
-                     self.file, self.fold, self.folded, self.mix, self.encode, self.decode,
-                     self.block, self.strip, self.is_kept, self.parts, self.state));
+                     self.file, self.fold, self.folded, self.decoded, self.mix, self.encode,
+                     self.decode, self.block, self.strip, self.is_kept, self.parts, self.state));
     };
 
     [[nodiscard]] Index n_zeros() const {
@@ -259,7 +281,10 @@ struct Target : WrittenTensor {
     [[nodiscard]] layout::Range sources(Index begin, Index end) const;
     /// Elements of the weight for one of its codes, at most; 1 where there are none.
     [[nodiscard]] Index packing() const {
-        return encode ? encode->packing() : decode ? decode->packing() : 1;
+        return encode             ? encode->packing()
+               : decode           ? decode->packing()
+               : !decoded.empty() ? decoded.front().how.packing()
+                                  : 1;
     }
     /// Bytes of the operands' elements for one element of the first output, at most.
     [[nodiscard]] Bytes stored_width() const;

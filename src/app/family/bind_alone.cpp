@@ -55,12 +55,6 @@ plan::Wanted wanted_of(const PreparedModel& prepared) {
 void bind_alone(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
                 catalogue::Catalogue catalogue, Bound& bound) {
     const auto encoded = encoded_weights(prepared, options, catalogue);
-    if (prepared.training != nullptr && !encoded.empty()) {
-        throw Error(ErrorCode::unsupported,
-                    "the model is stored as codes and scales, which training checkpoints do not "
-                    "hold",
-                    "merge it first, with --dtype bf16, then reshape what was written");
-    }
     plan::Wanted wanted = wanted_of(prepared);
     wanted.spelled = spelling(prepared, files);
     wanted.keeps_padding = options.state != formats::TakenState::weights;

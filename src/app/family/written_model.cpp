@@ -7,6 +7,7 @@
 #include "adapters/separate.hpp"
 #include "catalogue/catalogue.hpp"
 #include "formats/shared/hints.hpp"
+#include "plan/bind/dequantise.hpp"
 #include "plan/bind/recut.hpp"
 #include "shardweld/error.hpp"
 
@@ -72,16 +73,18 @@ publish::Facts facts_of(const BoundModel& model, const std::vector<plan::Target>
 }
 
 bool is_cut_from_model(const Options& options, const catalogue::Catalogue& catalogue) {
-    return options.lora == Lora::fold &&
-           (adapters::holds_adapter(catalogue) || holds_framework_adapter(catalogue));
+    const bool is_folded = options.lora == Lora::fold && (adapters::holds_adapter(catalogue) ||
+                                                          holds_framework_adapter(catalogue));
+    return is_folded || plan::holds_encoded(catalogue);
 }
 
 BoundModel cut_from(const BoundModel& model, const std::string& form,
                     std::shared_ptr<const CheckpointTemplate> like, std::uint32_t n_files) {
     if (model.bound.optimizer) {
         throw Error(ErrorCode::unsupported,
-                    "an adapter is folded into the weights, and states of an optimizer belong to "
-                    "weights as they were trained",
+                    "the weights are made on the way (an adapter is folded into them, or they are "
+                    "stored as codes), and states of an optimizer belong to weights as they were "
+                    "trained",
                     formats::kWeightsOnly);
     }
     const plan::Binding& whole = model.bound.binding;

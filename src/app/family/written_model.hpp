@@ -16,7 +16,7 @@ namespace shardweld::app {
 publish::Facts facts_of(const BoundModel& model, const std::vector<plan::Target>& targets);
 
 /// Whether a training checkpoint is cut from the model's weights because these are made first: a
-/// LoRA adapter is folded into them.
+/// LoRA adapter is folded into them, or they are stored as codes.
 bool is_cut_from_model(const Options& options, const catalogue::Catalogue& catalogue);
 
 /// The training checkpoint of `form`, like a template where there is one, with the bytes that it

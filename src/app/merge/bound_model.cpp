@@ -20,6 +20,7 @@
 #include "models/written_form.hpp"
 #include "mpi/share.hpp"
 #include "outputs/gguf.hpp"
+#include "plan/bind/dequantise.hpp"
 #include "plan/bind/mixed.hpp"
 #include "plan/bind/quantise.hpp"
 #include "plan/bind/trace.hpp"
@@ -499,6 +500,22 @@ std::vector<BoundModel> output_models(const Outputs& outputs, const Cutting& cut
     return models;
 }
 
+/// Training checkpoints hold no codes: the weights become bf16, unless a model beside them keeps
+/// the codes, since nothing else is asked for it.
+std::optional<DType> type_beside_codes(const Outputs& outputs) {
+    const auto is_training = [](const Session& one) { return one.output.is_training(); };
+    if (std::ranges::none_of(outputs, is_training)) {
+        return std::nullopt;
+    }
+    if (!is_training(outputs.front())) {
+        throw Error(ErrorCode::unsupported,
+                    "the model is stored as codes and scales, which it keeps and training "
+                    "checkpoints do not hold",
+                    "give --dtype bf16");
+    }
+    return DType::bf16;
+}
+
 void report_binding(Session& session, const BoundModel& model) {
     for (const auto* notes : {&model.prepared.notes, &model.bound.notes}) {
         std::ranges::for_each(*notes, [&](const std::string& note) { session.log.debug(note); });
@@ -526,7 +543,10 @@ std::vector<BoundModel> bind_outputs(const Outputs& outputs, Destination sink,
     const Cutting cutting{is_cut_from_model(session.options, read.survey.catalogue), read.like,
                           static_cast<std::uint32_t>(read.input.files.size())};
     wanted.like = read.like;
-    if (cutting.is_wanted) {
+    if (!wanted.dtype && plan::holds_encoded(read.survey.catalogue)) {
+        mpi::collectively(session.comm, [&] { wanted.dtype = type_beside_codes(outputs); });
+    }
+    if (cutting.is_wanted && session.output.is_training()) {
         wanted.form.clear();
     }
     BoundModel model = bind_checkpoint(session, read.input, std::move(read.files), wanted,

@@ -24,8 +24,8 @@ Bytes WrittenTensor::bytes() const {
 }
 
 bool Target::is_converted() const {
-    return stored != dtype || add != 0 || fold || !folded.empty() || mix || encode || decode ||
-           !literal.empty();
+    return stored != dtype || add != 0 || fold || !folded.empty() || !decoded.empty() || mix ||
+           encode || decode || !literal.empty();
 }
 
 Index Target::strip_elements(std::uint32_t at) const {
@@ -57,7 +57,8 @@ layout::Range Target::sources(Index begin, Index end) const {
         return {};
     }
     if (!encode && !decode) {
-        return {begin, end - begin};
+        const Index n = decoded.empty() ? 1 : packing();
+        return {begin / n, (end + n - 1) / n - begin / n};
     }
     const Index row = encode ? encode->row_codes() : decode->n_columns;
     const Index first = begin / row;
@@ -73,7 +74,7 @@ Bytes Target::stored_width() const {
         return 0;
     }
     const auto n = static_cast<Bytes>(packing());
-    return decode ? (size_of(stored) + n - 1) / n : size_of(stored) * n;
+    return decode || !decoded.empty() ? (size_of(stored) + n - 1) / n : size_of(stored) * n;
 }
 
 WrittenTensors::WrittenTensors(const std::vector<Target>& targets) {

@@ -41,6 +41,33 @@ constexpr std::array<std::string_view, 9> kOfActivations = {
     "output_scale",     "q_scale",     "k_scale",        "v_scale",
     "kv_scale"};
 
+bool is_weight(DType dtype) {
+    return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
+struct NamesAround {
+    std::string weight;
+    std::string scales;
+};
+
+/// Of the weight whose codes a tensor holds; nullopt: it holds none.
+template <typename IsStored>
+std::optional<NamesAround> names_around(const Tensor& tensor, const IsStored& is_stored) {
+    if (is_weight(tensor.dtype)) {
+        return std::nullopt;
+    }
+    for (const NameForm& form : kForms) {
+        if (!tensor.name.ends_with(form.codes)) {
+            continue;
+        }
+        const std::string stem = tensor.name.substr(0, tensor.name.size() - form.codes.size());
+        if (is_stored(stem + std::string(form.scales))) {
+            return NamesAround{stem + std::string(form.weight), stem + std::string(form.scales)};
+        }
+    }
+    return std::nullopt;
+}
+
 class Taker {
   public:
     Taker(catalogue::Catalogue& catalogue, const BitsOf& bits)
@@ -81,19 +108,9 @@ class Taker {
 
     /// Notes the weight whose codes a tensor holds, if it holds any.
     void note(const Tensor& tensor) {
-        if (is_weight(tensor.dtype)) {
-            return;
-        }
-        for (const NameForm& form : kForms) {
-            if (!tensor.name.ends_with(form.codes)) {
-                continue;
-            }
-            const std::string stem = tensor.name.substr(0, tensor.name.size() - form.codes.size());
-            const Tensor* scales = find(stem + std::string(form.scales));
-            if (scales != nullptr) {
-                add(tensor, *scales, stem + std::string(form.weight));
-                return;
-            }
+        const auto is_stored = [&](const std::string& name) { return find(name) != nullptr; };
+        if (const auto names = names_around(tensor, is_stored)) {
+            add(tensor, *find(names->scales), names->weight);
         }
     }
 
@@ -239,10 +256,6 @@ class Taker {
                                          : weight;
     }
 
-    static bool is_weight(DType dtype) {
-        return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
-    }
-
     static void require_shape(const EncodedWeight& weight, const Tensor& tensor,
                               const std::vector<Index>& shape) {
         if (tensor.shape != shape || tensor.dtype != DType::u8) {
@@ -356,6 +369,17 @@ void add_scales(const EncodedWeight& weight, std::vector<Target>& out) {
 
 std::vector<EncodedWeight> take_encoded(catalogue::Catalogue& catalogue, const BitsOf& bits) {
     return Taker(catalogue, bits).take();
+}
+
+bool holds_encoded(const catalogue::Catalogue& catalogue) {
+    std::set<std::string_view> names;
+    for (const Tensor& tensor : catalogue.tensors) {
+        names.insert(tensor.name);
+    }
+    const auto is_stored = [&](const std::string& name) { return names.contains(name); };
+    return std::ranges::any_of(catalogue.tensors, [&](const Tensor& tensor) {
+        return names_around(tensor, is_stored).has_value();
+    });
 }
 
 std::vector<Target> make_of_codes(Binding& binding, const std::vector<EncodedWeight>& weights,

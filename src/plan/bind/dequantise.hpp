@@ -35,6 +35,9 @@ using BitsOf = std::function<std::optional<Index>(const std::string& module)>;
 /// for encodings that are not known (zero points).
 std::vector<EncodedWeight> take_encoded(catalogue::Catalogue& catalogue, const BitsOf& bits);
 
+/// Whether it would take any.
+bool holds_encoded(const catalogue::Catalogue& catalogue);
+
 /// Gives the targets of these weights their codes; returns the targets that their scales become in
 /// `file`, which is read while codes are. Error(unsupported) for a weight that is not written as it
 /// is stored.

@@ -23,7 +23,7 @@ Bytes held_by(const Target& target) {
     return held(target.literal) + held(target.name) + held(target.shape) + held(target.operands) +
            held(target.replicas) + held(target.source) + held(target.file) + held(target.parts) +
            held(target.beside) + (target.mix ? sizeof(Mix) + held(target.mix->terms) : Bytes{0}) +
-           (target.fold ? sizeof(Fold) : 0) + held(target.folded) +
+           (target.fold ? sizeof(Fold) : 0) + held(target.folded) + held(target.decoded) +
            (target.encode ? sizeof(Encode) : 0) + (target.decode ? sizeof(Decode) : 0);
 }
 

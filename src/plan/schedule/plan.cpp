@@ -139,13 +139,18 @@ std::string mix_text(const Mix& mix) {
     return text;
 }
 
+std::string strips_text(const Strips& strips, DType dtype) {
+    return " " + std::string(facts_of(strips.encoding).name) + " of " +
+           std::string(safetensors_name(dtype));
+}
+
+std::string decode_text(const Decode& decode) {
+    return " from" + strips_text(decode, decode.scales);
+}
+
 std::string encoding_text(const Target& target) {
-    const auto text_of = [](const Strips& strips, DType dtype) {
-        return " " + std::string(facts_of(strips.encoding).name) + " of " +
-               std::string(safetensors_name(dtype));
-    };
-    return target.encode   ? text_of(*target.encode, target.encode->weight)
-           : target.decode ? " from" + text_of(*target.decode, target.decode->scales)
+    return target.encode   ? strips_text(*target.encode, target.encode->weight)
+           : target.decode ? decode_text(*target.decode)
                            : "";
 }
 
@@ -174,6 +179,10 @@ std::string steps_text(const Target& target) {
     for (const FoldedPart& part : target.folded) {
         text += " part " + layout::to_text(part.copy) + " " +
                 std::string(safetensors_name(part.weight)) + " " + fold_text(part.fold);
+    }
+    for (const DecodedPart& part : target.decoded) {
+        text += " part " + layout::to_text(part.copy) + decode_text(part.how) + " " +
+                std::to_string(part.how.scales_at);
     }
     if (!target.fold) {
         return text;

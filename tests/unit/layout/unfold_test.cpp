@@ -52,6 +52,17 @@ TEST(Unfold, keeps_whole_axes_whole) {
               (std::vector<Patch>{{9, {{0, 1, 0}, {3, 1, 0}, {0, 1, 0}}}}));
 }
 
+TEST(Unfold, divides_axes_that_a_copy_steps_over) {
+    const Copy every_second{1, 0, {{3, 8, 4}, {4, 2, 1}}};  // of rows of 8
+    const auto shape = divided_src(every_second, {3, 8});
+    EXPECT_EQ(shape, (std::vector<Index>{3, 4, 2}));
+    EXPECT_EQ(unfold_src(every_second, shape),
+              (std::vector<Patch>{{0, {{0, 3, 4}, {0, 4, 1}, {1, 1, 0}}}}));
+    const Copy groups{0, 0, {{2, 12, 0}, {4, 1, 1}}};  // of 3 rows of 4
+    EXPECT_EQ(divided_src(groups, {6, 4}), (std::vector<Index>{2, 3, 4}));
+    EXPECT_EQ(divided_src({0, 0, {{24, 1, 1}}}, {6, 4}), (std::vector<Index>{6, 4}));
+}
+
 TEST(Unfold, equals_brute_force_where_the_copy_has_other_axes_than_the_tensor) {
     const std::vector<Indices> shapes{{24},      {6, 4},    {4, 6},       {2, 12},
                                       {2, 3, 4}, {4, 3, 2}, {1, 8, 3, 1}, {2, 2, 2, 3}};

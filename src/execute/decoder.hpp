@@ -1,0 +1,54 @@
+// Codes and scales as weights again: rows of a whole weight, or parts of several.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "layout/patch.hpp"
+#include "numeric/quantised_rows.hpp"
+#include "plan/binding.hpp"
+
+#include "factors.hpp"
+#include "round.hpp"
+
+namespace shardweld::execute {
+
+class Decoder {
+  public:
+    /// Scales are read from the file of factors, which must outlive it.
+    explicit Decoder(Factors& factors) : factors_(factors) {}
+
+    /// Scales of the tiles that rows [first, first + n) of a weight lie in; valid until the next
+    /// call.
+    std::span<std::byte> scales_of(const plan::Decode& how, Bytes first, Bytes n);
+    /// NVFP4's divisor; 1 for others.
+    float global_of(const plan::Decode& how);
+
+    /// Elements [begin, end) of a target that is decoded in parts, from their codes. Each is
+    /// rounded to bf16, and then cast. Error(unsupported) for a scale that is no number.
+    void decode_parts(const plan::Target& target, layout::Range elements,
+                      std::span<const std::byte> codes, std::span<std::byte> out);
+
+    [[nodiscard]] Bytes buffer_bytes() const {
+        return scales_.used() + codes_.used() + values_.used() + cast_.used();
+    }
+
+  private:
+    /// Codes and values of a slice of a target, and what they belong to.
+    struct Slice {
+        const plan::Decode& how;
+        DType written;
+        std::span<const std::byte> codes;
+        std::span<std::byte> out;
+    };
+    void decode(const Slice& slice, const layout::Patch& patch);
+    void decode_rows(const Slice& slice, const layout::Patch& patch);
+    void decode_row(const Slice& slice, const layout::Patch& patch, Index row);
+    void decode_turned(const Slice& slice, const layout::Patch& patch);
+    void put(const Slice& slice, std::span<const std::byte> values, layout::Copy copy);
+
+    Factors& factors_;
+    Buffer scales_, codes_, values_, cast_;
+};
+
+}  // namespace shardweld::execute
