@@ -21,6 +21,8 @@ using plan::TensorPiece;
 
 /// Settled when the step is known: the directory is called by it.
 constexpr const char* kModelFile = "mp_rank_00_model_states.pt";
+/// What stage 3 asks the same of. It takes all weights from their states.
+constexpr const char* kStage3File = "zero_pp_rank_0_mp_rank_00_model_states.pt";
 constexpr const char* kParameters = "zero/";
 constexpr const char* kDeepSpeed = "0.19.8";  // of DeepSpeed, whose loader compares it
 
@@ -99,7 +101,8 @@ PlainValue optimizer_state(const std::vector<PlacedTensor>& placed,
     const PlainValue groups = numbered_list(torch_groups(optimizer, parameters_of(placed)));
     PlainValue state;
     state.kind = PlainValue::Kind::numbered;
-    state.items = {dictionary({{"step", real(optimizer.step)}})};
+    // A whole number: stage 3 hands it to DeepSpeed's own Adam, which takes no other.
+    state.items = {dictionary({{"step", integer(static_cast<std::int64_t>(optimizer.step))}})};
     return dictionary({{"dynamic_loss_scale", boolean(false)},
                        {"overflow", boolean(false)},
                        {"clip_grad", real(0)},
@@ -123,8 +126,10 @@ outputs::TrainingSave universal_save(const std::vector<PlacedTensor>& placed,
     for (auto& [name, tensor] : save.tensors) {
         tensor.file.insert(0, step + "/");
     }
-    save.files.push_back(step + "/" + kModelFile);
-    save.beside[save.files.front()] = engine_state(placed, *optimizer);
+    save.files = {step + "/" + kModelFile, step + "/" + kStage3File};
+    for (const std::string& file : save.files) {
+        save.beside[file] = engine_state(placed, *optimizer);
+    }
     save.beside[step + "/" + kParameters + "optimizer_state.pt"] =
         optimizer_state(placed, *optimizer);
     save.side_files.push_back({"latest_universal", step});

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # States of an optimizer that reshape writes, loaded by the frameworks that train: FSDP2 by torch and by verl's own checkpoint manager, torch's
-# distributed checkpoint, megatron-core's distributed optimizer. Every bit of master weights and moments is what plain torch made of whole tensors
+# distributed checkpoint, DeepSpeed's engine, megatron-core's distributed optimizer. Every bit of master weights and moments is what plain torch made of whole tensors
 # before they were saved, and one step with given gradients makes of them what it makes of whole tensors. Needs a Python with torch 2.15 and
-# transformers, and for their parts verl and megatron-core 0.16 or later: $SHARDWELD_PYTHON, else python3. Skipped loudly without; a failure under
-# SHARDWELD_REQUIRE=fsdp2, verl or megatron.
+# transformers, and for their parts verl, deepspeed and megatron-core 0.16 or later: $SHARDWELD_PYTHON, else python3. Skipped loudly without; a
+# failure under SHARDWELD_REQUIRE=fsdp2, verl, deepspeed or megatron.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export HF_HUB_OFFLINE=1
 python_with fsdp2 torch transformers safetensors.torch torch.distributed._mesh_layout
@@ -49,6 +49,15 @@ for world in 2 3; do
     done
 done
 written "$WORK/llama" dcp:world=2 --hf_config "$data/$llama/hf" && loads dcp "$llama" wanted 3
+
+if has deepspeed deepspeed; then
+    written "$WORK/llama" universal --hf_config "$data/$llama/hf"
+    for stage in 1 2 3; do
+        timeout 300 "$python" "$TESTS/support/load_states_in_deepspeed.py" "$data/$llama/hf" "$WORK/wanted" "$out" "$stage" 2 >"$WORK/out" 2>"$WORK/err" ||
+            { fail "universal, stage $stage: $(grep -v '^ *File' "$WORK/err" | tail -5)"; continue; }
+        expect_out "states loaded by DeepSpeed"
+    done
+fi
 
 if has megatron megatron.core; then
     # Whole tensors as megatron-core has them: written as weights, which megatron_loads_test.sh says it reads as they are.

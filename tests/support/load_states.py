@@ -35,7 +35,8 @@ def settings_of(directory):
 
 
 def gradient_of(name, shape):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(zlib.crc32(name.encode()))) * 0.02
+    """Such as bf16 holds, for engines that keep gradients in it."""
+    return (torch.randn(shape, generator=torch.Generator().manual_seed(zlib.crc32(name.encode()))) * 0.02).bfloat16().float()
 
 
 def step_whole(states, gradients, settings):

@@ -328,12 +328,19 @@ class UniversalFiles {
     bool is_whole_ = true;                                // and these are the whole ones
 };
 
-// Only the first model-parallel rank's are scanned.
+// Only the first model-parallel rank's are scanned. Where the files of several stages lie there, as
+// reshape writes them, those of stage 3 repeat what the others say.
 void add_states(const Listing& listing, Location& location) {
+    const auto kind_of = [](const std::string& file) {
+        const auto name = parse_file_name(file);
+        return name ? std::optional(name->kind) : std::nullopt;
+    };
+    const bool has_whole = std::ranges::count(listing.files, FileKind::model, kind_of) > 0;
     ModelStates states;
     for (const std::string& file : listing.files) {
         const auto name = parse_file_name(file);
-        if (!name || (name->kind != FileKind::model && name->kind != FileKind::model_part)) {
+        if (!name ||
+            (name->kind != FileKind::model && (has_whole || name->kind != FileKind::model_part))) {
             continue;
         }
         if (name->mp > 0) {
