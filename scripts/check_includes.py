@@ -46,9 +46,10 @@ ROOMS = {  # what else of its module a subfolder may include, beside what lies a
     "app/family": "messages settings runtime survey tokenizer",
     "app/compare": "messages settings report survey family",
     "app/merge": "messages settings runtime report survey family compare",
+    "app/watch": "messages settings runtime report merge",
     "app/api": "commands messages settings runtime report survey family compare merge",
     "app/cli": "messages settings runtime",
-    "app/commands": "cli messages settings runtime report survey family compare merge",
+    "app/commands": "cli messages settings runtime report survey family compare merge watch",
     "formats": "containers shared",  # each format's folder
     "formats/bytecheckpoint": "containers shared megatron",
     "formats/colossalai": "containers shared hf",

@@ -27,6 +27,7 @@ enum class ErrorCode {
     differs = 13,
     strict = 14,
     locked = 15,
+    incomplete = 16,
     no_client = 20,  ///< uploads, from here on
     no_token = 21,
     no_rights = 22,

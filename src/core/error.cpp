@@ -53,6 +53,8 @@ std::string_view name_of(ErrorCode code) {
             return "strict";
         case ErrorCode::locked:
             return "locked";
+        case ErrorCode::incomplete:
+            return "incomplete";
         case ErrorCode::no_client:
             return "no_client";
         case ErrorCode::no_token:

@@ -141,10 +141,14 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
     return list;
 }
 
-std::vector<std::string> whole_environment(const std::vector<std::string>& more) {
+std::vector<std::string> whole_environment(const std::vector<std::string>& more,
+                                           const std::vector<std::string>& withheld) {
     std::vector<std::string> all;
     for (char** at = environ; *at != nullptr; ++at) {
-        all.emplace_back(*at);
+        const std::string_view own = *at;
+        if (std::ranges::none_of(withheld, [&](auto& name) { return own.starts_with(name); })) {
+            all.emplace_back(own);
+        }
     }
     const std::size_t n_own = all.size();
     for (const std::string& variable : more) {
@@ -181,7 +185,8 @@ std::optional<pid_t> start(const Process& process, int output) {
 
     std::vector<std::string> words{process.program.string()};
     words.insert(words.end(), process.arguments.begin(), process.arguments.end());
-    const std::vector<std::string> variables = whole_environment(process.environment);
+    const std::vector<std::string> variables =
+        whole_environment(process.environment, process.withheld);
     pid_t id = 0;
     const int failed = ::posix_spawn(&id, process.program.c_str(), &actions, &attributes,
                                      pointers(words).data(), pointers(variables).data());
@@ -304,6 +309,35 @@ std::optional<fs::path> find_program(const std::string& name, const std::string&
         }
     }
     return std::nullopt;
+}
+
+std::optional<std::vector<std::string>> words_of(const std::string& line) {
+    std::vector<std::string> words;
+    bool is_within = false;  // a word, which may be empty: ''
+    char quote = 0;
+    for (std::size_t at = 0; at < line.size(); ++at) {
+        const char c = line[at];
+        const bool is_blank = c == ' ' || c == '\t' || c == '\n';
+        if (quote == 0 && is_blank) {
+            is_within = false;
+            continue;
+        }
+        if (!std::exchange(is_within, true)) {
+            words.emplace_back();
+        }
+        const bool escapes = c == '\\' && quote != '\'' && at + 1 < line.size() &&
+                             (quote == 0 || line[at + 1] == '"' || line[at + 1] == '\\');
+        if (escapes) {
+            words.back() += line[++at];
+        } else if (quote == 0 && (c == '\'' || c == '"')) {
+            quote = c;
+        } else if (c == quote) {
+            quote = 0;
+        } else {
+            words.back() += c;
+        }
+    }
+    return quote == 0 ? std::optional(std::move(words)) : std::nullopt;
 }
 
 std::string shell_word(const std::string& text) {

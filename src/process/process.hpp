@@ -15,10 +15,12 @@ struct Process {
     fs::path program;
     std::vector<std::string> arguments;    ///< without the program itself; no shell sees them
     std::vector<std::string> environment;  ///< "NAME=value", set unless this process has NAME
-    std::optional<double> limit_s;         ///< ended when it takes longer
+    std::optional<double> limit_s;  ///< ended when it takes longer
     /// Every line of standard output and error, without its end, as it comes; a line's first
     /// 64 KiB.
     std::function<void(std::string_view)> on_line;
+    /// Beginnings of names: variables of this process that the program is not given.
+    std::vector<std::string> withheld = {};
 };
 
 /// How a process ended.
@@ -41,6 +43,11 @@ bool is_program(const fs::path& path);
 
 /// The first program of this name in a list of directories such as PATH's, absolute.
 std::optional<fs::path> find_program(const std::string& name, const std::string& path);
+
+/// A command line as the words that a POSIX shell makes of it where nothing is to be expanded:
+/// quotes and backslashes count, all other characters are themselves. nullopt where a quote has no
+/// end.
+std::optional<std::vector<std::string>> words_of(const std::string& line);
 
 /// `text` as one word of a POSIX shell's command line, whatever bytes it has.
 std::string shell_word(const std::string& text);

@@ -30,8 +30,8 @@ constexpr double kSilence_s = 600;
 
 constexpr std::array<std::string_view, 3> kTracesInside = {kPartialTrace, kLockTrace, kOldTrace};
 /// The last one stands for a moment where a run takes a dead one's lock away.
-constexpr std::array<std::string_view, 5> kTracesBeside = {kPartialTrace, kLockTrace, kOldTrace,
-                                                           kJournalTrace, ".shardweld-lock.stale"};
+constexpr std::array<std::string_view, 6> kTracesBeside = {
+    kPartialTrace, kLockTrace, kOldTrace, kJournalTrace, kRemovedTrace, ".shardweld-lock.stale"};
 
 /// The target of whose run something is a trace; "" if it is none.
 fs::path target_of(const fs::path& path) {
@@ -169,22 +169,8 @@ void settle_target(const std::vector<Abandoned*>& traces, const CleanRequest& re
     }
 }
 
-}  // namespace
-
-std::vector<Abandoned> clean(const CleanRequest& request, std::vector<fs::path>& unseen) {
-    const fs::path directory = io::resolved(request.directory);
-    if (!io::is_directory(directory)) {
-        throw Error(ErrorCode::not_found, "there is no directory " + directory.string(),
-                    "name the directory that holds the targets");
-    }
-    std::set<fs::path> traces;
-    find_traces(directory, traces, unseen);
-    for (const char* const trace : {kPartialTrace, kOldTrace, kLockTrace}) {
-        if (const fs::path path = beside(directory, trace);
-            io::kind_at(path) != io::FileKind::none) {
-            traces.insert(path);
-        }
-    }
+/// What becomes of traces, one target's after the other's.
+std::vector<Abandoned> settle(const std::set<fs::path>& traces, const CleanRequest& request) {
     std::vector<Abandoned> all;
     for (const fs::path& path : traces) {
         Abandoned& found = all.emplace_back();
@@ -205,6 +191,40 @@ std::vector<Abandoned> clean(const CleanRequest& request, std::vector<fs::path>&
         settle_target(of_target, request, own);
     }
     return all;
+}
+
+/// Those that lie beside a target.
+void find_beside(const fs::path& target, std::set<fs::path>& traces) {
+    for (const char* const trace : {kPartialTrace, kOldTrace, kLockTrace}) {
+        if (const fs::path path = beside(target, trace); io::kind_at(path) != io::FileKind::none) {
+            traces.insert(path);
+        }
+    }
+}
+
+}  // namespace
+
+std::vector<Abandoned> clean(const CleanRequest& request, std::vector<fs::path>& unseen) {
+    const fs::path directory = io::resolved(request.directory);
+    if (!io::is_directory(directory)) {
+        throw Error(ErrorCode::not_found, "there is no directory " + directory.string(),
+                    "name the directory that holds the targets");
+    }
+    std::set<fs::path> traces;
+    find_traces(directory, traces, unseen);
+    find_beside(directory, traces);
+    return settle(traces, request);
+}
+
+void remove_unfinished(const fs::path& target) {
+    std::set<fs::path> traces;
+    find_beside(target, traces);
+    for (const Abandoned& one : settle(traces, {target, 0, false})) {
+        if (one.fate == Fate::failed) {
+            throw Error(ErrorCode::io, "cannot remove " + one.path.string() + ": " + one.why,
+                        "see to its rights, then remove it");
+        }
+    }
 }
 
 }  // namespace shardweld::publish

@@ -21,6 +21,8 @@ inline constexpr const char* kLockTrace = ".shardweld-lock";
 inline constexpr const char* kOldTrace = ".shardweld-old";
 /// The journal, while the directory that it lay in gets the target's name; only beside a target.
 inline constexpr const char* kJournalTrace = ".shardweld-journal";
+/// An output that is being removed; only beside a target.
+inline constexpr const char* kRemovedTrace = ".shardweld-removed";
 /// In the partial directory.
 inline constexpr const char* kJournal = "journal";
 inline constexpr const char* kJournalHeader = "header.json";

@@ -38,7 +38,7 @@ head -c 3000000 /dev/urandom >"$WORK/source/a"
 head -c 1234567 /dev/urandom >"$WORK/source/below/b"
 : >"$WORK/source/empty"
 sum="$(sum_of "$WORK/source")"
-expect_code 0 "$SHARDWELD" iobench "$place" --source "$WORK/source" --repeats 2 --no_fsync --keep --max_shard_size 1MB
+expect_code 0 "$SHARDWELD" iobench "$place" --source "$WORK/source" --repeats 2 --no_fsync --keep_files --max_shard_size 1MB
 expect_text 'kept '
 grep -q '(roof)' "$WORK/out" || fail "no table: $(cat "$WORK/out")"
 [[ "$(ls -A "$place")" == .shardweld-iobench-* ]] || fail "kept: $(ls -A "$place")"

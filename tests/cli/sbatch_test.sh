@@ -89,6 +89,18 @@ for script in one_node many_nodes array; do
         fail "$script: $(paste -sd' ' "$WORK/words")"
 done
 
+# A watch that was stopped is queued again however often; one that has ended, or crashes at once, is not.
+for case in 11:30:1 0:0:0 16:0:0 139:0:0; do
+    IFS=: read -r given restarts requeues <<<"$case"
+    rm -f "$WORK/requeued"
+    code=0
+    env PATH="$WORK/bin:$PATH" SRUN_CODE="$given" SLURM_JOB_ID=7 SLURM_RESTART_COUNT="$restarts" SLURM_CPUS_PER_TASK=2 \
+        bash "$TESTS/../slurm/watch.sbatch" "$WORK/run" "$WORK/made it" --until 'a b' 2>/dev/null || code=$?
+    [[ "$code" == "$((requeues ? 143 : given))" ]] || fail "watch: srun's code $given became $code"
+    [[ "$(cat "$WORK/requeued" 2>/dev/null | grep -cx 'requeue 7')" == "$requeues" ]] || fail "watch, $case: requeued wrongly"
+done
+[[ "$(paste -sd' ' "$WORK/words")" == "ring --mpi=pmix -K -c 2 shardweld watch $WORK/run $WORK/made\\ it --until a\\ b" ]] || fail "watch: $(paste -sd' ' "$WORK/words")"
+
 # The test behind a merge takes the merge's options, and leaves out what it does not have.
 expect_code 0 "$SHARDWELD" merge --local_dir "$fixture/source" --hf_config "$fixture/hf" --target_dir "$WORK/half" --include 'layers\.0' --dtype fp32 -q
 of_merge=(--local_dir "$fixture/source" --hf_config "$fixture/hf" --test_hf_dir "$WORK/half" --include 'layers\.0' --dtype fp32 --overwrite --resume --sha256

@@ -32,7 +32,8 @@ struct ManualRow {
 };
 
 constexpr unsigned kParallel = kEvery & ~kRecipes;
-constexpr unsigned kPlanned = kMerge | kPlan | kTest;
+constexpr unsigned kMerging = kMerge | kWatch;
+constexpr unsigned kPlanned = kMerging | kPlan | kTest;
 constexpr unsigned kChecked = kPlanned | kInspect | kDiff | kVerify;
 constexpr unsigned kUploading = kMerge | kUpload;
 
@@ -52,12 +53,13 @@ const std::vector<ExitRow>& exit_rows() {
         {ErrorCode::space, "disk, quota or inodes are exhausted", kPlanned | kVerify | kIobench},
         {ErrorCode::memory, "not enough memory", kEvery},
         {ErrorCode::launch, "MPI or the launcher", kParallel},
-        {ErrorCode::stopped, "stopped, can be resumed", kMerge},
+        {ErrorCode::stopped, "stopped, can be resumed", kMerging},
         {ErrorCode::target, "the target, or the place of a log, exists or may not be written",
          kParallel},
         {ErrorCode::differs, "a comparison found differences", kTest | kDiff | kVerify},
         {ErrorCode::strict, "a warning under --strict", kPlanned},
-        {ErrorCode::locked, "another run is writing the target", kMerge},
+        {ErrorCode::locked, "another run is writing the target", kMerging},
+        {ErrorCode::incomplete, "a step was not made, or what is run behind it failed", kWatch},
         {ErrorCode::no_client, "upload: no client", kUploading},
         {ErrorCode::no_token, "upload: no token", kUploading},
         {ErrorCode::no_rights, "upload: the token or its rights were refused", kUploading},
@@ -85,7 +87,11 @@ const std::vector<ManualRow>& environment_rows() {
          "taken, which saves the search for one.",
          kParallel},
         {"SLURM_JOB_ID, SLURM_JOB_END_TIME",
-         "the job and its end, before which a merge stops by itself (--stop_before).", kMerge},
+         "the job and its end, before which a merge stops by itself (--stop_before).", kMerging},
+        {"SHARDWELD_STEP, SHARDWELD_OUTPUT, SHARDWELD_REPORT",
+         "set for the command of --then: the name of the step's directory, the output, and its "
+         "report.",
+         kWatch},
         {"SLURM_MEM_PER_NODE, SLURM_MEM_PER_CPU, SLURM_CPUS_ON_NODE",
          "the job's memory, beside that of its cgroup: they bound the default of --memory_limit.",
          kPlanned},
@@ -118,13 +124,15 @@ const std::vector<ManualRow>& file_rows() {
         {".NAME.shardweld-partial",
          "beside the target NAME: what a merge has written so far, with the journal that --resume "
          "reads. Renamed to NAME at the end.",
-         kMerge},
-        {".NAME.shardweld-lock", "beside the target NAME: held by the merge into it.", kMerge},
+         kMerging},
+        {".NAME.shardweld-lock",
+         "beside the target NAME: held by the merge into it, or by the watch.", kMerging},
         {".NAME.shardweld-old", "beside the target NAME: the model that --overwrite replaces.",
-         kMerge},
+         kMerging},
         {".shardweld-partial, .shardweld-lock, .shardweld-old",
-         "the same inside the target, where nothing can be created beside it.", kMerge},
-        {"lora_adapter/", "in the target: the adapter of --lora split.", kMerge},
+         "the same inside the target, where nothing can be created beside it.", kMerging},
+        {"lora_adapter/", "in the target: the adapter of --lora split.", kMerging},
+        {"watch.jsonl", "in OUT: what the watch did, a line of JSON for each event.", kWatch},
         {"model.safetensors, model.safetensors.index.json, config.json",
          "a model's weights, or their index, and its config.", kDiff | kVerify | kUpload},
         {".shardweld-iobench-*", "in DIR: the files that are measured with; removed at the end.",

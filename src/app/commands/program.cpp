@@ -22,6 +22,7 @@
 #include "app/runtime/stop.hpp"
 #include "app/runtime/version.hpp"
 #include "app/settings/options.hpp"
+#include "app/watch/watch.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
 #include "mpi/comm.hpp"
@@ -129,7 +130,8 @@ bool is_parallel(Command command) {
 /// Commands that make files and remove them, or give them their names, at the end: they go on when
 /// nobody reads their output any more.
 bool has_files_under_way(Command command) {
-    return command == Command::merge || command == Command::test || command == Command::iobench;
+    return command == Command::merge || command == Command::watch || command == Command::test ||
+           command == Command::iobench;
 }
 
 /// The code of a command whose result goes to standard output.
@@ -155,6 +157,8 @@ int run_parallel(mpi::Comm& comm, const Options& options, Log& log) {
             return upload_model(comm, options, log);
         case Command::iobench:
             return iobench(comm, options, log);
+        case Command::watch:
+            return watch(comm, options, log);
         case Command::plan:
             return printed(print_plan(comm, options, std::cout, log), log);
         case Command::inspect:
@@ -253,9 +257,9 @@ class Ranks {
 /// launcher ends the others as soon as one process exits with an error.
 int run_together(const Options& options) {
     Log early(std::cerr, options.log_level, is_first_by_launcher());
-    // A merge stops in order, from its first moment on.
+    // Merges stop in order, from their first moment on.
     std::optional<StopSignals> signals;
-    if (options.command == Command::merge) {
+    if (options.command == Command::merge || options.command == Command::watch) {
         signals.emplace();
     }
     if (has_files_under_way(options.command)) {

@@ -1,12 +1,9 @@
 #include "uploading.hpp"
 
-#include <chrono>
-#include <exception>
-#include <thread>
-
 #include "app/messages/table.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
+#include "mpi/sleeping.hpp"
 #include "publish/report_file.hpp"
 #include "shardweld/error.hpp"
 #include "upload/client_progress.hpp"
@@ -21,37 +18,11 @@ upload::UploadRequest request_of(const Options& options, const fs::path& directo
             publish::kKeptReport};
 }
 
-/// An upload takes hours at times: ranks that wait leave their cores to others.
-constexpr auto kNap = std::chrono::milliseconds(50);
-
-/// Collective. Runs `action` on the first rank while the others sleep; an error is everyone's.
-template <typename Action>
-void while_others_sleep(mpi::Comm& comm, const Action& action) {
-    std::exception_ptr failed;
-    if (comm.rank() == 0) {
-        try {
-            action();
-        } catch (...) {
-            failed = std::current_exception();
-        }
-        comm.raise_alarm();
-    }
-    while (!comm.alarm()) {
-        std::this_thread::sleep_for(kNap);
-    }
-    comm.end_of_free_run();
-    mpi::collectively(comm, [&] {
-        if (failed) {
-            std::rethrow_exception(failed);
-        }
-    });
-}
-
 }  // namespace
 
 upload::Access prepare_upload(mpi::Comm& comm, const Options& options) {
     upload::Access access;
-    while_others_sleep(comm, [&] {
+    mpi::while_others_sleep(comm, [&](const mpi::IsCalled&) {
         access = upload::check_access(request_of(options, options.target_dir), variable);
     });
     return access;
@@ -67,7 +38,7 @@ void upload_directory(mpi::Comm& comm, const Options& options, const fs::path& d
     const Index total = to_index(sent.total(), "files");
     progress.begin("uploading", {total, total});
     const double begun = wall_seconds();
-    while_others_sleep(comm, [&] {
+    mpi::while_others_sleep(comm, [&](const mpi::IsCalled&) {
         upload::upload(request, access, [&](std::string_view line) {
             log.debug("client: " + std::string(line));
             progress.update(to_index(sent.read(line), "files"));

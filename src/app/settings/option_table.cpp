@@ -9,7 +9,8 @@ namespace shardweld::app {
 
 // NOLINTNEXTLINE(readability-function-size): a table
 const std::vector<OptionRow>& option_rows() {
-    constexpr unsigned kWrite = kMerge | kPlan;
+    constexpr unsigned kOnce = kMerge | kPlan;  // one merge, whose checkpoint and target are given
+    constexpr unsigned kWrite = kOnce | kWatch;
     constexpr unsigned kModel = kWrite | kTest;
     constexpr unsigned kInput = kModel | kInspect;
     static const std::string backend =
@@ -17,8 +18,10 @@ const std::vector<OptionRow>& option_rows() {
     static const std::string output_format = "format of the weight files: " + output_format_help();
     static const std::vector<OptionRow> rows = {
         {"local_dir", "DIR", kInput | kVerify | kCheck | kClean | kRecipes, "Input",
-         "checkpoint: a step, iteration or shard directory; verify, check: the model that was "
-         "written; clean: the directory to look below",
+         "checkpoint: a step, iteration or shard directory; watch: the directory of a training "
+         "run, "
+         "or one above it; verify, check: the model that was written; clean: the directory to look "
+         "below",
          text(&Options::local_dir), Touches::input},
         {"backend", "NAME", kInput, "Input", backend,
          Setter(value(&Options::backend, backend_in), backend_words()), Touches::output},
@@ -27,7 +30,7 @@ const std::vector<OptionRow>& option_rows() {
          text(&Options::hf_config), Touches::input},
         {"hf_model_path", "DIR", kInput, "", "older name of --hf_config", set_older_config,
          Touches::input},
-        {"iteration", "N", kInput, "Input", "iteration to merge, if there are several",
+        {"iteration", "N", kInput & ~kWatch, "Input", "iteration to merge, if there are several",
          number(&Options::iteration, 0), Touches::output},
         {"role", "NAME", kInput, "Input", "actor or critic, if there are both",
          word(&Options::role, {{"actor", "actor"}, {"critic", "critic"}}), Touches::output},
@@ -70,25 +73,25 @@ const std::vector<OptionRow>& option_rows() {
         {"max_open", "N", kModel, "Input", "input files that a rank keeps open (default 64)",
          number(&Options::max_open, 1)},
 
-        {"average", "", kModel, "Several checkpoints",
+        {"average", "", kOnce | kTest, "Several checkpoints",
          "average several checkpoints, of any formats and parallel sizes: merge --average A B OUT",
          flag(&Options::averaging, &Averaging::is_average), Touches::output},
-        {"average_weights", "LIST", kModel, "Several checkpoints",
+        {"average_weights", "LIST", kOnce | kTest, "Several checkpoints",
          "their weights, e.g. 1,3: each is divided by the sum of all (default: all the same)",
          value(&Options::averaging, &Averaging::weights, reals_in), Touches::output},
-        {"average_decay", "X", kModel, "Several checkpoints",
+        {"average_decay", "X", kOnce | kTest, "Several checkpoints",
          "exponential average: each checkpoint counts X times as much as the next; normalised",
          value(&Options::averaging, &Averaging::decay, decay_in), Touches::output},
-        {"delta", "DIR", kModel, "Several checkpoints",
+        {"delta", "DIR", kOnce | kTest, "Several checkpoints",
          "task arithmetic: BASE + scale * (DIR - BASE), summed over DIRs; --delta names BASE",
          value(&Options::averaging, &Averaging::base, path_in), Touches::input},
-        {"scale", "LIST", kModel, "Several checkpoints",
+        {"scale", "LIST", kOnce | kTest, "Several checkpoints",
          "with --delta: a number for all DIRs, or one for each",
          value(&Options::averaging, &Averaging::scales, reals_in), Touches::output},
 
         {"target_dir", "DIR", kWrite, "Output",
          "directory to write; OUT.gguf writes a GGUF file into the directory OUT (with --verl the "
-         "default is tmp)",
+         "default is tmp); watch: directory in which each step gets one of its name",
          set_target},
         {"to", "FORM", kWrite, "Output",
          "write a training checkpoint: torch_dist, legacy:tp=N,pp=N,vpp=N,ep=N,etp=N,.., "
@@ -107,7 +110,7 @@ const std::vector<OptionRow>& option_rows() {
          word(&Options::copies_template, {{"yes", true}, {"no", false}}), Touches::output},
         {"overwrite", "", kWrite, "Output", "replace the model that is in the target already",
          flag(&Options::overwrite)},
-        {"if_complete", "HOW", kWrite, "Output",
+        {"if_complete", "HOW", kOnce, "Output",
          "if the target holds this merge's output already, as its report says: error (default), "
          "verify (re-read it, end well) or skip (compare sizes, end well)",
          word(&Options::if_complete, {{"error", IfComplete::error},
@@ -126,9 +129,10 @@ const std::vector<OptionRow>& option_rows() {
         {"also", "DIR[:FORM]", kWrite, "Output",
          "write another output of the same checkpoint to DIR, as FORM: an encoding of --quantize, "
          "a "
-         "type of --dtype or a form of --to; may be given several times",
+         "type of --dtype or a form of --to; may be given several times; watch: write each step "
+         "to DIR, too, as FORM; may be given several times",
          set_also, Touches::run, JobSteps::merge, 0, true},
-        {"verl", "", kModel | kFinished, "Output",
+        {"verl", "", kOnce | kTest | kFinished, "Output",
          "write what verl 0.9.1's merger writes: bf16 unless --dtype says otherwise, and a "
          "generation_config.json where there is none",
          set_verl, Touches::output},
@@ -145,7 +149,7 @@ const std::vector<OptionRow>& option_rows() {
          value(&Options::striping, striping_in)},
         {"output_format", "NAME", kWrite | kFinished, "Output", output_format,
          word(&Options::output_format, output_formats()), Touches::output},
-        {"report", "FILE|none", kModel | kVerify | kIobench, "Output",
+        {"report", "FILE|none", kOnce | kTest | kVerify | kIobench, "Output",
          "write a report in JSON to FILE; merge: write the report of the run to FILE, not into the "
          "output's directory (shardweld_report.json), or none; verify: the report to compare "
          "with, not the one in DIR, or none",
@@ -236,18 +240,54 @@ const std::vector<OptionRow>& option_rows() {
         {"copies_only", "", kIobench, "Measuring",
          "measure only the copies, which are the upper limit for a merge",
          flag(&Options::copies_only)},
-        {"keep", "", kIobench, "Measuring", "keep the files that were made in DIR",
+        {"keep_files", "", kIobench, "Measuring", "keep the files that were made in DIR",
          flag(&Options::is_kept)},
 
-        {"hf_upload_path", "ORG/NAME", kWrite | kUpload | kFinished, "Upload",
+        {"interval", "TIME", kWatch, "Watching",
+         "look at the run this often (default 30s), and at once where the file system tells of "
+         "changes",
+         value(&Options::watch, &WatchRequest::interval, interval_in)},
+        {"every", "N", kWatch, "Watching", "only steps whose number is a multiple of N",
+         value(&Options::watch, &WatchRequest::every, count_in)},
+        {"from", "STEP", kWatch, "Watching",
+         "only this step and those with higher numbers: 1000 or a directory's name",
+         value(&Options::watch, &WatchRequest::from, step_in)},
+        {"keep", "N", kWatch, "Watching",
+         "keep the N newest outputs; older ones are removed where their own reports say that they "
+         "were made here",
+         value(&Options::watch, &WatchRequest::keep, count_in)},
+        {"idle_exit", "TIME", kWatch, "Watching", "end when nothing new was written for this long",
+         value(&Options::watch, &WatchRequest::idle_exit, duration_in)},
+        {"until", "FILE", kWatch, "Watching",
+         "end when FILE is there and what is complete by then is made",
+         value(&Options::watch, &WatchRequest::until, path_in)},
+        {"then", "CMD", kWatch, "Watching",
+         "run CMD behind each step, with SHARDWELD_STEP, SHARDWELD_OUTPUT and SHARDWELD_REPORT in "
+         "its environment; no shell reads it",
+         value(&Options::watch, &WatchRequest::then, command_in)},
+        {"then_shell", "", kWatch, "Watching", "have /bin/sh read the command of --then",
+         flag(&Options::watch, &WatchRequest::has_shell)},
+        {"on_lost", "HOW", kWatch, "Watching",
+         "steps that the trainer deletes while they are read: error (default: the end has exit "
+         "code 16) or skip (a warning)",
+         word(&Options::watch, &WatchRequest::skips_lost, {{"error", false}, {"skip", true}})},
+        {"metrics", "FILE", kWatch, "Watching",
+         "write counts and times to FILE as Prometheus' text, after each look",
+         value(&Options::watch, &WatchRequest::metrics, path_in)},
+        {"polite", "HOW", kWatch, "Watching",
+         "leave processor and disk to the training job: yes (default: as nice 19 and ionice -c "
+         "idle, and written files leave the page cache) or no",
+         word(&Options::watch, &WatchRequest::is_polite, {{"yes", true}, {"no", false}})},
+
+        {"hf_upload_path", "ORG/NAME", kOnce | kUpload | kFinished, "Upload",
          "upload the result to this repository of the Hub with the official client",
          text(&Options::upload_path)},
-        {"private", "", kWrite | kUpload | kFinished, "Upload",
+        {"private", "", kOnce | kUpload | kFinished, "Upload",
          "make the repository private if it is new", flag(&Options::is_private)},
-        {"hf_cli", "PATH", kWrite | kUpload | kFinished, "Upload",
+        {"hf_cli", "PATH", kOnce | kUpload | kFinished, "Upload",
          "the client (default: hf on PATH, from pip install huggingface_hub)",
          text(&Options::hf_cli)},
-        {"hf_upload", "", kWrite, "", "accepted for compatibility with verl; has no effect",
+        {"hf_upload", "", kOnce, "", "accepted for compatibility with verl; has no effect",
          ignored},
 
         {"strategy", "NAME", kModel, "Execution",
@@ -277,10 +317,10 @@ const std::vector<OptionRow>& option_rows() {
          number(&Options::max_readers, 1)},
         {"message_limit", "SIZE", kModel, "Execution",
          "for experts: largest message between two ranks", value(&Options::message_limit, size_in)},
-        {"resume", "", kWrite, "Execution",
+        {"resume", "", kOnce, "Execution",
          "merges always resume; with this flag a note says if there was nothing to resume",
          flag(&Options::resume), Touches::run, JobSteps::none},
-        {"restart", "", kWrite, "Execution",
+        {"restart", "", kOnce, "Execution",
          "start over, and remove what an earlier merge into this target left",
          flag(&Options::restart), Touches::run, JobSteps::none},
         {"stop_before", "TIME", kWrite, "Execution",
@@ -319,7 +359,7 @@ const std::vector<OptionRow>& option_rows() {
         {"all", "", kInspect, "Messages",
          "show each tensor on a line of its own, with exact bytes and the ranks that hold it",
          flag(&Options::is_whole)},
-        {"trace", "NAME", kModel, "Messages",
+        {"trace", "NAME", kOnce | kTest, "Messages",
          "tell where one tensor is stored, how it is cut, and where it goes", text(&Options::trace),
          Touches::run, JobSteps::merge},
         {"verbose", "", kEvery, "Messages",

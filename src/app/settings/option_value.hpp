@@ -139,6 +139,18 @@ Setter value(Whole Options::*whole, T Whole::*part, Read read) {
     return [=](const Given& given, Options& options) { options.*whole.*part = read(given); };
 }
 
+template <typename Whole, typename T>
+Setter word(Whole Options::*whole, T Whole::*part, std::type_identity_t<Words<T>> words) {
+    std::vector<std::string> names;
+    for (const auto& [name, meaning] : words) {
+        names.emplace_back(name);
+    }
+    const auto put = [whole, part, words = std::move(words)](const Given& given, Options& options) {
+        options.*whole.*part = word_in(given, words);
+    };
+    return {put, std::move(names)};
+}
+
 /// "auto (default), fsdp or dcp".
 std::string choice_help(const std::string& first, const std::vector<std::string>& others);
 std::string output_format_help();
@@ -173,6 +185,14 @@ Bytes extent_in(const Given& given);
 Bytes memory_limit_in(const Given& given);
 int n_ranks_in(const Given& given);
 int n_nodes_in(const Given& given);
+/// Seconds, more than none.
+double interval_in(const Given& given);
+/// At least one.
+Index count_in(const Given& given);
+/// The number of a step: "1000", "global_step_1000".
+Index step_in(const Given& given);
+/// A command line as the words of a process: one word at least, and each quote has an end.
+std::string command_in(const Given& given);
 
 // Setters.
 void ignored(const Given& given, Options& options);

@@ -77,6 +77,7 @@ enum class Command {
     upload,
     iobench,
     report,
+    watch,
     help,
     version
 };
@@ -135,6 +136,22 @@ struct OutputRequest {
     [[nodiscard]] bool is_reported() const { return report || keeps_report; }
     [[nodiscard]] bool is_training() const { return !form.empty(); }
     friend bool operator==(const OutputRequest&, const OutputRequest&) = default;
+};
+
+/// What `watch` is asked for beside the options of its merges.
+struct WatchRequest {
+    double interval = 30;             ///< seconds between two looks at the run
+    Index every = 1;                  ///< only steps whose number is a multiple of it
+    Index from = 0;                   ///< only steps with this number or a higher one
+    Index keep = 0;                   ///< newest outputs that stay; 0: all
+    std::optional<double> idle_exit;  ///< seconds without anything new, after which it ends
+    std::optional<fs::path> until;    ///< the file with which it ends
+    std::string then;                 ///< the command behind each step, "" if none
+    bool has_shell = false;           ///< a shell reads that command
+    bool skips_lost = false;          ///< steps that are deleted while they are read are no failure
+    std::optional<fs::path> metrics;  ///< the file of Prometheus' text
+    bool is_polite = true;            ///< the processor and the disk are the trainer's first
+    friend bool operator==(const WatchRequest&, const WatchRequest&) = default;
 };
 
 struct Options {
@@ -200,6 +217,8 @@ struct Options {
     loaders::Loader loader = loaders::Loader::transformers;
     Index n_devices = 1;  ///< --tp
     Index n_stages = 1;   ///< --pp
+
+    WatchRequest watch;
 
     // Measuring storage.
     std::optional<fs::path> roof;  ///< merge: the report of an iobench in the same place

@@ -178,6 +178,16 @@ void check_bench(const Arguments& arguments, const Options& options) {
     }
 }
 
+void check_watch(const Arguments& arguments, const WatchRequest& watch) {
+    if (watch.has_shell && watch.then.empty()) {
+        refuse("--then_shell needs --then", "add it, or leave both out");
+    }
+    if (!watch.then.empty() && !watch.has_shell && process::words_of(watch.then)->empty()) {
+        refuse("--then " + printable(arguments.values.find("then")->second) + " names no command",
+               "give a program and its arguments");
+    }
+}
+
 void check_loudness(const Arguments& arguments) {
     int n_levels = 0;
     for (const char* name : {"verbose", "quiet", "log_level"}) {
@@ -252,6 +262,7 @@ void check_together(const Arguments& arguments, const Options& options) {
     }
     check_also(options);
     check_form(arguments, options);
+    check_watch(arguments, options.watch);
     check_loudness(arguments);
     check_job(arguments, options);
 }
@@ -307,9 +318,11 @@ void take_file_target(Options& options) {
 
 /// verl's default is for those who ask for verl's ways.
 void require_target(const Options& options) {
-    const bool writes = options.command == Command::merge || options.job;
+    const bool watches = options.command == Command::watch;
+    const bool writes = options.command == Command::merge || watches || options.job;
     if (writes && !options.has_target && !options.is_verl) {
-        refuse("no target is given", "name the directory to write: shardweld merge " +
+        refuse("no target is given", std::string("name the directory to write: shardweld ") +
+                                         (watches ? "watch " : "merge ") +
                                          process::shell_word(options.local_dir.string()) + " OUT");
     }
 }

@@ -51,6 +51,7 @@ constexpr TypedCommand kTypedCommands[] = {
     {"bench benchmark", "iobench"},
     {"cleanup rm", "clean"},
     {"models families", "recipes"},
+    {"follow monitor daemon", "watch RUN OUT"},
     {"html", "report FILE --html OUT"},
 };
 
@@ -220,6 +221,19 @@ const std::vector<TypedOption>& typed_options() {
         {"f y yes force", kClean, "", "clean asks nothing: without --dry_run it removes"},
         {"n", kClean, "--dry_run", ""},
         {"days age", kClean, "--older_than TIME", "for example 7d"},
+        {"keep", kIobench, "--keep_files", "", true},
+
+        // Beside a training run.
+        {"resume restart if_complete", kWatch, "",
+         "it is not needed: a watch goes on with what is done, and makes no output twice"},
+        {"report", kWatch, "", "each output has its report in its directory"},
+        {"hf_upload_path private hf_cli", kWatch, "",
+         "--then runs a program behind each step, which can upload it"},
+        {"iteration step steps start", kWatch, "--from STEP", ""},
+        {"poll poll_interval period sleep", kWatch, "--interval TIME", ""},
+        {"save_total_limit keep_last max_to_keep", kWatch, "--keep N", ""},
+        {"exec run hook on_step callback", kWatch, "--then CMD", ""},
+        {"timeout idle_timeout", kWatch, "--idle_exit TIME", ""},
     };
     return rows;
 }

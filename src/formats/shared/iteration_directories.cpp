@@ -133,18 +133,22 @@ std::optional<IterationDirectory> find_step(const fs::path& directory,
     return found;
 }
 
-// What the tracker file says; nullopt when it is neither digits nor `release`.
-std::optional<IterationDirectory> read_tracker(const fs::path& path) {
-    std::string text;
+// The word in a file; "" where it is too long or gone, which is as good as garbled: the caller says
+// what it does instead.
+std::string word_in(const fs::path& path) {
     try {
-        text = io::read_text(path, kLargestTracker);
+        return std::string(trim(io::read_text(path, kLargestTracker)));
     } catch (const Error& error) {
         if (error.code() == ErrorCode::io) {
             throw;
         }
-        return std::nullopt;  // as good as garbled: the caller says what it does instead
+        return "";
     }
-    const auto word = trim(text);
+}
+
+// What the tracker file says; nullopt when it is neither digits nor `release`.
+std::optional<IterationDirectory> read_tracker(const fs::path& path) {
+    const std::string word = word_in(path);
     if (word == kRelease) {
         return IterationDirectory{std::nullopt, kRelease};
     }
@@ -287,6 +291,21 @@ bool has_tracker(const Listing& listing) {
     return listing.has_file(kTrackerFile) ||
            std::ranges::any_of(tag_files(),
                                [&](std::string_view file) { return listing.has_file(file); });
+}
+
+std::vector<LastSave> last_saves(const fs::path& directory, const Listing& listing) {
+    std::vector<LastSave> saves;
+    if (listing.has_file(kTrackerFile)) {
+        const auto tracked = read_tracker(directory / kTrackerFile);
+        saves.push_back({kTrackerFile, tracked ? tracked->iteration : std::nullopt});
+    }
+    for (const std::string_view file : tag_files()) {
+        if (listing.has_file(file)) {
+            const auto step = parse_step(word_in(directory / file));
+            saves.push_back({std::string(file), step ? step->iteration : std::nullopt});
+        }
+    }
+    return saves;
 }
 
 bool has_tag_file(const fs::path& path) {

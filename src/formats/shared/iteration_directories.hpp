@@ -31,6 +31,14 @@ struct IterationDirectory {
 /// NeMo Automodel's `LATEST`, a format's.
 bool has_tracker(const Listing& listing);
 
+/// What a file beside saves says of the last one.
+struct LastSave {
+    std::string file;                ///< its name
+    std::optional<Index> iteration;  ///< not given: it names none, or is being written
+};
+/// What all such files say that a directory holds. Error(io) when one cannot be read.
+std::vector<LastSave> last_saves(const fs::path& directory, const Listing& listing);
+
 /// Whether the directory at `path` holds one that names a directory, as all but the tracker do.
 bool has_tag_file(const fs::path& path);
 

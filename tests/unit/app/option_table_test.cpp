@@ -54,11 +54,14 @@ std::string sample_of(const OptionRow& row) {
                                                                   {"like_only_weights", "no"},
                                                                   {"stop_at", "+50m"},
                                                                   {"average_weights", "0.2,0.8"},
+                                                                  {"on_lost", "skip"},
+                                                                  {"polite", "no"},
                                                                   {"scale", "0.5"}};
     static const std::map<std::string_view, std::string> kinds = {{"SIZE", "1GiB"},
                                                                   {"N", "7"},
                                                                   {"X", "0.5"},
                                                                   {"TIME", "5m"},
+                                                                  {"STEP", "step_7"},
                                                                   {"COUNT[,SIZE]", "8"},
                                                                   {"ORG/NAME", "me/b"},
                                                                   {"[before|during|off]", "off"}};

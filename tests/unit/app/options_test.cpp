@@ -731,7 +731,7 @@ TEST(StorageOptions, have_the_defaults_of_a_merge) {
     EXPECT_EQ(options.n_repeats, 3);
     EXPECT_TRUE(options.sync);
     EXPECT_FALSE(options.is_cold || options.is_kept || options.bench_source);
-    EXPECT_TRUE(parsed({"iobench", "place", "--no_fsync", "--cold", "--keep"}).is_cold);
+    EXPECT_TRUE(parsed({"iobench", "place", "--no_fsync", "--cold", "--keep_files"}).is_cold);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -45,6 +46,18 @@ TEST(Run, gives_an_empty_input_no_other_files_and_the_environment) {
         std::to_string(other) + " || echo closed");
     ::close(other);
     EXPECT_EQ(heard.lines, (Lines{"1", "kept", "closed"}));
+}
+
+TEST(Run, withholds_variables) {
+    (void)::setenv("SHARDWELD_RANK", "1", 1);  // NOLINT(concurrency-mt-unsafe): no threads
+    Lines lines;
+    const auto hear = [&](std::string_view line) { lines.emplace_back(line); };
+    Process asked{
+        "/bin/sh", {"-c", "echo $SHARDWELD_RANK$SHARDWELD_X"}, {"SHARDWELD_X=2"}, {}, hear};
+    (void)run(asked);
+    asked.withheld = {"SHARDWELD_R"};
+    (void)run(asked);
+    EXPECT_EQ(lines, (Lines{"12", "2"}));
 }
 
 TEST(Run, bounds_a_line) {
@@ -90,6 +103,15 @@ TEST(Run, passes_a_request_to_stop_on) {
 TEST(Run, says_when_there_is_nothing_to_run) {
     EXPECT_FALSE(run({"/nonexistent/hf", {}, {}, {}, [](std::string_view) {}}));
     EXPECT_EQ(errno, ENOENT);
+}
+
+TEST(WordsOf, are_those_of_a_shell_that_expands_nothing) {
+    EXPECT_EQ(words_of(R"(a  'b c'"d \"e\\ \f"\ g $HOME '' *)"),
+              (Lines{"a", R"(b cd "e\ \f g)", "$HOME", "", "*"}));
+    EXPECT_EQ(words_of(" \t\n"), Lines{});
+    EXPECT_EQ(words_of("a 'b"), std::nullopt);
+    EXPECT_EQ(words_of("a \"b"), std::nullopt);
+    EXPECT_EQ(words_of("a\\"), (Lines{"a\\"}));
 }
 
 TEST(ShellWord, leaves_plain_words_alone) {

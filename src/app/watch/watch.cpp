@@ -1,0 +1,146 @@
+#include "watch.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "app/merge/main_path.hpp"
+#include "app/report/session.hpp"
+#include "app/runtime/stop.hpp"
+#include "core/system.hpp"
+#include "mpi/share.hpp"
+#include "mpi/sleeping.hpp"
+#include "shardweld/error.hpp"
+
+#include "polite.hpp"
+#include "steward.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+using watching::Merged;
+using watching::Order;
+using watching::Steward;
+
+/// What `merge` would be asked for the step.
+Options merge_options(const Options& options, const Order& order) {
+    Options merge = options;
+    merge.command = Command::merge;
+    merge.watch = {};
+    merge.local_dir = options.local_dir / order.source;
+    merge.target_dir = options.target_dir / order.name;
+    for (OutputRequest& also : merge.also) {
+        also.directory /= order.name;
+    }
+    merge.role = order.role.empty() ? options.role : order.role;
+    merge.if_complete = IfComplete::skip;
+    merge.overwrite = options.overwrite || order.replaces;
+    return merge;
+}
+
+/// Of what these end, the next step would end, too.
+bool ends_watch(ErrorCode code) {
+    return code == ErrorCode::stopped || code == ErrorCode::internal || code == ErrorCode::memory ||
+           code == ErrorCode::launch;
+}
+
+/// Collective. Errors of the step are its own, but for those that end the watch.
+Merged merge_step(mpi::Comm& comm, const Options& options, const Order& order, Log& log) {
+    Merged merged;
+    const double begin = wall_seconds();
+    const Options merge = merge_options(options, order);
+    const auto note = [&](const Session& session) {
+        merged.was_complete = session.run.is_left_alone;
+        for (const TensorEntry& tensor : session.report.tensors) {
+            merged.bytes += tensor.bytes;
+        }
+        if (options.watch.is_polite && !merged.was_complete) {
+            watching::leave_cache(session.output.directory);
+        }
+    };
+    try {
+        (void)run_reported(comm, merge, log, "merge", merge_model, note);
+    } catch (const Error& error) {
+        if (ends_watch(error.code())) {
+            throw;
+        }
+        merged.failure = error;
+    }
+    merged.seconds = wall_seconds() - begin;
+    return merged;
+}
+
+/// Collective. Error(stopped) on all ranks when one has a reason.
+void stop_if_asked(mpi::Comm& comm, const Stopping& stopping) {
+    mpi::collectively(comm, [&] {
+        if (const std::string why = stopping.why(); !why.empty()) {
+            throw Error(ErrorCode::stopped, why + ", between two steps",
+                        "the same command goes on");
+        }
+    });
+}
+
+/// Collective. What to do next, once there is something; first what the last merge leaves to do.
+Order next_order(mpi::Comm& comm, const Stopping& stopping, Steward* steward,
+                 const std::optional<Merged>& last) {
+    Order order;
+    const auto is_asked = [&] { return !stopping.why().empty(); };
+    mpi::while_others_sleep(
+        comm,
+        [&](const mpi::IsCalled& is_called) {
+            if (last) {
+                steward->finish(*last);
+            }
+            order = steward->next([&] { return is_called() || is_asked(); });
+        },
+        is_asked);
+    stop_if_asked(comm, stopping);
+    return mpi::share(comm, 0, [&] { return order; });
+}
+
+/// Collective. Until there is nothing more to do.
+void merge_steps(mpi::Comm& comm, const Options& options, Steward* steward, Log& log) {
+    const Stopping stopping(comm, options.stop_before, options.stop_at, options.stop, log);
+    std::optional<Merged> last;
+    while (true) {
+        const Order order = next_order(comm, stopping, steward, last);
+        if (order.is_end) {
+            return;
+        }
+        last = merge_step(comm, options, order, log);
+    }
+}
+
+}  // namespace
+
+int watch(mpi::Comm& comm, const Options& options, Log& log) {
+    if (options.watch.is_polite) {
+        watching::be_polite();
+    }
+    std::unique_ptr<Steward> steward;
+    mpi::while_others_sleep(
+        comm, [&](const mpi::IsCalled&) { steward = std::make_unique<Steward>(options, log); });
+    try {
+        merge_steps(comm, options, steward.get(), log);
+    } catch (const Error& error) {
+        if (steward) {
+            steward->end(error.what(), error.code());
+        }
+        throw;
+    }
+    mpi::collectively(comm, [&] {
+        const std::string faults = steward ? steward->faults() : "";
+        const ErrorCode code = faults.empty() ? ErrorCode::ok : ErrorCode::incomplete;
+        if (steward) {
+            steward->end(faults.empty() ? "done" : faults, code);
+        }
+        if (code != ErrorCode::ok) {
+            throw Error(code, faults, "the messages above say why; the same command tries again");
+        }
+    });
+    return 0;
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,229 @@
+#!/usr/bin/env bash
+# watch beside a scripted trainer of each framework, which writes slowly, dies, begins again and deletes: each step is made once, none before its
+# save has ended, with the bytes of a plain merge.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+unset OMPI_MCA_odls_base_sigkill_timeout  # ranks that are stopped need their second
+DATA="$TESTS/data"
+DCP="$DATA/torch/dcp_w2_bf16_qwen2"
+interval=0.1
+
+# watching RUN OUT [options]: in the background, quietly; $watch is its process.
+watching() {
+    local run="$1" out="$2"
+    shift 2
+    "${launch[@]}" "$SHARDWELD" watch "$run" "$out" --interval "$interval" --no_fsync -q "$@" >"$out.log" 2>&1 &
+    watch=$!
+}
+launch=()
+
+# await WHAT COMMAND...: until it succeeds, for ten seconds at most.
+await() {
+    local what="$1"
+    shift
+    for ((i = 0; i < 200; ++i)); do
+        "$@" 2>/dev/null && return
+        sleep 0.05
+    done
+    fail "never came: $what"
+}
+
+# happened OUT EVENT STEP: how often.
+happened() {
+    grep -c "\"event\":\"$2\",\"step\":\"$3\"" "$1/watch.jsonl" 2>/dev/null || :
+}
+
+made() {
+    [[ "$(happened "$1" made "$2")" -ge 1 ]]
+}
+
+ended() { # CODE OUT: of the watch in the background
+    local code=0
+    wait "$watch" || code=$?
+    [[ "$code" == "$1" ]] || fail "$2: the watch ended with $code, not $1: $(cat "$2.log")"
+}
+
+# The trainer: a step of the DCP fixture, its sign last.
+save() { # DIRECTORY
+    mkdir -p "$1"
+    cp "$DCP/source/"*.distcp "$1"
+    sleep "${pause:-0}"
+    cp "$DCP/source/.metadata" "$1"
+}
+
+# Each framework's last file is missing longer than files have to be quiet; then it comes. Files are those of the fixture, below PLACE of the run.
+framework() { # NAME FIXTURE PLACE STEP SIGN...: signs are relative to the run
+    local name="$1" fixture="$2" place="$3" step="$4" out="$WORK/out-$1"
+    shift 4
+    local run="$WORK/run-$name" config=() sign
+    [[ -n "$(find "$DATA/$fixture/source" -type d -name huggingface)" ]] || config=(--hf_config "$DATA/$fixture/hf")
+    mkdir -p "$run"
+    watching "$run" "$out" "${config[@]}" --until "$run/END"
+    mkdir -p "$run/$place" "$WORK/signs-$name"
+    cp -r "$DATA/$fixture/source/." "$WORK/all-$name"
+    for sign in "$@"; do
+        mkdir -p "$WORK/signs-$name/$(dirname "$sign")"
+        mv "$WORK/all-$name/${sign#"${place#.}"/}" "$WORK/signs-$name/$sign" 2>/dev/null || echo '{}' >"$WORK/signs-$name/$sign"
+    done
+    cp -r "$WORK/all-$name/." "$run/$place"
+    # What an earlier save has claimed is no claim of this one.
+    [[ "$*" != *latest_checkpointed* ]] || echo 1 >"$run/latest_checkpointed_iteration.txt"
+    sleep 0.7
+    [[ ! -e "$out/$step" ]] && ! grep -qs '"merging"' "$out/watch.jsonl" || fail "$name: merged before its save had ended"
+    cp -r "$WORK/signs-$name/." "$run"
+    touch "$run/END"
+    ended 0 "$out"
+    expect_code 0 "$SHARDWELD" merge "$run/${step_path:-$step}" "$WORK/plain-$name" "${config[@]}" -q --no_fsync
+    [[ "$(sum_of "$out/$step")" == "$(sum_of "$WORK/plain-$name")" ]] || fail "$name: not what a merge writes"
+    [[ "$(happened "$out" made "$step")" == 1 ]] || fail "$name: made $(happened "$out" made "$step") times"
+}
+
+# together NAME COMMAND...: in the background, with a place of its own.
+all=()
+together() {
+    local name="$1"
+    shift
+    (
+        WORK="$WORK/$name" failures=0
+        mkdir "$WORK"
+        "$@"
+        exit "$failures"
+    ) &
+    all+=($!)
+}
+all_end() {
+    for one in "${all[@]}"; do
+        wait "$one" || failures=$((failures + $?))
+    done
+    all=()
+}
+
+together verl framework verl megatron/verl-qwen3-tp2-pp2-torchdist-bf16 . global_step_10 latest_checkpointed_iteration.txt
+together contents framework contents megatron/verl-qwen3-tp2-pp2-torchdist-bf16 . global_step_10 global_step_10/actor/ckpt_contents.json
+together megatron framework megatron megatron/qwen2-tp2-pp2-torchdist-bf16 . iter_0000010 iter_0000010/metadata.json
+together legacy framework legacy megatron/llama-tp4-legacy-bf16 . iter_0000010 latest_checkpointed_iteration.txt
+together deepspeed framework deepspeed deepspeed/zero2_w2_tied . global_step2 latest
+together trainer framework trainer torch/dcp_w2_bf16_qwen2 checkpoint-5/pytorch_model_fsdp_0 checkpoint-5 checkpoint-5/trainer_state.json
+together accelerate framework accelerate torch/dcp_w2_bf16_qwen2 checkpoint_5/pytorch_model_fsdp_0 checkpoint_5 checkpoint_5/random_states_0.pkl
+step_path=v0/ckpt/step-7 together nested framework nested torch/dcp_w2_bf16_qwen2 v0/ckpt/step-7 step-7 v0/ckpt/step-7/.metadata
+
+model="$WORK/plain"
+expect_code 0 "$SHARDWELD" merge "$DCP/source" "$model" --hf_config "$DCP/hf" -q --no_fsync
+plain="$(sum_of "$model")"
+same() { # OUT STEP...
+    for step in "${@:2}"; do
+        [[ "$(sum_of "$1/$step")" == "$plain" ]] || fail "$1/$step is not what a merge writes"
+        [[ "$(happened "$1" made "$step")" == 1 ]] || fail "$1/$step was made $(happened "$1" made "$step") times"
+    done
+}
+
+# A trainer that dies in a save and begins it again; a watch that is killed in a merge; a second one meanwhile. With one rank and with three.
+dies() { # RANKS
+    local ranks="$1"
+    run="$WORK/run-$ranks" out="$WORK/out-$ranks"
+    launch=()
+    ((ranks == 1)) || launch=(mpirun -n "$ranks")
+    config=(--hf_config "$DCP/hf")
+    mkdir -p "$run"
+    watching "$run" "$out" "${config[@]}" --bw_limit 100K
+    mkdir "$run/step-2" && cp "$DCP/source/__0_0.distcp" "$run/step-2"
+    save "$run/step-1"
+    await "a merge of step-1" test -e "$out/.step-1.shardweld-partial"
+    expect_code 15 "$SHARDWELD" watch "$run" "$out" "${config[@]}" --idle_exit 0 && expect_text "there is one watch for each OUT"
+    if ((ranks == 1)); then
+        kill -KILL "$watch"
+    else
+        pkill -KILL -P "$watch"
+    fi
+    wait "$watch" 2>/dev/null
+    expect_absent "$out/step-1"
+    # What was begun is of other files than those that are there now.
+    ((ranks > 1)) || save "$run/step-1"
+    watching "$run" "$out" "${config[@]}" --until "$run/END"
+    pause=0.4 save "$run/step-2"
+    save "$run/step-3"
+    touch "$run/END"
+    ended 0 "$out"
+    same "$out" step-1 step-2 step-3
+    expect_absent "$out/.step-1.shardweld-partial"
+    # What is there is not made again, and a signal ends the wait.
+    watching "$run" "$out" "${config[@]}"
+    await "a look at step-3" eval '[[ "$(happened "$out" complete step-3)" == 1 ]]'
+    # One of several ranks is told, another one than the one that looks.
+    kill -TERM "$(if ((ranks == 1)); then echo "$watch"; else pgrep -P "$watch" | tail -1; fi)"
+    ended 11 "$out"
+    same "$out" step-1 step-2 step-3
+}
+
+# Steps that are deleted while they are read: said, and the next is made.
+deletes() { # HOW: of --on_lost
+    local how="$1"
+    run="$WORK/run-$how" out="$WORK/out-$how"
+    save "$run/step-1"
+    watching "$run" "$out" --hf_config "$DCP/hf" --bw_limit 100K --until "$run/END" --on_lost "$how"
+    await "a merge of step-1" test -e "$out/.step-1.shardweld-partial/model.safetensors"
+    rm -rf "$run/step-1"
+    save "$run/step-2"
+    touch "$run/END"
+    ended "$([[ $how == skip ]] && echo 0 || echo 16)" "$out"
+    same "$out" step-2
+    [[ "$(happened "$out" lost step-1)" == 1 ]] || fail "no word of the lost step: $(cat "$out/watch.jsonl")"
+    expect_absent "$out/.step-1.shardweld-partial"
+}
+
+# Old outputs go, but no others; what went is not made again. The command: words as they are, its failure said, the end not 0.
+keeps() {
+    run="$WORK/run-keep" out="$WORK/out-keep"
+    for step in 5 10 15 20 30; do
+        save "$run/step-$step"
+    done
+    mkdir -p "$out" && cp -r "$model" "$out/step-1"
+    printf '#!/bin/bash\necho "$SHARDWELD_STEP $SHARDWELD_OUTPUT $(test -f "$SHARDWELD_REPORT" && echo report) $1|$2" >>"%s"\n[[ $SHARDWELD_STEP != step-20 ]]\n' \
+        "$WORK/ran" >"$WORK/then.sh"
+    chmod +x "$WORK/then.sh"
+    for again in 1 2; do
+        watching "$run" "$out" --hf_config "$DCP/hf" --idle_exit 0.5 --keep 2 --every 10 --from step-10 --then "$WORK/then.sh 'a  b' \$HOME" --metrics "$WORK/metrics"
+        ended "$([[ $again == 1 ]] && echo 16 || echo 0)" "$out"
+        [[ "$(ls "$out")" == $'step-1\nstep-20\nstep-30\nwatch.jsonl' ]] || fail "--keep, run $again: $(ls "$out")"
+        same "$out" step-20 step-30
+        [[ "$(happened "$out" made step-10)" == 1 && "$(happened "$out" made step-5)" == 0 ]] || fail "--every, --from: $(cat "$out/watch.jsonl")"
+        diff "$WORK/ran" - <<ROWS || fail "--then, run $again"
+step-10 $out/step-10 report a  b|\$HOME
+step-20 $out/step-20 report a  b|\$HOME
+step-30 $out/step-30 report a  b|\$HOME
+ROWS
+        grep -qx "shardweld_watch_steps_made_total $((again == 1 ? 3 : 0))" "$WORK/metrics" || fail "metrics: $(cat "$WORK/metrics")"
+    done
+    grep -q "the command of --then ended with exit code 1, behind step-20\|--then failed behind step-20" "$out.log" "$out/watch.jsonl" || fail "the failure of --then is not said"
+}
+
+# A step that cannot be merged does not hold up the next; a shell where one is asked for.
+goes_on() {
+    run="$WORK/run-bad" out="$WORK/out-bad"
+    save "$run/step-1" && truncate -s 50000 "$run/step-1/__0_0.distcp"
+    save "$run/step-2"
+    watching "$run" "$out" --hf_config "$DCP/hf" --idle_exit 0.5 --also "$WORK/fp32:fp32" --then 'echo $SHARDWELD_STEP >$SHARDWELD_OUTPUT.txt' --then_shell
+    ended 16 "$out"
+    grep -q "1 step not made: step-1" "$out.log" || fail "the end does not tell: $(cat "$out.log")"
+    same "$out" step-2
+    [[ "$(cat "$out/step-2.txt")" == step-2 && -e "$WORK/fp32/step-2/model.safetensors" ]] || fail "--then_shell or --also"
+}
+
+together one dies 1
+together three dies 3
+together error deletes error
+together skip deletes skip
+together keep keeps
+together bad goes_on
+all_end
+
+run="$WORK/run" out="$WORK/outputs"
+mkdir -p "$run/step-2"
+expect_code 2 "$SHARDWELD" watch "$run" "$out" --average && expect_text "--average is not an option of watch"
+expect_code 2 "$SHARDWELD" watch "$run" "$out" --report r.json && expect_text "each output has its report"
+expect_code 2 "$SHARDWELD" watch "$run" && expect_text "no target is given"
+expect_code 2 "$SHARDWELD" watch "$run/step-2" "$out" && expect_text "is a step itself"
+expect_code 2 "$SHARDWELD" watch "$run" "$run" && expect_text "cannot be watched and written to"
+expect_code 2 "$SHARDWELD" watch "$run" "$out" --then "no-such-program x" && expect_text "no-such-program"
+expect_code 12 "$SHARDWELD" watch "$run" "$SHARDWELD" && expect_text "is not a directory"
+expect_code 3 "$SHARDWELD" watch "$WORK/none/none" "$out" && expect_text "there is no directory"
+finish
