@@ -15,7 +15,7 @@ struct Process {
     fs::path program;
     std::vector<std::string> arguments;    ///< without the program itself; no shell sees them
     std::vector<std::string> environment;  ///< "NAME=value", set unless this process has NAME
-    std::optional<double> limit_s;  ///< ended when it takes longer
+    std::optional<double> limit_s;         ///< ended when it takes longer
     /// Every line of standard output and error, without its end, as it comes; a line's first
     /// 64 KiB.
     std::function<void(std::string_view)> on_line;
