@@ -30,29 +30,6 @@ int compare_numbers(std::string_view a, std::string_view b) {
     return a.compare(b);
 }
 
-/// Three-way natural comparison; 0 when equal but for leading zeros.
-int natural_compare(std::string_view a, std::string_view b) {
-    std::size_t i = 0;
-    std::size_t j = 0;
-    while (i < a.size() && j < b.size()) {
-        if (is_digit(a[i]) && is_digit(b[j])) {
-            const std::size_t i_end = run_end(a, i);
-            const std::size_t j_end = run_end(b, j);
-            if (const int order = compare_numbers(a.substr(i, i_end - i), b.substr(j, j_end - j))) {
-                return order;
-            }
-            i = i_end;
-            j = j_end;
-        } else if (a[i] != b[j]) {
-            return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[j]) ? -1 : 1;
-        } else {
-            ++i;
-            ++j;
-        }
-    }
-    return static_cast<int>(i < a.size()) - static_cast<int>(j < b.size());
-}
-
 /// Bytes of the code point that begins with `lead`, and the smallest value that needs as many.
 std::pair<std::size_t, std::uint32_t> code_point_size(unsigned char lead) {
     if (lead < 0x80U) {
@@ -98,6 +75,28 @@ bool is_utf8(std::string_view text) {
         i += size;
     }
     return true;
+}
+
+int natural_compare(std::string_view a, std::string_view b) {
+    std::size_t i = 0;
+    std::size_t j = 0;
+    while (i < a.size() && j < b.size()) {
+        if (is_digit(a[i]) && is_digit(b[j])) {
+            const std::size_t i_end = run_end(a, i);
+            const std::size_t j_end = run_end(b, j);
+            if (const int order = compare_numbers(a.substr(i, i_end - i), b.substr(j, j_end - j))) {
+                return order;
+            }
+            i = i_end;
+            j = j_end;
+        } else if (a[i] != b[j]) {
+            return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[j]) ? -1 : 1;
+        } else {
+            ++i;
+            ++j;
+        }
+    }
+    return static_cast<int>(i < a.size()) - static_cast<int>(j < b.size());
 }
 
 bool natural_less(std::string_view a, std::string_view b) {

@@ -15,6 +15,8 @@ namespace shardweld {
 /// Natural order: runs of digits compare as numbers ("layers.9." before "layers.10."), the rest as
 /// bytes; texts equal that way (leading zeros) fall back to byte order, so this is a total order.
 bool natural_less(std::string_view a, std::string_view b);
+/// Negative, 0 or positive; 0 for texts that differ in leading zeros at most.
+int natural_compare(std::string_view a, std::string_view b);
 
 /// "5GB" = 5e9, "5GiB" and bare "5G" = 5 * 2^30, "64" = 64 bytes; B, KB..TB, KiB..TiB, K..T;
 /// fractions

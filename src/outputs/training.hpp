@@ -6,9 +6,11 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/index.hpp"
+#include "core/shared_text.hpp"
 
 #include "format.hpp"
 
@@ -16,13 +18,13 @@ namespace shardweld::outputs {
 
 /// A tensor as a training checkpoint stores it: a box of a whole tensor, in one file.
 struct TrainingTensor {
-    std::string file;  ///< below the output's directory
+    SharedText file;  ///< below the output's directory
     /// Keys of the dictionaries that lead to it in the file's pickle, outermost first, its own name
     /// last: {"model", "decoder.final_layernorm.weight"}. In a directory of DCP they are joined
     /// with dots to its key; tensors of one key are chunks of one. Where one has several,
     /// planner_data tells the paths of all, as torch's own planner does. None: the file is the
     /// tensor.
-    std::vector<std::string> path;
+    std::vector<SharedText> path;
     std::vector<Index> whole;    ///< shape of the whole tensor
     std::vector<Index> offsets;  ///< of the box in it; its extents are the written tensor's shape
     bool is_plain = false;       ///< among DTensors a plain tensor: a buffer, whole on every rank
@@ -69,7 +71,7 @@ struct TrainingSave {
         dcp          ///< .metadata and blobs in .distcp files
     };
     Container container = Container::rank_files;
-    std::map<std::string, TrainingTensor> tensors;  ///< by OutputTensor::name
+    std::unordered_map<std::string, TrainingTensor> tensors;  ///< by OutputTensor::name
     /// In their order, also those without tensors; with a mesh those of all ranks, once or more.
     /// Others that tensors or `beside` name follow in natural order.
     std::vector<std::string> files = {};
@@ -85,7 +87,7 @@ struct TrainingSave {
     /// are in `object_paths`.
     std::map<std::string, PlainValue> bare_objects = {};
     /// Elements of paths that are decimal numbers are numbers.
-    std::map<std::string, std::vector<std::string>> object_paths = {};
+    std::map<std::string, std::vector<SharedText>> object_paths = {};
     /// rank_files: keys of the dictionary of this name, which lies at the top, are numbers.
     std::string numbered = {};
     std::map<std::string, std::string> archives =

@@ -237,10 +237,11 @@ struct Target : WrittenTensor {
     std::vector<Operand> operands = {};  ///< cover every element exactly once, but for `zeros`
     std::vector<Operand> replicas = {};  ///< hold some elements again: compared, never written
     std::vector<WrittenTensor> beside = {};
-    std::string source = {};  ///< the stored tensor all elements come from, "" if there are several
-    std::string file = {};    ///< the file it has to lie in; "": one of the model's own
-    Rare<Fold> fold = {};     ///< changes it on the way
-    std::vector<FoldedPart> folded = {};    ///< or parts of it, each by a weight's fold
+    /// The stored tensor all elements come from; "" if there are several, and of pieces.
+    std::string source = {};
+    std::string file = {};                ///< the file it has to lie in; "": one of the model's own
+    Rare<Fold> fold = {};                 ///< changes it on the way
+    std::vector<FoldedPart> folded = {};  ///< or parts of it, each by a weight's fold
     std::vector<DecodedPart> decoded = {};  ///< or all of it is made of codes, part by part
     Rare<Mix> mix = {};  ///< it is made of several: operands of each cover it once
     Rare<Encode> encode = {};

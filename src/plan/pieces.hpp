@@ -8,6 +8,7 @@
 
 #include "core/dtype.hpp"
 #include "core/index.hpp"
+#include "core/shared_text.hpp"
 #include "core/text.hpp"
 #include "layout/box.hpp"
 #include "models/recipe.hpp"
@@ -16,12 +17,12 @@ namespace shardweld::plan {
 
 /// A box of a tensor in one place of a training checkpoint.
 struct TensorPiece {
-    std::string file;  ///< below the output's directory; "": settled by the sizes of all pieces
-    std::vector<std::string> path;  ///< keys that lead to it in the file, its own name last
-    layout::Box box;                ///< of the whole tensor
-    Index stack = 0;                ///< its tensor holds so many: `box` begins with which one it is
-    bool is_copy = false;           ///< another piece holds these elements too: they count once
-    bool is_plain = false;          ///< no DTensor among DTensors: a buffer, whole on every rank
+    SharedText file;  ///< below the output's directory; "": settled by the sizes of all pieces
+    std::vector<SharedText> path;  ///< keys that lead to it in the file, its own name last
+    layout::Box box;               ///< of the whole tensor
+    Index stack = 0;               ///< its tensor holds so many: `box` begins with which one it is
+    bool is_copy = false;          ///< another piece holds these elements too: they count once
+    bool is_plain = false;         ///< no DTensor among DTensors: a buffer, whole on every rank
 
     /// Where its elements lie, row-major, in the checkpoint that is the template of this one.
     struct InTemplate {
@@ -43,10 +44,8 @@ inline std::string corner_text(const layout::Box& box) {
 /// file is not settled.
 inline std::string piece_name(const TensorPiece& piece) {
     const std::string path = joined(piece.path, ".");
-    if (!piece.file.empty()) {
-        return piece.file + ":" + path;
-    }
-    return path + corner_text(piece.box);
+    const std::string& file = piece.file;
+    return file.empty() ? path + corner_text(piece.box) : file + ":" + path;
 }
 
 /// The pieces of the tensor that a line stands for: `line.join` says how ranks cut it, the captures

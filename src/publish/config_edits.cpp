@@ -278,8 +278,10 @@ Facts facts_of(const std::vector<plan::Target>& targets, const std::set<std::str
             const plan::WrittenTensor& one = target.output(at);
             facts.is_quantised = facts.is_quantised || is_codes(one.name, one.dtype, one.shape);
         }
-        facts.predicts = facts.predicts || predicts_further_tokens(target.name);
-        facts.last_layer = std::max(facts.last_layer, stack_layer_of(target.name));
+        if (!target.is_copy) {
+            facts.predicts = facts.predicts || predicts_further_tokens(target.name);
+            facts.last_layer = std::max(facts.last_layer, stack_layer_of(target.name));
+        }
         if (target.name == "score.weight" && !target.shape.empty()) {
             facts.labels = target.shape.front();
         }

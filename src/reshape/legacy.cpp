@@ -80,7 +80,13 @@ class LegacyPieces {
           sizes_(destination.sizes),
           symbols_(symbols),
           pipeline_(std::move(pipeline)),
-          pairs_(rank_pairs(sizes_)) {}
+          pairs_(rank_pairs(sizes_)) {
+        for (Index pp = 0; pp < sizes_.pp; ++pp) {
+            for (const RankPair& pair : pairs_) {
+                files_.emplace_back(rank_file(sizes_, pp, pair));
+            }
+        }
+    }
 
     std::vector<TensorPiece> operator()(const Line& line, const Captures& captures,
                                         const std::vector<Index>& shape) const {
@@ -89,13 +95,16 @@ class LegacyPieces {
         std::vector<TensorPiece> pieces;
         std::set<Index> held;  // ranks of those that cut the tensor, whose parts a file has
         for (const StageTensor& at : stages_of(line, local)) {
-            for (const RankPair& pair : pairs_) {
+            const std::vector<SharedText> path = {model_key(*at.stage), at.name};
+            const std::size_t first_file = static_cast<std::size_t>(at.stage->rank) * pairs_.size();
+            for (std::size_t i = 0; i < pairs_.size(); ++i) {
+                const RankPair& pair = pairs_[i];
                 if (part.is_expert && pair.ep != part.ep) {
                     continue;
                 }
                 TensorPiece piece;
-                piece.file = rank_file(sizes_, at.stage->rank, pair);
-                piece.path = {model_key(*at.stage), at.name};
+                piece.file = files_[first_file + i];
+                piece.path = path;
                 piece.box = box_of(line, pair.tp, shape);
                 const Index first = piece.box.empty() ? 0 : first_element(piece.box, shape);
                 piece.is_copy = !held.insert(first).second;
@@ -270,6 +279,7 @@ class LegacyPieces {
     models::Symbols symbols_;
     Pipeline pipeline_;
     std::vector<RankPair> pairs_;
+    std::vector<SharedText> files_;  ///< of each pipeline rank, of its pairs
 };
 
 /// The field of config.json that a symbol's value is from.
@@ -338,9 +348,9 @@ outputs::PlainValue stated(const ParallelSizes& sizes) {
                        {"expert_tensor_parallel_size", integer(sizes.expert_tp())}});
 }
 
-outputs::TrainingSave save_of(const ParallelSizes& sizes, const std::vector<PlacedTensor>& placed) {
+outputs::TrainingSave save_of(const ParallelSizes& sizes, std::vector<PlacedTensor> placed) {
     outputs::TrainingSave save;
-    add_tensors(placed, save);
+    add_tensors(std::move(placed), save);
     outputs::PlainValue state = state_of_release();
     state.entries.emplace_back("parallel_sizes", stated(sizes));
     for (Index pp = 0; pp < sizes.pp; ++pp) {
@@ -360,9 +370,9 @@ Arrangement legacy_arrangement(const Destination& destination, const models::Sym
     require_experts(sizes, symbols);
     Arrangement arrangement;
     arrangement.pieces = LegacyPieces(destination, symbols, pipeline_of(sizes, depth_of(symbols)));
-    arrangement.save = [sizes](const std::vector<PlacedTensor>& placed,
+    arrangement.save = [sizes](std::vector<PlacedTensor> placed,
                                const OptimizerToWrite* /*optimizer*/) {
-        return save_of(sizes, placed);
+        return save_of(sizes, std::move(placed));
     };
     return arrangement;
 }

@@ -77,9 +77,9 @@ outputs::PlainValue extra_state(const OptimizerToWrite& optimizer) {
 }
 
 /// The files of an optimizer, in which numbers stand for parameters, and of what goes with it.
-void add_optimizer(const Destination& to, const std::vector<PlacedTensor>& placed,
+void add_optimizer(const Destination& to, const std::vector<Parameter>& parameters,
                    const OptimizerToWrite& optimizer, outputs::TrainingSave& save) {
-    const std::vector<ParameterGroup> groups = numbered_groups(optimizer, parameters_of(placed));
+    const std::vector<ParameterGroup> groups = numbered_groups(optimizer, parameters);
     const auto numbers = numbers_of(groups);
     save.numbered = "state";
     for (auto& [name, tensor] : save.tensors) {
@@ -105,16 +105,17 @@ void add_optimizer(const Destination& to, const std::vector<PlacedTensor>& place
     }
 }
 
-outputs::TrainingSave fsdp_save(const Destination& to, const std::vector<PlacedTensor>& placed,
+outputs::TrainingSave fsdp_save(const Destination& to, std::vector<PlacedTensor> placed,
                                 const OptimizerToWrite* optimizer) {
+    const auto parameters = optimizer == nullptr ? std::vector<Parameter>() : parameters_of(placed);
     outputs::TrainingSave save;
-    add_tensors(placed, save);
+    add_tensors(std::move(placed), save);
     save.mesh.push_back(mesh_of(to));
     for (Index rank = 0; rank < to.world; ++rank) {
         save.files.push_back(fsdp_file(to.world, rank));
     }
     if (optimizer != nullptr) {
-        add_optimizer(to, placed, *optimizer, save);
+        add_optimizer(to, parameters, *optimizer, save);
     }
     save.side_files.push_back({"fsdp_config.json", config_text(to.world)});
     return save;
@@ -140,7 +141,7 @@ std::vector<TensorPiece> dcp_pieces(Index world, const models::Line& line, const
 /// Groups as torch's planner flattens them: an object for each setting.
 void add_groups(const std::vector<ParameterGroup>& groups, outputs::TrainingSave& save) {
     const auto add = [&](std::size_t group, const std::string& name, outputs::PlainValue value) {
-        std::vector<std::string> path = {"optim", "param_groups", std::to_string(group), name};
+        std::vector<SharedText> path = {"optim", "param_groups", std::to_string(group), name};
         const std::string key = joined(path, ".");
         save.bare_objects[key] = std::move(value);
         save.object_paths[key] = std::move(path);
@@ -155,13 +156,14 @@ void add_groups(const std::vector<ParameterGroup>& groups, outputs::TrainingSave
     }
 }
 
-outputs::TrainingSave dcp_save(const std::vector<PlacedTensor>& placed,
+outputs::TrainingSave dcp_save(std::vector<PlacedTensor> placed,
                                const OptimizerToWrite* optimizer) {
+    const auto parameters = optimizer == nullptr ? std::vector<Parameter>() : parameters_of(placed);
     outputs::TrainingSave save;
     save.container = outputs::TrainingSave::Container::dcp;
-    add_tensors(placed, save);
+    add_tensors(std::move(placed), save);
     if (optimizer != nullptr) {
-        add_groups(torch_groups(*optimizer, parameters_of(placed)), save);
+        add_groups(torch_groups(*optimizer, parameters), save);
     }
     return save;
 }
@@ -185,15 +187,16 @@ Arrangement fsdp_arrangement(const Destination& destination, const models::Symbo
     };
     arrangement.has_masters_as_weights = true;
     arrangement.in_state = [](const std::string& state, TensorPiece& piece) {
-        piece.file.replace(0, std::string_view("model").size(), "optim");
+        const std::string& file = piece.file;
+        piece.file = "optim" + file.substr(std::string_view("model").size());
         piece.path = {"state", piece.path.back(), state};
     };
     arrangement.step_beside = [](const TensorPiece& moment) {
         return std::optional(step_piece(moment));
     };
-    arrangement.save = [destination](const std::vector<PlacedTensor>& placed,
+    arrangement.save = [destination](std::vector<PlacedTensor> placed,
                                      const OptimizerToWrite* optimizer) {
-        return fsdp_save(destination, placed, optimizer);
+        return fsdp_save(destination, std::move(placed), optimizer);
     };
     return arrangement;
 }

@@ -41,16 +41,24 @@ std::vector<Parameter> parameters_of(const std::vector<PlacedTensor>& placed) {
     return parameters;
 }
 
-void add_tensors(const std::vector<PlacedTensor>& placed, outputs::TrainingSave& save) {
+void add_tensors(std::vector<PlacedTensor> placed, outputs::TrainingSave& save) {
+    std::size_t n_pieces = 0;
     for (const PlacedTensor& tensor : placed) {
-        for (const plan::TensorPiece& piece : tensor.pieces) {
+        n_pieces += tensor.pieces.size();
+    }
+    save.tensors.reserve(n_pieces);
+    for (PlacedTensor& tensor : placed) {
+        for (plan::TensorPiece& piece : tensor.pieces) {
+            std::string name = plan::piece_name(piece);
             outputs::TrainingTensor written{
-                piece.file, piece.path, tensor.whole, {}, piece.is_plain};
+                piece.file, std::move(piece.path), tensor.whole, {}, piece.is_plain};
+            written.offsets.reserve(piece.box.size());
             for (const layout::Range& range : piece.box) {
                 written.offsets.push_back(range.lo);
             }
-            save.tensors[plan::piece_name(piece)] = std::move(written);
+            save.tensors.insert_or_assign(std::move(name), std::move(written));
         }
+        tensor = {};
     }
 }
 

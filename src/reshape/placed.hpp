@@ -43,7 +43,7 @@ struct Arrangement {
         {};
     /// What the container's writer gets, of all tensors that are written: its tensors are named by
     /// plan::piece_name. `optimizer`: of their states; null where there are none. Pure.
-    std::function<outputs::TrainingSave(const std::vector<PlacedTensor>&,
+    std::function<outputs::TrainingSave(std::vector<PlacedTensor>,
                                         const OptimizerToWrite* optimizer)>
         save;
 };
@@ -66,6 +66,6 @@ inline constexpr const char* kStep = "step";
 std::vector<Parameter> parameters_of(const std::vector<PlacedTensor>& placed);
 
 /// Tensors as the container's writer knows them.
-void add_tensors(const std::vector<PlacedTensor>& placed, outputs::TrainingSave& save);
+void add_tensors(std::vector<PlacedTensor> placed, outputs::TrainingSave& save);
 
 }  // namespace shardweld::reshape

@@ -271,7 +271,7 @@ Arrangement torch_dist_arrangement(const Destination& destination, const models:
         return pieces;
     };
     arrangement.in_state = [](const std::string& state, TensorPiece& piece) {
-        piece.path.back().insert(0, std::string(kStates) + state + ".");
+        piece.path.back() = std::string(kStates) + state + "." + piece.path.back().text();
     };
     arrangement.save = [destination](const std::vector<PlacedTensor>& placed,
                                      const OptimizerToWrite* optimizer) {

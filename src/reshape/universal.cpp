@@ -62,7 +62,7 @@ PlainValue shared_of(const std::vector<PlacedTensor>& placed) {
         const auto original = std::ranges::find_if(placed, [&](const PlacedTensor& other) {
             return other.state.empty() && !other.pieces.front().is_copy &&
                    other.whole == tensor.whole &&
-                   other.pieces.front().path.back().find("embed") != std::string::npos;
+                   other.pieces.front().path.back().text().find("embed") != std::string::npos;
         });
         if (original != placed.end()) {
             entries.push_back({piece.path.back(), text(original->pieces.front().path.back())});
@@ -124,7 +124,7 @@ outputs::TrainingSave universal_save(const std::vector<PlacedTensor>& placed,
     add_tensors(placed, save);
     const std::string step = "global_step" + std::to_string(optimizer->iteration) + "_universal";
     for (auto& [name, tensor] : save.tensors) {
-        tensor.file.insert(0, step + "/");
+        tensor.file = step + "/" + tensor.file.text();
     }
     save.files = {step + "/" + kModelFile, step + "/" + kStage3File};
     for (const std::string& file : save.files) {
@@ -151,7 +151,8 @@ Arrangement universal_arrangement(const models::Symbols& symbols) {
     };
     arrangement.step_beside = [](const TensorPiece& moment) {
         TensorPiece step = moment;
-        step.file.replace(step.file.rfind('/') + 1, std::string::npos, "step.pt");
+        const std::string& file = moment.file;
+        step.file = file.substr(0, file.rfind('/') + 1) + "step.pt";
         step.path.clear();  // the file is the tensor
         step.box = {};
         return std::optional(step);

@@ -20,7 +20,7 @@ struct MadeSave {
     std::vector<outputs::OutputTensor> tensors;
 
     void add(outputs::TrainingTensor place, DType dtype, const std::vector<Index>& shape) {
-        const std::string name = place.file + ":" + std::to_string(tensors.size());
+        const std::string name = place.file.text() + ":" + std::to_string(tensors.size());
         save.tensors.emplace(name, std::move(place));
         tensors.push_back({name, dtype, shape});
     }
@@ -82,6 +82,29 @@ inline MadeSave rank_files() {
     made.add({file, {"model1", "scalar"}, {}, {}}, DType::f32, {});
     made.add({file, {"model1", "empty"}, {}, {}}, DType::bf16, {0, 4});
     made.add({file, {"model0", "last"}, {}, {}}, DType::bf16, {2, 3, 4, 5});
+    return made;
+}
+
+/// Ranks that hold the same but for the bytes, and ranks that differ from the one before in a
+/// shape, a type, a key, a value and the number of tensors.
+inline MadeSave alike_files() {
+    MadeSave made;
+    const auto file_of = [](Index rank) { return "rank_" + std::to_string(rank) + "/model.pt"; };
+    constexpr Index kRanks = 8;
+    for (Index rank = 0; rank < kRanks; ++rank) {
+        made.save.files.push_back(file_of(rank));
+        made.save.beside[file_of(rank)] = plain({{"version", plain(rank < 6 ? 3 : 400)}});
+    }
+    const auto add = [&](Index rank, const std::string& key, DType dtype, Index rows) {
+        made.add({file_of(rank), {"model", key}, {}, {}}, dtype, {rows, 2});
+    };
+    for (Index rank = 0; rank < kRanks; ++rank) {
+        add(rank, "a", DType::bf16, rank < 3 ? 64 : 300);
+    }
+    for (Index rank = 0; rank < kRanks; ++rank) {
+        add(rank, rank < 5 ? "b" : "a_much_longer_name", rank < 4 ? DType::bf16 : DType::f32, 5);
+    }
+    add(kRanks - 1, "c", DType::bf16, 1);
     return made;
 }
 

@@ -16,8 +16,8 @@ nlohmann::json listed(const MadeSave& made) {
         const outputs::OutputTensor& tensor = made.tensors[i];
         const outputs::TrainingTensor& place = made.save.tensors.at(tensor.name);
         const auto bytes = bytes_of(made.tensors, i);
-        all.push_back({{"file", place.file},
-                       {"path", place.path},
+        all.push_back({{"file", place.file.text()},
+                       {"path", std::vector<std::string>(place.path.begin(), place.path.end())},
                        {"dtype", torch_name(tensor.dtype)},
                        {"shape", tensor.shape},
                        {"whole", place.is_plain ? std::vector<Index>() : place.whole},

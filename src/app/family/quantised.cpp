@@ -171,7 +171,6 @@ void judge_unscaled(const models::Config& config, const Options& options, plan::
         return;
     }
     const bool is_made_of = quantises(options) || has_other_types(options);
-    std::set<std::string> names;
     std::vector<std::string> unscaled;
     for (const plan::Target& target : binding.targets) {
         if (is_eight_bit(target.stored) && target.literal.empty() && !target.decode) {
@@ -182,12 +181,18 @@ void judge_unscaled(const models::Config& config, const Options& options, plan::
                 unscaled.push_back(target.name);
             }
         }
+    }
+    if (unscaled.empty() || !config.count("quantization_config")) {
+        return;
+    }
+    std::set<std::string> names;
+    for (const plan::Target& target : binding.targets) {
         names.insert(target.name);
     }
     std::erase_if(unscaled, [&](const std::string& name) {
         return names.contains(name + "_scale_inv") || names.contains(name + "_scale");
     });
-    if (!unscaled.empty() && config.count("quantization_config")) {
+    if (!unscaled.empty()) {
         binding.warnings.push_back(
             {"scales_missing", unscaled.front(),
              counted(unscaled.size(), "tensor") + " " + verb_of(unscaled.size(), "holds", "hold") +

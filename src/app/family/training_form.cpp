@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 #include <span>
+#include <unordered_map>
 #include <utility>
 
 #include "catalogue/optimizer.hpp"
@@ -92,7 +94,7 @@ void regroup(const models::Dialect& form, models::Dialect& stored) {
 
 struct TrainingForm::State {
     reshape::Arrangement arrangement;
-    std::map<std::string, reshape::PlacedTensor> placed = {};  ///< one piece each, by its name
+    std::vector<reshape::PlacedTensor> placed = {};  ///< as often as binding asked for it
 };
 
 TrainingForm::TrainingForm(const reshape::Destination& to,
@@ -108,17 +110,21 @@ plan::PiecesOf TrainingForm::noted_pieces(const std::string& state) const {
     return [all = state_, state](const models::Line& line, const models::Captures& captures,
                                  const std::vector<Index>& shape) {
         auto pieces = all->arrangement.pieces(line, captures, shape);
-        for (plan::TensorPiece& piece : pieces) {
-            reshape::PlacedTensor placed{shape, {}, state, state.empty() ? "" : piece.path.back()};
-            if (!state.empty()) {
+        if (pieces.empty()) {
+            return pieces;
+        }
+        reshape::PlacedTensor placed{shape, {}, state, {}};
+        if (pieces.front().stack > 0) {
+            placed.whole.insert(placed.whole.begin(), pieces.front().stack);
+        }
+        if (!state.empty()) {
+            placed.weight = pieces.front().path.back();
+            for (plan::TensorPiece& piece : pieces) {
                 all->arrangement.in_state(state, piece);
             }
-            if (piece.stack > 0) {
-                placed.whole.insert(placed.whole.begin(), piece.stack);
-            }
-            placed.pieces.push_back(piece);
-            all->placed.insert_or_assign(plan::piece_name(piece), std::move(placed));
         }
+        placed.pieces = pieces;
+        all->placed.push_back(std::move(placed));
         return pieces;
     };
 }
@@ -145,21 +151,25 @@ std::vector<plan::Target> TrainingForm::steps(double step,
         return targets;
     }
     const auto value = static_cast<float>(step);
-    std::map<std::string, reshape::PlacedTensor> added;
-    for (const auto& [name, moment] : state_->placed) {
-        const auto piece = moment.state == catalogue::kMoment && names.contains(name)
-                               ? state_->arrangement.step_beside(moment.pieces.front())
-                               : std::nullopt;
-        if (!piece) {
-            continue;
+    std::map<std::string, reshape::PlacedTensor> added;  // by the moment's name
+    for (const reshape::PlacedTensor& moments : state_->placed) {
+        for (const plan::TensorPiece& moment : moments.pieces) {
+            const std::string name = plan::piece_name(moment);
+            const auto piece = moments.state == catalogue::kMoment && names.contains(name)
+                                   ? state_->arrangement.step_beside(moment)
+                                   : std::nullopt;
+            if (piece) {
+                added[name] = {{}, {*piece}, reshape::kStep, moments.weight};
+            }
         }
-        targets.push_back(plan::literal_target(plan::piece_name(*piece), DType::f32, 1,
-                                               std::as_bytes(std::span(&value, 1))));
+    }
+    for (auto& [name, step_of] : added) {
+        targets.push_back(plan::literal_target(plan::piece_name(step_of.pieces.front()), DType::f32,
+                                               1, std::as_bytes(std::span(&value, 1))));
         targets.back().shape.clear();
         targets.back().state = reshape::kStep;
-        added[targets.back().name] = {{}, {*piece}, reshape::kStep, moment.weight};
+        state_->placed.push_back(std::move(step_of));
     }
-    state_->placed.merge(added);
     return targets;
 }
 
@@ -191,23 +201,47 @@ TrainingForm::Passing TrainingForm::passing() const {
     return passing_;
 }
 
+namespace {
+
+std::size_t n_pieces(const std::vector<reshape::PlacedTensor>& placed) {
+    std::size_t n = 0;
+    for (const reshape::PlacedTensor& tensor : placed) {
+        n += tensor.pieces.size();
+    }
+    return n;
+}
+
+/// Leaves one piece for each target, a copy if that is one: optional tensors that are not stored
+/// have none, and of several checkpoints each asked for them.
+void match(const std::vector<plan::Target>& targets, std::vector<reshape::PlacedTensor>& placed) {
+    std::unordered_map<std::string_view, const plan::Target*> named;
+    for (const plan::Target& target : targets) {
+        named.emplace(target.name, &target);
+    }
+    for (reshape::PlacedTensor& tensor : placed) {
+        for (plan::TensorPiece& piece : std::exchange(tensor.pieces, {})) {
+            if (const auto target = named.extract(plan::piece_name(piece))) {
+                piece.is_copy = target.mapped()->is_copy;
+                tensor.pieces.push_back(std::move(piece));
+            }
+        }
+    }
+    std::erase_if(placed,
+                  [](const reshape::PlacedTensor& tensor) { return tensor.pieces.empty(); });
+}
+
+}  // namespace
+
 std::shared_ptr<const outputs::Format> TrainingForm::format(
     plan::Binding& binding, const reshape::OptimizerToWrite* optimizer) const {
     if (like_ != nullptr) {
         return like_->format(binding);
     }
-    std::map<std::string_view, const plan::Target*> targets;
-    for (const plan::Target& target : binding.targets) {
-        targets.emplace(target.name, &target);
-    }
-    std::vector<reshape::PlacedTensor> placed;
-    for (const auto& [name, one] : state_->placed) {
-        if (const auto target = targets.find(name); target != targets.end()) {
-            placed.push_back(one);
-            placed.back().pieces.front().is_copy = target->second->is_copy;
-        }
-    }
-    return outputs::training_format_of(state_->arrangement.save(placed, optimizer));
+    std::vector<reshape::PlacedTensor> placed = std::exchange(state_->placed, {});
+    if (optimizer != nullptr || n_pieces(placed) != binding.targets.size()) {
+        match(binding.targets, placed);
+    }  // else each target is a piece, for no two have one name
+    return outputs::training_format_of(state_->arrangement.save(std::move(placed), optimizer));
 }
 
 namespace {

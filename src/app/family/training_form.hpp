@@ -57,8 +57,9 @@ class TrainingForm {
     [[nodiscard]] bool has_masters_as_weights() const;
     /// What the form calls a tensor that passes.
     [[nodiscard]] Passing passing() const;
-    /// The files of the targets that were bound with these pieces. A template's adds some.
-    /// `optimizer`: of the states among them; null where there are none.
+    /// The files of the targets that were bound with these pieces, which it no longer holds then:
+    /// there may be a million. A template's adds some targets. `optimizer`: of the states among
+    /// them; null where there are none.
     [[nodiscard]] std::shared_ptr<const outputs::Format> format(
         plan::Binding& binding, const reshape::OptimizerToWrite* optimizer) const;
 

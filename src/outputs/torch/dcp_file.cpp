@@ -78,11 +78,11 @@ void each_item(const TrainingSave& save, const RankFile& file,
     if (file.rank == 0) {
         visit_objects(save, visits);
     }
-    for (const std::uint32_t i : file.tensors) {
-        const OutputTensor& tensor = tensors[i];
+    for (std::size_t at = 0; at < file.tensors.size(); ++at) {
+        const std::uint32_t i = file.tensors[at];
         TorchPickle pickle;
-        pickle.put(tensor.dtype, tensor.shape, {tensor.bytes(), i});
-        visits.archive(key_of(save.tensors.at(tensor.name)), pickle, i);
+        pickle.put(tensors[i].dtype, tensors[i].shape, {tensors[i].bytes(), i});
+        visits.archive(key_of(*file.places[at]), pickle, i);
     }
 }
 

@@ -90,7 +90,8 @@ void put_storage(PickleWriter& out, const DcpContent& content) {
 void put_path(PickleWriter& out, const DcpContent& content, const std::string& key) {
     const auto path = content.paths.find(key);
     out.text(key).op(Op::mark);
-    for (const std::string& name : path == content.paths.end() ? std::vector{key} : path->second) {
+    for (const std::string& name :
+         path == content.paths.end() ? std::vector{SharedText(key)} : path->second) {
         if (const auto number = parse_index(name)) {
             out.integer(*number);
         } else {

@@ -9,6 +9,7 @@
 
 #include "core/dtype.hpp"
 #include "core/index.hpp"
+#include "core/shared_text.hpp"
 
 namespace shardweld::outputs::torch {
 
@@ -37,7 +38,7 @@ struct DcpContent {
     std::map<std::string, DcpPlace> objects;
     /// The names that a key is made of, where they are several. If any key has several,
     /// planner_data tells those of all keys.
-    std::map<std::string, std::vector<std::string>> paths = {};
+    std::map<std::string, std::vector<SharedText>> paths = {};
 
     void merge(DcpContent other);
 };

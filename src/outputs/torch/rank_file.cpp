@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "core/text.hpp"
@@ -19,7 +20,7 @@ struct Node {
     std::string key;
     std::vector<Node> children;
     std::map<std::string, std::size_t> at;  ///< children by key
-    std::optional<std::uint32_t> tensor;
+    std::optional<std::size_t> tensor;      ///< of the file's
     const PlainValue* value = nullptr;
 
     Node& child(const std::string& name) {
@@ -52,16 +53,16 @@ Node dictionaries_of(const TrainingSave& save, const RankFile& file,
     if (const auto found = save.beside.find(file.name); found != save.beside.end()) {
         add_values(top, found->second);
     }
-    for (const std::uint32_t i : file.tensors) {
+    for (std::size_t i = 0; i < file.tensors.size(); ++i) {
         Node* node = &top;
-        for (const std::string& key : save.tensors.at(tensors[i].name).path) {
+        for (const std::string& key : file.places[i]->path) {
             node = &node->child(key);
         }
         const bool is_file = node == &top && file.tensors.size() == 1;
         if ((node == &top && !is_file) || node->tensor || node->value != nullptr ||
             !node->children.empty()) {
             throw Error(ErrorCode::internal,
-                        tensors[i].name + " has no place of its own in " + file.name);
+                        tensors[file.tensors[i]].name + " has no place of its own in " + file.name);
         }
         node->tensor = i;
     }
@@ -109,9 +110,10 @@ class RankPickle {
         out_.pickle.op(Op::setitems);
     }
 
-    void put_tensor_of(std::uint32_t i) {
+    void put_tensor_of(std::size_t at) {
+        const std::uint32_t i = file_.tensors[at];
         const OutputTensor& tensor = tensors_[i];
-        const TrainingTensor& place = save_.tensors.at(tensor.name);
+        const TrainingTensor& place = *file_.places[at];
         const auto put_local = [&] { out_.put(tensor.dtype, tensor.shape, {tensor.bytes(), i}); };
         if (save_.mesh.empty() || place.is_plain || place.whole.empty()) {
             put_local();
@@ -189,6 +191,53 @@ Archive rank_archive(const TrainingSave& save, const RankFile& file,
                      const std::vector<OutputTensor>& tensors) {
     return {archive_name(file.name),
             RankPickle(save, file, tensors).take(dictionaries_of(save, file, tensors))};
+}
+
+bool RankArchives::is_as_last(const RankFile& file, const std::string& beside) const {
+    // A DTensor says which rows of the mesh it has.
+    if (!last_ || !save_.mesh.empty() || beside != beside_ ||
+        archive_name(file.name) != archive_name(last_->name)) {
+        return false;
+    }
+    const auto is_alike = [&](std::uint32_t a, std::uint32_t b) {
+        return tensors_[a].dtype == tensors_[b].dtype && tensors_[a].shape == tensors_[b].shape;
+    };
+    const auto has_path = [](const TrainingTensor* a, const TrainingTensor* b) {
+        return a->path == b->path;
+    };
+    return std::ranges::equal(file.tensors, last_->tensors, is_alike) &&
+           std::ranges::equal(file.places, last_->places, has_path);
+}
+
+void RankArchives::lay_out(const RankFile& file) {
+    const Archive archive = rank_archive(save_, file, tensors_);
+    std::unordered_map<std::uint32_t, std::size_t> places;
+    for (std::size_t at = 0; at < file.tensors.size(); ++at) {
+        places.emplace(file.tensors[at], at);
+    }
+    offsets_.clear();
+    archive.each_tensor([&](std::uint32_t tensor, Bytes offset) {
+        offsets_.emplace_back(places.at(tensor), offset);
+    });
+    size_ = archive.size();
+    last_ = file;
+}
+
+Bytes RankArchives::each_tensor(const RankFile& file,
+                                const std::function<void(std::uint32_t, Bytes)>& visit) {
+    PickleWriter beside{2};
+    if (const auto found = save_.beside.find(file.name); found != save_.beside.end()) {
+        put_value(beside, found->second);
+    }
+    std::string text = beside.finish();
+    if (!is_as_last(file, text)) {
+        lay_out(file);
+        beside_ = std::move(text);
+    }
+    for (const auto& [at, offset] : offsets_) {
+        visit(file.tensors[at], offset);
+    }
+    return size_;
 }
 
 }  // namespace shardweld::outputs::torch

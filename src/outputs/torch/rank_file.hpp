@@ -1,8 +1,11 @@
 // Files of torch.save as ranks of a training run write them: dictionaries of tensors.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "outputs/output.hpp"
@@ -15,8 +18,9 @@ namespace shardweld::outputs::torch {
 /// One of a checkpoint's files.
 struct RankFile {
     std::string name;
-    Index rank = 0;                      ///< of a mesh
-    std::vector<std::uint32_t> tensors;  ///< of the tensor list
+    Index rank = 0;                                  ///< of a mesh
+    std::vector<std::uint32_t> tensors;              ///< of the tensor list
+    std::vector<const TrainingTensor*> places = {};  ///< theirs
 };
 
 /// The value without tensors.
@@ -26,5 +30,28 @@ void put_value(PickleWriter& out, const PlainValue& value);
 /// others plain ones.
 Archive rank_archive(const TrainingSave& save, const RankFile& file,
                      const std::vector<OutputTensor>& tensors);
+
+/// Where tensors lie in the archives of one file after another. Hundreds of ranks in a row have
+/// tensors of the same names, types and shapes, and so one archive but for the bytes: the last one
+/// is kept.
+class RankArchives {
+  public:
+    RankArchives(const TrainingSave& save, const std::vector<OutputTensor>& tensors)
+        : save_(save), tensors_(tensors) {}
+
+    /// Calls visit(tensor, offset) for each tensor of the file, in order; returns its size.
+    Bytes each_tensor(const RankFile& file, const std::function<void(std::uint32_t, Bytes)>& visit);
+
+  private:
+    [[nodiscard]] bool is_as_last(const RankFile& file, const std::string& beside) const;
+    void lay_out(const RankFile& file);
+
+    const TrainingSave& save_;
+    const std::vector<OutputTensor>& tensors_;
+    std::optional<RankFile> last_;
+    std::string beside_;  ///< pickled: what the last one has before the tensors
+    std::vector<std::pair<std::size_t, Bytes>> offsets_;  ///< by place in the last one's list
+    Bytes size_ = 0;
+};
 
 }  // namespace shardweld::outputs::torch

@@ -1,6 +1,7 @@
 #include <algorithm>
-#include <map>
-#include <set>
+#include <iterator>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "core/text.hpp"
@@ -49,12 +50,10 @@ class TrainingFormat final : public Format {
         placement.format = this;
         placement.slots.resize(tensors.size());
         placement.side_files = save_.side_files;
-        torch::DcpContent content;
-        for (const RankFile& file : files_of(tensors)) {
-            place_file(file, tensors, placement, content);
-        }
         if (is_dcp()) {
-            add_side_files(content, placement);
+            place_shards(tensors, placement);
+        } else {
+            place_rank_files(tensors, placement);
         }
         return placement;
     }
@@ -63,7 +62,11 @@ class TrainingFormat final : public Format {
         return
             [this](Placement& placement, std::size_t at, const std::vector<OutputTensor>& tensors) {
                 const PlacedFile& placed = placement.files.at(at);
-                return frame_of({placed.name, rank_of(placed.name), placed.tensors}, tensors);
+                RankFile file{placed.name, rank_of(placed.name), placed.tensors};
+                for (const std::uint32_t i : placed.tensors) {
+                    file.places.push_back(&place_of(tensors[i]));
+                }
+                return frame_of(file, tensors);
             };
     }
 
@@ -88,9 +91,9 @@ class TrainingFormat final : public Format {
 
     /// Those that tensors and values name, behind those that are listed.
     void add_files() {
-        std::set<std::string> known(save_.files.begin(), save_.files.end());
+        std::unordered_set<SharedText> known(save_.files.begin(), save_.files.end());
         std::vector<std::string> more;
-        const auto add = [&](const std::string& file) {
+        const auto add = [&](SharedText file) {
             if (known.insert(file).second) {
                 more.push_back(file);
             }
@@ -110,8 +113,16 @@ class TrainingFormat final : public Format {
         }
     }
 
-    [[nodiscard]] Index rank_of(const std::string& file) const {
+    [[nodiscard]] Index rank_of(SharedText file) const {
         return n_ranks_ > 0 ? ranks_.at(file) % n_ranks_ : ranks_.at(file);
+    }
+
+    [[nodiscard]] const TrainingTensor& place_of(const OutputTensor& tensor) const {
+        const auto found = save_.tensors.find(tensor.name);
+        if (found == save_.tensors.end()) {
+            throw Error(ErrorCode::internal, tensor.name + " has no place in a file");
+        }
+        return found->second;
     }
 
     [[nodiscard]] std::vector<RankFile> files_of(const std::vector<OutputTensor>& tensors) const {
@@ -119,73 +130,80 @@ class TrainingFormat final : public Format {
         for (const std::string& name : save_.files) {
             files.push_back({name, rank_of(name), {}});
         }
+        std::vector<const TrainingTensor*> places;
+        places.reserve(tensors.size());
         for (std::uint32_t i = 0; i < tensors.size(); ++i) {
-            const auto found = save_.tensors.find(tensors[i].name);
-            if (found == save_.tensors.end()) {
-                throw Error(ErrorCode::internal, tensors[i].name + " has no place in a file");
-            }
-            files[static_cast<std::size_t>(ranks_.at(found->second.file))].tensors.push_back(i);
+            places.push_back(&place_of(tensors[i]));
+            files[static_cast<std::size_t>(ranks_.at(places[i]->file))].tensors.push_back(i);
         }
-        const auto order_of = [&](std::uint32_t i) {
-            return save_.tensors.at(tensors[i].name).order;
-        };
         for (RankFile& file : files) {
-            std::ranges::stable_sort(file.tensors, {}, order_of);
+            std::ranges::stable_sort(file.tensors, {},
+                                     [&](std::uint32_t i) { return places[i]->order; });
+            std::ranges::transform(file.tensors, std::back_inserter(file.places),
+                                   [&](std::uint32_t i) { return places[i]; });
         }
         return files;
     }
 
-    /// Visits the file's archives and where they begin.
-    template <typename Visit>
-    void each_archive(const RankFile& file, const std::vector<OutputTensor>& tensors,
-                      const Visit& visit) const {
-        if (is_dcp()) {
-            torch::each_item(save_, file, tensors, visit);
-            return;
-        }
-        const torch::Archive archive = torch::rank_archive(save_, file, tensors);
-        visit({{}, {file.name, 0, archive.size()}, {}, &archive, nullptr});
+    /// Puts a tensor behind those of the file that is made next.
+    static void put(std::uint32_t tensor, Bytes offset, const std::vector<OutputTensor>& tensors,
+                    PlacedFile& placed, Placement& placement) {
+        placement.slots[tensor] = {static_cast<std::uint32_t>(placement.files.size()), offset};
+        placed.tensors.push_back(tensor);
+        placement.tensor_bytes += tensors[tensor].bytes();
     }
 
-    void place_file(const RankFile& file, const std::vector<OutputTensor>& tensors,
-                    Placement& placement, torch::DcpContent& content) const {
-        PlacedFile placed;
-        placed.name = file.name;
-        const std::function<void(const torch::DcpItem&)> visit = [&](const torch::DcpItem& item) {
-            placed.size = item.place.offset + item.place.length;
-            if (item.archive != nullptr) {
-                item.archive->each_tensor([&](std::uint32_t tensor, Bytes offset) {
-                    placement.slots[tensor] = {static_cast<std::uint32_t>(placement.files.size()),
-                                               item.place.offset + offset};
-                    placed.tensors.push_back(tensor);
-                    placement.tensor_bytes += tensors[tensor].bytes();
-                });
-            }
-            if (is_dcp()) {
+    void place_rank_files(const std::vector<OutputTensor>& tensors, Placement& placement) const {
+        torch::RankArchives archives(save_, tensors);
+        for (const RankFile& file : files_of(tensors)) {
+            PlacedFile placed;
+            placed.name = file.name;
+            placed.size = archives.each_tensor(file, [&](std::uint32_t tensor, Bytes offset) {
+                put(tensor, offset, tensors, placed, placement);
+            });
+            placement.files.push_back(std::move(placed));
+        }
+    }
+
+    void place_shards(const std::vector<OutputTensor>& tensors, Placement& placement) const {
+        torch::DcpContent content;
+        for (const RankFile& file : files_of(tensors)) {
+            PlacedFile placed;
+            placed.name = file.name;
+            torch::each_item(save_, file, tensors, [&](const torch::DcpItem& item) {
+                placed.size = item.place.offset + item.place.length;
+                if (item.archive != nullptr) {
+                    item.archive->each_tensor([&](std::uint32_t tensor, Bytes offset) {
+                        put(tensor, item.place.offset + offset, tensors, placed, placement);
+                    });
+                }
                 note(save_, item, tensors, content);
-            }
-        };
-        each_archive(file, tensors, visit);
-        placement.files.push_back(std::move(placed));
+            });
+            placement.files.push_back(std::move(placed));
+        }
+        add_side_files(content, placement);
     }
 
     [[nodiscard]] Frame frame_of(const RankFile& file,
                                  const std::vector<OutputTensor>& tensors) const {
         torch::FrameBytes frame;
-        const std::function<void(const torch::DcpItem&)> visit = [&](const torch::DcpItem& item) {
+        if (!is_dcp()) {
+            torch::rank_archive(save_, file, tensors).put_frame(0, frame);
+            return std::move(frame).finish();
+        }
+        torch::each_item(save_, file, tensors, [&](const torch::DcpItem& item) {
             if (item.archive != nullptr) {
                 item.archive->put_frame(item.place.offset, frame);
             } else {
                 frame.put(item.place.offset, *item.bytes);
             }
-        };
-        each_archive(file, tensors, visit);
+        });
         return std::move(frame).finish();
     }
 
     TrainingSave save_;
-    std::map<std::string, Index> ranks_;  ///< by file
-    Index n_ranks_ = 0;                   ///< of a mesh, over which files are dealt out in turn
+    std::unordered_map<SharedText, Index> ranks_;  ///< by file
+    Index n_ranks_ = 0;  ///< of a mesh, over which files are dealt out in turn
 };
 
 }  // namespace

@@ -1,11 +1,14 @@
 #include <algorithm>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
 #include "catalogue/tensor.hpp"
 #include "core/by_name.hpp"
+#include "core/natural_order.hpp"
 #include "core/text.hpp"
 #include "models/pattern.hpp"
 #include "plan/binding.hpp"
@@ -315,29 +318,26 @@ void check_all_used(const Model& model, const Wanted& wanted, Instances& instanc
 }
 
 void sort_targets(Binding& binding) {
-    std::vector<std::size_t> order(binding.targets.size());
-    for (std::size_t i = 0; i < order.size(); ++i) {
-        order[i] = i;
+    std::vector<Target>& targets = binding.targets;
+    std::vector<std::string_view> names;
+    names.reserve(targets.size());
+    for (const Target& target : targets) {
+        names.push_back(target.name);
     }
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return natural_less(binding.targets[a].name, binding.targets[b].name);
-    });
-    std::vector<Target> sorted;
+    std::vector<std::size_t> order = natural_order(names);
     std::vector<std::size_t> place(order.size());
-    sorted.reserve(order.size());
     for (std::size_t i = 0; i < order.size(); ++i) {
         place[order[i]] = i;
-        if (i > 0 && binding.targets[order[i]].name == sorted.back().name) {
-            throw Error(ErrorCode::mismatch,
-                        sorted.back().name + " is made by two lines of the recipe",
-                        "correct the recipe");
-        }
-        sorted.push_back(std::move(binding.targets[order[i]]));
     }
     for (SamePair& pair : binding.same) {
         pair.target = place[pair.target];
     }
-    binding.targets = std::move(sorted);
+    put_in_order(targets, std::move(order));
+    const auto twice = std::ranges::adjacent_find(targets, std::ranges::equal_to(), &Target::name);
+    if (twice != targets.end()) {
+        throw Error(ErrorCode::mismatch, twice->name + " is made by two lines of the recipe",
+                    "correct the recipe");
+    }
 }
 
 }  // namespace

@@ -118,7 +118,13 @@ class TargetBuilder {
             return;
         }
         std::vector<layout::SegmentPatch> lowered;
+        std::map<std::vector<Index>, std::size_t> built;  // targets by their box
         for (const TensorPiece& piece : wanted_.pieces(*hub.line, hub.captures, bound.shape())) {
+            const auto [same, is_new] = built.emplace(numbers_of(piece.box), n_targets());
+            if (!is_new && piece.is_copy && !piece.in_template) {
+                add_copy(hub, same->second, piece_name(piece));
+                continue;
+            }
             lowered.clear();
             bound.lower(layout::dense(own_box(piece)), lowered);
             PartOfTensor part{piece_name(piece), {}, lowered, piece.is_copy, piece.in_template};
@@ -210,6 +216,29 @@ class TargetBuilder {
         bool is_copy = false;  ///< its elements are counted elsewhere
         std::optional<TensorPiece::InTemplate> in_template = {};
     };
+
+    [[nodiscard]] std::size_t n_targets() const { return binding_.targets.size(); }
+
+    static std::vector<Index> numbers_of(const layout::Box& box) {
+        std::vector<Index> numbers;
+        for (const layout::Range& range : box) {
+            numbers.insert(numbers.end(), {range.lo, range.extent});
+        }
+        return numbers;
+    }
+
+    /// Ranks by the hundred hold the same box of a tensor: what was found for one of them goes for
+    /// all.
+    void add_copy(const HubName& hub, std::size_t of, std::string name) {
+        if (!wanted_.may_lack) {
+            note_optional(hub, true);
+        }
+        Target copy = binding_.targets[of];
+        copy.name = std::move(name);
+        copy.is_copy = true;
+        copy.replicas.clear();  // compared where the elements are counted
+        binding_.targets.push_back(std::move(copy));
+    }
 
     /// False where nothing is stored of it.
     bool build(const HubName& hub, const PartOfTensor& part) {
@@ -303,10 +332,16 @@ class TargetBuilder {
         if (instance != nullptr) {
             target.stored = instance->dtype;
             target.dtype = instance->written_as;
-            target.source = instances_.stored_name(instance->name);
+            target.source = source_name(instances_.stored_name(instance->name));
         } else {
             target.stored = target.dtype = instances_.usual_type();
         }
+    }
+
+    /// Who looks for targets by what is stored, as adapters do, finds no pieces, of which there may
+    /// be a million.
+    [[nodiscard]] std::string source_name(const std::string& stored) const {
+        return wanted_.pieces ? std::string() : stored;
     }
 
     /// Error(mismatch) where all but a head is there: one that the model would share with the
@@ -431,7 +466,7 @@ class TargetBuilder {
         if (target.operands.empty()) {
             target.stored = instance->dtype;
             target.dtype = instance->written_as;
-            target.source = stored;
+            target.source = source_name(stored);
         } else if (target.stored != instance->dtype) {
             throw Error(ErrorCode::mismatch,
                         hub.name + " would mix " + std::string(safetensors_name(target.stored)) +

@@ -70,9 +70,11 @@ Bytes writing_buffers(const Plan& plan) {
 }
 
 Bytes metadata_bytes(const Plan& plan) {
-    Bytes bytes = held(plan.targets) + held(plan.tensors) + held(plan.line.order) +
-                  held(plan.line.begins) + held(plan.placement.slots) + held(plan.cuts) +
-                  held(plan.readers) + held(plan.read_cuts) + held(plan.sample_every);
+    // What the list of targets has room for besides is never touched.
+    Bytes bytes = plan.targets.size() * sizeof(Target) + held(plan.tensors) +
+                  held(plan.line.order) + held(plan.line.begins) + held(plan.placement.slots) +
+                  held(plan.cuts) + held(plan.readers) + held(plan.read_cuts) +
+                  held(plan.sample_every);
     for (const Target& target : plan.targets) {
         bytes += held_by(target);
     }

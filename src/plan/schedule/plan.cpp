@@ -96,6 +96,9 @@ std::vector<int> choose_readers(const Visibility& visibility,
 outputs::Placement place(const std::vector<Target>& targets,
                          const std::vector<outputs::OutputTensor>& tensors,
                          const PlanChoice& choice) {
+    if (std::ranges::all_of(targets, &std::string::empty, &Target::file)) {
+        return choice.output_format->place(tensors, choice.max_shard_size);
+    }
     outputs::Placement placement;
     std::size_t at = 0;
     for (std::size_t begin = 0; begin < targets.size();) {

@@ -29,7 +29,7 @@ struct Made {
 };
 
 std::vector<MadeSave> all_saves() {
-    return {test::rank_files(), test::mesh_files({{"fsdp"}, {3}}),
+    return {test::rank_files(), test::alike_files(), test::mesh_files({{"fsdp"}, {3}}),
             test::mesh_files({{"ddp", "fsdp"}, {2, 2}}), test::dcp_files()};
 }
 
@@ -139,7 +139,7 @@ TEST(TrainingFormat, our_reader_finds_the_tensors_of_rank_files) {
         test::write_files(made, directory.path());
         for (std::size_t i = 0; i < made.tensors.size(); ++i) {
             const TrainingTensor& place = made.save.tensors.at(made.tensors[i].name);
-            const auto file = io::InputFile::open(directory.path() / place.file);
+            const auto file = io::InputFile::open(directory.path() / place.file.text());
             const auto torch = formats::TorchFile::read(file, 0, std::nullopt, true);
             const formats::PickleValue* value = &torch.root();
             for (const std::string& key : place.path) {
@@ -150,7 +150,7 @@ TEST(TrainingFormat, our_reader_finds_the_tensors_of_rank_files) {
                 continue;  // DTensors are read by what knows of their meshes
             }
             const auto tensor = torch.tensor(*value);
-            ASSERT_TRUE(tensor) << place.path.back();
+            ASSERT_TRUE(tensor) << place.path.back().text();
             EXPECT_EQ(tensor->dtype, made.tensors[i].dtype);
             EXPECT_EQ(tensor->shape, made.tensors[i].shape);
             EXPECT_EQ(stored_bytes(file, *tensor), test::bytes_of(made.tensors, i));

@@ -114,8 +114,9 @@ class RankFiles {
             for (const layout::Range& range : piece.box) {
                 shape.push_back(range.extent);
             }
-            const std::string below = piece.file.substr(piece.file.find('/') + 1);
-            EXPECT_TRUE(all.insert(entry(below, piece.path, shape)).second)
+            const std::string& file = piece.file;
+            const std::vector<std::string> path(piece.path.begin(), piece.path.end());
+            EXPECT_TRUE(all.insert(entry(file.substr(file.find('/') + 1), path, shape)).second)
                 << plan::piece_name(piece);
             counted += piece.is_copy ? 0 : volume_of(shape, "piece");
         }

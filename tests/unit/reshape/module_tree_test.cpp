@@ -197,7 +197,7 @@ TEST(ModuleTree, leaves_ranks_without_rows_out_of_dcp) {
     const Small few = small("dcp:world=3", {4, 2});
     ASSERT_EQ(few.pieces.size(), 2U);
     EXPECT_EQ(few.pieces[1].file, "__1_0.distcp");
-    EXPECT_EQ(few.pieces[1].path, (std::vector<std::string>{"model", "x.weight"}));
+    EXPECT_EQ(few.pieces[1].path, (std::vector<SharedText>{"model", "x.weight"}));
     EXPECT_EQ(few.save.container, outputs::TrainingSave::Container::dcp);
 }
 
