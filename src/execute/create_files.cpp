@@ -26,7 +26,7 @@ struct MadeFile {
 
 /// The file at its full size: the one that an earlier run made, with its tensors' bytes, or a new
 /// one.
-MadeFile make(const outputs::PlacedFile& file, const io::Directory& directory) {
+MadeFile make(const outputs::PlacedFile& file, const io::Directory& directory, bool reserves) {
     directory.require_same();
     const fs::path name = file.name;
     io::make_below(directory, name.parent_path());
@@ -38,7 +38,9 @@ MadeFile make(const outputs::PlacedFile& file, const io::Directory& directory) {
     auto out = is_kept ? io::OutputFile::open_existing(directory, name)
                        : io::OutputFile::create(directory, name);
     out.resize(file.size);
-    out.reserve(file.size);
+    if (reserves) {
+        out.reserve(file.size);
+    }
     return {io::NotedFile(std::move(out), name), is_kept};
 }
 
@@ -75,9 +77,9 @@ std::vector<plan::LineRange> raw_ranges(const outputs::Placement& placement, std
 
 io::WrittenFile create(const outputs::Frame& frame, const outputs::Placement& placement,
                        std::size_t at, const std::vector<outputs::OutputTensor>& tensors,
-                       const io::Directory& directory, bool sync) {
+                       const io::Directory& directory, const CreateManner& how) {
     const outputs::PlacedFile& file = placement.files[at];
-    MadeFile made = make(file, directory);
+    MadeFile made = make(file, directory, how.reserves);
     const auto raw = raw_ranges(placement, at, tensors);
     for (const outputs::FileBytes& part : frame.parts) {
         // What an earlier run has written of the tensors stays.
@@ -88,7 +90,7 @@ io::WrittenFile create(const outputs::Frame& frame, const outputs::Placement& pl
         }
     }
     made.file.write(file.header_offset, std::as_bytes(std::span(file.header)));
-    return made.file.finish(sync && made.is_kept);
+    return made.file.finish(how.sync && made.is_kept);
 }
 
 /// A file as its maker has settled it.
@@ -126,7 +128,7 @@ void share_places(mpi::Comm& comm, outputs::Placement& placement,
 }
 
 std::vector<io::WrittenFile> create_own(mpi::Comm& comm, plan::Plan& plan,
-                                        const io::Directory& directory, bool sync) {
+                                        const io::Directory& directory, const CreateManner& how) {
     const auto own = own_files(comm.rank(), plan);
     const auto tensors = plan::output_tensors(plan.targets);
     std::vector<io::WrittenFile> made;
@@ -138,7 +140,7 @@ std::vector<io::WrittenFile> create_own(mpi::Comm& comm, plan::Plan& plan,
             // A frame that states checksums is written when they are known (write_stated_sums).
             const outputs::Frame frame =
                 format.states_checksums() ? outputs::Frame() : framer(plan.placement, at, tensors);
-            made.push_back(create(frame, plan.placement, at, tensors, directory, sync));
+            made.push_back(create(frame, plan.placement, at, tensors, directory, how));
         }
     });
     if (!plan.placement.is_settled) {
@@ -175,9 +177,9 @@ void share_identities(mpi::Comm& comm, const plan::Plan& plan, const io::Directo
 }  // namespace
 
 CreatedFiles create_files(mpi::Comm& comm, plan::Plan& plan, const io::Directory& directory,
-                          bool sync) {
+                          const CreateManner& how) {
     CreatedFiles created;
-    created.frames = create_own(comm, plan, directory, sync);
+    created.frames = create_own(comm, plan, directory, how);
     share_identities(comm, plan, directory, created);
     return created;
 }

@@ -85,7 +85,7 @@ const io::InputFile& OpenFiles::get(std::uint32_t file) {
     }
     io::InputFile opened = io::InputFile::open(path);
     first_stamps_.try_emplace(file, opened.stamp());
-    opened.require(expected(file));
+    require_expected(opened, file);
     if (!cached_[file]) {
         cached_[file] = opened.cached_share();
     }
@@ -122,6 +122,10 @@ void OpenFiles::done_with(std::uint32_t file, Bytes offset, Bytes size) {
     entry.done_size = size;
 }
 
+void OpenFiles::require_expected(const io::InputFile& opened, std::uint32_t file) const {
+    opened.require(expected(file), !source_.is_dropped);
+}
+
 /// What the file was before anything of it was read.
 io::FileStamp OpenFiles::expected(std::uint32_t file) const {
     io::FileStamp stamp = source_.stamps != nullptr ? (*source_.stamps)[file] : io::FileStamp();
@@ -134,7 +138,7 @@ io::FileStamp OpenFiles::expected(std::uint32_t file) const {
 
 void OpenFiles::check_and_close_oldest() {
     const OpenInput& oldest = recent_.back();
-    oldest.opened.require(expected(oldest.file));
+    require_expected(oldest.opened, oldest.file);
     close_oldest();
 }
 
@@ -149,7 +153,7 @@ void OpenFiles::require_unchanged() {
         if (!std::exchange(entry.is_read, false)) {
             break;  // those that were read are the most recent
         }
-        entry.opened.require(expected(entry.file));
+        require_expected(entry.opened, entry.file);
     }
 }
 

@@ -58,6 +58,7 @@ class OpenFiles {
         bool is_read = true;  ///< since require_unchanged
     };
     [[nodiscard]] io::FileStamp expected(std::uint32_t file) const;
+    void require_expected(const io::InputFile& opened, std::uint32_t file) const;
     [[nodiscard]] bool is_cold(std::uint32_t file) const;
     void check_and_close_oldest();
     void close_oldest();

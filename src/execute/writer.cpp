@@ -43,8 +43,7 @@ std::span<float> floats_in(Buffer& buffer, std::size_t n) {
     return {reinterpret_cast<float*>(bytes.data()), n};
 }
 
-// What is lost at most when a node dies: a sync for so many bytes costs little.
-constexpr Bytes kFlushBytes = Bytes{256} << 20U;
+// With RunOptions::flush_bytes what is lost at most when a node dies.
 constexpr double kFlushSeconds = 5;
 
 }  // namespace
@@ -200,7 +199,7 @@ void Writer::note_seen(const DoneBlock& block, std::span<const std::byte> bytes)
         {block.number, block.tensor,
          numeric::is_counted(dtype) ? numeric::take_census(dtype, bytes) : numeric::Census()});
     since_flush_ += bytes.size();
-    if (since_flush_ >= kFlushBytes || wall_seconds() - flushed_at_ >= kFlushSeconds) {
+    if (since_flush_ >= options_.flush_bytes || wall_seconds() - flushed_at_ >= kFlushSeconds) {
         flush();
     }
 }
@@ -309,7 +308,7 @@ void Writer::write(plan::LineRange range, std::span<const std::byte> bytes) {
 
 /// What is not synced outlives this process from the moment it is written.
 bool Writer::is_flush_due() const {
-    return !options_.sync || since_flush_ >= kFlushBytes ||
+    return !options_.sync || since_flush_ >= options_.flush_bytes ||
            wall_seconds() - flushed_at_ >= kFlushSeconds;
 }
 
@@ -330,9 +329,13 @@ void Writer::write_journal() {
     // Sums alone are no work to go on with.
     if (journal_ && (!digests_.finished().empty() || !seen_.empty())) {
         const auto sums = record_sums_ ? record_sums_->take_new() : std::vector<RangeSum>();
-        journal_->append(digests_.finished().subspan(n_written_down_), sums, seen_);
+        const auto blocks = digests_.finished().subspan(n_written_down_);
+        journal_->append(blocks, sums, seen_);
         seen_.clear();
         n_written_down_ = digests_.finished().size();
+        if (options_.on_recorded && !blocks.empty()) {
+            options_.on_recorded(blocks);
+        }
     }
 }
 

@@ -234,6 +234,10 @@ class Splitter {
             return;
         }
         const std::string value = has_value ? word.substr(equals + 1) : next_value(row);
+        if (value.empty() && row.is_consent()) {
+            put(row, "no");
+            return;
+        }
         if (value.empty()) {
             refuse_command("--" + name + " needs a value: " + std::string(row.value), command_);
         }

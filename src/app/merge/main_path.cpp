@@ -10,6 +10,7 @@
 
 #include "bound_model.hpp"
 #include "completed.hpp"
+#include "dropping.hpp"
 #include "moving.hpp"
 #include "planned.hpp"
 #include "preflight.hpp"
@@ -57,6 +58,9 @@ Preparation prepare(const Outputs& outputs, const Stopping& stopping,
     if (is_planned) {
         check_planned(preflight, ready);
     }
+    if (is_planned && session.options.drops_consumed) {
+        preflight.check([&] { ready.planned.droppable = find_droppable(ready.planned); });
+    }
     preflight.add(strict_problems(session));
     preflight.require_none();
     return ready;
@@ -101,6 +105,10 @@ upload::Access find_to_publish(const Outputs& outputs, Completeness found, const
     say_plans(ready.planned);
     watchdog.enter("checking checksums");
     check_crcs(session, ready.planned, [&] { return stopping.why_before_writing(); });
+    if (ready.planned.droppable) {
+        watchdog.enter("reading what will be dropped");
+        prove_before_dropping(ready.planned, [&] { return stopping.why_before_writing(); });
+    }
     stopping.check(session.comm);
     write(ready, stopping, watchdog);
     say_summaries(ready.planned);
@@ -154,7 +162,12 @@ ErrorCode merge_model(Outputs outputs) {
                           options.stall_timeout);
         watchdog.enter("checking the target, reading metadata and planning");
         outputs = without_published(outputs);
-        Completeness found = look_at_outputs(outputs);
+        Completeness found;
+        found.is_whole = finish_dropping(session);
+        if (!found.is_whole) {
+            found = look_at_outputs(outputs);
+        }
+        session.run.is_left_alone = found.is_whole;
         if (!found.is_whole) {
             access = find_to_publish(outputs, std::move(found), stopping, watchdog);
         } else if (!options.upload_path.empty()) {

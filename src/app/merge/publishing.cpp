@@ -33,6 +33,7 @@
 #include "publish/target.hpp"
 
 #include "completed.hpp"
+#include "dropping.hpp"
 #include "moving.hpp"
 #include "preflight.hpp"
 #include "resumption.hpp"
@@ -239,10 +240,11 @@ void create_draft(Draft& draft) {
     const Input& input = draft.planned.input;
     publish::RunFacts facts =
         run_facts(session, output.plan, source_of(session, input), input.digests);
-    draft.resumption =
-        take_up(session.comm, output.plan, facts, draft.partial ? &*draft.partial : nullptr);
+    draft.resumption = take_up(session.comm, output.plan, facts,
+                               draft.partial ? &*draft.partial : nullptr, input.has_holes);
     draft.n_known = draft.resumption.n_known;
-    if (compares_with_base(draft.planned) || output.plan.placement.format->states_checksums()) {
+    if (compares_with_base(draft.planned) || output.plan.placement.format->states_checksums() ||
+        draft.planned.droppable) {
         draft.resumption.seen.clear();  // all bytes are looked at
     }
     say_taken(draft);
@@ -256,6 +258,11 @@ void create_draft(Draft& draft) {
         }
     });
     draft.begun = std::move(facts);
+    mpi::collectively(session.comm, [&] {
+        if (session.comm.rank() == 0 && draft.planned.droppable) {
+            note_dropping(draft.planned, *draft.partial);
+        }
+    });
 }
 
 /// What is no tensor; on the rank that does so.
@@ -377,6 +384,9 @@ void write_kept_report(Draft& draft) {
 /// Whether the same command may do better another time: not where the checkpoint is wrong, or has
 /// become another.
 bool can_go_on(ErrorCode code, const Draft& draft) {
+    if (draft.planned.droppable) {
+        return true;  // what was dropped is there alone
+    }
     return code != ErrorCode::mismatch && code != ErrorCode::corrupt &&
            code != ErrorCode::unsupported &&
            !has_changed_input(*draft.begun, draft.output.plan.visibility,
@@ -518,6 +528,9 @@ void write_tensors(Planned& planned, std::vector<Draft>& drafts, const mpi::WhyS
         run.on_seen = [&check](const plan::Slice& slice, const numeric::Census& census) {
             check.add(slice, census);
         };
+        if (planned.droppable) {
+            drop_behind(planned, *draft.directory, run);
+        }
         moving.push_back({*draft.directory, std::move(run)});
     }
     auto written = move_tensors(planned, std::move(moving));
@@ -561,6 +574,9 @@ void publish_drafts(std::vector<Draft>& drafts) {
             }
             draft.partial->commit(draft.files, session.options.sync);
             draft.output.session.report.is_published = true;
+            if (draft.planned.droppable) {
+                remove_dropped(draft.planned, draft.partial->target());
+            }
             say_notes(session, *draft.partial);
         }
     });
@@ -572,6 +588,9 @@ void keep_for_later(const std::vector<Draft>& drafts, Error& error) {
         const bool is_begun = draft.begun && draft.partial;
         if (is_begun && !can_go_on(error.code(), draft)) {
             draft.partial->forget_work();
+        }
+        if (is_begun && draft.planned.droppable) {
+            take_note_back(draft.planned, *draft.partial);
         }
         if (is_begun && error.code() == ErrorCode::stopped) {
             stamp_output(draft.output.plan, *draft.partial);

@@ -63,15 +63,9 @@ Error unequal_replicas(const execute::Result& result, const plan::Plan& plan,
                      files[replica.file].path);
 }
 
-}  // namespace
-
-std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
-                                 const execute::SourceFiles& source,
-                                 const plan::Visibility& visibility,
-                                 const plan::PlanChoice& choice) {
-    if (binding.same.empty()) {
-        return {};
-    }
+std::vector<Untied> untied_of(mpi::Comm& comm, const plan::Binding& binding,
+                              const execute::SourceFiles& source,
+                              const plan::Visibility& visibility, const plan::PlanChoice& choice) {
     std::vector<plan::Target> targets;
     for (const plan::SamePair& pair : binding.same) {
         plan::Target target = binding.targets[pair.target];
@@ -97,6 +91,19 @@ std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
         if (one.n_elements > 0) {
             untied.push_back(std::move(one));
         }
+    }
+    return untied;
+}
+
+}  // namespace
+
+std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
+                                 const execute::SourceFiles& source,
+                                 const plan::Visibility& visibility, const plan::PlanChoice& choice,
+                                 bool are_equal) {
+    std::vector<Untied> untied;
+    if (!binding.same.empty() && !are_equal) {
+        untied = untied_of(comm, binding, source, visibility, choice);
     }
     for (const plan::SamePair& pair : binding.same) {
         auto& replicas = binding.targets[pair.target].replicas;

@@ -21,11 +21,12 @@ struct Untied {
 };
 
 /// Collective. Compares every `same` pair in full and, where all agree, takes the copies out of the
-/// binding's replicas: they need no second look.
+/// binding's replicas: they need no second look. `are_equal`: an earlier run has found so, and
+/// parts of them are gone.
 std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
                                  const execute::SourceFiles& source,
-                                 const plan::Visibility& visibility,
-                                 const plan::PlanChoice& choice);
+                                 const plan::Visibility& visibility, const plan::PlanChoice& choice,
+                                 bool are_equal = false);
 
 /// Collective. Error(mismatch) naming the first tensor and the two files whose copies differ, or
 /// whose master is not that of the weight. `doubt`: what is known to go wrong with such masters, on

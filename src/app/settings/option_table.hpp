@@ -49,6 +49,8 @@ struct OptionRow {
     [[nodiscard]] bool names_file() const {
         return value == "FILE" || value == "PATH" || takes_none();
     }
+    /// What it does is only done by who says so in full; without a value its setter tells what.
+    [[nodiscard]] bool is_consent() const { return value == "yes"; }
     [[nodiscard]] bool may_lack_value() const { return value.starts_with('['); }
     /// Paths may differ between ranks (disks of nodes), and are absolute in a job script.
     [[nodiscard]] bool names_path() const { return names_directory() || names_file(); }

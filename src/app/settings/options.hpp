@@ -187,6 +187,7 @@ struct Options {
     bool is_verl = false;                        ///< --verl: as verl's merger gives it
     Bytes max_shard_size = 5'000'000'000;
     bool overwrite = false;
+    bool drops_consumed = false;  ///< --drop_consumed: the input is removed while it is written
     IfComplete if_complete = IfComplete::error;
     bool sync = true;
     bool is_direct = false;  ///< --direct_io

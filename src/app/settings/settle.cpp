@@ -130,6 +130,30 @@ void require_state(const Arguments& arguments, const Options& options) {
     }
 }
 
+/// Nothing is dropped that could not be told to be in the output, byte by byte.
+void check_drop(const Arguments& arguments, const Options& options) {
+    if (!options.drops_consumed) {
+        return;
+    }
+    constexpr std::array<std::string_view, 12> kOthers = {
+        "no_fsync", "average", "delta", "also", "base",       "quantize",
+        "include",  "exclude", "like",  "lora", "vocab_size", "dtype"};
+    for (const std::string_view name : kOthers) {
+        if (arguments.has(name)) {
+            refuse(
+                "--drop_consumed and --" + std::string(name) +
+                    " exclude each other: one checkpoint is dropped whose tensors all are in the "
+                    "target, safely on disk",
+                "leave one of them out, and remove the checkpoint when the target is verified");
+        }
+    }
+    if (options.check_crc == CheckCrc::off || options.replicas == plan::Replicas::trust) {
+        refuse("--drop_consumed checks everything that it drops",
+               options.check_crc == CheckCrc::off ? "leave --check_crc off out"
+                                                  : "leave --replicas trust out");
+    }
+}
+
 /// A training checkpoint has one form, in which weights are as training holds them.
 void check_form(const Arguments& arguments, const Options& options) {
     require_like(arguments, options);
@@ -263,6 +287,7 @@ void check_together(const Arguments& arguments, const Options& options) {
     check_also(options);
     check_form(arguments, options);
     check_watch(arguments, options.watch);
+    check_drop(arguments, options);
     check_loudness(arguments);
     check_job(arguments, options);
 }

@@ -25,6 +25,7 @@
 #include "mpi/comm.hpp"
 #include "mpi/free_run.hpp"
 #include "mpi/share.hpp"
+#include "publish/dropping.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::app {
@@ -328,6 +329,7 @@ Survey survey_files(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& 
     const std::uint64_t n_before = io::read_calls();
     Survey survey;
     survey.home = found.home;
+    survey.has_holes = found.has_holes;
     survey.catalogue = scan_all(comm, found, on_scan);
     survey.location = std::move(found.location);
     FileVisibility& visibility = found.visibility;
@@ -485,8 +487,11 @@ FoundCheckpoint find_checkpoint(mpi::Comm& comm, const formats::InputRequest& as
     telling_of_older_save(comm, request, location.directory, [&] {
         check_seen(sizes, files, location.directory, visibility.hosts());
     });
-    return {asked.directory,       std::move(location), home,
-            std::move(visibility), std::move(files),    std::move(sizes)};
+    const bool has_holes = mpi::share(comm, home, [&] {
+        return publish::require_own_note(location.directory, asked.dropped_to);
+    });
+    return {asked.directory,  std::move(location), home,     std::move(visibility),
+            std::move(files), std::move(sizes),    has_holes};
 }
 
 Survey survey(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& on_scan) {

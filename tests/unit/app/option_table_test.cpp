@@ -58,10 +58,9 @@ std::string sample_of(const OptionRow& row) {
                                                                   {"polite", "no"},
                                                                   {"scale", "0.5"}};
     static const std::map<std::string_view, std::string> kinds = {
-        {"SIZE", "1GiB"},     {"N", "7"},
-        {"X", "0.5"},         {"TIME", "5m"},
-        {"STEP", "step_7"},   {"COUNT[,SIZE]", "8"},
-        {"ORG/NAME", "me/b"}, {"[before|during|off]", "off"}};
+        {"SIZE", "1GiB"},      {"N", "7"},           {"X", "0.5"},
+        {"TIME", "5m"},        {"STEP", "step_7"},   {"yes", "yes"},
+        {"COUNT[,SIZE]", "8"}, {"ORG/NAME", "me/b"}, {"[before|during|off]", "off"}};
     if (const auto found = names.find(row.name); found != names.end()) {
         return found->second;
     }
