@@ -28,11 +28,12 @@ std::optional<std::pair<std::string_view, Bytes>> bar_of(std::string_view line) 
 
 }  // namespace
 
-ClientProgress::ClientProgress(const fs::path& directory, const std::string& kept_back) {
+ClientProgress::ClientProgress(const fs::path& directory,
+                               const std::vector<std::string>& kept_back) {
     std::error_code failed;
     for (const auto& entry : fs::directory_iterator(directory, failed)) {
         const Bytes size = entry.file_size(failed);
-        if (!failed && entry.path().filename() != kept_back) {
+        if (!failed && std::ranges::count(kept_back, entry.path().filename().string()) == 0) {
             total_ += size;
             files_[entry.path().filename().string()].size = size;
         }

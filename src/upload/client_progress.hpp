@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/index.hpp"
 #include "core/path.hpp"
@@ -16,7 +17,8 @@ namespace shardweld::upload {
 
 class ClientProgress {
   public:
-    explicit ClientProgress(const fs::path& directory, const std::string& kept_back = "");
+    explicit ClientProgress(const fs::path& directory,
+                            const std::vector<std::string>& kept_back = {});
 
     /// Bytes of all files.
     [[nodiscard]] Bytes total() const { return total_; }

@@ -1,5 +1,6 @@
 #include "upload.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <string>
@@ -114,8 +115,11 @@ process::Process upload_process(const UploadRequest& request, const fs::path& cl
     if (request.is_private) {
         arguments.emplace_back("--private");
     }
-    if (!request.kept_back.empty()) {
-        arguments.insert(arguments.end(), {"--exclude", request.kept_back});
+    if (!request.revision.empty()) {
+        arguments.insert(arguments.end(), {"--revision", request.revision});
+    }
+    for (const std::string& name : request.kept_back) {
+        arguments.insert(arguments.end(), {"--exclude", name});
     }
     return {client, std::move(arguments), quiet_environment(), std::nullopt, {}};
 }
@@ -196,6 +200,8 @@ std::string retry_command(const UploadRequest& request) {
     return "shardweld upload " + process::shell_word(request.directory.string()) +
            " --hf_upload_path " + process::shell_word(request.repository) +
            (request.is_private ? " --private" : "") +
+           (request.revision.empty() ? ""
+                                     : " --revision " + process::shell_word(request.revision)) +
            (request.client ? " --hf_cli " + process::shell_word(request.client->string()) : "");
 }
 
@@ -214,6 +220,33 @@ Access check_access(const UploadRequest& request, const Environment& environment
     return access;
 }
 
+namespace {
+
+constexpr const char* kCard = "README.md";
+
+/// Runs the client once; what it said goes to `output`, too.
+std::optional<process::Ending> run_client(const UploadRequest& request, const Access& access,
+                                          const std::function<void(std::string_view)>& on_line,
+                                          Output& output) {
+    process::Process client = upload_process(request, access.client);
+    client.on_line = [&](std::string_view line) {
+        const std::string shown = printable(redacted(line, access.secrets), kMostLine);
+        output.add(shown);
+        on_line(shown);
+    };
+    return process::run(client);
+}
+
+/// Whether the upload failed because nobody judges the card (huggingface_hub's create_commit asks
+/// /api/validate-yaml about each README.md).
+bool lacks_judge(const UploadRequest& request, const Output& output) {
+    return std::ranges::count(request.kept_back, kCard) == 0 &&
+           output.text().find("/api/validate-yaml") != std::string::npos &&
+           output.text().find("404") != std::string::npos;
+}
+
+}  // namespace
+
 void upload(const UploadRequest& request, const Access& access,
             const std::function<void(std::string_view)>& on_line) {
     try {
@@ -223,14 +256,16 @@ void upload(const UploadRequest& request, const Access& access,
                     error.hint() + "; then: " + retry_command(request));
     }
     Output output;
-    process::Process client = upload_process(request, access.client);
-    client.on_line = [&](std::string_view line) {
-        const std::string shown = printable(redacted(line, access.secrets), kMostLine);
-        output.add(shown);
-        on_line(shown);
-    };
-    const std::optional<process::Ending> ending = process::run(client);
+    const std::optional<process::Ending> ending = run_client(request, access, on_line, output);
     if (ending && ending->is_success()) {
+        return;
+    }
+    if (ending && !ending->was_stopped && lacks_judge(request, output)) {
+        on_line(kNoCard);
+        UploadRequest without = request;
+        // First: old clients heed the last of several.
+        without.kept_back.insert(without.kept_back.begin(), kCard);
+        upload(without, access, on_line);
         return;
     }
     const UploadFailure failure = failure_of_ending(ending, output);

@@ -18,9 +18,14 @@ struct UploadRequest {
     fs::path directory;
     std::string repository;  ///< ORG/NAME
     bool is_private = false;
-    std::optional<fs::path> client;  ///< not given: `hf`, else `huggingface-cli`, on PATH
-    std::string kept_back = {};      ///< a file's name, which stays here; "": all are sent
+    std::optional<fs::path> client;           ///< not given: `hf`, else `huggingface-cli`, on PATH
+    std::vector<std::string> kept_back = {};  ///< names of files, which stay here
+    std::string revision = {};                ///< a branch, made if it is new; "": the default one
 };
+
+/// The line that says so where a mirror takes no model card.
+inline constexpr const char* kNoCard =
+    "the Hub at HF_ENDPOINT takes no model card: README.md stays here";
 
 /// What an upload needs besides the model.
 struct Access {
@@ -60,6 +65,8 @@ void check_sent(const fs::path& directory);
 Access check_access(const UploadRequest& request, const Environment& environment);
 
 /// Creates the repository if there is none and uploads the directory; returns when all is there.
+/// Where the Hub, a mirror, has no address that judges model cards, README.md stays here, which
+/// `on_line` is told.
 /// Errors as check_sent. Everything the client says goes to `on_line`, secrets replaced. SIGINT,
 /// SIGTERM and SIGHUP end the client, then the call. Error(no_client), Error(no_token),
 /// Error(no_rights), Error(no_repository), Error(no_network), Error(interrupted): what happened,

@@ -189,7 +189,7 @@ PYTHON
     for kind in found flagged; do
         local flag=()
         [[ "$kind" == found ]] || flag=(--is-value-model)
-        expect_code 0 "$SHARDWELD" merge --local_dir "$WORK/$name/source" --hf_config "$config" --target_dir "$WORK/$name/$kind" --strict "${flag[@]}"
+        expect_code 0 "$SHARDWELD" merge --local_dir "$WORK/$name/source" --hf_config "$config" --target_dir "$WORK/$name/$kind" --no_card --strict "${flag[@]}"
         same_as_expected "$case_dir" "$WORK/$name/$kind"
         [[ "$kind" == flagged ]] || expect_text "ForTokenClassification, "
     done

@@ -55,11 +55,11 @@ client "$WORK/talking" 'for word; do echo "word: $word"; done; echo "$HF_TOKEN, 
     echo "authorization: Bearer $HF_TOKEN"; cat "$HF_TOKEN_PATH"; echo; printf %s "x:$HF_TOKEN" | base64; printf %s "$HF_TOKEN" | od -An -v -tx1 | tr -d " \\n"; echo; echo "Error: with $HF_TOKEN" >&2; exit 1'
 printf 'of-the-file' >"$WORK/token"
 export HF_TOKEN="$token" HF_TOKEN_PATH="$WORK/token"
-expect_code 25 "${upload[@]}" me/model --private --hf_cli "$WORK/talking" -v && expect_text 'word: --private' && expect_text 'Error: with ***'
+expect_code 25 "${upload[@]}" me/model --private --revision step-1 --hf_cli "$WORK/talking" -v && expect_text 'word: --private' && expect_text 'Error: with ***'
 hides_secrets "$WORK/out" "$WORK/err" of-the-file ANOTHERTOKEN "$(printf %s "x:$token" | base64 | cut -c5-20)" "$(printf %s "${token:0:20}" | od -An -v -tx1 | tr -d ' \n')"
-[[ "$(grep -o 'word: .*' "$WORK/err" | tr '\n' ' ')" == "word: upload word: me/model word: $model word: . word: --repo-type word: model word: --private word: --exclude word: shardweld_report.json " ]] ||
+[[ "$(grep -o 'word: .*' "$WORK/err" | tr '\n' ' ')" == "word: upload word: me/model word: $model word: . word: --repo-type word: model word: --private word: --revision word: step-1 word: --exclude word: shardweld_report.json " ]] ||
     fail "the client's arguments: $(grep 'word: ' "$WORK/err")"
-expect_text "shardweld upload $model --hf_upload_path me/model --private --hf_cli $WORK/talking"
+expect_text "shardweld upload $model --hf_upload_path me/model --private --revision step-1 --hf_cli $WORK/talking"
 unset HF_TOKEN_PATH
 
 hf="$(find_hf)" || {
@@ -83,6 +83,14 @@ expect_code 0 "${upload[@]}" me/model --private -v && expect_text 'client: ' && 
 has_received me/model "$model"
 is_private me/model || fail "not private: $(cat "$hub/me/model/created.json")"
 expect_code 0 "${upload[@]}" me/model || echo "    (a repository that exists)"
+expect_code 0 "${upload[@]}" me/model --revision step-1
+diff -r -x shardweld_report.json "$hub/me/model/files-step-1" "$model" >"$WORK/diff" || fail "another branch: $(head -1 "$WORK/diff")"
+# A mirror that judges no model cards gets all but the card.
+touch "$hub/no_cards"
+expect_code 0 "${upload[@]}" me/mirrored && expect_text "the Hub at HF_ENDPOINT takes no model card: README.md stays here"
+rm "$hub/no_cards"
+diff -r -x shardweld_report.json -x README.md "$hub/me/mirrored/files" "$model" >"$WORK/diff" || fail "a mirror: $(head -1 "$WORK/diff")"
+[[ ! -e "$hub/me/mirrored/files/README.md" ]] || fail "a card that was refused"
 expect_code 0 mpirun -n 3 "${merging[@]}" --target_dir "$WORK/merged" --hf_upload_path parts/model
 has_received parts/model "$WORK/merged"
 has_received parts/model "$model"

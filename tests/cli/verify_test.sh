@@ -31,7 +31,7 @@ done
 merge_case "$llama" "$WORK/kept" 2 --sha256
 for launcher in "" "mpirun -n 3"; do
     expect_code 0 $launcher "$SHARDWELD" verify "$WORK/kept" --sha256
-    expect_out "5 files match the report"
+    expect_out "6 files match the report"
 done
 expect_code 0 "$SHARDWELD" report "$WORK/kept" && expect_out "39 tensors in"
 expect_code 0 "$SHARDWELD" check "$WORK/kept" --target vllm

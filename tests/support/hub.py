@@ -28,9 +28,10 @@ LOCK = threading.Lock()
 
 
 class Refused(Exception):
-    def __init__(self, status, message):
+    def __init__(self, status, message, code=None):
         super().__init__(message)
         self.status = status
+        self.headers = {"X-Error-Message": message, **({"X-Error-Code": code} if code else {})}
 
 
 class Hub(BaseHTTPRequestHandler):
@@ -52,7 +53,7 @@ class Hub(BaseHTTPRequestHandler):
             if refused.status == 400:
                 with open(ROOT / "faults", "a") as out:
                     out.write(f"{refused}\n")
-            self.answer({"error": str(refused)}, refused.status, {"X-Error-Message": str(refused)})
+            self.answer({"error": str(refused)}, refused.status, refused.headers)
 
     do_GET = do_HEAD = do_POST = do_PUT = handle_one
 
@@ -98,6 +99,7 @@ def route(method, pattern):
 
 
 REPO = r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)"
+REVISION = r"(?P<revision>[\w.-]+)"
 OID = r"(?P<oid>[0-9a-f]{64})"
 
 
@@ -130,15 +132,35 @@ def create(hub):
     hub.answer({"url": f"{hub.here}/{owner}/{name}", "name": f"{owner}/{name}"})
 
 
-@route("GET", f"/api/models/{REPO}(?:/revision/main)?")
-def info(hub, owner, name):
+@route("POST", "/api/validate-yaml")
+def validate(hub):
+    """Of a model card; a mirror that knows no such address is one where the file "no_cards" is."""
+    if (ROOT / "no_cards").exists():
+        raise Refused(404, "no such address POST /api/validate-yaml")
+    if not json.loads(hub.body())["content"].startswith("---\n"):
+        raise Refused(400, "a card without its head")
+    hub.answer({"errors": [], "warnings": []})
+
+
+@route("POST", f"/api/models/{REPO}/branch/{REVISION}")
+def branch(hub, owner, name, revision):
+    hub.body()
     hub.require_token()
+    (place_of(owner, name) / f"branch-{revision}").touch()
+    hub.answer({})
+
+
+@route("GET", f"/api/models/{REPO}(?:/revision/{REVISION})?")
+def info(hub, owner, name, revision):
+    hub.require_token()
+    if revision not in (None, "main") and not (place_of(owner, name) / f"branch-{revision}").exists():
+        raise Refused(404, f"Revision {revision} not found", "RevisionNotFound")
     place_of(owner, name)
     hub.answer({"id": f"{owner}/{name}", "sha": "0" * 40, "siblings": [], "private": False, "tags": []})
 
 
-@route("POST", f"/api/models/{REPO}/preupload/main")
-def preupload(hub, owner, name):
+@route("POST", f"/api/models/{REPO}/preupload/{REVISION}")
+def preupload(hub, owner, name, revision):
     request = json.loads(hub.body())
     hub.require_token()
     place_of(owner, name)
@@ -229,14 +251,14 @@ def committed_bytes(line):
     return blob
 
 
-@route("POST", f"/api/models/{REPO}/commit/main")
-def commit(hub, owner, name):
+@route("POST", f"/api/models/{REPO}/commit/{REVISION}")
+def commit(hub, owner, name, revision):
     lines = [json.loads(line) for line in hub.body().splitlines() if line.strip()]
     hub.require_token()
     place = place_of(owner, name)
     for line in lines:
         if line["key"] in ("file", "lfsFile"):
-            target = place / "files" / line["value"]["path"]
+            target = place / ("files" if revision == "main" else f"files-{revision}") / line["value"]["path"]
             if ".." in target.parts:
                 raise Refused(400, f"{target} leaves the repository")
             target.parent.mkdir(parents=True, exist_ok=True)

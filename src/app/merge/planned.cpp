@@ -323,6 +323,10 @@ std::optional<bool> Output::ties() const {
     return ties_in(config_text, model.files.config_path);
 }
 
+bool Output::gets_card() const {
+    return session.options.has_card && !session.output.is_training() && model.bound.has_model;
+}
+
 std::vector<publish::Asset> Output::assets() const {
     std::vector<publish::Asset> assets;
     if (model.bound.has_model) {

@@ -34,7 +34,9 @@ struct Output {
     [[nodiscard]] std::string model_class() const;
     /// What it says of tie_word_embeddings; nullopt: nothing.
     [[nodiscard]] std::optional<bool> ties() const;
-    /// All files beside the tensors. Local.
+    /// Whether it gets a README.md, whose text is known behind the tensors.
+    [[nodiscard]] bool gets_card() const;
+    /// All files beside the tensors but that. Local.
     [[nodiscard]] std::vector<publish::Asset> assets() const;
 };
 

@@ -77,6 +77,9 @@ FilesBeside gather_side_files(mpi::Comm& comm, int home,
     return mpi::share(comm, home, [&] { return sum_of(assets()); });
 }
 
+/// README.md, at most.
+constexpr Bytes kMostOfCard = 4096;
+
 /// What a merge puts on the file system, at most at one time.
 struct Needs {
     Bytes bytes = 0;
@@ -373,6 +376,10 @@ void check_target_place(Preflight& preflight, Preparation& ready) {
         for (const Output& output : planned.outputs) {
             ready.beside.push_back(gather_side_files(output.session.comm, planned.input.home,
                                                      [&] { return output.assets(); }));
+            if (output.gets_card()) {
+                ready.beside.back().bytes += kMostOfCard;
+                ++ready.beside.back().n_files;
+            }
         }
     });
     if (ready.has_least_room) {

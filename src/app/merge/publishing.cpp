@@ -11,9 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "app/compare/base_summary.hpp"
 #include "app/compare/comparison.hpp"
 #include "app/compare/model_directory.hpp"
 #include "app/family/optimizer_text.hpp"
+#include "app/report/model_card.hpp"
 #include "app/report/report.hpp"
 #include "app/report/report_json.hpp"
 #include "app/report/summary.hpp"
@@ -41,13 +43,6 @@
 namespace shardweld::app {
 
 namespace {
-
-std::string names_text(std::vector<std::string> names) {
-    for (std::string& name : names) {
-        name = printable(name);
-    }
-    return listed(names);
-}
 
 /// What one side may lack: what --include and --exclude leave out, an adapter beside the model, and
 /// the heads by which a value model and a language model differ.
@@ -265,14 +260,35 @@ void create_draft(Draft& draft) {
     });
 }
 
+/// Collective. The text of README.md, which the first rank's reports tell; "" where none is made.
+std::string card_of(const Draft& draft) {
+    const Output& output = draft.output;
+    const Session& session = output.session;
+    if (!session.options.has_card || session.output.is_training() ||
+        !output.model.bound.has_model) {
+        return "";
+    }
+    return mpi::share(session.comm, 0, [&] {
+        const Described model{std::string(output.plan.placement.format->name()),
+                              output.model_class(),
+                              output.model.prepared.config.text("_name_or_path").value_or(""),
+                              size_of_model(output.plan.targets), session.report.made_of->options};
+        return model_card(session.run, session.report, model);
+    });
+}
+
 /// What is no tensor; on the rank that does so.
 std::vector<io::WrittenFile> write_beside(const Draft& draft) {
     const Session& session = draft.output.session;
+    const std::string card = card_of(draft);
     std::vector<io::WrittenFile> beside;
     mpi::collectively_in_steps(session.comm, [&](const mpi::OnStep& step) {
         if (session.comm.rank() == draft.planned.input.home) {
-            beside = publish::write_assets(draft.output.assets(), *draft.directory,
-                                           session.options.sync, step);
+            auto assets = draft.output.assets();
+            if (!card.empty()) {
+                assets.push_back({kModelCard, {}, card});
+            }
+            beside = publish::write_assets(assets, *draft.directory, session.options.sync, step);
         }
     });
     return beside;
@@ -427,81 +443,6 @@ void say_summary(const Output& output, bool is_first) {
 }
 
 }  // namespace
-
-BaseSummary summary_of(std::string directory, const Outcome& outcome,
-                       const std::function<bool(const std::string&)>& is_aside) {
-    BaseSummary summary;
-    summary.directory = std::move(directory);
-    for (const ComparedTensor& row : outcome.tensors) {
-        if (row.found.n_elements > 0) {
-            ++summary.n_compared;
-            summary.n_equal += row.found.n_unequal_bits == 0 ? 1U : 0U;
-            if (row.found.n_different > 0) {
-                summary.changed.push_back(row.name);
-            }
-            if (row.found.absolute.error > summary.max_absolute) {
-                summary.max_absolute = row.found.absolute.error;
-                summary.max_tensor = row.name;
-            }
-        } else if (row.verdict == Verdict::extra || row.verdict == Verdict::missing) {
-            auto& names = row.verdict == Verdict::extra ? summary.extra : summary.missing;
-            if (!is_aside(row.name)) {
-                names.push_back(row.name);
-            }
-        } else {
-            summary.shapes.push_back(row.name);
-        }
-    }
-    return summary;
-}
-
-std::string text_of(const BaseSummary& summary) {
-    std::string text = "compared with the base " + summary.directory + ": " +
-                       std::to_string(summary.n_compared - summary.n_equal) + " of " +
-                       std::to_string(summary.n_compared) + " tensors differ";
-    if (!summary.max_tensor.empty()) {
-        text += ", at most by " + number_text(summary.max_absolute) + " (" +
-                printable(summary.max_tensor) + ")";
-    }
-    if (!summary.extra.empty()) {
-        text += "; only in the result: " + names_text(summary.extra);
-    }
-    if (!summary.missing.empty()) {
-        text += "; only in the base: " + names_text(summary.missing);
-    }
-    return text;
-}
-
-std::vector<plan::Warning> base_warnings(const BaseSummary& summary) {
-    std::vector<plan::Warning> warnings;
-    if (summary.n_compared == summary.n_equal && summary.shapes.empty()) {
-        warnings.push_back({"equals_base", "",
-                            "no tensor differs from the base " + summary.directory + " (" +
-                                std::to_string(summary.n_compared) +
-                                " compared): was the training applied?"});
-    }
-    if (!summary.shapes.empty()) {
-        warnings.push_back({"base_differs_shape", summary.shapes.front(),
-                            counted(summary.shapes.size(), "tensor") +
-                                " cannot be compared with the base's, which have other shapes or "
-                                "types: " +
-                                names_text(summary.shapes)});
-    }
-    if (!summary.missing.empty()) {
-        warnings.push_back({"base_missing", summary.missing.front(),
-                            counted(summary.missing.size(), "tensor") + " of the base " +
-                                verb_of(summary.missing.size(), "is", "are") +
-                                " not in the result: " + names_text(summary.missing) + "; " +
-                                verb_of(summary.missing.size(), "was it", "were they") + " lost?"});
-    }
-    if (!summary.extra.empty()) {
-        warnings.push_back({"base_extra", summary.extra.front(),
-                            counted(summary.extra.size(), "tensor") + " of the result " +
-                                verb_of(summary.extra.size(), "is", "are") + " not in the base: " +
-                                names_text(summary.extra) + "; is it the model that was trained?"});
-    }
-    return warnings;
-}
 
 void begin_drafts(std::vector<Draft>& drafts) {
     for (Draft& draft : drafts) {

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "app/compare/comparison.hpp"
 #include "app/report/roof.hpp"
 #include "execute/run.hpp"
 #include "mpi/free_run.hpp"
@@ -63,16 +62,5 @@ void say_summaries(const Planned& planned);
 
 /// Reports how near to the roof the merge came; where one is known, on the first rank.
 void report_speed(const Output& output, const std::optional<MeasuredRoof>& roof);
-
-/// Names for which `is_aside` holds are not told of where one side lacks them.
-BaseSummary summary_of(std::string directory, const Outcome& outcome,
-                       const std::function<bool(const std::string&)>& is_aside);
-
-/// One line for people.
-std::string text_of(const BaseSummary& summary);
-
-/// `equals_base`: nothing that was compared differs; `base_differs_shape`, `base_missing`,
-/// `base_extra`: the base is another model, or a part of it was lost.
-std::vector<plan::Warning> base_warnings(const BaseSummary& summary);
 
 }  // namespace shardweld::app

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "app/runtime/version.hpp"
+#include "app/settings/option_value.hpp"
 #include "core/text.hpp"
 #include "io/stamp.hpp"
 #include "mpi/share.hpp"
@@ -68,15 +69,11 @@ std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibilit
     return facts;
 }
 
-/// The options that lead to this output, with its own form where it is another than the first's.
+/// The options that lead to this output, with its own form in one spelling.
 std::vector<std::string> options_of(const Session& session) {
     const Options& options = session.options;
     const OutputRequest& output = session.output;
     std::vector<std::string> texts = options.output_options;
-    if (output.form == options.form && output.quantise == options.quantise &&
-        output.dtype == options.dtype) {
-        return texts;
-    }
     std::erase_if(texts, [](const std::string& text) {
         return text.starts_with("--to ") || text.starts_with("--quantize ") ||
                text.starts_with("--dtype ");
@@ -88,7 +85,7 @@ std::vector<std::string> options_of(const Session& session) {
         texts.push_back("--quantize " + std::string(facts_of(*output.quantise).name));
     }
     if (output.dtype) {
-        texts.push_back("--dtype " + std::string(torch_name(*output.dtype)));
+        texts.push_back("--dtype " + std::string(dtype_word(*output.dtype)));
     }
     std::ranges::sort(texts);
     return texts;

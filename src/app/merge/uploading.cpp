@@ -14,8 +14,8 @@ namespace {
 
 /// A report tells of paths, hosts and people: it is nobody's but its owner's.
 upload::UploadRequest request_of(const Options& options, const fs::path& directory) {
-    return {directory, options.upload_path, options.is_private, options.hf_cli,
-            publish::kKeptReport};
+    return {directory,      options.upload_path,    options.is_private,
+            options.hf_cli, {publish::kKeptReport}, options.revision};
 }
 
 }  // namespace
@@ -40,7 +40,8 @@ void upload_directory(mpi::Comm& comm, const Options& options, const fs::path& d
     const double begun = wall_seconds();
     mpi::while_others_sleep(comm, [&](const mpi::IsCalled&) {
         upload::upload(request, access, [&](std::string_view line) {
-            log.debug("client: " + std::string(line));
+            line == upload::kNoCard ? log.info("note: " + std::string(line))
+                                    : log.debug("client: " + std::string(line));
             progress.update(to_index(sent.read(line), "files"));
         });
     });

@@ -36,10 +36,11 @@ constexpr Bytes kLargestExtent = Bytes{1} << 30U;
            "a multiple of 64KiB below 4GiB)");
 }
 
-/// A type's name as --dtype takes it.
+/// Types, and what --dtype calls them.
+constexpr std::array<std::pair<std::string_view, DType>, 3> kTypes = {
+    {{"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}}};
+
 std::optional<DType> dtype_named(std::string_view word) {
-    constexpr std::array<std::pair<std::string_view, DType>, 3> kTypes = {
-        {{"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}}};
     const auto found = std::ranges::find(kTypes, word, &std::pair<std::string_view, DType>::first);
     return found == kTypes.end() ? std::nullopt : std::optional(found->second);
 }
@@ -78,6 +79,10 @@ JobRequest& job_of(Options& options) {
 }
 
 }  // namespace
+
+std::string_view dtype_word(DType dtype) {
+    return std::ranges::find(kTypes, dtype, &std::pair<std::string_view, DType>::second)->first;
+}
 
 void refuse(const std::string& message, const std::string& hint) {
     throw Error(ErrorCode::usage, message, hint);
@@ -173,6 +178,19 @@ std::vector<double> reals_in(const Given& given) {
         numbers.push_back(number);
     }
     return numbers;
+}
+
+std::string branch_in(const Given& given) {
+    const auto is_plain = [](char one) {
+        return std::isalnum(static_cast<unsigned char>(one)) != 0 ||
+               std::string_view("-_./{}").find(one) != std::string_view::npos;
+    };
+    const std::string& text = given.text;
+    if (!std::ranges::all_of(text, is_plain) || text.front() == '-' || text.front() == '/' ||
+        text.ends_with('/') || text.ends_with(".lock") || text.find("..") != std::string::npos) {
+        refuse(given, "is no name of a branch", "give for example step-100");
+    }
+    return text;
 }
 
 std::vector<std::string> names_in(const Given& given) {
@@ -423,6 +441,7 @@ void set_older_config(const Given& given, Options& options) {
 
 void set_verl(const Given& /*given*/, Options& options) {
     options.is_verl = true;
+    options.has_card = false;
     options.dtype = options.dtype.value_or(DType::bf16);
 }
 

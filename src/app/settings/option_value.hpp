@@ -51,8 +51,13 @@ double duration_in(const Given& given);
 /// Seconds since 1970: "1795702382", "2026-11-22T03:10" and "2026-11-22T03:10:30" in local time,
 /// "+50m" from now.
 double moment_in(const Given& given);
+/// A branch of a repository, which is no option of git's or the client's: "step-100", "runs/a".
+std::string branch_in(const Given& given);
 /// "ddp,fsdp".
 std::vector<std::string> names_in(const Given& given);
+
+/// What --dtype calls one of its types.
+std::string_view dtype_word(DType dtype);
 
 /// What a word means, and the words that there are.
 template <typename T>

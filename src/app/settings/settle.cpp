@@ -38,8 +38,8 @@ void check_needs(const Options& options) {
     if (options.command == Command::test && options.reference.empty()) {
         refuse("test needs a model to compare with", "give --test_hf_dir DIR");
     }
-    if (options.upload_path.empty() &&
-        (options.command == Command::upload || options.is_private || options.hf_cli)) {
+    if (options.upload_path.empty() && (options.command == Command::upload || options.is_private ||
+                                        options.hf_cli || !options.revision.empty())) {
         refuse("no repository is given", "add --hf_upload_path ORG/NAME");
     }
 }

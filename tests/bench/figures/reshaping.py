@@ -1,5 +1,7 @@
 """Training checkpoints that reshape writes, beside `cp -r` of its input, plain parallel copying of it (shardweld iobench) and the framework's own save
-of the same weights (peer_program.py). Knows their command lines and reports; nothing of what is in the files."""
+of the same weights or converter of the same states (peer_program.py, states_program.py). Knows their command lines and reports; nothing of what is in
+the files."""
+import filecmp
 import json
 import os
 import shutil
@@ -12,18 +14,20 @@ import process
 from place import Model, mpirun
 
 RANKS = 2
-_PROGRAM = os.path.join(os.path.dirname(os.path.realpath(__file__)), "peer_program.py")
+_HERE = os.path.dirname(os.path.realpath(__file__))
 
 
 @dataclass(frozen=True)
 class Route:
     source: str      # hf, or a layout that make_checkpoint makes
     to: str          # as --to has it
-    peer: str = ""   # of peer_program.py; "": no program of a framework writes this on a CPU
+    peer: str = ""   # of `program`; "": no program of a framework writes this on a CPU
+    program: str = "peer_program.py"
 
 
 ROUTES = {"torch_dist": Route("hf", "torch_dist", "megatron_save"), "legacy": Route("hf", "legacy:tp=8"), "fsdp": Route("legacy", "fsdp:world=8"),
-          "dcp": Route("hf", "dcp:world=2", "dcp_save")}
+          "dcp": Route("hf", "dcp:world=2", "dcp_save"), "states_torch_dist": Route("torch_dist states", "torch_dist", "dcp_copy", "states_program.py"),
+          "states_fsdp": Route("zero3 states", "fsdp:world=8", "ds_to_universal", "states_program.py")}
 
 
 def key(form, gb):
@@ -34,13 +38,16 @@ class Reshaping:
     """The sides of one route's interleaved run. What was written first is merged and held against what the generator put into the checkpoint."""
 
     def __init__(self, place, form, gb, python):
-        self.place, self.route, self.python = place, ROUTES[form], python
-        self.model = Model("legacy", "bf16", gb)
-        checkpoint = place.checkpoint(self.model)
-        self.hf = f"{checkpoint}/hf"
-        self.source = f"{checkpoint}/source" if self.route.source != "hf" else place.made(f"hf-{self.model.name()}", lambda path: self._merge(f"{checkpoint}/source", path))
+        self.place, self.route, self.python, self.options = place, ROUTES[form], python, []
         self.target, self.copied, self.back, self.roof = (os.path.join(place.work, name) for name in ("reshaped", "copied", "back", "roof.json"))
         self.version = ""
+        self._find(gb)
+
+    def _find(self, gb):
+        self.model = Model("legacy", "bf16", gb)
+        checkpoint = self.place.checkpoint(self.model)
+        self.hf = f"{checkpoint}/hf"
+        self.source = f"{checkpoint}/source" if self.route.source != "hf" else self.place.made(f"hf-{self.model.name()}", lambda path: self._merge(f"{checkpoint}/source", path))
 
     def sides(self):
         """The roof comes first: a report gives the speed beside the latest one."""
@@ -70,19 +77,43 @@ class Reshaping:
     def _run_reshape(self, sampled):
         path = os.path.join(self.place.work, "report.json")
         taken = process.run([*mpirun(RANKS), self.place.program("shardweld"), "reshape", "--local_dir", self.source, "--hf_config", self.hf, "--target_dir", self.target,
-                             "--to", self.route.to, "--no_fsync", "--roof", self.roof, "--report", path, "-q"], self.place.log, sampled)
+                             "--to", self.route.to, *self.options, "--no_fsync", "--roof", self.roof, "--report", path, "-q"], self.place.log, sampled)
         with open(path, encoding="utf-8") as file:
             return merging.figures(taken, {"gbs": json.load(file)["roof"]["merge_gbs"]})
 
     def _run_peer(self, sampled):
-        taken = process.run([self.python, _PROGRAM, self.route.peer, self.source, self.hf, self.target], self.place.log, sampled)
+        taken = process.run([self.python, os.path.join(_HERE, self.route.program), self.route.peer, self.source, self.hf, self.target], self.place.log, sampled)
         said = json.loads(process.tail(self.place.log).strip().splitlines()[-1])
         self.version = said["peer"]
         return merging.figures(taken, {"work_s": said["work_s"]})
 
 
+class Carrying(Reshaping):
+    """The same with an optimizer's states, of a save of DeepSpeed's. What was written first is brought into the neutral form and has its bytes."""
+
+    def _find(self, gb):
+        self.options = ["--state", "all"]
+        made = self.place.made(f"zero3-states-{gb:g}gb", lambda path: process.run(
+            [self.python, os.path.join(_HERE, "states_program.py"), "make_zero3", path, f"{gb:g}"], self.place.log))
+        self.hf, zero3 = f"{made}/hf", f"{made}/source"
+        self.neutral = self.place.made(f"neutral-states-{gb:g}gb", lambda path: self._carry(zero3, path, "hf"))
+        self.source = zero3 if self.route.source.startswith("zero3") else self.place.made(f"torch_dist-states-{gb:g}gb", lambda path: self._carry(zero3, path, self.route.to))
+
+    def _carry(self, source, target, form):
+        process.run([*mpirun(RANKS), self.place.program("shardweld"), "reshape", "--local_dir", source, "--hf_config", self.hf, "--target_dir", target, "--to", form,
+                     *self.options, "--report", "none", "--no_fsync", "-q"], self.place.log)
+
+    def _check(self):
+        self._carry(self.target, self.back, "hf")
+        for name in ("param", "exp_avg", "exp_avg_sq"):
+            file = f"optimizer/{name}.safetensors"
+            if not filecmp.cmp(os.path.join(self.back, file), os.path.join(self.neutral, file), shallow=False):
+                raise RuntimeError(f"{file} differs")
+        shutil.rmtree(self.back)
+
+
 def record(place, form, gb, n_pairs, python):
-    run = Reshaping(place, form, gb, python)
+    run = (Carrying if form.startswith("states") else Reshaping)(place, form, gb, python)
     sides = {side.name: side for side in run.sides()}
     inputs = page_cache.files_below(run.source)
     pairs.measure(list(sides.values()), n_pairs, inputs, "warm")

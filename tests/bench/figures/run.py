@@ -29,7 +29,8 @@ kinds:
   quantise fp8-block and w8a16 of an FSDP checkpoint beside its bf16 merge; without fsync beside the functions of transformers and compressed-tensors
           (--python) over the merged model, too
   reshape training checkpoints of a model, and rank files of a legacy checkpoint, beside `cp -r` of the input, plain parallel copying of it and, for
-          torch_dist and DCP, the framework's own save (--python: torch, safetensors and megatron-core)
+          torch_dist and DCP, the framework's own save (--python: torch, safetensors and megatron-core);
+          optimizer states beside torch's own copying and DeepSpeed's converter (torch, transformers and deepspeed)
   read    all tensors through Python's shardweld.safe_open, beside safetensors over the merged model and torch.load or DCP (--python, which has torch and
           safetensors; the module is taken from beside --bin)
   launch  a merge of next to nothing

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "app/merge/publishing.hpp"
+#include "app/compare/base_summary.hpp"
 #include "app/report/report.hpp"
 
 namespace shardweld::app {

@@ -1,0 +1,115 @@
+#include "model_card.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/text.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+using Row = std::pair<std::string, std::string>;
+
+/// Whether the Hub has models of such a name: "Qwen/Qwen3-8B".
+bool is_hub_name(const std::string& name) {
+    const auto is_part = [](std::string_view part) {
+        return !part.empty() && part.front() != '.' && part.front() != '-' &&
+               std::ranges::all_of(part, [](char one) {
+                   return std::isalnum(static_cast<unsigned char>(one)) != 0 || one == '-' ||
+                          one == '_' || one == '.';
+               });
+    };
+    const std::size_t slash = name.find('/');
+    return slash != std::string::npos && is_part(std::string_view(name).substr(0, slash)) &&
+           is_part(std::string_view(name).substr(slash + 1));
+}
+
+/// Text in a cell of a table: no character of it means something to Markdown's reader.
+std::string cell(const std::string& text) {
+    std::string out;
+    for (const char one : printable(text)) {
+        out += one == '|' || one == '<' || one == '*' || one == '_' || one == '[' ? "\\" : "";
+        out += one;
+    }
+    return out;
+}
+
+std::string code(std::string text) {
+    std::erase(text, '`');
+    std::ranges::replace(text, '|', '/');
+    return "`" + printable(text) + "`";
+}
+
+std::string checkpoint_text(const InputReport& input) {
+    const fs::path directory = fs::path(input.directory).lexically_normal();
+    const fs::path name =
+        directory.filename().empty() ? directory.parent_path().filename() : directory.filename();
+    const auto step = input.facts.find("iteration");
+    return cell(input.format) +
+           (step == input.facts.end() ? "" : ", iteration " + std::to_string(step->second));
+}
+
+std::string checkpoints_text(const RunReport& run) {
+    return run.mixed.empty() ? checkpoint_text(run.input)
+                             : joined(run.mixed, "; ", [](const MixedInput& one) {
+                                   return checkpoint_text(one.input);
+                               });
+}
+
+/// How many of the tensors have such values.
+std::string values_text(const Sanity& sanity) {
+    const auto n_odd = std::ranges::count_if(
+        sanity.tensors, [](const OddTensor& one) { return one.n_nan + one.n_inf > 0; });
+    return !sanity.is_checked ? ""
+           : n_odd == 0       ? "; no value is NaN or infinite"
+                        : "; values of " + counted(static_cast<std::size_t>(n_odd), "tensor") +
+                              " are NaN or infinite";
+}
+
+std::string checks_text(const RunReport& run, const OutputReport& report) {
+    const auto standing = run.input.provenance.standing;
+    return "every element is written once, and every stored byte is written or listed with its "
+           "reason" +
+           values_text(report.sanity) +
+           (standing == catalogue::Standing::proved ? "; every file says that it is of one save"
+                                                    : "");
+}
+
+std::string command_text(const RunReport& run, const std::vector<std::string>& options) {
+    return "shardweld " + run.command + (options.empty() ? "" : " ") + joined(options, " ");
+}
+
+std::vector<Row> rows_of(const RunReport& run, const OutputReport& report, const Described& model) {
+    std::vector<Row> rows = {
+        {"class", model.model_class.empty() ? "" : code(model.model_class)},
+        {"size", cell(model.size.text())},
+        {"files", cell(model.format)},
+        {"base model", is_hub_name(model.base_model) ? cell(model.base_model) : ""},
+        {run.mixed.empty() ? "checkpoint" : "checkpoints", checkpoints_text(run)},
+        {"recipe", run.recipe.empty() ? "" : cell(run.recipe)},
+        {"command", code(command_text(run, model.options))},
+        {"checks", checks_text(run, report)}};
+    std::erase_if(rows, [](const Row& row) { return row.second.empty(); });
+    return rows;
+}
+
+std::string title_of(const Described& model) {
+    return model.model_class.empty() ? "Model" : cell(model.model_class);
+}
+
+}  // namespace
+
+std::string model_card(const RunReport& run, const OutputReport& report, const Described& model) {
+    std::string text = "---\n";
+    text += model.format == "safetensors" ? "library_name: transformers\n" : "";
+    text += is_hub_name(model.base_model) ? "base_model: " + model.base_model + "\n" : "";
+    text += "tags:\n- shardweld\n---\n\n# " + title_of(model) +
+            "\n\nMade from a training checkpoint by shardweld.\n\n| | |\n|---|---|\n";
+    for (const auto& [name, value] : rows_of(run, report, model)) {
+        text += "| " + name + " | " + value + " |\n";
+    }
+    return text;
+}
+
+}  // namespace shardweld::app
