@@ -190,7 +190,7 @@ struct Options {
     bool drops_consumed = false;  ///< --drop_consumed: the input is removed while it is written
     IfComplete if_complete = IfComplete::error;
     bool sync = true;
-    bool has_card = true;  ///< README.md of the written model
+    bool has_card = true;    ///< README.md of the written model
     bool is_direct = false;  ///< --direct_io
     std::optional<fs::path> report;
     bool keeps_report = false;   ///< each output has one in its directory (publish::kKeptReport)
@@ -240,7 +240,7 @@ struct Options {
     // Upload.
     std::string upload_path;  ///< ORG/NAME, "" if not asked for
     bool is_private = false;
-    std::string revision;  ///< the branch that is uploaded to; "": the Hub's default
+    std::string revision;            ///< the branch that is uploaded to; "": the Hub's default
     std::optional<fs::path> hf_cli;  ///< the client; not given: `hf` on PATH
 
     // Execution.
