@@ -156,7 +156,8 @@ dies() { # RANKS
 
 # Steps that are deleted while they are read: said, and the next is made.
 deletes() { # HOW: of --on_lost
-    local how="$1"
+    local how="$1" launch=()
+    [[ $how == error ]] || launch=(mpirun -n 2)
     run="$WORK/run-$how" out="$WORK/out-$how"
     save "$run/step-1"
     watching "$run" "$out" --hf_config "$DCP/hf" --bw_limit 100K --until "$run/END" --on_lost "$how"

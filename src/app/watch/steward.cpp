@@ -299,7 +299,7 @@ void Steward::leave_lost(const Error& failure) {
     }
     diary_.write("lost", {{"step", name}, {"error", failure.full_text()}});
     remove_unfinished(name);
-    lookout_.settle(step, Lookout::End::again, wall_seconds());
+    lookout_.forget(name);
 }
 
 void Steward::follow(const std::string& name) {

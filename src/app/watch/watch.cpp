@@ -130,16 +130,14 @@ int watch(mpi::Comm& comm, const Options& options, Log& log) {
         }
         throw;
     }
-    mpi::collectively(comm, [&] {
-        const std::string faults = steward ? steward->faults() : "";
-        const ErrorCode code = faults.empty() ? ErrorCode::ok : ErrorCode::incomplete;
-        if (steward) {
-            steward->end(faults.empty() ? "done" : faults, code);
-        }
-        if (code != ErrorCode::ok) {
-            throw Error(code, faults, "the messages above say why; the same command tries again");
-        }
-    });
+    const std::string faults = mpi::share(comm, 0, [&] { return steward->faults(); });
+    const ErrorCode code = faults.empty() ? ErrorCode::ok : ErrorCode::incomplete;
+    if (steward) {
+        steward->end(faults.empty() ? "done" : faults, code);
+    }
+    if (code != ErrorCode::ok) {
+        throw Error(code, faults, "the messages above say why; the same command tries again");
+    }
     return 0;
 }
 
