@@ -152,6 +152,15 @@ dies() { # RANKS
     kill -TERM "$(if ((ranks == 1)); then echo "$watch"; else pgrep -P "$watch" | tail -1; fi)"
     ended 11 "$out"
     same "$out" step-1 step-2 step-3
+    ((ranks == 1)) || return
+    # A run that began again has written a step anew, while nobody watched.
+    save "$run/step-3"
+    watching "$run" "$out" "${config[@]}" --idle_exit 0
+    ended 0 "$out"
+    [[ "$(happened "$out" made step-3)" == 2 && "$(sum_of "$out/step-3")" == "$plain" ]] || fail "a step was written again, and not made"
+    watching "$run" "$out" "${config[@]}" --idle_exit 0 --dtype fp32
+    ended 16 "$out"
+    [[ "$(sum_of "$out/step-3")" == "$plain" ]] || fail "an output of other options was replaced"
 }
 
 # Steps that are deleted while they are read: said, and the next is made.

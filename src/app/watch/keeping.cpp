@@ -26,6 +26,17 @@ bool is_own_output(const fs::path& output, const fs::path& run) {
     return is_own;
 }
 
+bool was_made_with(const std::vector<std::string>& options, const fs::path& output,
+                   const fs::path& run) {
+    bool is_same = false;
+    (void)mpi::error_of([&] {
+        is_same = is_own_output(output, run) && read_reported_output(output / publish::kKeptReport)
+                                                        .made_of.value_or(MadeOf())
+                                                        .options == options;
+    });
+    return is_same;
+}
+
 std::vector<std::string> outputs_beyond(Index keep, const fs::path& out, const fs::path& run) {
     std::vector<std::pair<Index, std::string>> own;
     for (const fs::directory_entry& entry : io::entries_of(out)) {

@@ -14,6 +14,10 @@ namespace shardweld::app::watching {
 /// it says. Local; false where anything about it is in doubt.
 bool is_own_output(const fs::path& output, const fs::path& run);
 
+/// Whether it is one, and these (Options::output_options) are the options that led to it. Local.
+bool was_made_with(const std::vector<std::string>& options, const fs::path& output,
+                   const fs::path& run);
+
 /// Outputs of steps in `out` beyond the `keep` newest, the oldest first. What is_own_output does
 /// not vouch for is neither counted nor among them. Local. Error(io).
 std::vector<std::string> outputs_beyond(Index keep, const fs::path& out, const fs::path& run);

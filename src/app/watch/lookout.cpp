@@ -64,15 +64,15 @@ Lookout::State Lookout::state_of(const StepPlace& place, const StepFiles& files,
     }
     const Verdict verdict = verdict_on(place.name, files, claims_.at(above), slack_ns);
     if (verdict.waits_for.empty() && !verdict.is_old) {
-        return {quiet_s >= wait ? "" : "its files are not quiet yet", true};
+        return {quiet_s >= wait ? "" : "its files are not quiet yet", true, verdict.has_signs};
     }
     // A run that was copied has lost its signs, or their times.
     if (!verdict.is_unfinished && quiet_s >= patience_s()) {
-        return {"", false};
+        return {"", false, false};
     }
     return {verdict.waits_for.empty() ? "its files were written behind the signs of its end"
                                       : "waiting for " + verdict.waits_for,
-            false};
+            false, false};
 }
 
 void Lookout::examine_files(const StepPlace& place, Known& known, double now, Look& look) {
@@ -94,8 +94,8 @@ void Lookout::examine_files(const StepPlace& place, Known& known, double now, Lo
     }
     const State state = state_of(place, files, known, now);
     ++look.n_waiting;
-    look.is_awaited = look.is_awaited || state.has_signs;
-    if (!state.has_signs && !state.why.empty() && state.why != known.why) {
+    look.is_awaited = look.is_awaited || state.is_awaited;
+    if (!state.is_awaited && !state.why.empty() && state.why != known.why) {
         look.news.push_back(place.name + ": " + state.why);
     }
     known.why = state.why;

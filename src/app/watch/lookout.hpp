@@ -23,7 +23,7 @@ struct ReadyStep {
     StepPlace place;
     std::string print;  ///< of its files
     std::size_t n_files = 0;
-    bool has_signs = true;  ///< else it was only quiet for long: its trainer leaves none here
+    bool has_signs = true;  ///< else its files were quiet, and nothing more is known of its save
     bool was_made = false;  ///< this watch has merged it, and its files are others since
 };
 
@@ -85,7 +85,8 @@ class Lookout {
     /// Why a step is not complete, or "": it is, as far as its files tell.
     struct State {
         std::string why;
-        bool has_signs = true;
+        bool is_awaited = false;  ///< nothing but quiet is missing
+        bool has_signs = false;   ///< all that such steps have, if they have any
     };
     void examine(const StepPlace& place, double now, Look& look);
     [[nodiscard]] State state_of(const StepPlace& place, const StepFiles& files, const Known& known,

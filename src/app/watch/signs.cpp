@@ -191,13 +191,14 @@ class Signs {
 Verdict verdict_on(const std::string& name, const StepFiles& files,
                    const std::vector<Claim>& beside, Index slack_ns) {
     if (files.files.empty()) {
-        return {"its files", true, false};
+        return {"its files", true, false, false};
     }
     Verdict verdict;
     for (const Sign& sign : Signs(name, files, beside).all()) {
         if (!sign.written_ns && verdict.waits_for.empty()) {
             verdict.waits_for = sign.name + (sign.is_denied ? " to name it" : "");
         }
+        verdict.has_signs = true;
         verdict.is_unfinished = verdict.is_unfinished || sign.is_denied;
         verdict.is_old =
             verdict.is_old || (sign.written_ns && *sign.written_ns + slack_ns < sign.behind_ns);

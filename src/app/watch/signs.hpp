@@ -26,6 +26,7 @@ struct Claim {
 struct Verdict {
     std::string waits_for;       ///< the sign that is not there yet; "" if none is missing
     bool is_unfinished = false;  ///< a claim says that this step's save has not ended
+    bool has_signs = false;      ///< such steps have any; else nothing but quiet files tells
     bool is_old = false;         ///< weights were written behind a sign: it is of an earlier save
 };
 

@@ -16,7 +16,7 @@
 #include "io/paths.hpp"
 #include "mpi/comm.hpp"
 #include "publish/abandoned.hpp"
-#include "publish/target.hpp"
+#include "publish/traces.hpp"
 
 #include "keeping.hpp"
 #include "polite.hpp"
@@ -190,7 +190,17 @@ Order Steward::next(const std::function<bool()>& is_over) {
                                  {"then", !request_.then.empty()}});
     }
     return {false, place.name, place.path.lexically_relative(run_),
-            options_.role.empty() ? role_in(place.path) : "", step_->was_made};
+            options_.role.empty() ? role_in(place.path) : "",
+            step_->was_made || may_replace(place.name)};
+}
+
+/// Outputs that were made of this step with the same options, when its files were others.
+bool Steward::may_replace(const std::string& name) const {
+    const std::vector<fs::path> outputs = outputs_named(name);
+    return was_made_with(options_.output_options, outputs.front(), run_) &&
+           std::all_of(outputs.begin() + 1, outputs.end(), [&](const fs::path& output) {
+               return io::kind_at(output) == io::FileKind::none || is_own_output(output, run_);
+           });
 }
 
 void Steward::finish(const Merged& merged) {
@@ -247,7 +257,8 @@ void Steward::take_failure(const Error& failure) {
     if (is_changed || (!step.has_signs && tells_incomplete(failure.code()))) {
         log_.warning(name + " was not complete: " + failure.full_text());
         diary_.write("incomplete", {{"step", name}, {"error", failure.full_text()}});
-        lookout_.settle(step, Lookout::End::again, wall_seconds());
+        lookout_.settle(step, is_changed ? Lookout::End::again : Lookout::End::failed,
+                        wall_seconds());
         return;
     }
     log_.error(Error(failure).add_context("step " + name));
@@ -267,7 +278,8 @@ bool Steward::forgets_unfit(const Error& failure) {
     const fs::path output = outputs_.front() / step_->place.name;
     const bool may_be =
         failure.code() == ErrorCode::mismatch || failure.code() == ErrorCode::target;
-    if (!may_be || publish::unfinished_work(output).empty()) {
+    if (!may_be ||
+        io::kind_at(publish::beside(output, publish::kPartialTrace)) == io::FileKind::none) {
         return false;
     }
     log_.info("begins again with " + step_->place.name +

@@ -28,7 +28,7 @@ struct Order {
     std::string name;       ///< of the step's directory, and of its output
     fs::path source;        ///< relative to the run's directory
     std::string role;       ///< to take where the step has several; "" as the options say
-    bool replaces = false;  ///< an output that this watch made of the step's earlier files
+    bool replaces = false;  ///< an output that was made of the step's earlier files
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.is_end, self.name, self.source, self.role, self.replaces);
@@ -63,6 +63,7 @@ class Steward {
   private:
     [[nodiscard]] bool may_end(const Look& look, bool is_asked) const;
     void keep_books(const Look& look);
+    [[nodiscard]] bool may_replace(const std::string& name) const;
     void count_made(const Merged& merged);
     void take_failure(const Error& failure);
     bool forgets_unfit(const Error& failure);

@@ -96,6 +96,11 @@ TEST(Signs, are_none_once_weights_are_written_behind_them) {
         verdict("checkpoint-5", {"a.safetensors", "trainer_state.json", "rng_state_1.pth"}).is_old);
 }
 
+TEST(Signs, are_unknown_of_some_steps) {
+    EXPECT_FALSE(verdict("step-5", {"model.safetensors"}).has_signs);
+    EXPECT_TRUE(verdict("step-5", {"__0_0.distcp"}).has_signs);
+}
+
 TEST(Signs, are_missing_where_nothing_is_there) {
     EXPECT_TRUE(verdict("step-5", {}).is_unfinished);
 }
