@@ -1,7 +1,7 @@
 # A watch over three time limits and more, while a run saves: the job goes back into the queue at each, makes every step once, and ends well.
 dcp="$TESTS/data/torch/dcp_w2_bf16_qwen2" run="$HOSTS/run" out="$HOSTS/watched"
 mkdir "$run"
-submit -w h1 --ntasks-per-node=2 --time=1 --signal=USR1@1 "$SCRIPTS/watch.sbatch" "$run" "$out" --hf_config "$dcp/hf" --interval 1 --until "$run/END" \
+submit -w h1 --ntasks-per-node=2 --time=1 --signal=USR1@1 "$SCRIPTS/watch.sbatch" "$run" "$out" --hf_config "$dcp/hf" --interval 1 --no_card --until "$run/END" \
     --stop_before 45s
 watched=$job
 has_restarted_thrice() {
@@ -19,7 +19,7 @@ touch "$run/END"
 expect_end "$watched" COMPLETED 0 "a watch over time limits" 120
 echo "watched: $(field "$watched" Restarts) restarts, $saved steps"
 (($(field "$watched" Restarts) >= 3)) || fail "a watch over time limits: $(field "$watched" Restarts) restarts"
-"$SHARDWELD" merge "$dcp/source" "$HOSTS/once" --hf_config "$dcp/hf" -q
+"$SHARDWELD" merge "$dcp/source" "$HOSTS/once" --hf_config "$dcp/hf" -q --no_card
 for ((i = 1; i <= saved; ++i)); do
     [[ "$(sum_of "$out/step-$i")" == "$(sum_of "$HOSTS/once")" ]] || fail "step-$i is not what a merge writes"
     [[ "$(grep -c "\"made\",\"step\":\"step-$i\"" "$out/watch.jsonl")" == 1 ]] || fail "step-$i was not made once"
