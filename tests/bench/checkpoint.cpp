@@ -49,7 +49,7 @@ std::string extra_state_of(const std::string& weight) {
 namespace {
 
 nlohmann::ordered_json llama_config(const Checkpoint& checkpoint) {
-    const auto& [model, grid, values] = checkpoint;
+    const auto& [model, grid, values, has_states] = checkpoint;
     return {
         {"architectures", {"LlamaForCausalLM"}},
         {"attention_bias", false},
@@ -74,7 +74,7 @@ nlohmann::ordered_json llama_config(const Checkpoint& checkpoint) {
 }
 
 nlohmann::ordered_json deepseek_config(const Checkpoint& checkpoint) {
-    const auto& [model, grid, values] = checkpoint;
+    const auto& [model, grid, values, has_states] = checkpoint;
     return {
         {"architectures", {"DeepseekV3ForCausalLM"}},
         {"attention_bias", false},

@@ -13,6 +13,7 @@ struct Checkpoint {
     Model model;
     Grid grid;
     Values values;
+    bool has_states = false;  ///< of an optimizer: fp32 masters and both moments (torch_dist)
 };
 
 /// Writes OUT/hf/config.json.

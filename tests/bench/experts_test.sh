@@ -25,3 +25,10 @@ for format in legacy torch_dist fsdp; do
 done
 # All ranks hold all experts: one of them saves them.
 merges torch_dist 1 --model moe --tp 2
+
+# With the states of an optimizer: each master rounds to its weight, which reshape proves.
+model=(--model moe --tp 4 --pp 2 --ep 6 --etp 2)
+"$bin/make_checkpoint" "$work/states" --format torch_dist --states "${model[@]}"
+"$bin/shardweld" reshape "$work/states/source" "$work/with_states" --to hf --state all --hf_config "$work/states/hf" -q
+"$bin/make_checkpoint" --check "$work/with_states" "${model[@]}"
+[[ $(ls "$work/with_states/optimizer" | wc -l) == 4 ]]

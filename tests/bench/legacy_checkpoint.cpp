@@ -49,7 +49,7 @@ void put_layer(TorchPickle& out, const std::string& prefix, const std::vector<Sh
 
 void put_model(TorchPickle& out, const Checkpoint& checkpoint, const Stage& stage,
                const Place& place) {
-    const auto& [model, grid, values] = checkpoint;
+    const auto& [model, grid, values, has_states] = checkpoint;
     out.pickle.global("collections", "OrderedDict").op(Op::empty_tuple).op(Op::reduce);
     out.pickle.op(Op::mark);
     if (stage.is_first) {

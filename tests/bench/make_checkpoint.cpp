@@ -47,6 +47,7 @@ cxxopts::Options make_options() {
     add("ep", "expert parallel ranks", cxxopts::value<Index>()->default_value("1"));
     add("etp", "tensor parallel ranks of experts", cxxopts::value<Index>()->default_value("1"));
     add("writers", "torch_dist: files of a rank", cxxopts::value<Index>()->default_value("2"));
+    add("states", "torch_dist: also the states of an optimizer");
     add("dtype", "bf16 or fp32", cxxopts::value<std::string>()->default_value("bf16"));
     add("seed", "of the values", cxxopts::value<std::uint64_t>()->default_value("0"));
     add("sparse", "zeros, as holes of the files");
@@ -82,6 +83,7 @@ Checkpoint checkpoint_of(const cxxopts::ParseResult& given) {
     checkpoint.values.dtype = dtype_of(given["dtype"].as<std::string>(), "--dtype");
     checkpoint.values.seed = given["seed"].as<std::uint64_t>();
     checkpoint.values.is_sparse = given.count("sparse") != 0;
+    checkpoint.has_states = given.count("states") != 0;
     const Index least = std::min({grid.tp, grid.pp, grid.vpp, grid.ep, grid.etp, grid.writers});
     if (least < 1 || (grid.vpp > 1 && grid.pp == 1)) {
         throw Error(ErrorCode::usage,
@@ -128,6 +130,9 @@ int make(const cxxopts::ParseResult& given, const Checkpoint& checkpoint, unsign
     if (writer == writers.end()) {
         throw Error(ErrorCode::usage,
                     "--format is " + format + ", expected legacy, torch_dist, fsdp or zero3");
+    }
+    if (checkpoint.has_states && format != "torch_dist") {
+        throw Error(ErrorCode::usage, "--states needs --format torch_dist");
     }
     const auto begin = std::chrono::steady_clock::now();
     const Bytes bytes = writer->second(out, checkpoint, n_threads);

@@ -53,15 +53,12 @@ class DistRank {
     }
 
     void add(const std::string& key, const Shard& shard, const std::vector<Stack>& stacks) {
-        DcpStoredTensor& tensor = content_.tensors[key];
-        tensor.dtype = shard.is_f32 ? DType::f32 : checkpoint_.values.dtype;
-        tensor.shape = led(stacks, &Stack::size, shard.shape);
-        for (const Chunk& chunk : shard.chunks) {
-            TorchPickle out;
-            const auto sizes = led(stacks, nullptr, chunk.sizes);
-            out.tensor({tensor.dtype, sizes, chunk.bands});
-            const DcpPlace place = next_file().add(out, checkpoint_.values);
-            tensor.chunks.push_back({led(stacks, &Stack::at, chunk.offsets), sizes, place});
+        put(key, shard.is_f32 ? DType::f32 : checkpoint_.values.dtype, shard, stacks);
+        if (checkpoint_.has_states && !shard.is_f32) {  // what is fp32 here is a buffer
+            const std::string states = "optimizer.state.";
+            put(states + "param." + key, DType::f32, shard, stacks, values_are_bf16());
+            put(states + "exp_avg." + key, DType::f32, shard, stacks);
+            put(states + "exp_avg_sq." + key, DType::f32, shard, stacks);
         }
     }
 
@@ -73,6 +70,22 @@ class DistRank {
     }
 
   private:
+    void put(const std::string& key, DType dtype, const Shard& shard,
+             const std::vector<Stack>& stacks, bool is_master = false) {
+        DcpStoredTensor& tensor = content_.tensors[key];
+        tensor.dtype = dtype;
+        tensor.shape = led(stacks, &Stack::size, shard.shape);
+        for (const Chunk& chunk : shard.chunks) {
+            TorchPickle out;
+            const auto sizes = led(stacks, nullptr, chunk.sizes);
+            out.tensor({tensor.dtype, sizes, chunk.bands, {}, is_master});
+            const DcpPlace place = next_file().add(out, checkpoint_.values);
+            tensor.chunks.push_back({led(stacks, &Stack::at, chunk.offsets), sizes, place});
+        }
+    }
+
+    [[nodiscard]] bool values_are_bf16() const { return checkpoint_.values.dtype == DType::bf16; }
+
     DcpFile& next_file() {
         turn_ = (turn_ + 1) % files_.size();
         return files_[turn_];
@@ -152,7 +165,8 @@ void add_extra_states(DistRank& out, const Checkpoint& checkpoint, Index layer,
 
 void add_tensors(DistRank& out, const Checkpoint& checkpoint, const Stage& stage,
                  const Place& place) {
-    const auto& [model, grid, values] = checkpoint;
+    const Model& model = checkpoint.model;
+    const Grid& grid = checkpoint.grid;
     Turns turns(grid, place);
     const auto add_end = [&](const Shard& shard) {
         if (turns.is_mine(shard)) {

@@ -22,6 +22,7 @@ struct TorchTensor {
     std::vector<Index> shape;
     std::vector<Band> bands;  ///< its elements; none for an empty tensor
     std::string raw{};        ///< or its bytes
+    bool is_master = false;   ///< as Values::is_master
 
     [[nodiscard]] Bytes bytes() const;
 };

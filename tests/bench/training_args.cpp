@@ -92,6 +92,18 @@ void put_args(PickleWriter& out, const Checkpoint& checkpoint) {
     out.op(Op::setitems).op(Op::build);
 }
 
+/// What common.pt says of Adam, whose states are saved "fully_reshardable".
+void put_optimizer(PickleWriter& out) {
+    out.text("optimizer").op(Op::empty_dict).op(Op::mark);
+    out.text("optimizer").op(Op::empty_dict).op(Op::mark);
+    out.text("param_groups").op(Op::empty_list).op(Op::empty_dict).op(Op::mark);
+    out.text("lr").real(1e-4).text("eps").real(1e-8).text("weight_decay").real(0.1);
+    out.text("step").integer(1);
+    out.op(Op::setitems).op(Op::append).op(Op::setitems);
+    out.text("param_state_sharding_type").text("fully_reshardable");
+    out.op(Op::setitems);
+}
+
 }  // namespace
 
 void put_common_state(PickleWriter& out, const Checkpoint& checkpoint) {
@@ -99,6 +111,9 @@ void put_common_state(PickleWriter& out, const Checkpoint& checkpoint) {
     put_args(out, checkpoint);
     out.text("checkpoint_version").real(3.0);
     out.text("iteration").integer(1);
+    if (checkpoint.has_states) {
+        put_optimizer(out);
+    }
 }
 
 }  // namespace shardweld::bench

@@ -38,8 +38,15 @@ Word word_at(std::uint32_t index, std::uint32_t salt) {
     return static_cast<Word>((x & kFree<Word>) | kFixed<Word>);
 }
 
+/// The low half is less than half a unit of the high one, which is the bf16 element.
+std::uint32_t master_at(std::uint32_t index, std::uint32_t salt) {
+    return std::uint32_t{word_at<std::uint16_t>(index, salt)} << 16U |
+           (word_at<std::uint32_t>(index, salt) & 0x7FFFU);
+}
+
 template <typename Word>
-void fill_words(std::uint64_t hash, std::uint64_t first, std::span<std::byte> out) {
+void fill_words(std::uint64_t hash, std::uint64_t first, std::span<std::byte> out,
+                Word (*element_at)(std::uint32_t, std::uint32_t) = word_at<Word>) {
     std::array<Word, 2048> block{};
     while (!out.empty()) {
         const auto low = static_cast<std::uint32_t>(first);
@@ -47,7 +54,7 @@ void fill_words(std::uint64_t hash, std::uint64_t first, std::span<std::byte> ou
         const auto n =
             std::min<std::uint64_t>({block.size(), out.size() / sizeof(Word), kLowRange - low});
         for (std::size_t i = 0; i < n; ++i) {
-            block[i] = word_at<Word>(low + static_cast<std::uint32_t>(i), salt);
+            block[i] = element_at(low + static_cast<std::uint32_t>(i), salt);
         }
         std::memcpy(out.data(), block.data(), n * sizeof(Word));
         out = out.subspan(n * sizeof(Word));
@@ -63,7 +70,8 @@ void fill(const Values& values, std::string_view name, std::uint64_t first,
     if (values.is_sparse) {
         std::fill(out.begin(), out.end(), std::byte{0});
     } else if (values.dtype == DType::f32) {
-        fill_words<std::uint32_t>(hash, first, out);
+        fill_words<std::uint32_t>(hash, first, out,
+                                  values.is_master ? master_at : word_at<std::uint32_t>);
     } else {
         fill_words<std::uint16_t>(hash, first, out);
     }

@@ -18,6 +18,7 @@ struct Values {
     DType dtype = DType::bf16;  ///< bf16 or f32
     std::uint64_t seed = 0;
     bool is_sparse = false;  ///< all zeros, left as holes of the files
+    bool is_master = false;  ///< f32 that round to what bf16 ones are
 };
 
 /// Writes elements first, first + 1, ... of the hub tensor `name` (row-major order of the whole
