@@ -135,7 +135,12 @@ Look Lookout::look(double now) {
     last_news_ = last_news_.value_or(now);
     claims_.clear();
     Look look;
-    std::vector<StepPlace> places = steps_of(run_, others_);
+    auto [places, doubles] = steps_of(run_, others_);
+    for (const StepPlace& place : doubles) {
+        if (is_asked_for(place) && doubles_.insert(place.path).second) {
+            look.doubles.push_back(place.path);
+        }
+    }
     std::erase_if(places, [&](const StepPlace& place) { return !is_asked_for(place); });
     forget_gone(places, look);
     look.n_steps = places.size();

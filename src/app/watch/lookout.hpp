@@ -34,6 +34,7 @@ struct Look {
     std::size_t n_waiting = 0;      ///< of them, that are not settled
     bool is_awaited = false;        ///< one of them has its signs, and waits to be quiet
     double idle_s = 0;              ///< since something was new
+    std::vector<fs::path> doubles;  ///< steps that have the name of another, each told once
     std::vector<std::string> news;  ///< for people: why steps wait, where that is another reason
 };
 
@@ -104,6 +105,7 @@ class Lookout {
     std::map<std::string, Known> known_;
     std::map<fs::path, std::vector<Claim>> claims_;  ///< of this look, by directory
     std::set<fs::path> directories_;
+    std::set<fs::path> doubles_;       ///< that were told
     std::optional<double> last_news_;  ///< given by the first look
 };
 

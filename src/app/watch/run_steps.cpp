@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include <sys/stat.h>
 
@@ -39,13 +40,16 @@ void add_steps(const fs::path& directory, const std::vector<fs::path>& others, i
 
 }  // namespace
 
-std::vector<StepPlace> steps_of(const fs::path& run, const std::vector<fs::path>& others) {
-    std::vector<StepPlace> steps;
-    add_steps(run, others, 0, steps);
+RunSteps steps_of(const fs::path& run, const std::vector<fs::path>& others) {
+    std::vector<StepPlace> all;
+    add_steps(run, others, 0, all);
+    RunSteps found;
     std::set<std::string> names;
-    std::erase_if(steps, [&](const StepPlace& step) { return !names.insert(step.name).second; });
-    std::ranges::stable_sort(steps, {}, &StepPlace::number);
-    return steps;
+    for (StepPlace& step : all) {
+        (names.insert(step.name).second ? found.steps : found.doubles).push_back(std::move(step));
+    }
+    std::ranges::stable_sort(found.steps, {}, &StepPlace::number);
+    return found;
 }
 
 std::vector<Claim> claims_in(const fs::path& directory) {

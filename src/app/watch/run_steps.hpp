@@ -18,10 +18,15 @@ struct StepPlace {
     fs::path path;
 };
 
-/// All steps in a directory and, where it has none itself, up to three levels below it, the lowest
-/// number first. Steps in `others`, the outputs, are none of the run's; nor is a second one of a
-/// name that another directory has. None where the directory is not there. Local. Error(io).
-std::vector<StepPlace> steps_of(const fs::path& run, const std::vector<fs::path>& others);
+struct RunSteps {
+    std::vector<StepPlace> steps;    ///< the lowest number first; each name once
+    std::vector<StepPlace> doubles;  ///< that have the name of another one
+};
+
+/// All steps in a directory and, where it has none itself, up to three levels below it. Those in
+/// `others`, the outputs, are none of the run's. None where the directory is not there. Local.
+/// Error(io).
+RunSteps steps_of(const fs::path& run, const std::vector<fs::path>& others);
 
 /// What the files in the directory of steps say of the last one. Local. Error(io).
 std::vector<Claim> claims_in(const fs::path& directory);

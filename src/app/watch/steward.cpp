@@ -140,6 +140,12 @@ bool Steward::may_end(const Look& look, bool is_asked) const {
 }
 
 void Steward::keep_books(const Look& look) {
+    for (const fs::path& path : look.doubles) {
+        log_.error(Error(ErrorCode::usage,
+                         path.string() + " has the name of another step of " + run_.string(),
+                         "watch the directory that it lies in, with an OUT of its own"));
+        unmade_[path.string()] = "another step has its name";
+    }
     for (const std::string& news : look.news) {
         log_.info(news);
         diary_.write("waiting", {{"why", news}});

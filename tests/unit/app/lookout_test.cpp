@@ -85,6 +85,17 @@ TEST(Lookout, finds_steps_further_down) {
     EXPECT_EQ(run.next(60), "step-3");
 }
 
+TEST(Lookout, tells_once_of_steps_of_one_name) {
+    SeenRun run;
+    run.save("a/step-3");
+    run.save("b/step-3");
+    (void)run.next(0);
+    ASSERT_EQ(run.look.doubles.size(), 1U);
+    EXPECT_EQ(run.look.doubles.front().parent_path().filename(), "b");
+    EXPECT_EQ(run.next(60), "step-3");
+    EXPECT_TRUE(run.look.doubles.empty());
+}
+
 TEST(Lookout, takes_a_step_again_once_it_is_another) {
     SeenRun run;
     run.save("step-1");
