@@ -9,7 +9,8 @@
 namespace shardweld {
 
 /// The places of the names in natural order (natural_less). What stands in front of a name's first
-/// ':', a file mostly, is compared with that of others once for all names that have it.
+/// ':', a file mostly, is compared with that of others once for all names that have it, and so is
+/// what stands behind it.
 std::vector<std::size_t> natural_order(const std::vector<std::string_view>& names);
 
 /// Brings things into an order of their places, one after the other where they are: a second list
