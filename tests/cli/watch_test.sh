@@ -217,11 +217,29 @@ goes_on() {
     save "$run/step-2"
     watching "$run" "$out" --hf_config "$DCP/hf" --idle_exit 0.5 --also "$WORK/fp32:fp32" --then 'echo $SHARDWELD_STEP >$SHARDWELD_OUTPUT.txt' --then_shell
     ended 16 "$out"
-    grep -q "1 step not made: step-1" "$out.log" || fail "the end does not tell: $(cat "$out.log")"
+    grep -q "1 step not finished: step-1" "$out.log" || fail "the end does not tell: $(cat "$out.log")"
     same "$out" step-2
     [[ "$(cat "$out/step-2.txt")" == step-2 && -e "$WORK/fp32/step-2/model.safetensors" ]] || fail "--then_shell or --also"
 }
 
+# Each step to a branch of its own. An upload that fails is done by the next watch, and none twice.
+uploads() {
+    local run="$WORK/run-up" out="$WORK/out-up"
+    save "$run/step-1" && save "$run/step-2"
+    printf '#!/bin/sh\nif [ "$2" = --help ]; then echo REPO_ID; exit 0; fi\necho "$@" >>"%s"\ncase "$*" in *step-2*) [ -e "%s" ];; esac\n' \
+        "$WORK/sent" "$WORK/network" >"$WORK/client"
+    chmod +x "$WORK/client"
+    for code in 16 0 0; do
+        HF_TOKEN=hf_abcdefghijklmnop watching "$run" "$out" --hf_config "$DCP/hf" --idle_exit 0 --hf_upload_path me/model --revision 'at-step-{n}' --hf_cli "$WORK/client" \
+            --then "/bin/sh -c 'echo \$SHARDWELD_STEP >>$WORK/told'"
+        ended "$code" "$out"
+        touch "$WORK/network"
+    done
+    [[ "$(grep -o 'at-step-[0-9]*' "$WORK/sent" | paste -sd' ')" == "at-step-1 at-step-2 at-step-2" ]] || fail "uploads: $(cat "$WORK/sent")"
+    [[ "$(paste -sd' ' "$WORK/told")" == "step-1 step-2" ]] || fail "--then behind an upload: $(cat "$WORK/told")"
+}
+
+together uploads uploads
 together one dies 1
 together three dies 3
 together error deletes error

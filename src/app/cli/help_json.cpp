@@ -35,7 +35,7 @@ constexpr unsigned kParallel = kEvery & ~kRecipes;
 constexpr unsigned kMerging = kMerge | kWatch;
 constexpr unsigned kPlanned = kMerging | kPlan | kTest;
 constexpr unsigned kChecked = kPlanned | kInspect | kDiff | kVerify;
-constexpr unsigned kUploading = kMerge | kUpload;
+constexpr unsigned kUploading = kMerging | kUpload;
 
 // NOLINTNEXTLINE(readability-function-size): a table
 /// All codes, in their order.

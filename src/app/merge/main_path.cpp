@@ -155,6 +155,7 @@ ErrorCode merge_model(Outputs outputs) {
                             session.log);
     keep_alive(session, stopping);
     upload::Access access;
+    bool sends = !options.upload_path.empty();
     {
         Watchdog watchdog(session.comm.pulse(),
                           {session.comm.rank(), session.comm.host(),
@@ -168,13 +169,14 @@ ErrorCode merge_model(Outputs outputs) {
             found = look_at_outputs(outputs);
         }
         session.run.is_left_alone = found.is_whole;
+        sends = sends && (!found.is_whole || options.sends_complete);
         if (!found.is_whole) {
             access = find_to_publish(outputs, std::move(found), stopping, watchdog);
-        } else if (!options.upload_path.empty()) {
+        } else if (sends) {
             access = prepare_upload(session.comm, options);
         }
     }
-    if (!options.upload_path.empty()) {
+    if (sends) {
         upload_directory(session.comm, options, options.target_dir, access, session.log);
         session.watch.lap("upload");
     }

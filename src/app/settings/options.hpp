@@ -241,6 +241,7 @@ struct Options {
     std::string upload_path;  ///< ORG/NAME, "" if not asked for
     bool is_private = false;
     std::string revision;            ///< the branch that is uploaded to; "": the Hub's default
+    bool sends_complete = true;      ///< also an output that was there already (--if_complete)
     std::optional<fs::path> hf_cli;  ///< the client; not given: `hf` on PATH
 
     // Execution.

@@ -227,8 +227,6 @@ const std::vector<TypedOption>& typed_options() {
         {"resume restart if_complete", kWatch, "",
          "it is not needed: a watch goes on with what is done, and makes no output twice"},
         {"report", kWatch, "", "each output has its report in its directory"},
-        {"hf_upload_path private hf_cli", kWatch, "",
-         "--then runs a program behind each step, which can upload it"},
         {"iteration step steps start", kWatch, "--from STEP", ""},
         {"poll poll_interval period sleep", kWatch, "--interval TIME", ""},
         {"save_total_limit keep_last max_to_keep", kWatch, "--keep N", ""},

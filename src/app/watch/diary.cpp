@@ -56,7 +56,12 @@ void note(const nlohmann::json& line, Earlier& earlier) {
         if (line.value("then", nlohmann::json()) == true) {
             earlier.unfollowed.insert(step);
         }
-    } else if (event == "then" || event == "complete") {
+        if (line.value("upload", nlohmann::json()) == true) {
+            earlier.unsent.insert(step);
+        }
+    } else if (event == "made" || event == "complete") {
+        earlier.unsent.erase(step);
+    } else if (event == "then") {
         earlier.unfollowed.erase(step);
     }
 }

@@ -21,6 +21,7 @@ inline constexpr const char* kDiary = "watch.jsonl";
 /// What earlier watches wrote.
 struct Earlier {
     std::map<std::string, std::string> removed;  ///< steps by name: the print of their files
+    std::set<std::string> unsent;                ///< steps that were begun, and not uploaded
     std::set<std::string> unfollowed;  ///< steps that were begun, and the command not run behind
 };
 

@@ -31,10 +31,15 @@ using nlohmann::ordered_json;
 /// What is told sooner than at the next interval is looked at no sooner than this part of it.
 constexpr double kLeastPart = 0.25;
 
+/// The model is there, and not on the Hub.
+bool is_of_upload(ErrorCode code) {
+    return code >= ErrorCode::no_client && code <= ErrorCode::interrupted;
+}
+
 /// Codes of what may be over the next time.
 bool may_pass(ErrorCode code) {
     constexpr std::array kPassing = {ErrorCode::io, ErrorCode::space, ErrorCode::locked};
-    return std::ranges::count(kPassing, code) > 0;
+    return is_of_upload(code) || std::ranges::count(kPassing, code) > 0;
 }
 
 /// Codes of a merge of a step that lacks something.
@@ -107,7 +112,9 @@ Steward::Steward(const Options& options, Log& log)
       run_(checked_run(options, outputs_)),
       lock_(locked(outputs_.front())),
       diary_(outputs_.front(), log, options.progress == ProgressStyle::json),
-      lookout_(run_, outputs_, options.watch) {
+      lookout_(run_, outputs_, options.watch),
+      unsent_(diary_.earlier().unsent),
+      unfollowed_(diary_.earlier().unfollowed) {
     require_then(request_);
     for (const auto& [name, print] : diary_.earlier().removed) {
         lookout_.leave(name, print);
@@ -193,10 +200,16 @@ Order Steward::next(const std::function<bool()>& is_over) {
                                  {"number", place.number},
                                  {"source", place.path.string()},
                                  {"output", output.string()},
+                                 {"upload", !options_.upload_path.empty()},
                                  {"then", !request_.then.empty()}});
+        unfollowed_.insert(place.name);
     }
-    return {false, place.name, place.path.lexically_relative(run_),
+    return {false,
+            place.name,
+            place.path.lexically_relative(run_),
             options_.role.empty() ? role_in(place.path) : "",
+            place.number,
+            unsent_.contains(place.name),
             step_->was_made || may_replace(place.name)};
 }
 
@@ -221,11 +234,15 @@ void Steward::finish(const Merged& merged) {
     const ReadyStep step = *step_;
     lookout_.settle(step, Lookout::End::made, wall_seconds());
     unmade_.erase(step.place.name);
+    unsent_.erase(step.place.name);
     if (merged.was_complete) {
         ++counts_.complete;
         diary_.write("complete", {{"step", step.place.name}, {"number", step.place.number}});
     } else {
         count_made(merged);
+        unfollowed_.insert(step.place.name);
+    }
+    if (unfollowed_.contains(step.place.name)) {
         follow(step.place.name);
     }
     remove_older();
@@ -268,6 +285,9 @@ void Steward::take_failure(const Error& failure) {
         return;
     }
     log_.error(Error(failure).add_context("step " + name));
+    if (is_of_upload(failure.code())) {
+        unsent_.insert(name);
+    }
     ++counts_.failed;
     unmade_[name] = failure.what();
     diary_.write("failed", {{"step", name},
@@ -330,6 +350,7 @@ void Steward::follow(const std::string& name) {
                     "interrupted while the command of --then ran behind " + name);
     }
     diary_.write("then", {{"step", name}, {"fault", followed.fault}});
+    unfollowed_.erase(name);
     if (followed.fault.empty()) {
         unended_.erase(name);
         return;
@@ -342,7 +363,7 @@ void Steward::follow(const std::string& name) {
 /// Commands that a watch which was killed did not come to.
 void Steward::follow_earlier() {
     for (const std::string& name : diary_.earlier().unfollowed) {
-        if (is_own_output(outputs_.front() / name, run_)) {
+        if (!unsent_.contains(name) && is_own_output(outputs_.front() / name, run_)) {
             follow(name);
         }
     }
@@ -392,7 +413,7 @@ void Steward::end(const std::string& why, ErrorCode code) {
 std::string Steward::faults() const {
     std::string text;
     if (!unmade_.empty()) {
-        text = counted(unmade_.size(), "step") + " not made: " + names_in(unmade_);
+        text = counted(unmade_.size(), "step") + " not finished: " + names_in(unmade_);
     }
     if (!unended_.empty()) {
         text +=

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -24,14 +25,17 @@ namespace shardweld::app::watching {
 
 /// What all ranks do next.
 struct Order {
-    bool is_end = true;     ///< nothing more
-    std::string name;       ///< of the step's directory, and of its output
-    fs::path source;        ///< relative to the run's directory
-    std::string role;       ///< to take where the step has several; "" as the options say
-    bool replaces = false;  ///< an output that was made of the step's earlier files
+    bool is_end = true;  ///< nothing more
+    std::string name;    ///< of the step's directory, and of its output
+    fs::path source;     ///< relative to the run's directory
+    std::string role;    ///< to take where the step has several; "" as the options say
+    Index number = 0;
+    bool sends_complete = false;  ///< it is uploaded even if nothing is left to merge
+    bool replaces = false;        ///< an output that was made of the step's earlier files
 
     static constexpr auto fields = [](auto& self) {
-        return std::tie(self.is_end, self.name, self.source, self.role, self.replaces);
+        return std::tie(self.is_end, self.name, self.source, self.role, self.number,
+                        self.sends_complete, self.replaces);
     };
 };
 
@@ -85,6 +89,8 @@ class Steward {
     Lookout lookout_;
     Wake wake_;
     Counts counts_;
+    std::set<std::string> unsent_;                ///< steps that are still to be uploaded
+    std::set<std::string> unfollowed_;            ///< behind which the command is still to be run
     std::optional<ReadyStep> step_;               ///< of the last order
     std::map<std::string, std::string> unmade_;   ///< steps that failed, and why
     std::map<std::string, std::string> unended_;  ///< steps behind which the command failed

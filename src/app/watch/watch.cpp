@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "app/merge/main_path.hpp"
+#include "app/merge/uploading.hpp"
 #include "app/report/session.hpp"
 #include "app/runtime/stop.hpp"
 #include "core/system.hpp"
+#include "core/text.hpp"
 #include "mpi/share.hpp"
 #include "mpi/sleeping.hpp"
 #include "shardweld/error.hpp"
@@ -34,6 +36,8 @@ Options merge_options(const Options& options, const Order& order) {
     for (OutputRequest& also : merge.also) {
         also.directory /= order.name;
     }
+    merge.revision = replaced(options.revision, "{n}", std::to_string(order.number));
+    merge.sends_complete = order.sends_complete;
     merge.role = order.role.empty() ? options.role : order.role;
     merge.if_complete = IfComplete::skip;
     merge.overwrite = options.overwrite || order.replaces;
@@ -118,6 +122,9 @@ void merge_steps(mpi::Comm& comm, const Options& options, Steward* steward, Log&
 int watch(mpi::Comm& comm, const Options& options, Log& log) {
     if (options.watch.is_polite) {
         watching::be_polite();
+    }
+    if (!options.upload_path.empty()) {
+        (void)prepare_upload(comm, options);
     }
     std::unique_ptr<Steward> steward;
     mpi::while_others_sleep(

@@ -15,13 +15,16 @@ TEST(Diary, tells_the_next_watch_what_was_removed_and_what_is_left_to_do) {
 {"event": "then", "step": "a"}
 {"event": "removed", "step": "a", "inputs": "12"}
 {"event": "merging", "step": "b", "then": true}
-{"event": "merging", "step": "c", "then": false}
+{"event": "merging", "step": "c", "then": false, "upload": true}
+{"event": "merging", "step": "e", "then": false, "upload": true}
+{"event": "made", "step": "e"}
 {"event": "removed", "step": "d", "inputs": "34"}
 {"event": "merging", "step": "d", "then": false}
 null
 {"event": "removed", "st)");
     EXPECT_EQ(earlier.removed, (std::map<std::string, std::string>{{"a", "12"}}));
     EXPECT_EQ(earlier.unfollowed, (std::set<std::string>{"b"}));
+    EXPECT_EQ(earlier.unsent, (std::set<std::string>{"c"}));
 }
 
 TEST(Diary, goes_on_behind_a_line_that_was_cut_off) {
