@@ -417,7 +417,8 @@ std::string form_of(const OutputRequest& output) {
                                 : "as stored";
 }
 
-void say_summary(const Output& output, bool is_first) {
+/// `checks`: when the input's checksums were looked at.
+void say_summary(const Output& output, bool is_first, CheckCrc checks) {
     const Session& session = output.session;
     const OutputRequest& asked = session.output;
     const auto counts = session.run.crc.value_or(execute::RecordCounts());
@@ -426,7 +427,7 @@ void say_summary(const Output& output, bool is_first) {
                             std::string(output.plan.placement.format->name()),
                             output.model_class(),
                             size_of_model(output.plan.targets),
-                            checksums_text(counts, session.options.check_crc),
+                            checksums_text(counts, checks),
                             asked.keeps_report};
     const auto& phases = session.watch.phases();
     if (session.options.progress == ProgressStyle::json && session.log.is_speaker()) {
@@ -437,7 +438,7 @@ void say_summary(const Output& output, bool is_first) {
         session.log.info(line);
     }
     session.log.debug(speed_text(session.run, session.report, phases));
-    if (const std::string text = text_of(counts, session.options.check_crc); !text.empty()) {
+    if (const std::string text = text_of(counts, checks); !text.empty()) {
         session.log.debug("checked: " + text);
     }
 }
@@ -544,7 +545,10 @@ void keep_for_later(const std::vector<Draft>& drafts, Error& error) {
 
 void say_summaries(const Planned& planned) {
     for (const Output& output : planned.outputs) {
-        say_summary(output, &output == &planned.first());
+        // Of a checkpoint with holes they were, by the run that began to drop it.
+        const CheckCrc checks =
+            planned.input.has_holes ? CheckCrc::off : planned.first().session.options.check_crc;
+        say_summary(output, &output == &planned.first(), checks);
     }
 }
 
