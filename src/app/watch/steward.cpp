@@ -168,13 +168,27 @@ void Steward::keep_books(const Look& look) {
     }
 }
 
+/// A file system that fails for a while ends no watch.
+bool Steward::sees_run(Look& look) {
+    const auto failure = mpi::error_of([&] { look = lookout_.look(wall_seconds()); });
+    const std::string why = failure ? failure->full_text() : "";
+    if (why != unseen_ && failure) {
+        log_.warning("the run cannot be looked at: " + why);
+    }
+    unseen_ = why;
+    return !failure;
+}
+
 Order Steward::next(const std::function<bool()>& is_over) {
     step_.reset();
     for (; !is_over(); next_look_ = wall_seconds() + request_.interval) {
         wake_.wait(request_.interval * kLeastPart, next_look_ - wall_seconds(), is_over);
         // Asked first: what is complete when the file comes is made.
         const bool is_asked = request_.until && io::kind_at(*request_.until) != io::FileKind::none;
-        Look look = lookout_.look(wall_seconds());
+        Look look;
+        if (!sees_run(look)) {
+            continue;
+        }
         keep_books(look);
         if (may_end(look, is_asked)) {
             return {};
@@ -267,8 +281,9 @@ void Steward::count_made(const Merged& merged) {
 void Steward::take_failure(const Error& failure) {
     const ReadyStep step = *step_;
     const std::string& name = step.place.name;
-    const StepFiles files = files_of(step.place.path);
-    if (files.files.size() < step.n_files) {
+    StepFiles files;
+    const bool is_seen = !mpi::error_of([&] { files = files_of(step.place.path); });
+    if (is_seen && files.files.size() < step.n_files) {
         leave_lost(failure);
         return;
     }
@@ -276,7 +291,7 @@ void Steward::take_failure(const Error& failure) {
         lookout_.settle(step, Lookout::End::again, wall_seconds());
         return;
     }
-    const bool is_changed = files.print() != step.print;
+    const bool is_changed = is_seen && files.print() != step.print;
     if (is_changed || (!step.has_signs && tells_incomplete(failure.code()))) {
         log_.warning(name + " was not complete: " + failure.full_text());
         diary_.write("incomplete", {{"step", name}, {"error", failure.full_text()}});

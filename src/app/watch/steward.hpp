@@ -66,6 +66,7 @@ class Steward {
 
   private:
     [[nodiscard]] bool may_end(const Look& look, bool is_asked) const;
+    bool sees_run(Look& look);
     void keep_books(const Look& look);
     [[nodiscard]] bool may_replace(const std::string& name) const;
     void count_made(const Merged& merged);
@@ -94,6 +95,7 @@ class Steward {
     std::optional<ReadyStep> step_;               ///< of the last order
     std::map<std::string, std::string> unmade_;   ///< steps that failed, and why
     std::map<std::string, std::string> unended_;  ///< steps behind which the command failed
+    std::string unseen_;  ///< why the run could not be looked at the last time
     double next_look_ = 0;
 };
 
