@@ -378,6 +378,7 @@ struct Binding {
     /// How many MTP layers there are; nullopt where the recipe has none.
     std::optional<Index> n_predictions = {};
     std::vector<std::string> lacking = {};  ///< names of which nothing is stored, sorted
+    std::vector<std::string> supplied = {};  ///< names that another model has, sorted
 };
 
 /// What the command line says about the targets.
@@ -397,6 +398,8 @@ struct Wanted {
     /// Tensors of which nothing is stored are noted and left out: an optimizer has no states of
     /// buffers and frozen weights.
     bool may_lack = false;
+    /// Names of which nothing is stored because another model has them. They are not bound.
+    std::set<std::string> supplied = {};
     /// Rows that fill up a vocabulary are carried over where source and target have as many.
     bool keeps_padding = false;
 };
@@ -416,6 +419,9 @@ struct Model {
         return written == nullptr ? *symbols : *written;
     }
 };
+
+/// Puts another model's targets among those of a binding, which has none of their names.
+void supplement(Binding& binding, std::vector<Target> targets);
 
 /// What --dtype says, of targets that were bound without it: plain floats are written so.
 void write_as(std::vector<Target>& targets, DType dtype);

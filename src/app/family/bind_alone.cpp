@@ -11,6 +11,7 @@
 #include "shardweld/error.hpp"
 
 #include "quantised.hpp"
+#include "supplement.hpp"
 #include "training_form.hpp"
 
 namespace shardweld::app {
@@ -58,7 +59,12 @@ void bind_alone(const PreparedModel& prepared, const ModelFiles& files, const Op
     plan::Wanted wanted = wanted_of(prepared);
     wanted.spelled = spelling(prepared, files);
     wanted.keeps_padding = options.state != formats::TakenState::weights;
-    bound.binding = plan::bind(std::move(catalogue), prepared.model(), wanted);
+    if (const auto& reference = prepared.choice.supplement) {
+        bound.binding = bind_supplemented(prepared, files, wanted, std::move(catalogue));
+        bound.told.push_back(supplement_text(*reference, bound.binding));
+    } else {
+        bound.binding = plan::bind(std::move(catalogue), prepared.model(), wanted);
+    }
     dequantise(encoded, bound);
 }
 

@@ -555,6 +555,7 @@ std::vector<BoundModel> bind_outputs(const Outputs& outputs, Destination sink,
     const Cutting cutting{is_cut_from_model(session.options, read.survey.catalogue), read.like,
                           static_cast<std::uint32_t>(read.input.files.size())};
     wanted.like = read.like;
+    wanted.supplement = read.supplement;
     if (!wanted.dtype && plan::holds_encoded(read.survey.catalogue)) {
         mpi::collectively(session.comm, [&] { wanted.dtype = type_beside_codes(outputs); });
     }

@@ -263,6 +263,9 @@ void check_inputs_apart(const Session& session, const Sources& sources) {
         if (sources.like) {
             add_files(*sources.like, inputs);
         }
+        if (sources.supplement) {
+            add_files(*sources.supplement, inputs);
+        }
         publish::require_apart(session.output.directory, inputs);
     });
 }
@@ -409,6 +412,9 @@ publish::TargetRequest target_request(const Session& session) {
     }
     if (const std::string like = reshape::template_in(session.output.form); !like.empty()) {
         request.inputs.emplace_back(like);
+    }
+    if (!session.options.supplement.empty()) {
+        request.inputs.push_back(session.options.supplement);
     }
     return request;
 }

@@ -198,6 +198,17 @@ Survey survey_template(Session& session, Sources& sources, SurveyedSources& read
     return survey;
 }
 
+/// Its files are put behind all others.
+Survey survey_reference(Session& session, Sources& sources, SurveyedSources& read) {
+    FoundCheckpoint found = std::move(sources.supplement).value();
+    const fs::path directory = found.given;
+    Survey survey = read_shown(session, std::move(found), " of the reference");
+    tell_survey(session, directory.string(), survey);
+    put_files_behind(read.survey, survey);
+    read.supplement = std::make_shared<const Supplement>(Supplement{directory, survey.catalogue});
+    return survey;
+}
+
 SurveyedSources read_metadata(Session& session, const PlanRequest& request, Sources& sources) {
     const MemoryMeter meter;
     SurveyedSources read{read_shown(session, std::move(sources.checkpoint))};
@@ -216,6 +227,11 @@ SurveyedSources read_metadata(Session& session, const PlanRequest& request, Sour
     if (sources.like) {
         like = survey_template(session, sources, read);
         behind.push_back(&*like);
+    }
+    std::optional<Survey> reference;
+    if (sources.supplement) {
+        reference = survey_reference(session, sources, read);
+        behind.push_back(&*reference);
     }
     read.input =
         input_of(read.survey, meter, session.options.check_crc == CheckCrc::during, behind);
@@ -283,6 +299,7 @@ Sources find_sources(Session& session, const PlanRequest& request) {
                     find_others(session, request.checkpoint),
                     {},
                     {},
+                    {},
                     {}};
     if (request.base) {
         sources.base = find_shown(session, base_request(request), " of the base");
@@ -294,6 +311,13 @@ Sources find_sources(Session& session, const PlanRequest& request) {
         wanted.directory = like;
         sources.like = find_shown(session, wanted, " of the template");
     }
+    if (!session.options.supplement.empty()) {
+        formats::InputRequest wanted;
+        wanted.directory = session.options.supplement;
+        wanted.wants_model = true;
+        wanted.check_crc = request.checkpoint.check_crc;
+        sources.supplement = find_shown(session, wanted, " of the reference");
+    }
     return sources;
 }
 
@@ -301,6 +325,9 @@ void check_sums(Session& session, Sources& sources) {
     check_sums_shown(session, sources.checkpoint);
     if (sources.base) {
         check_sums_shown(session, *sources.base);
+    }
+    if (sources.supplement) {
+        check_sums_shown(session, *sources.supplement);
     }
     for (FoundCheckpoint& other : sources.others) {
         check_sums_shown(session, other);

@@ -8,6 +8,7 @@
 
 #include "app/family/checkpoint_template.hpp"
 #include "app/family/model.hpp"
+#include "app/family/supplement.hpp"
 #include "app/report/session.hpp"
 #include "app/runtime/memory.hpp"
 #include "app/settings/options.hpp"
@@ -37,9 +38,10 @@ PlanRequest merge_request(const Options& options, std::optional<PlannedRanks> ra
 /// All that is known before the checkpoint's metadata are read.
 struct Sources {
     FoundCheckpoint checkpoint;
-    std::vector<FoundCheckpoint> others;       ///< --average, --delta
-    std::optional<FoundCheckpoint> base;       ///< --base
-    std::optional<FoundCheckpoint> like = {};  ///< --like
+    std::vector<FoundCheckpoint> others;             ///< --average, --delta
+    std::optional<FoundCheckpoint> base;             ///< --base
+    std::optional<FoundCheckpoint> like = {};        ///< --like
+    std::optional<FoundCheckpoint> supplement = {};  ///< --supplement
     /// The model's; nullopt: with --base the checkpoint's metadata tell whose they are.
     std::optional<ModelFiles> files;
 };
@@ -58,6 +60,7 @@ struct SurveyedSources {
     bool holds_adapter_only = false;
     std::vector<Survey> others = {};                      ///< that are mixed into it
     std::shared_ptr<const CheckpointTemplate> like = {};  ///< --like
+    std::shared_ptr<const Supplement> supplement = {};    ///< --supplement
     Input input = {};
     ModelFiles files = {};
 };

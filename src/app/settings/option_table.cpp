@@ -205,6 +205,11 @@ const std::vector<OptionRow>& option_rows() {
          "the result; diff: the model that was quantised",
          text(&Options::base), Touches::output},
 
+        {"supplement", "DIR", kModel, "Model",
+         "take what the model has and the checkpoint does not, such as MTP layers, towers and "
+         "heads, from the model in DIR; never a part of a module that was trained",
+         text(&Options::supplement), Touches::output},
+
         {"test_hf_dir", "DIR", kTest, "Comparison", "the model to compare with",
          text(&Options::reference)},
         {"of_merge", "", kTest, "Comparison",

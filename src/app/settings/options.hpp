@@ -208,6 +208,7 @@ struct Options {
     Lora lora = Lora::split;
     std::optional<double> lora_alpha;
     std::optional<fs::path> base;  ///< the model an adapter was trained on
+    fs::path supplement;           ///< the model that has what a checkpoint lacks; "": none
 
     // Comparing (test, diff).
     fs::path reference;  ///< test: --test_hf_dir; diff: the second directory

@@ -342,6 +342,15 @@ void sort_targets(Binding& binding) {
 
 }  // namespace
 
+void supplement(Binding& binding, std::vector<Target> targets) {
+    for (Target& target : targets) {
+        binding.supplied.push_back(target.name);
+        binding.targets.push_back(std::move(target));
+    }
+    std::ranges::sort(binding.supplied, natural_less);
+    sort_targets(binding);
+}
+
 std::vector<NamedTensor> named_tensors(Catalogue catalogue, const Model& model) {
     const StoreMatcher matcher(*model.dialect, *model.recipe, *model.symbols);
     name_and_join(catalogue, model, matcher);

@@ -261,12 +261,14 @@ class TargetBuilder {
         n_absent_ += static_cast<Index>(n_absent);
         if (is_missing_ || (n_absent == filed.size() && !filed.empty())) {
             require_few_absent(hub);
-            note_lacking(hub);
+            is_supplied(hub) ? note_optional(hub, true) : note_lacking(hub);
             return false;  // said at the end, or optional and wholly absent
         }
         if (n_absent > 0) {
             throw Error(ErrorCode::mismatch,
-                        part.name + " is optional, but only a part of it is stored", kConfigHint)
+                        part.name + (line.optional ? " is optional, but only" : ": only") +
+                            " a part of it is stored",
+                        kConfigHint)
                 .set_detail(line.origin);
         }
         if (!wanted_.may_lack) {
@@ -418,6 +420,10 @@ class TargetBuilder {
         }
     }
 
+    [[nodiscard]] bool is_supplied(const HubName& hub) const {
+        return !wanted_.supplied.empty() && wanted_.supplied.contains(hub.name);
+    }
+
     void note_optional(const HubName& hub, bool is_stored) {
         if (hub.line->together) {
             together_.note(hub, is_stored);
@@ -453,7 +459,7 @@ class TargetBuilder {
     bool take(const Filed& wanted, const HubName& hub, Target& target, std::vector<Operand>& same) {
         Instance* const instance = instances_.find(wanted.key);
         if (instance == nullptr) {
-            if (hub.line->optional || wanted_.may_lack) {
+            if (hub.line->optional || wanted_.may_lack || is_supplied(hub)) {
                 return false;
             }
             note_missing(hub, wanted.key.segment);

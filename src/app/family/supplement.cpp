@@ -1,0 +1,229 @@
+#include "supplement.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "core/text.hpp"
+#include "plan/bind/as_stored.hpp"
+#include "plan/bind/hub_names.hpp"
+#include "shardweld/error.hpp"
+
+#include "bind_alone.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+using catalogue::Catalogue;
+using plan::Binding;
+using plan::Target;
+
+std::string shown(const Supplement& reference) {
+    return "the reference " + printable(reference.directory.string());
+}
+
+/// A name without what stands before its family's own modules.
+std::string_view without_model(std::string_view name) {
+    constexpr std::string_view kModel = "model.";
+    return name.starts_with(kModel) ? name.substr(kModel.size()) : name;
+}
+
+/// "mtp" of "mtp.{k}.enorm", "head" of "head".
+std::string head_of(std::string_view logical) {
+    return std::string(logical.substr(0, logical.find_first_of(".{")));
+}
+
+/// Which module each name of the model belongs to: what one part of is stored or supplied as a
+/// whole. A line's module is what its logical names begin with; a tensor without a line belongs to
+/// what its name begins with, such as a tower.
+class ModuleNames {
+  public:
+    explicit ModuleNames(const PreparedModel& hub) {
+        plan::for_each_hub_name(*hub.recipe, *hub.symbols, [&](const plan::HubName& name) {
+            // Of the decoder's layers and what stands around them each part is needed.
+            const bool is_layer = name.captures.contains("l");
+            of_names_.emplace(name.name, is_layer ? "layers" : head_of(name.line->logical));
+            return true;
+        });
+    }
+
+    [[nodiscard]] std::string of(const std::string& name) const {
+        const auto found = of_names_.find(name);
+        if (found != of_names_.end()) {
+            return found->second;
+        }
+        const std::string_view own = without_model(name);
+        return "." + std::string(own.substr(0, own.find('.')));
+    }
+
+  private:
+    std::map<std::string, std::string> of_names_;
+};
+
+/// Error(mismatch) where a module is stored in part.
+void require_whole_modules(const ModuleNames& modules, const std::vector<Target>& stored,
+                           const std::set<std::string>& supplied, const Supplement& reference) {
+    std::map<std::string, std::string> of_stored;
+    for (const Target& target : stored) {
+        of_stored.emplace(modules.of(target.name), target.name);
+    }
+    for (const std::string& name : supplied) {
+        const auto part = of_stored.find(modules.of(name));
+        if (part != of_stored.end()) {
+            throw Error(ErrorCode::mismatch,
+                        "the checkpoint does not have " + name + ", but " + part->second +
+                            " of the same module: " + shown(reference) +
+                            " does not complete what was trained",
+                        "copy the files of the save again: this one lost a part of the module");
+        }
+    }
+}
+
+/// The model as it is stored on the Hub, whatever is written.
+PreparedModel prepare_hub(const PreparedModel& prepared, const ModelFiles& files,
+                          Catalogue& catalogue) {
+    ModelChoice choice = prepared.choice;
+    choice.form.clear();
+    choice.like.reset();
+    choice.ggml.reset();
+    choice.gguf_file.clear();
+    return prepare_model(files, choice, catalogue);
+}
+
+Binding bind_some(const PreparedModel& prepared, Catalogue catalogue, plan::Wanted wanted) {
+    wanted.may_lack = true;
+    return plan::bind(std::move(catalogue), prepared.model(), wanted);
+}
+
+/// The reference, bound by the checkpoint's config.json.
+Binding bind_reference(const PreparedModel& prepared, const plan::Wanted& wanted,
+                       Catalogue catalogue, const Supplement& reference) {
+    try {
+        return bind_some(prepared, std::move(catalogue), wanted);
+    } catch (Error& error) {
+        error.add_context(shown(reference));
+        error.set_hint(
+            "give a reference that config.json describes, such as the model that the "
+            "training began with");
+        throw;
+    }
+}
+
+/// The names that the reference has to give.
+std::set<std::string> supplied_names(const PreparedModel& hub, const Binding& checkpoint,
+                                     const Binding& reference) {
+    std::set<std::string> stored;
+    for (const Target& target : checkpoint.targets) {
+        stored.insert(target.name);
+    }
+    const std::set<std::string> lacking(checkpoint.lacking.begin(), checkpoint.lacking.end());
+    std::set<std::string> names;
+    for (const Target& target : reference.targets) {
+        if (!stored.contains(target.name) &&
+            (lacking.contains(target.name) || plan::passes_unlisted(*hub.recipe, target.name))) {
+            names.insert(target.name);
+        }
+    }
+    return names;
+}
+
+/// Error(mismatch) for a type that no weight of the checkpoint is written in.
+void require_types(const std::vector<Target>& supplied, const std::vector<Target>& stored,
+                   const Supplement& reference) {
+    std::set<DType> types;
+    for (const Target& target : stored) {
+        types.insert(target.dtype);
+    }
+    for (const Target& target : supplied) {
+        if (!types.contains(target.dtype) && !types.empty()) {
+            throw Error(
+                ErrorCode::mismatch,
+                target.name + " is " + std::string(torch_name(target.dtype)) + " in " +
+                    shown(reference) + ", and the checkpoint is written as " +
+                    joined(types, ", ", [](DType type) { return std::string(torch_name(type)); }),
+                "give --dtype, which both are written as");
+        }
+    }
+}
+
+void require_no_codes(const Catalogue& catalogue, const Supplement& reference) {
+    const auto is_code = [](const catalogue::Tensor& tensor) {
+        return tensor.dtype == DType::f8_e4m3 || tensor.name.ends_with(".weight_scale_inv") ||
+               tensor.name.ends_with(".qweight") || tensor.name.ends_with(".weight_packed");
+    };
+    const auto code = std::ranges::find_if(catalogue.tensors, is_code);
+    if (code != catalogue.tensors.end()) {
+        throw Error(ErrorCode::unsupported,
+                    shown(reference) + " stores weights as codes, such as " + code->name,
+                    "merge it with --dtype bf16 first, and give the result");
+    }
+}
+
+/// The targets of the reference that are supplied: those called so, or pieces of which the
+/// checkpoint's binding has none.
+std::vector<Target> take_supplied(std::vector<Target> reference, const Binding& checkpoint,
+                                  const plan::Wanted& wanted) {
+    std::set<std::string> names;
+    for (const std::string& name : wanted.supplied) {
+        names.insert(wanted.spelled ? wanted.spelled(name) : name);
+    }
+    std::set<std::string> bound;
+    for (const Target& target : checkpoint.targets) {
+        bound.insert(target.name);
+    }
+    std::erase_if(reference, [&](const Target& target) {
+        return bound.contains(target.name) || (!wanted.pieces && !names.contains(target.name));
+    });
+    return reference;
+}
+
+}  // namespace
+
+Binding bind_supplemented(const PreparedModel& prepared, const ModelFiles& files,
+                          const plan::Wanted& wanted, Catalogue checkpoint) {
+    const Supplement& reference = *prepared.choice.supplement;
+    require_no_codes(reference.catalogue, reference);
+    Catalogue copy = checkpoint;
+    const PreparedModel hub = prepare_hub(prepared, files, copy);
+    const Binding stored = bind_some(hub, std::move(copy), {});
+    Catalogue other = reference.catalogue;
+    const PreparedModel other_hub = prepare_hub(prepared, files, other);
+    plan::Wanted as_hub;
+    as_hub.dtype = wanted.dtype;
+    Binding found = bind_reference(other_hub, as_hub, std::move(other), reference);
+    plan::Wanted rest = wanted;
+    rest.supplied = supplied_names(hub, stored, found);
+    require_whole_modules(ModuleNames(hub), stored.targets, rest.supplied, reference);
+    Binding binding;
+    try {
+        binding = plan::bind(std::move(checkpoint), prepared.model(), rest);
+    } catch (Error& error) {
+        error.add_context("with what " + shown(reference) + " has");
+        throw;
+    }
+    Catalogue again = reference.catalogue;
+    const PreparedModel other_prepared = prepare_model(files, prepared.choice, again);
+    plan::Wanted of_reference = wanted_of(other_prepared);
+    of_reference.spelled = wanted.spelled;
+    Binding whole = bind_reference(other_prepared, of_reference, std::move(again), reference);
+    std::vector<Target> supplied = take_supplied(std::move(whole.targets), binding, rest);
+    require_types(supplied, binding.targets, reference);
+    plan::supplement(binding, std::move(supplied));
+    return binding;
+}
+
+std::string supplement_text(const Supplement& reference, const Binding& binding) {
+    return binding.supplied.empty()
+               ? shown(reference) + " gives nothing: the checkpoint has all of the model"
+               : shown(reference) + " gives " + counted(binding.supplied.size(), "tensor") +
+                     " that the checkpoint does not have: " + listed(binding.supplied);
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,34 @@
+// What a checkpoint does not hold of its model, taken from another: MTP layers, towers, heads.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "catalogue/catalogue.hpp"
+#include "core/path.hpp"
+#include "plan/binding.hpp"
+
+#include "model.hpp"
+#include "model_files.hpp"
+
+namespace shardweld::app {
+
+/// A model that has what the checkpoint lacks.
+struct Supplement {
+    fs::path directory;
+    catalogue::Catalogue catalogue;  ///< its files stand behind the checkpoint's
+};
+
+/// As plan::bind of the checkpoint with `wanted`; beside its targets stand those of the reference
+/// (ModelChoice::supplement) whose names the model has and the checkpoint does not, bound by the
+/// same config.json (Binding::supplied). Nothing is taken for a module of which the checkpoint
+/// holds a part. Pure. Error(mismatch) for such a part, with a name of either side; for shapes of
+/// the reference that are not the model's, and types that the checkpoint's weights do not have;
+/// for what both lack. Error(unsupported) for a reference of codes. Else as plan::bind.
+plan::Binding bind_supplemented(const PreparedModel& prepared, const ModelFiles& files,
+                                const plan::Wanted& wanted, catalogue::Catalogue checkpoint);
+
+/// "3 tensors of DIR, which the checkpoint does not have: ..."; "nothing: ...".
+std::string supplement_text(const Supplement& reference, const plan::Binding& binding);
+
+}  // namespace shardweld::app
