@@ -35,6 +35,9 @@ std::string_view without_model(std::string_view name) {
     return name.starts_with(kModel) ? name.substr(kModel.size()) : name;
 }
 
+/// What the logical names of MTP layers begin with, whose own names are the decoder's at times.
+constexpr std::string_view kOfPredictions = "mtp";
+
 /// "mtp" of "mtp.{k}.enorm", "head" of "head".
 std::string head_of(std::string_view logical) {
     return std::string(logical.substr(0, logical.find_first_of(".{")));
@@ -47,9 +50,10 @@ class ModuleNames {
   public:
     explicit ModuleNames(const PreparedModel& hub) {
         plan::for_each_hub_name(*hub.recipe, *hub.symbols, [&](const plan::HubName& name) {
-            // Of the decoder's layers and what stands around them each part is needed.
-            const bool is_layer = name.captures.contains("l");
-            of_names_.emplace(name.name, is_layer ? "layers" : head_of(name.line->logical));
+            const std::string head = head_of(name.line->logical);
+            // All of the decoder's layers are one: none of them is lost by training.
+            const bool is_layer = head != kOfPredictions && name.captures.contains("l");
+            of_names_.emplace(name.name, is_layer ? "layers" : head);
             return true;
         });
     }
@@ -134,21 +138,21 @@ std::set<std::string> supplied_names(const PreparedModel& hub, const Binding& ch
     return names;
 }
 
-/// Error(mismatch) for a type that no weight of the checkpoint is written in.
-void require_types(const std::vector<Target>& supplied, const std::vector<Target>& stored,
-                   const Supplement& reference) {
-    std::set<DType> types;
+/// Error(mismatch) where both have a tensor, and write it in two types.
+void require_types(const std::vector<Target>& reference, const std::vector<Target>& stored,
+                   const Supplement& of) {
+    std::map<std::string_view, DType> types;
     for (const Target& target : stored) {
-        types.insert(target.dtype);
+        types.emplace(target.name, target.dtype);
     }
-    for (const Target& target : supplied) {
-        if (!types.contains(target.dtype) && !types.empty()) {
-            throw Error(
-                ErrorCode::mismatch,
-                target.name + " is " + std::string(torch_name(target.dtype)) + " in " +
-                    shown(reference) + ", and the checkpoint is written as " +
-                    joined(types, ", ", [](DType type) { return std::string(torch_name(type)); }),
-                "give --dtype, which both are written as");
+    for (const Target& target : reference) {
+        const auto own = types.find(target.name);
+        if (own != types.end() && own->second != target.dtype) {
+            throw Error(ErrorCode::mismatch,
+                        target.name + " is " + std::string(torch_name(target.dtype)) + " in " +
+                            shown(of) + " and " + std::string(torch_name(own->second)) +
+                            " in the checkpoint",
+                        "give --dtype, in which both are written");
         }
     }
 }
@@ -213,9 +217,8 @@ Binding bind_supplemented(const PreparedModel& prepared, const ModelFiles& files
     plan::Wanted of_reference = wanted_of(other_prepared);
     of_reference.spelled = wanted.spelled;
     Binding whole = bind_reference(other_prepared, of_reference, std::move(again), reference);
-    std::vector<Target> supplied = take_supplied(std::move(whole.targets), binding, rest);
-    require_types(supplied, binding.targets, reference);
-    plan::supplement(binding, std::move(supplied));
+    require_types(whole.targets, binding.targets, reference);
+    plan::supplement(binding, take_supplied(std::move(whole.targets), binding, rest));
     return binding;
 }
 

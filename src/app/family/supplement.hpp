@@ -23,8 +23,9 @@ struct Supplement {
 /// (ModelChoice::supplement) whose names the model has and the checkpoint does not, bound by the
 /// same config.json (Binding::supplied). Nothing is taken for a module of which the checkpoint
 /// holds a part. Pure. Error(mismatch) for such a part, with a name of either side; for shapes of
-/// the reference that are not the model's, and types that the checkpoint's weights do not have;
-/// for what both lack. Error(unsupported) for a reference of codes. Else as plan::bind.
+/// the reference that are not the model's; for types that are others than the checkpoint's in
+/// what both have; for what both lack. Error(unsupported) for a reference of codes. Else as
+/// plan::bind.
 plan::Binding bind_supplemented(const PreparedModel& prepared, const ModelFiles& files,
                                 const plan::Wanted& wanted, catalogue::Catalogue checkpoint);
 

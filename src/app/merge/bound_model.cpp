@@ -263,6 +263,7 @@ void report_output(const Session& session, const BoundModel& model, const BoundM
         session.log.debug(session.output.directory.string() + ": " + note);
     }
     session.report.ledger = model.bound.binding.ledger;
+    session.report.supplement = model.bound.binding.supplied;
     const auto warn_of = [&](const std::vector<plan::Warning>& own,
                              const std::vector<plan::Warning>& known) {
         for (const plan::Warning& warning : own) {
@@ -543,6 +544,7 @@ void report_binding(Session& session, const BoundModel& model) {
     warn(session, model.prepared.warnings);
     warn(session, model.bound.binding.warnings);
     session.report.ledger = model.bound.binding.ledger;
+    session.report.supplement = model.bound.binding.supplied;
     session.watch.lap("bind");
 }
 

@@ -256,8 +256,10 @@ NodePlanning::NodePlanning(const Session& session, const PlanRequest& request,
 
 void NodePlanning::leave_to_planners(Sources& sources) const {
     sources.checkpoint.leave_to(*planners_);
-    if (sources.base) {
-        sources.base->leave_to(*planners_);
+    for (auto* const beside : {&sources.base, &sources.supplement}) {
+        if (*beside) {
+            (*beside)->leave_to(*planners_);
+        }
     }
     for (FoundCheckpoint& other : sources.others) {
         other.leave_to(*planners_);
@@ -473,6 +475,7 @@ bool plans_once_a_node(const Outputs& outputs, const PlanRequest& request, const
     const Options& options = outputs.front().options;
     const HostGroups& hosts = sources.checkpoint.visibility.hosts();
     const bool see_alike = (!sources.base || sees_as(*sources.base, hosts)) &&
+                           (!sources.supplement || sees_as(*sources.supplement, hosts)) &&
                            std::ranges::all_of(sources.others, [&](const auto& other) {
                                return sees_as(other, hosts);
                            });

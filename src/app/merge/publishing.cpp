@@ -264,11 +264,11 @@ void create_draft(Draft& draft) {
 std::string card_of(const Draft& draft) {
     const Output& output = draft.output;
     const Session& session = output.session;
-    if (!session.options.has_card || session.output.is_training() ||
-        !output.model.bound.has_model) {
-        return "";
-    }
+    // Ranks that did not plan know nothing of the model.
     return mpi::share(session.comm, 0, [&] {
+        if (!output.gets_card()) {
+            return std::string();
+        }
         const Described model{std::string(output.plan.placement.format->name()),
                               output.model_class(),
                               output.model.prepared.config.text("_name_or_path").value_or(""),

@@ -50,6 +50,13 @@ std::string checkpoint_text(const InputReport& input) {
            (step == input.facts.end() ? "" : ", iteration " + std::to_string(step->second));
 }
 
+std::string supplement_text(const std::vector<std::string>& names) {
+    return names.empty()
+               ? ""
+               : counted(names.size(), "tensor") +
+                     " of a reference, which the checkpoint does not have: " + cell(listed(names));
+}
+
 std::string checkpoints_text(const RunReport& run) {
     return run.mixed.empty() ? checkpoint_text(run.input)
                              : joined(run.mixed, "; ", [](const MixedInput& one) {
@@ -87,6 +94,7 @@ std::vector<Row> rows_of(const RunReport& run, const OutputReport& report, const
         {"files", cell(model.format)},
         {"base model", is_hub_name(model.base_model) ? cell(model.base_model) : ""},
         {run.mixed.empty() ? "checkpoint" : "checkpoints", checkpoints_text(run)},
+        {"supplement", supplement_text(report.supplement)},
         {"recipe", run.recipe.empty() ? "" : cell(run.recipe)},
         {"command", code(command_text(run, model.options))},
         {"checks", checks_text(run, report)}};

@@ -244,6 +244,7 @@ struct OutputReport {
     std::optional<Roof> roof;  ///< of the first output, when one was given
     std::vector<execute::RankResult> ranks;
     plan::Ledger ledger;
+    std::vector<std::string> supplement;  ///< names of tensors that --supplement gave
     std::vector<FileEntry> files;         ///< of weights; all, with their checksums, under --sha256
     std::vector<std::string> side_files;  ///< what else was written, by name
     std::vector<TensorEntry> tensors;

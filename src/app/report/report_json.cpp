@@ -407,6 +407,9 @@ std::string to_json(const RunReport& run, const OutputReport& output) {
                                : ordered_json();
     json["ranks"] = ranks_json(run, output);
     json["ledger"] = json_of(output.ledger);
+    if (!output.supplement.empty()) {
+        json["supplement"] = output.supplement;
+    }
     json["files"] = json_list(output.files);
     json["side_files"] = output.side_files;
     json["tensors"] = json_list(output.tensors);

@@ -120,7 +120,7 @@ void require_state(const Arguments& arguments, const Options& options) {
         return;
     }
     for (const char* const name : {"average", "delta", "quantize", "include", "exclude", "dtype",
-                                   "like", "also", "base", "vocab_size"}) {
+                                   "like", "also", "base", "supplement", "vocab_size"}) {
         if (arguments.has(name)) {
             refuse(std::string("--state and --") + name +
                        " exclude each other: an optimizer's states belong to all weights as they "
@@ -154,10 +154,24 @@ void check_drop(const Arguments& arguments, const Options& options) {
     }
 }
 
+/// What is taken from a reference is no average, and an adapter's base is whole.
+void require_supplement_alone(const Arguments& arguments) {
+    if (!arguments.has("supplement")) {
+        return;
+    }
+    for (const char* const name : {"average", "delta", "base"}) {
+        if (arguments.has(name)) {
+            refuse(std::string("--supplement and --") + name + " exclude each other",
+                   "write the model first, and complete it in a second run with --supplement");
+        }
+    }
+}
+
 /// A training checkpoint has one form, in which weights are as training holds them.
 void check_form(const Arguments& arguments, const Options& options) {
     require_like(arguments, options);
     require_state(arguments, options);
+    require_supplement_alone(arguments);
     const std::vector<OutputRequest> outputs = output_requests(options);
     for (const OutputRequest& output : outputs) {
         if (!output.is_training()) {
@@ -411,10 +425,10 @@ std::vector<std::string> output_texts(const Arguments& arguments) {
 }  // namespace
 
 bool converts(const Options& options) {
-    constexpr std::array<std::string_view, 9> kForms = {
-        "--dtype",          "--quantize",   "--output_format",
-        "--max_shard_size", "--vocab_size", "--include",
-        "--exclude",        "--to",         "--like"};
+    constexpr std::array<std::string_view, 10> kForms = {
+        "--dtype",      "--quantize",  "--output_format", "--max_shard_size",
+        "--vocab_size", "--include",   "--exclude",       "--to",
+        "--like",       "--supplement"};
     return !options.also.empty() ||
            std::ranges::any_of(options.output_options, [&](const std::string& text) {
                return std::ranges::count(kForms, text.substr(0, text.find(' '))) > 0;

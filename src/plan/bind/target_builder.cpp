@@ -201,6 +201,10 @@ class TargetBuilder {
                         difference.hint)
                 .set_detail(text + " (" + missing_line_->origin + ")");
         }
+        if (difference.hint.empty() && wanted_.supplied.empty()) {
+            text +=
+                "; what training did not hold is taken from another model with --supplement DIR";
+        }
         throw Error(ErrorCode::mismatch,
                     text + (difference.text.empty() ? "" : "; " + difference.text),
                     difference.hint.empty() ? kConfigHint : difference.hint)
@@ -360,7 +364,7 @@ class TargetBuilder {
                             (fields.empty() ? "" : " (" + joined(fields, ", ") + ")") +
                             " head and embedding are two",
                         "give --tie-word-embedding if the model is tied, else a save that has "
-                        "the head")
+                        "the head, or with --supplement DIR a model that has it")
                 .set_detail(missing_line_->origin);
         }
         if (logical == kOfValue) {
