@@ -377,7 +377,7 @@ struct Binding {
     std::vector<Warning> warnings;
     /// How many MTP layers there are; nullopt where the recipe has none.
     std::optional<Index> n_predictions = {};
-    std::vector<std::string> lacking = {};  ///< names of which nothing is stored, sorted
+    std::vector<std::string> lacking = {};   ///< names of which nothing is stored, sorted
     std::vector<std::string> supplied = {};  ///< names that another model has, sorted
 };
 

@@ -48,7 +48,7 @@ struct ModelChoice {
     bool is_bound_again = false;      ///< what is stored is bound to another output's tensors, too
     bool has_states = false;          ///< of an optimizer, which padding rows have, too
     std::shared_ptr<const CheckpointTemplate> like = {};  ///< the template that `form` names
-    std::shared_ptr<const Supplement> supplement = {};     ///< has what the checkpoint does not
+    std::shared_ptr<const Supplement> supplement = {};    ///< has what the checkpoint does not
 };
 ModelChoice model_choice(const Options& options, const OutputRequest& output, Destination sink);
 
