@@ -22,6 +22,7 @@
 #include "framework_adapter.hpp"
 #include "model_files.hpp"
 #include "quantised.hpp"
+#include "wanted.hpp"
 
 namespace shardweld::app {
 

@@ -12,7 +12,7 @@
 
 #include "quantised.hpp"
 #include "supplement.hpp"
-#include "training_form.hpp"
+#include "wanted.hpp"
 
 namespace shardweld::app {
 
@@ -39,19 +39,6 @@ void dequantise(const std::vector<plan::EncodedWeight>& weights, Bound& bound) {
 }
 
 }  // namespace
-
-plan::Wanted wanted_of(const PreparedModel& prepared) {
-    plan::Wanted wanted{prepared.choice.dtype, {}, prepared.choice.has_parts, prepared.kept};
-    if (prepared.training != nullptr) {
-        wanted.pieces = prepared.training->pieces();
-        wanted.passing = prepared.training->passing();
-        wanted.has_names_for_all = prepared.training->has_names_for_all();
-        if (prepared.training->like() != nullptr) {
-            wanted.unplaced_hint = kOtherTemplate;
-        }
-    }
-    return wanted;
-}
 
 void bind_alone(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
                 catalogue::Catalogue catalogue, Bound& bound) {

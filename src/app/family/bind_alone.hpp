@@ -8,9 +8,6 @@
 
 namespace shardweld::app {
 
-/// What is wanted of the tensors, as the model was prepared.
-plan::Wanted wanted_of(const PreparedModel& prepared);
-
 /// Binds such a model. Error(unsupported) for weights that are stored as codes where a training
 /// checkpoint is written; else as plan::bind.
 void bind_alone(const PreparedModel& prepared, const ModelFiles& files, const Options& options,

@@ -13,10 +13,10 @@
 #include "formats/shared/hints.hpp"
 #include "shardweld/error.hpp"
 
-#include "bind_alone.hpp"
 #include "optimizer_text.hpp"
 #include "training_form.hpp"
 #include "vocabulary.hpp"
+#include "wanted.hpp"
 
 namespace shardweld::app {
 

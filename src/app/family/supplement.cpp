@@ -15,7 +15,7 @@
 #include "plan/bind/hub_names.hpp"
 #include "shardweld/error.hpp"
 
-#include "bind_alone.hpp"
+#include "wanted.hpp"
 
 namespace shardweld::app {
 

@@ -11,7 +11,7 @@
 #include "plan/bind/recut.hpp"
 #include "shardweld/error.hpp"
 
-#include "bind_alone.hpp"
+#include "wanted.hpp"
 
 namespace shardweld::app {
 
