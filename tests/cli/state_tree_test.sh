@@ -63,6 +63,17 @@ for ranks in 0 3; do
     same_states zero3_w2 "$WORK/made"
 done
 
+# Meshes with replicas: the files of replicas have states, too. A tied head has none under its second name.
+for case in fsdp2_w3 dcp_w2; do
+    config_of "$case"
+    rm -rf "$WORK/mesh"
+    expect_code 0 mpirun -n 2 "$SHARDWELD" reshape "$data/$case/source" "$WORK/mesh" --to fsdp:world=4,ddp=2 --state all --hf_config "$hf" --no_fsync -q
+    states 0 3 "$WORK/mesh" "$WORK/made"
+    for name in param exp_avg exp_avg_sq; do
+        same_tensors "$WORK/made/optimizer/$name.safetensors" "$data/$case/expected/$name.safetensors" "$case mesh $name"
+    done
+done
+
 # verl's files: one is missing, cut short, of another world; FSDP1.
 damaged fsdp2_w3
 rm "$copy/optim_world_size_3_rank_1.pt"
