@@ -106,10 +106,12 @@ void edit_predictions(models::Config& config, const Facts& facts, std::vector<st
         if (promised > *written) {
             const std::string count = std::to_string(*written);
             config.set(field, count);
-            notes.push_back("config.json promised layers that predict further tokens (" + field +
-                            " " + std::to_string(promised) + "), but " +
-                            (*written == 0 ? "none is" : "only " + count + " of them are") +
-                            " stored: the written one says " + count);
+            notes.push_back(
+                "config.json promised layers that predict further tokens (" + field + " " +
+                std::to_string(promised) + "), but " +
+                (*written == 0 ? "none is" : "only " + count + " of them are") +
+                " stored: the written one says " + count +
+                (*written == 0 ? " (--supplement DIR takes them from another model)" : ""));
         }
     };
     for (const std::string_view field : kPredictionFields) {

@@ -56,6 +56,17 @@ for part in '^model\.layers\.4\.mlp' '^model\.layers\.2\.' '\.1\.self_attn\.o_pr
     expect_text "of the same module"
 done
 
+# A tower, which no line of the recipe names one by one. Without a reference the warning names the option.
+vision="$TESTS/data/torch/fsdp2_qwen2vl_w2_bf16"
+expect_code 0 "$SHARDWELD" merge "$vision/source" "$WORK/sees" --no_fsync -q
+expect_code 0 "$SHARDWELD" merge "$WORK/sees" "$WORK/blind" --exclude '^visual' --no_fsync -q
+expect_code 0 "$SHARDWELD" reshape "$WORK/blind" "$WORK/blind_run" --to torch_dist --no_fsync -q
+expect_code 0 "$SHARDWELD" merge "$WORK/blind_run" "$WORK/still_blind" --no_fsync && expect_text "--supplement DIR takes it from another model"
+expect_code 0 mpirun -n 2 "$SHARDWELD" merge "$WORK/blind_run" "$WORK/sees_again" --supplement "$WORK/sees" --no_fsync
+cmp "$WORK/sees/model.safetensors" "$WORK/sees_again/model.safetensors" || fail "the tower"
+expect_code 0 "$SHARDWELD" merge "$WORK/sees" "$WORK/half_blind" --exclude '^visual.blocks.1' --no_fsync -q
+expect_code 6 "$SHARDWELD" merge "$WORK/half_blind" "$WORK/none" --supplement "$WORK/sees" --no_fsync && expect_text "does not have visual.blocks.1.attn.proj.bias, but visual.blocks.0"
+
 # What both lack, a reference of another model or type, and nothing to take.
 expect_code 6 "$SHARDWELD" merge "$WORK/no_head" "$WORK/none" --supplement "$WORK/no_head" "${config[@]}" && expect_text "with what the reference $WORK/no_head has"
 expect_code 6 "$SHARDWELD" merge "$WORK/no_head" "$WORK/none" --supplement "$TESTS/data/megatron/llama-tp4-legacy-bf16/expected" "${config[@]}"

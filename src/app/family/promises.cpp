@@ -24,10 +24,12 @@ void look_at_towers(const models::Config& config, const Targets& targets,
         const bool is_there = std::ranges::any_of(
             targets, [&](const plan::Target& target) { return belongs_to(tower, target.name); });
         if (!is_there && !config.keys(tower.field).empty()) {
-            out.push_back({"tower_missing", "",
-                           "config.json describes the model's " + std::string(tower.name) + " (" +
-                               std::string(tower.field) +
-                               "), but no tensor of one is stored: it would be random"});
+            out.push_back(
+                {"tower_missing", "",
+                 "config.json describes the model's " + std::string(tower.name) + " (" +
+                     std::string(tower.field) +
+                     "), but no tensor of one is stored: it would be random; --supplement DIR "
+                     "takes it from another model"});
         }
     }
 }
@@ -101,10 +103,12 @@ void look_at_head(const PreparedModel& prepared, const Targets& targets,
         return could_be_head(target.name) && !(classifies && is_languages);
     });
     if (!is_there) {
-        out.push_back({"head_missing", "",
-                       "config.json names the class " + printable(name) +
-                           ", but no tensor of its head is stored: it would be random; say the "
-                           "class that was trained in architectures, or give a save that has it"});
+        out.push_back(
+            {"head_missing", "",
+             "config.json names the class " + printable(name) +
+                 ", but no tensor of its head is stored: it would be random; say the "
+                 "class that was trained in architectures, or give a save that has it, or with "
+                 "--supplement DIR another model that does"});
     }
 }
 
