@@ -13,6 +13,6 @@ export SHARDWELD_PYTHON="${SHARDWELD_PYTHON:-$(command -v python3)}" PATH="/usr/
 # Most of its time is to compile; not when only some tests are asked for.
 (($# > 0)) || "$ROOT/scripts/fuzz.sh" --replay --seconds 2
 status=0
-ctest --test-dir "$ROOT/build" --no-tests=error --output-on-failure --parallel 6 "$@" || status=$?
+ctest --test-dir "$ROOT/build" --no-tests=error --output-on-failure --parallel 5 "$@" || status=$?
 grep -ha '^ *SKIPPED' "$ROOT/build/Testing/Temporary/LastTest.log" || true
 exit "$status"
