@@ -12,7 +12,7 @@ sys.path.append(os.path.join(os.path.dirname(__file__), "../../support"))
 import marked_page
 from marked_page import table as _table
 
-_INPUTS = ("legacy", "torch_dist", "fsdp", "hf", "zero3", "mixed")  # the order of rows
+_INPUTS = ("legacy", "torch_dist", "fsdp", "hf", "zero3", "mixed", "torch_dist states", "zero3 states")  # the order of rows
 _DTYPES = {"bf16": "bf16", "fp32_bf16": "fp32 to bf16"}
 
 
