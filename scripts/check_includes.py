@@ -50,6 +50,7 @@ ROOMS = {  # what else of its module a subfolder may include, beside what lies a
     "app/api": "commands messages settings runtime report survey family compare merge",
     "app/cli": "messages settings runtime",
     "app/commands": "cli messages settings runtime report survey family compare merge watch",
+    "execute/listeners": "",
     "formats": "containers shared",  # each format's folder
     "formats/bytecheckpoint": "containers shared megatron",
     "formats/colossalai": "containers shared hf",

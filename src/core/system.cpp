@@ -115,6 +115,15 @@ double wall_seconds() {
         .count();
 }
 
+std::string utc_now() {
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    (void)::gmtime_r(&now, &parts);
+    std::array<char, 32> text{};
+    (void)std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return text.data();
+}
+
 ErrorCode code_of_errno(int error) {
     switch (error) {
         case ENOSPC:

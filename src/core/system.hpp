@@ -40,6 +40,8 @@ double cpu_seconds();
 double thread_cpu_seconds();
 /// Monotonic time in seconds.
 double wall_seconds();
+/// The time of day: "2026-02-28T23:59:59Z".
+std::string utc_now();
 
 /// ENOSPC, EDQUOT, EFBIG -> space; ENOMEM -> memory; ENOENT, ENOTDIR -> not_found; others -> io.
 ErrorCode code_of_errno(int error);

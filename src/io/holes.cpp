@@ -19,15 +19,6 @@ namespace {
 
 constexpr Bytes kTried = 64 * kHoleBlock;
 
-struct HoleDescriptor {
-    explicit HoleDescriptor(int open_fd) : fd(open_fd) {}
-    HoleDescriptor(const HoleDescriptor&) = delete;
-    HoleDescriptor& operator=(const HoleDescriptor&) = delete;
-    ~HoleDescriptor() { ::close(fd); }
-
-    int fd;
-};
-
 int opened_for_holes(const fs::path& path, int flags) {
     const int fd = retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0600); });
     if (fd < 0) {
@@ -122,16 +113,16 @@ HoleFile::~HoleFile() {
 }
 
 bool can_punch(const fs::path& directory) {
-    const HoleDescriptor file(nameless_file(directory));
-    fill_tried(file.fd, directory);
-    const Bytes before = disk_blocks_of(file.fd, directory);
-    return punched_there(file.fd, 0, kTried) == 0 && disk_blocks_of(file.fd, directory) < before;
+    const HoleFile file(nameless_file(directory), directory);
+    fill_tried(file.fd_, directory);
+    const Bytes before = disk_blocks_of(file.fd_, directory);
+    return punched_there(file.fd_, 0, kTried) == 0 && disk_blocks_of(file.fd_, directory) < before;
 }
 
 bool is_open_elsewhere(const fs::path& path) {
-    const HoleDescriptor file(opened_for_holes(path, O_RDWR | O_NOFOLLOW));
-    const bool is_busy = ::fcntl(file.fd, F_SETLEASE, F_WRLCK) != 0 && errno == EAGAIN;
-    (void)::fcntl(file.fd, F_SETLEASE, F_UNLCK);
+    const HoleFile file(opened_for_holes(path, O_RDWR | O_NOFOLLOW), path);
+    const bool is_busy = ::fcntl(file.fd_, F_SETLEASE, F_WRLCK) != 0 && errno == EAGAIN;
+    (void)::fcntl(file.fd_, F_SETLEASE, F_UNLCK);
     return is_busy;
 }
 

@@ -10,6 +10,9 @@ namespace shardweld::io {
 /// What file systems give back at a time, at least: a hole begins and ends at a multiple of it.
 inline constexpr Bytes kHoleBlock = 4096;
 
+/// The ending of a journal's files that list what was given back.
+inline constexpr const char* kDroppedEnding = ".dropped";
+
 /// A file that is open for holes and nothing else. Move-only.
 class HoleFile {
   public:
@@ -27,6 +30,9 @@ class HoleFile {
     ~HoleFile();
 
   private:
+    friend bool can_punch(const fs::path& directory);
+    friend bool is_open_elsewhere(const fs::path& path);
+
     HoleFile(int fd, fs::path path) : fd_(fd), path_(std::move(path)) {}
 
     int fd_ = -1;

@@ -252,15 +252,17 @@ struct Target : WrittenTensor {
     std::vector<Part> parts = {};           ///< what it holds of the model, where it is asked for
     std::vector<layout::Range> zeros = {};  ///< ascending: nothing is stored of these elements
     bool is_copy = false;                   ///< another target has the same elements of the model
-    std::string state = {};  ///< of the optimizer, that it holds of a weight; "": the weight
+    bool is_second_name = false;  ///< that one is another tensor, as the embedding of a tied head
+    std::string state = {};       ///< of the optimizer, that it holds of a weight; "": the weight
 
     /// All but operands and replicas, of which most ranks need few.
     static constexpr auto fields = [](auto& self) {
         return std::tuple_cat(
             tensor_fields(self),
-            std::tie(self.stored, self.add, self.zeros, self.is_copy, self.beside, self.source,
-                     self.file, self.fold, self.folded, self.decoded, self.mix, self.encode,
-                     self.decode, self.block, self.strip, self.is_kept, self.parts, self.state));
+            std::tie(self.stored, self.add, self.zeros, self.is_copy, self.is_second_name,
+                     self.beside, self.source, self.file, self.fold, self.folded, self.decoded,
+                     self.mix, self.encode, self.decode, self.block, self.strip, self.is_kept,
+                     self.parts, self.state));
     };
 
     [[nodiscard]] Index n_zeros() const {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/json.hpp"
+#include "io/holes.hpp"
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
@@ -18,7 +19,6 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFreshNote = ".shardweld-dropping-new";
-constexpr const char* kDroppedEnding = ".dropped";
 constexpr Bytes kLongestNote = Bytes{64} << 20U;
 
 DroppingNote note_of(const json& root) {
@@ -34,7 +34,7 @@ bool is_found(const fs::path& path) {
 bool tells_of_dropped(const fs::path& journal) {
     return io::is_directory(journal) &&
            std::ranges::any_of(io::entries_of(journal), [](const fs::directory_entry& entry) {
-               return entry.path().extension() == kDroppedEnding && entry.file_size() > 0;
+               return entry.path().extension() == io::kDroppedEnding && entry.file_size() > 0;
            });
 }
 

@@ -172,11 +172,6 @@ namespace {
 
 constexpr std::size_t kMostLetters = 96;
 
-[[noreturn]] void refuse_name(const std::string& name, const std::string& why) {
-    throw Error(ErrorCode::usage, "--hf_upload_path " + printable(name) + " " + why,
-                "give ORG/NAME, for example me/my-model");
-}
-
 bool is_letter(char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
 }
@@ -187,24 +182,29 @@ bool is_edge(char c) {
 
 }  // namespace
 
-void check_repository(const std::string& name) {
+std::string fault_of_repository(const std::string& name) {
     const auto parts = split(name, '/');
     if (parts.size() != 2) {
-        refuse_name(name, "is not a repository's name of owner and model");
+        return "is not a repository's name of owner and model";
     }
     for (const std::string_view part : parts) {
         if (part.empty() || part.size() > kMostLetters ||
             !std::all_of(part.begin(), part.end(), is_letter)) {
-            refuse_name(name,
-                        "has a part that is not 1 to 96 of letters, digits, '-', '_' and '.'");
+            return "has a part that is not 1 to 96 of letters, digits, '-', '_' and '.'";
         }
         if (is_edge(part.front()) || is_edge(part.back())) {
-            refuse_name(name, "has a part that begins or ends with '-' or '.'");
+            return "has a part that begins or ends with '-' or '.'";
         }
     }
-    if (name.find("--") != std::string::npos || name.find("..") != std::string::npos ||
-        name.ends_with(".git")) {
-        refuse_name(name, "has '--', '..' or ends in '.git', which the Hub does not allow");
+    const bool is_odd = name.find("--") != std::string::npos ||
+                        name.find("..") != std::string::npos || name.ends_with(".git");
+    return is_odd ? "has '--', '..' or ends in '.git', which the Hub does not allow" : "";
+}
+
+void check_repository(const std::string& name) {
+    if (const std::string fault = fault_of_repository(name); !fault.empty()) {
+        throw Error(ErrorCode::usage, "--hf_upload_path " + printable(name) + " " + fault,
+                    "give ORG/NAME, for example me/my-model");
     }
 }
 

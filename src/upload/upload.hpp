@@ -44,8 +44,10 @@ struct Tokens {
 /// in the user's cache) hold. A file that cannot be read holds nothing.
 Tokens find_tokens(const Environment& environment);
 
-/// Error(usage) unless the Hub can take `name` as ORG/NAME (huggingface_hub 2.4,
-/// utils/_validators.py: letters, digits, '-', '_', '.', at most 96).
+/// Why the Hub has no repository ORG/NAME of this name (huggingface_hub 2.4, utils/_validators.py:
+/// letters, digits, '-', '_', '.', at most 96); "" where it may have.
+std::string fault_of_repository(const std::string& name);
+/// Error(usage) with that fault.
 void check_repository(const std::string& name);
 
 /// Error(not_found) unless `directory` holds a finished model: config.json and weights, or an

@@ -49,6 +49,16 @@ expect_code() {
     fi
 }
 
+# files DIR: digests of all files but the report, which has times
+files() {
+    (cd "$1" && find . -type f ! -name 'shardweld_report.json' -print0 | sort -z | xargs -0 sha256sum)
+}
+
+# same_files DIR OTHER NAME: both have the same files
+same_files() {
+    [[ "$(files "$1")" == "$(files "$2")" ]] || fail "$3: $(diff <(files "$1") <(files "$2") | head -4)"
+}
+
 # expect_text TEXT: standard error of the last command holds TEXT.
 expect_text() {
     grep -qF -- "$1" "$WORK/err" || { fail "no '$1' in: $(head -c 600 "$WORK/err")"; return 1; }

@@ -6,16 +6,6 @@ torch="$TESTS/data/torch"
 megatron="$TESTS/data/megatron_lora"
 peft="$TESTS/data/peft"
 
-# files DIR: digests of all files but the report, which has times
-files() {
-    (cd "$1" && find . -type f ! -name 'shardweld_report.json' -print0 | sort -z | xargs -0 sha256sum)
-}
-
-# same_files DIR OTHER NAME
-same_files() {
-    [[ "$(files "$1")" == "$(files "$2")" ]] || fail "$3: $(diff <(files "$1") <(files "$2") | head -4)"
-}
-
 # in_two_steps NAME FORM SOURCE [OPTIONS]: what is to come out, in $WORK/NAME-FORM; the folded model stays in $WORK/NAME
 in_two_steps() {
     [[ -d "$WORK/$1" ]] || expect_code 0 "$SHARDWELD" merge "$3" "$WORK/$1" --lora fold -q --no_fsync "${@:4}" || return

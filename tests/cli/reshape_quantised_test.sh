@@ -4,16 +4,6 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 quant="$TESTS/data/quant"
 
-# files DIR: digests of all files but the report, which has times
-files() {
-    (cd "$1" && find . -type f ! -name 'shardweld_report.json' -print0 | sort -z | xargs -0 sha256sum)
-}
-
-# same_files DIR OTHER NAME
-same_files() {
-    [[ "$(files "$1")" == "$(files "$2")" ]] || fail "$3: $(diff <(files "$1") <(files "$2") | head -4)"
-}
-
 # in_one_step CODES VALUES FORM [RANKS STRATEGY]
 in_one_step() {
     local launcher=()

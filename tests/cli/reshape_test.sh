@@ -9,11 +9,6 @@ model() {
     merge_case "$1" "$WORK/$2" 0 --report none
 }
 
-# files DIR: digests of all files but the report, which has times
-files() {
-    (cd "$1" && find . -type f ! -name 'shardweld_report.json' -print0 | sort -z | xargs -0 sha256sum)
-}
-
 # trip CASE FORM: there at one rank and at three with either strategy, and back
 trip() {
     local name out

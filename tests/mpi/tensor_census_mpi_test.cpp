@@ -1,7 +1,7 @@
 // A census of tensors that several ranks own parts of, against what is known of them.
 #include <cstring>
 
-#include "execute/tensor_census.hpp"
+#include "execute/listeners/tensor_census.hpp"
 #include "plan/plan.hpp"
 
 #include "world.hpp"

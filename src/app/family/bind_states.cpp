@@ -84,43 +84,6 @@ void require_fp32(const Target& target, std::string_view state) {
     }
 }
 
-/// Pieces that ranks hold as others hold them, as the replicas of a mesh do: by their names one of
-/// those that count.
-using Replicas = std::map<std::string, std::string>;
-
-/// The pieces, of which those that are replicas are noted.
-plan::PiecesOf noting(plan::PiecesOf pieces, Replicas& replicas) {
-    return [pieces = std::move(pieces), &replicas](const models::Line& line,
-                                                   const models::Captures& captures,
-                                                   const std::vector<Index>& shape) {
-        auto found = pieces(line, captures, shape);
-        const auto first = std::ranges::find(found, false, &plan::TensorPiece::is_copy);
-        if (first != found.end()) {
-            const std::string counts = plan::piece_name(*first);
-            for (const plan::TensorPiece& piece : found) {
-                if (piece.is_copy) {
-                    replicas.emplace(plan::piece_name(piece), counts);
-                }
-            }
-        }
-        return found;
-    };
-}
-
-/// A tied head has no states of its own, though module trees have it under a second name.
-void drop_second_names(std::vector<Target>& targets, const Replicas& replicas) {
-    std::set<std::string> second;
-    for (const Target& target : targets) {
-        if (target.is_copy && !replicas.contains(target.name)) {
-            second.insert(target.name);
-        }
-    }
-    std::erase_if(targets, [&](const Target& target) {
-        const auto replica = replicas.find(target.name);
-        return second.contains(replica == replicas.end() ? target.name : replica->second);
-    });
-}
-
 /// Binds states one after the other.
 class StateBinder {
   public:
@@ -144,7 +107,8 @@ class StateBinder {
             prove();
         }
         plan::Binding binding = in_its_place(name, std::move(checkpoint));
-        drop_second_names(binding.targets, replicas_);
+        // A tied head has no states of its own, though module trees have it under a second name.
+        std::erase_if(binding.targets, [](const Target& target) { return target.is_second_name; });
         for (Target& target : binding.targets) {
             settle(name, target);
         }
@@ -174,8 +138,7 @@ class StateBinder {
         }
         plan::Wanted wanted = wanted_of(prepared_);
         if (prepared_.training != nullptr) {
-            replicas_.clear();
-            wanted.pieces = noting(prepared_.training->pieces(state), replicas_);
+            wanted.pieces = prepared_.training->pieces(state);
         }
         return bound_to(std::move(checkpoint), std::move(wanted));
     }
@@ -294,9 +257,8 @@ class StateBinder {
     const PreparedModel& prepared_;
     const Catalogue& whole_;
     Bound& bound_;
-    bool is_own_;             ///< the weights are their own masters
-    plan::Binding masters_;   ///< bound as the weights are
-    Replicas replicas_ = {};  ///< of the state at hand
+    bool is_own_;            ///< the weights are their own masters
+    plan::Binding masters_;  ///< bound as the weights are
     DType weights_ = DType::f32;
     std::optional<std::vector<std::string>> lacking_;  ///< parameters without states, sorted
 };

@@ -1,17 +1,14 @@
 #include "supplement.hpp"
 
 #include <algorithm>
-#include <cctype>
-#include <iterator>
 #include <map>
-#include <memory>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "core/text.hpp"
 #include "plan/bind/as_stored.hpp"
+#include "plan/bind/dequantise.hpp"
 #include "plan/bind/hub_names.hpp"
 #include "shardweld/error.hpp"
 
@@ -157,15 +154,13 @@ void require_types(const std::vector<Target>& reference, const std::vector<Targe
     }
 }
 
-void require_no_codes(const Catalogue& catalogue, const Supplement& reference) {
-    const auto is_code = [](const catalogue::Tensor& tensor) {
-        return tensor.dtype == DType::f8_e4m3 || tensor.name.ends_with(".weight_scale_inv") ||
-               tensor.name.ends_with(".qweight") || tensor.name.ends_with(".weight_packed");
+void require_no_codes(const Supplement& reference) {
+    const auto is_of_gptq = [](const catalogue::Tensor& tensor) {
+        return tensor.name.ends_with(".qweight");
     };
-    const auto code = std::ranges::find_if(catalogue.tensors, is_code);
-    if (code != catalogue.tensors.end()) {
-        throw Error(ErrorCode::unsupported,
-                    shown(reference) + " stores weights as codes, such as " + code->name,
+    if (plan::holds_encoded(reference.catalogue) ||
+        std::ranges::any_of(reference.catalogue.tensors, is_of_gptq)) {
+        throw Error(ErrorCode::unsupported, shown(reference) + " stores weights as codes",
                     "merge it with --dtype bf16 first, and give the result");
     }
 }
@@ -193,7 +188,7 @@ std::vector<Target> take_supplied(std::vector<Target> reference, const Binding& 
 Binding bind_supplemented(const PreparedModel& prepared, const ModelFiles& files,
                           const plan::Wanted& wanted, Catalogue checkpoint) {
     const Supplement& reference = *prepared.choice.supplement;
-    require_no_codes(reference.catalogue, reference);
+    require_no_codes(reference);
     Catalogue copy = checkpoint;
     const PreparedModel hub = prepare_hub(prepared, files, copy);
     const Binding stored = bind_some(hub, std::move(copy), {});

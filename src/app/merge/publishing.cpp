@@ -22,8 +22,8 @@
 #include "app/settings/options.hpp"
 #include "core/text.hpp"
 #include "execute/comparer.hpp"
-#include "execute/stated_sums.hpp"
-#include "execute/tensor_census.hpp"
+#include "execute/listeners/stated_sums.hpp"
+#include "execute/listeners/tensor_census.hpp"
 #include "io/input_file.hpp"
 #include "io/output_file.hpp"
 #include "io/written.hpp"
@@ -545,7 +545,7 @@ void keep_for_later(const std::vector<Draft>& drafts, Error& error) {
 
 void say_summaries(const Planned& planned) {
     for (const Output& output : planned.outputs) {
-        // Of a checkpoint with holes they were, by the run that began to drop it.
+        // A checkpoint with holes was checked by the run that began to drop it.
         const CheckCrc checks =
             planned.input.has_holes ? CheckCrc::off : planned.first().session.options.check_crc;
         say_summary(output, &output == &planned.first(), checks);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/text.hpp"
+#include "upload/upload.hpp"
 
 namespace shardweld::app {
 
@@ -11,18 +12,8 @@ namespace {
 
 using Row = std::pair<std::string, std::string>;
 
-/// Whether the Hub has models of such a name: "Qwen/Qwen3-8B".
 bool is_hub_name(const std::string& name) {
-    const auto is_part = [](std::string_view part) {
-        return !part.empty() && part.front() != '.' && part.front() != '-' &&
-               std::ranges::all_of(part, [](char one) {
-                   return std::isalnum(static_cast<unsigned char>(one)) != 0 || one == '-' ||
-                          one == '_' || one == '.';
-               });
-    };
-    const std::size_t slash = name.find('/');
-    return slash != std::string::npos && is_part(std::string_view(name).substr(0, slash)) &&
-           is_part(std::string_view(name).substr(slash + 1));
+    return upload::fault_of_repository(name).empty();
 }
 
 /// Text in a cell of a table: no character of it means something to Markdown's reader.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -142,15 +141,6 @@ void add_launcher(const std::vector<std::string>& arguments, Circumstances& foun
     found.unseen = found.launcher.empty() ? launcher_by_variables() : "";
 }
 
-std::string time_now() {
-    const std::time_t now = std::time(nullptr);
-    std::tm parts{};
-    (void)::gmtime_r(&now, &parts);
-    std::array<char, 32> text{};
-    (void)std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-    return text.data();
-}
-
 std::vector<std::string> sources_of(const std::vector<plan::Operand>& operands,
                                     const std::vector<catalogue::File>& files) {
     std::set<std::uint32_t> used;
@@ -248,7 +238,7 @@ bool is_telling(const std::string& variable) {
 
 Circumstances circumstances_of(const std::vector<std::string>& arguments) {
     Circumstances found;
-    found.started = time_now();
+    found.started = utc_now();
     if (arguments.empty()) {
         return found;
     }

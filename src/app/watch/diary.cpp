@@ -3,7 +3,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <ctime>
 #include <string_view>
 #include <system_error>
 
@@ -14,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/report/report_json.hpp"
+#include "core/system.hpp"
 #include "core/text.hpp"
 #include "io/errno.hpp"
 #include "io/paths.hpp"
@@ -28,15 +28,6 @@ using nlohmann::ordered_json;
 
 constexpr mode_t kDiaryMode = 0666;  // less the umask
 constexpr Bytes kMostDiary = Bytes{1} << 30U;
-
-std::string utc_now() {
-    const std::time_t now = std::time(nullptr);
-    std::tm parts{};
-    (void)::gmtime_r(&now, &parts);
-    std::array<char, 32> text{};
-    (void)std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-    return text.data();
-}
 
 std::string field(const nlohmann::json& line, const char* name) {
     const auto at = line.find(name);

@@ -26,8 +26,8 @@ io::FileStamp stamp_at(const fs::path& path) {
 
 }  // namespace
 
-/// Of the step's directory, the first and the last file by name, and what was written last: one of
-/// them changes early where a step is written again.
+/// The stamps of the step's directory, of its first and last file by name, and of what was written
+/// last: one of them changes early where a step is written again.
 std::vector<Lookout::Mark> Lookout::marks_of(const fs::path& step, const StepFiles& files) {
     std::vector<Mark> marks{{step, stamp_at(step)}};
     if (!files.files.empty()) {

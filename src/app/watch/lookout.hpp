@@ -62,7 +62,7 @@ class Lookout {
     void settle(const ReadyStep& step, End end, double now);
     /// A step that is gone: one that comes under its name is new.
     void forget(const std::string& name) { known_.erase(name); }
-    /// Of a step's files when they were looked at last; "" where it is not known.
+    /// The print of a step's files when they were looked at last; "" where it is not known.
     [[nodiscard]] std::string print_of(const std::string& name) const;
     /// The directories that hold steps, as of the last look.
     [[nodiscard]] const std::set<fs::path>& directories() const { return directories_; }

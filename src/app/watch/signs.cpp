@@ -160,7 +160,7 @@ class Signs {
         }
     }
 
-    /// Of the step itself, and of those in it.
+    /// The tracker of the step itself, and those of steps in it.
     void add_tracker(const std::string& directory) {
         if (newest_in(directory, kDeepSpeedFiles)) {
             return;

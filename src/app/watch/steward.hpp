@@ -61,7 +61,7 @@ class Steward {
     void finish(const Merged& merged);
     /// The watch is over, for this reason.
     void end(const std::string& why, ErrorCode code);
-    /// Of all that went wrong and was not made good: what, for people; "" if nothing.
+    /// What went wrong and was not made good, for people; "" if nothing.
     [[nodiscard]] std::string faults() const;
 
   private:

@@ -44,7 +44,7 @@ Options merge_options(const Options& options, const Order& order) {
     return merge;
 }
 
-/// Of what these end, the next step would end, too.
+/// Whether the next step would end with this, too.
 bool ends_watch(ErrorCode code) {
     return code == ErrorCode::stopped || code == ErrorCode::internal || code == ErrorCode::memory ||
            code == ErrorCode::launch;

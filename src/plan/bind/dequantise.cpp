@@ -50,7 +50,7 @@ struct NamesAround {
     std::string scales;
 };
 
-/// Of the weight whose codes a tensor holds; nullopt: it holds none.
+/// The names of the weight whose codes a tensor holds, and of its scales; nullopt: it holds none.
 template <typename IsStored>
 std::optional<NamesAround> names_around(const Tensor& tensor, const IsStored& is_stored) {
     if (is_weight(tensor.dtype)) {

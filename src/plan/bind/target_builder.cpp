@@ -488,8 +488,10 @@ class TargetBuilder {
             target.source.clear();
         }
         // A form may have a tensor under a second name, as module trees have a tied head.
-        target.is_copy = target.is_copy || (wanted_.pieces && wanted.copy == 0 &&
-                                            instance->taken == instance->primary_volume);
+        if (wanted_.pieces && wanted.copy == 0 && !target.is_copy &&
+            instance->taken == instance->primary_volume) {
+            target.is_copy = target.is_second_name = true;
+        }
         if (!target.is_copy && wanted.copy == 0) {
             instance->taken += found.volume;
             n_counted_ += found.volume;

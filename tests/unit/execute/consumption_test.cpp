@@ -1,5 +1,5 @@
 // What of the input nothing needs any more.
-#include "execute/consumption.hpp"
+#include "execute/listeners/consumption.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,8 @@ namespace {
 
 using Ranges = std::vector<FileRange>;
 
-/// Of bf16, whose elements lie in file 0 from `base` on, `stride` elements from row to row.
+/// A target of bf16, whose elements lie in file 0 from `base` on, `stride` elements from row to
+/// row.
 plan::Target matrix(const char* name, Index rows, Index columns, Bytes base, Index stride) {
     plan::Target target = test::flat_target(name, DType::bf16, rows * columns);
     layout::Copy copy;

@@ -8,22 +8,20 @@
 #include <vector>
 
 #include "core/path.hpp"
+#include "execute/journal.hpp"
+#include "execute/run_options.hpp"
+#include "execute/source.hpp"
 #include "io/directory.hpp"
 #include "io/output_file.hpp"
 
 #include "consumption.hpp"
-#include "journal.hpp"
-#include "run_options.hpp"
-#include "source.hpp"
 
 namespace shardweld::execute {
 
-/// How the files of the journal end that tell which ranges of the input are gone. One of each rank
-/// and session, of records of 32 bytes, little-endian: begin (8), end (8), file (4), zero (4),
-/// xxh3-64 of the bytes before (8). A record is on the disk before its range is given back.
-inline constexpr const char* kDroppedEnding = ".dropped";
-
-/// One rank's.
+/// One rank's. It lists the ranges of the input that are gone in a file of the journal for each
+/// session (io::kDroppedEnding), of records of 32 bytes, little-endian: begin (8), end (8), file
+/// (4), zero (4), xxh3-64 of the bytes before (8). A record is on the disk before its range is
+/// given back.
 class Dropper {
   public:
     /// `may_drop`: by file of the input, whether parts of it are given back. `options`: how the

@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "core/index.hpp"
+#include "execute/written_output.hpp"
 #include "io/directory.hpp"
 #include "mpi/comm.hpp"
-
-#include "written_output.hpp"
 
 namespace shardweld::plan {
 struct Plan;

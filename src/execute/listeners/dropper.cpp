@@ -7,14 +7,13 @@
 #include <utility>
 
 #include "core/text.hpp"
+#include "execute/round.hpp"
 #include "io/holes.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"
 #include "io/written.hpp"
 #include "shardweld/error.hpp"
-
-#include "round.hpp"
 
 namespace shardweld::execute {
 
@@ -65,7 +64,7 @@ std::vector<FileRange> dropped_ranges(const fs::path& path, std::size_t n_files)
 FreedRanges freed_by_all(const fs::path& journal, std::size_t n_files) {
     FreedRanges freed(n_files);
     for (const fs::directory_entry& entry : io::entries_of(journal)) {
-        if (entry.path().extension() == kDroppedEnding) {
+        if (entry.path().extension() == io::kDroppedEnding) {
             for (const FileRange& range : dropped_ranges(entry.path(), n_files)) {
                 freed.add(range);
             }
@@ -88,7 +87,7 @@ Dropper::Dropper(const plan::Plan& plan, SourceFiles source, const io::Directory
       consumption_(plan),
       freed_(freed_by_all(options.resumption.journal, may_drop_.size())),
       log_path_(options.resumption.journal / (std::to_string(options.resumption.session) + "-" +
-                                              std::to_string(rank) + kDroppedEnding)) {}
+                                              std::to_string(rank) + io::kDroppedEnding)) {}
 
 void Dropper::take(const DoneBlock& block, std::vector<FileRange>& freed) {
     for (const FileRange& range : consumption_.take(places_.slice(block), rank_)) {
