@@ -184,6 +184,11 @@ void put_spec(PickleWriter& out, DType dtype, std::span<const Index> whole, cons
 
 }  // namespace
 
+std::size_t place_size(const MeshRank& place) {
+    PickleWriter out(2);
+    return out.integer(place.rank).indices(coordinate_of(place)).finish().size();
+}
+
 void put_dtensor(PickleWriter& out, DType dtype, std::span<const Index> whole,
                  const MeshRank& place, const DTensorParts& parts) {
     const auto put_class = [&] { out.global("torch.distributed.tensor", "DTensor"); };

@@ -28,6 +28,9 @@ struct DTensorParts {
     std::function<void(const std::vector<Index>& shape, std::string content)> put_ranks;
 };
 
+/// The bytes that a pickled mesh takes for what only this rank has: its number and coordinates.
+std::size_t place_size(const MeshRank& place);
+
 /// A tensor of shape `whole` whose rows the mesh's last dim cuts; dims before it repeat.
 void put_dtensor(PickleWriter& out, DType dtype, std::span<const Index> whole,
                  const MeshRank& place, const DTensorParts& parts);

@@ -9,12 +9,11 @@ namespace shardweld::outputs::torch {
 
 namespace {
 
-std::string little_endian(std::uint64_t value, std::size_t size) {
-    std::string bytes;
+/// Little-endian.
+void append_number(std::string& bytes, std::uint64_t value, std::size_t size) {
     for (std::size_t i = 0; i < size; ++i) {
         bytes += static_cast<char>((value >> (8 * i)) & 0xFFU);
     }
-    return bytes;
 }
 
 // What Python keeps in the memo; marks, scalars and empty tuples it does not.
@@ -27,7 +26,11 @@ bool is_kept(Op code) {
 }  // namespace
 
 void PickleWriter::number(std::uint64_t value, std::size_t size) {
-    body_ += little_endian(value, size);
+    append_number(body_, value, size);
+}
+
+const std::string& PickleWriter::key(char kind, std::string_view scope, std::string_view name) {
+    return key_.assign(1, kind).append(scope).append("/").append(name);
 }
 
 bool PickleWriter::recall(const std::string& key) {
@@ -64,8 +67,7 @@ PickleWriter& PickleWriter::op(Op code) {
 }
 
 PickleWriter& PickleWriter::text(std::string_view value, std::string_view scope) {
-    const std::string key = "t" + std::string(scope) + "/" + std::string(value);
-    if (recall(key)) {
+    if (recall(key('t', scope, value))) {
         return *this;
     }
     const bool is_short = protocol_ >= 4 && value.size() < 256;
@@ -73,7 +75,7 @@ PickleWriter& PickleWriter::text(std::string_view value, std::string_view scope)
     number(value.size(), is_short ? 1 : 4);
     body_ += value;
     put();
-    memoize(key);
+    memoize(key('t', scope, value));
     return *this;
 }
 
@@ -98,8 +100,8 @@ PickleWriter& PickleWriter::integer(std::int64_t value) {
 
 PickleWriter& PickleWriter::real(double value) {
     body_ += 'G';  // BINFLOAT: big-endian
-    const std::string bytes = little_endian(std::bit_cast<std::uint64_t>(value), 8);
-    body_.append(bytes.rbegin(), bytes.rend());
+    number(std::bit_cast<std::uint64_t>(value), 8);
+    std::reverse(body_.end() - 8, body_.end());
     return *this;
 }
 
@@ -109,8 +111,7 @@ PickleWriter& PickleWriter::boolean(bool value) {
 }
 
 PickleWriter& PickleWriter::global(std::string_view module, std::string_view name) {
-    const std::string key = "g" + std::string(module) + " " + std::string(name);
-    if (recall(key)) {
+    if (recall(key('g', module, name))) {
         return *this;
     }
     if (protocol_ >= 4) {
@@ -120,7 +121,7 @@ PickleWriter& PickleWriter::global(std::string_view module, std::string_view nam
         body_ += "c" + std::string(module) + "\n" + std::string(name) + "\n";
     }
     put();
-    memoize(key);
+    memoize(key('g', module, name));
     return *this;
 }
 
@@ -139,7 +140,8 @@ PickleWriter& PickleWriter::indices(std::span<const Index> values) {
 std::string PickleWriter::finish() const {
     std::string pickle{'\x80', static_cast<char>(protocol_)};
     if (protocol_ >= 4) {
-        pickle += '\x95' + little_endian(body_.size() + 1, 8);  // one FRAME
+        pickle += '\x95';  // one FRAME
+        append_number(pickle, body_.size() + 1, 8);
     }
     pickle.reserve(pickle.size() + body_.size() + 1);
     return pickle.append(body_).append(1, '.');

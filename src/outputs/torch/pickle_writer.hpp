@@ -61,10 +61,13 @@ class PickleWriter {
   private:
     void number(std::uint64_t value, std::size_t size);
     void put();
+    /// What the memo calls a text or a global; good until the next call.
+    const std::string& key(char kind, std::string_view scope, std::string_view name);
 
     int protocol_;
     std::string body_;
     std::unordered_map<std::string, std::uint32_t> memo_;
+    std::string key_;
     std::uint32_t n_slots_ = 0;  // of the memo, most of which are never used
 };
 

@@ -194,9 +194,12 @@ Archive rank_archive(const TrainingSave& save, const RankFile& file,
 }
 
 bool RankArchives::is_as_last(const RankFile& file, const std::string& beside) const {
-    // A DTensor says which rows of the mesh it has.
-    if (!last_ || !save_.mesh.empty() || beside != beside_ ||
-        archive_name(file.name) != archive_name(last_->name)) {
+    if (!last_ || beside != beside_ ||
+        archive_name(file.name).size() != archive_name(last_->name).size()) {
+        return false;
+    }
+    if (!save_.mesh.empty() && place_size({&save_.mesh.front(), file.rank}) !=
+                                   place_size({&save_.mesh.front(), last_->rank})) {
         return false;
     }
     const auto is_alike = [&](std::uint32_t a, std::uint32_t b) {

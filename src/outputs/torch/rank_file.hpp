@@ -32,8 +32,8 @@ Archive rank_archive(const TrainingSave& save, const RankFile& file,
                      const std::vector<OutputTensor>& tensors);
 
 /// Where tensors lie in the archives of one file after another. Hundreds of ranks in a row have
-/// tensors of the same names, types and shapes, and so one archive but for the bytes: the last one
-/// is kept.
+/// tensors of the same names, types and shapes, and so archives that are laid out alike: the last
+/// layout is kept.
 class RankArchives {
   public:
     RankArchives(const TrainingSave& save, const std::vector<OutputTensor>& tensors)
