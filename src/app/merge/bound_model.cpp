@@ -437,6 +437,17 @@ BoundModel mix_in(Session& session, const Input& input, BoundModel lead, std::ve
     return lead;
 }
 
+/// What models in safetensors are laid out like; null: nothing.
+using Layout = std::shared_ptr<const outputs::ReferenceLayout>;
+
+Layout take_layout(ModelFiles& files) {
+    if (!files.layout) {
+        return nullptr;
+    }
+    return std::make_shared<const outputs::ReferenceLayout>(
+        std::exchange(files.layout->layout, {}));
+}
+
 /// How training checkpoints come about.
 struct Cutting {
     bool is_wanted = false;  ///< from the model's weights; else they are bound to what is stored
@@ -485,7 +496,7 @@ std::vector<BoundModel> bound_for_all(const Outputs& outputs, std::size_t leader
 /// A model for each output. Every tensor of a model is made of what is read for the first of them,
 /// training checkpoints of what is read for each. Local.
 std::vector<BoundModel> output_models(const Outputs& outputs, const Cutting& cutting,
-                                      BoundModel model) {
+                                      const Layout& layout, BoundModel model) {
     const auto first_model =
         std::ranges::find_if(outputs, [](const Session& one) { return !one.output.is_training(); });
     const auto leader = static_cast<std::size_t>(first_model - outputs.begin());
@@ -500,6 +511,10 @@ std::vector<BoundModel> output_models(const Outputs& outputs, const Cutting& cut
         }
         quantise_bound(one.prepared, one.files, outputs[at].output.quantise,
                        outputs[at].options.quantise_ignore, bound);
+        if (layout != nullptr && bound.output == nullptr && bound.has_model) {
+            bound.layout = layout;
+            bound.output = outputs::format_like(bound.layout);
+        }
         if (at > 0) {
             report_output(outputs[at], one, models.front());
         }
@@ -564,13 +579,14 @@ std::vector<BoundModel> bind_outputs(const Outputs& outputs, Destination sink,
     if (cutting.is_wanted && session.output.is_training()) {
         wanted.form.clear();
     }
+    const Layout layout = take_layout(read.files);
     BoundModel model = bind_checkpoint(session, read.input, std::move(read.files), wanted,
                                        std::move(read.survey.catalogue), choice);
     if (!read.others.empty()) {
         model = mix_in(session, read.input, std::move(model), std::move(read.others), choice);
     }
     std::vector<BoundModel> models = mpi::collectively_get(
-        session.comm, [&] { return output_models(outputs, cutting, std::move(model)); });
+        session.comm, [&] { return output_models(outputs, cutting, layout, std::move(model)); });
     for (std::size_t at = 1; at < models.size(); ++at) {
         read.input.sums->want(models[at].bound.binding.targets);
     }

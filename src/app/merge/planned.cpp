@@ -57,6 +57,17 @@ std::vector<std::string> whole_trace(std::vector<std::string> trace, const plan:
     return trace;
 }
 
+/// In what the model differs from what it is laid out like; nullopt without --layout_like.
+std::optional<LayoutReport> layout_of(const Output& output) {
+    const auto& reference = output.model.bound.layout;
+    if (reference == nullptr) {
+        return std::nullopt;
+    }
+    return LayoutReport{reference->directory,
+                        outputs::agreement(*reference, plan::output_tensors(output.plan.targets),
+                                           output.plan.placement)};
+}
+
 Output make_output(const Session& session, const PlanRequest& request, Planned& planned,
                    BoundModel model, plan::PlanChoice choice) {
     Output output{session, std::move(model), {}, {}, std::move(choice), {}};
@@ -89,6 +100,7 @@ Output make_output(const Session& session, const PlanRequest& request, Planned& 
     if (const std::string& name = session.options.trace; !name.empty() && planned.outputs.empty()) {
         planned.trace = whole_trace(std::move(output.model.trace), output.plan, files, name);
     }
+    session.report.layout = layout_of(output);
     warn(session, sampling_warnings(output.plan));
     return output;
 }
@@ -101,6 +113,10 @@ void settle_config(Output& output) {
     }
     const auto [config, notes] = publish::true_config(output.model.prepared.config, output.facts());
     output.config_text = config.text_to_write();
+    const auto& like = output.model.files.layout;
+    if (like && is_same_json(output.config_text, like->config)) {
+        output.config_text = like->config;
+    }
     for (const std::string& note : notes) {
         if (output.model.bound.has_model) {
             output.session.log.info("note: " + note);
@@ -460,6 +476,13 @@ void report_plans(const Planned& planned) {
 void say_plans(const Planned& planned) {
     for (const Output& output : planned.outputs) {
         say_plan(output.session, output.plan);
+    }
+    for (const Output& output : planned.outputs) {
+        if (const auto& layout = output.session.report.layout) {
+            for (const std::string& text : layout_texts(*layout)) {
+                output.session.log.info("note: " + text);
+            }
+        }
     }
     const Session& session = planned.first().session;
     session.log.info(

@@ -266,6 +266,9 @@ void check_inputs_apart(const Session& session, const Sources& sources) {
         if (sources.supplement) {
             add_files(*sources.supplement, inputs);
         }
+        if (!options.layout_like.empty()) {
+            inputs.push_back(options.layout_like);
+        }
         publish::require_apart(session.output.directory, inputs);
     });
 }
@@ -413,8 +416,10 @@ publish::TargetRequest target_request(const Session& session) {
     if (const std::string like = reshape::template_in(session.output.form); !like.empty()) {
         request.inputs.emplace_back(like);
     }
-    if (!session.options.supplement.empty()) {
-        request.inputs.push_back(session.options.supplement);
+    for (const fs::path& input : {options.supplement, options.layout_like}) {
+        if (!input.empty()) {
+            request.inputs.push_back(input);
+        }
     }
     return request;
 }

@@ -186,6 +186,7 @@ struct Options {
     std::vector<OutputRequest> also;             ///< made from the same read; see output_requests
     bool is_verl = false;                        ///< --verl: as verl's merger gives it
     Bytes max_shard_size = 5'000'000'000;
+    fs::path layout_like;  ///< the model whose files are written; "": none
     bool overwrite = false;
     bool drops_consumed = false;  ///< --drop_consumed: the input is removed while it is written
     IfComplete if_complete = IfComplete::error;

@@ -135,9 +135,9 @@ void check_drop(const Arguments& arguments, const Options& options) {
     if (!options.drops_consumed) {
         return;
     }
-    constexpr std::array<std::string_view, 12> kOthers = {
-        "no_fsync", "average", "delta", "also", "base",       "quantize",
-        "include",  "exclude", "like",  "lora", "vocab_size", "dtype"};
+    constexpr std::array<std::string_view, 13> kOthers = {
+        "no_fsync", "average", "delta", "also",       "base",  "quantize",   "include",
+        "exclude",  "like",    "lora",  "vocab_size", "dtype", "layout_like"};
     for (const std::string_view name : kOthers) {
         if (arguments.has(name)) {
             refuse(
@@ -164,6 +164,29 @@ void require_supplement_alone(const Arguments& arguments) {
             refuse(std::string("--supplement and --") + name + " exclude each other",
                    "write the model first, and complete it in a second run with --supplement");
         }
+    }
+}
+
+/// The reference says which files there are, in the form of safetensors.
+void check_layout(const Arguments& arguments, const Options& options) {
+    if (!arguments.has("layout_like")) {
+        return;
+    }
+    if (arguments.has("max_shard_size")) {
+        refuse(
+            "--layout_like and --max_shard_size exclude each other: the files are the "
+            "reference's",
+            "leave one of them out");
+    }
+    const bool is_gguf = becomes_gguf(options.quantise);
+    if (is_gguf || options.output_format != &outputs::default_format()) {
+        refuse("--layout_like is for models in safetensors, not for " +
+                   std::string(is_gguf ? "GGUF" : options.output_format->name()),
+               "leave it out");
+    }
+    if (options.names == TensorNames::module) {
+        refuse("--layout_like and --names module exclude each other: names are the reference's",
+               "leave one of them out");
     }
 }
 
@@ -300,6 +323,7 @@ void check_together(const Arguments& arguments, const Options& options) {
     }
     check_also(options);
     check_form(arguments, options);
+    check_layout(arguments, options);
     check_watch(arguments, options.watch);
     check_drop(arguments, options);
     check_loudness(arguments);
@@ -425,10 +449,10 @@ std::vector<std::string> output_texts(const Arguments& arguments) {
 }  // namespace
 
 bool converts(const Options& options) {
-    constexpr std::array<std::string_view, 10> kForms = {
-        "--dtype",      "--quantize",  "--output_format", "--max_shard_size",
-        "--vocab_size", "--include",   "--exclude",       "--to",
-        "--like",       "--supplement"};
+    constexpr std::array<std::string_view, 11> kForms = {
+        "--dtype",      "--quantize",   "--output_format", "--max_shard_size",
+        "--vocab_size", "--include",    "--exclude",       "--to",
+        "--like",       "--supplement", "--layout_like"};
     return !options.also.empty() ||
            std::ranges::any_of(options.output_options, [&](const std::string& text) {
                return std::ranges::count(kForms, text.substr(0, text.find(' '))) > 0;
