@@ -39,7 +39,7 @@ damaged() {
     copy="$WORK/copy"
 }
 
-for case in dcp_w2 fsdp2_w3 zero2_w2 zero3_w2; do
+for case in dcp_w2 fsdp2_w3 zero2_w2 zero2_padded_w3 zero3_w2; do
     config_of "$case"
     for ranks in 0 3; do
         states 0 "$ranks" "$data/$case/source" "$WORK/made"
@@ -62,6 +62,36 @@ for ranks in 0 3; do
     states 0 "$ranks" "$WORK/universal" "$WORK/made"
     same_states zero3_w2 "$WORK/made"
 done
+
+# Their masters are proved by the module's weights, which can be taken alone: DeepSpeed's own tool exchanges parameters of a save like this one.
+config_of zero2_padded_w3
+rm -rf "$WORK/universal"
+expect_code 0 "$SHARDWELD" reshape "$data/zero2_padded_w3/source" "$WORK/universal" --to universal --state all --hf_config "$hf" --no_fsync -q
+layer=("$WORK"/universal/*/zero/model.layers.0.self_attn.{k,v}_proj.weight)
+mv "${layer[0]}" "$WORK/k"
+mv "${layer[1]}" "${layer[0]}"
+mv "$WORK/k" "${layer[1]}"
+states 6 3 "$WORK/universal" "$WORK/made"
+expect_text "does not round to the stored weight"
+expect_text "--weights model"
+expect_code 0 "$SHARDWELD" merge "$WORK/universal" "$WORK/weights" --weights model --hf_config "$hf" --no_fsync -q
+same_tensors "$WORK/weights/model.safetensors" "$data/zero2_padded_w3/expected/model.safetensors" "the module's weights"
+rm -rf "$WORK/weights"
+
+# What moments have behind the masters' elements is padding, and zero.
+damaged zero2_padded_w3
+python3 - "$copy"/global_step2/*zero_pp_rank_2_*optim_states.pt <<'P' || fail "no padding is changed"
+import struct, sys, zipfile
+with zipfile.ZipFile(sys.argv[1]) as archive:
+    records = {name: archive.read(name) for name in archive.namelist() if not name.endswith("serialization_id")}
+moment = next(name for name, content in records.items() if len(content) == 1996 * 4 and content.endswith(bytes(16)))
+records[moment] = records[moment][:-4] + struct.pack("<f", 1.0)
+with zipfile.ZipFile(sys.argv[1], "w") as archive:
+    for name, content in records.items():
+        archive.writestr(name, content)
+P
+states 4 0 "$copy" "$WORK/made" --check_crc off
+expect_text "has 1996 elements, its fp32 weights 1992"
 
 # Meshes with replicas: the files of replicas have states, too. A tied head has none under its second name.
 for case in fsdp2_w3 dcp_w2; do

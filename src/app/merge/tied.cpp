@@ -33,8 +33,8 @@ Error unproved_master(const execute::Difference& first, const plan::Target& targ
             (n_others > 0 ? ", nor do those of " + counted(n_others, "other tensor")
                           : "; all others do") +
             (doubt.empty() ? "" : ": " + doubt),
-        "the weights themselves are whole: take them alone with --state weights, or give a "
-        "save whose weights and optimizer are of one step");
+        "the weights themselves are whole: take them alone with --state weights (DeepSpeed's with "
+        "--weights model, too), or give a save whose weights and optimizer are of one step");
 }
 
 Error unequal_replicas(const execute::Result& result, const plan::Plan& plan,

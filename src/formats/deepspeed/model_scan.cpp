@@ -130,14 +130,15 @@ class ModuleScan {
         const Bytes bytes = to_bytes(stored_.volume(), "elements") * size_of(stored_.dtype);
         // A universal checkpoint's copies of them are fp32, whatever they are.
         const bool is_taken = options_.wanted != Wanted::all && is_elsewhere(name);
-        if (stored_.volume() == 0 || is_taken ||
+        const bool is_kept = options_.keeps_weights && listed_.shapes.contains(name);
+        if (stored_.volume() == 0 || (is_taken && !is_kept) ||
             (options_.wanted == Wanted::buffers && !is_buffer)) {
             leave_aside("copies of weights that are taken from the optimizer's partitions",
                         stored_.volume() == 0 ? 0 : 1, bytes);
             return;
         }
         Tensor tensor{name, stored_.dtype, stored_.shape, {piece_of(stored_)}};
-        if (!is_buffer) {
+        if (!is_buffer && !is_kept) {
             widen(tensor, options_);
         }
         in_.out.tensors.push_back(std::move(tensor));

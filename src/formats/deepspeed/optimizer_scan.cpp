@@ -1,5 +1,6 @@
 #include "optimizer_scan.hpp"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -87,16 +88,33 @@ class MomentScan {
             return;
         }
         catalogue::Shard shard = flat_shard(in_, value, name);
-        const catalogue::Shard& weights = in_.out.shards[group];
-        if (shard.shape != weights.shape) {
+        const Index count = in_.out.shards[group].shape.front();
+        if (!is_padding(shard, count, in_.content.groups[group].n_ranks.value_or(1))) {
             refuse_damaged(name + " has " + std::to_string(shard.shape.front()) +
-                           " elements, its fp32 weights " + std::to_string(weights.shape.front()));
+                           " elements, its fp32 weights " + std::to_string(count));
         }
+        shard.shape.front() = count;
+        shard.piece.patch.axes[0].extent = count;
         auto& shards = state_called(state, in_.out.optimizer).shards;
         if (shards.size() != group) {
             refuse_damaged("holds " + std::string(state) + " of some flat groups only");
         }
         shards.push_back(std::move(shard));
+    }
+
+    /// Whether the group's padding and nothing else is behind the first `count` elements: ZeRO-1
+    /// and 2 save the fp32 weights without it, and the moments with it unless elastic_checkpoint
+    /// is set. Source: DeepSpeed 0.19.8 zero/stage_1_and_2.py (state_dict).
+    bool is_padding(const catalogue::Shard& moments, Index count, Index n_ranks) const {
+        const Index more = moments.shape.front() - count;
+        if (more < 0 || more > std::clamp<Index>(n_ranks, 1, kMostSlackRanks) * kSlackOfRank) {
+            return false;
+        }
+        const Bytes element = size_of(moments.dtype);
+        std::vector<std::byte> bytes(to_size(to_bytes(more, "padding") * element, "padding"));
+        const auto at = to_bytes(moments.piece.patch.offset + count, "padding") * element;
+        in_.input.read_at(moments.piece.base + at, bytes);
+        return std::ranges::all_of(bytes, [](std::byte one) { return one == std::byte{0}; });
     }
 
     TakenState taken_;

@@ -20,7 +20,6 @@ using catalogue::Catalogue;
 
 constexpr const char* kPartitions = "single_partition_of_fp32_groups";
 constexpr const char* kFlatGroups = "fp32_flat_groups";
-constexpr Index kMostSlackRanks = 1 << 16;
 constexpr Index kPartitionedWeights = 3;
 
 // Collects one file.

@@ -31,6 +31,8 @@ inline constexpr const char* kTensorRanks = "tp_degree";
 /// DeepSpeed pads a group to a multiple of twice its ranks (nccl_start_alignment_factor); with
 /// parameter_alignment also of 16 bytes.
 inline constexpr Index kSlackOfRank = 16;
+/// More ranks than that are not believed.
+inline constexpr Index kMostSlackRanks = 1 << 16;
 
 /// A parameter of a flat group.
 struct Parameter {
@@ -110,6 +112,7 @@ struct ScanOptions {
     bool in_fp32 = false;           ///< narrower floats, buffers apart, are to be written so
     bool names_parameters = false;  ///< else another file of its model-parallel rank does
     bool has_scheduler = false;     ///< that of the learning rate is wanted, too
+    bool keeps_weights = false;     ///< of parameters in flat groups, too, as they are
 };
 
 /// *_model_states.pt: the module's tensors, the shapes behind flat groups, joining rules.

@@ -186,11 +186,23 @@ constexpr AssemblyWords kUniversalWords = {
             kCopyAll},
 };
 
+[[noreturn]] void refuse_module(const char* why) {
+    throw Error(ErrorCode::unsupported,
+                std::string("this universal checkpoint holds fp32 weights only: ") + why,
+                "leave --weights out; --dtype bf16 rounds as the module's are");
+}
+
+/// The module's weights and nothing else.
+bool is_module_alone(const Location& location) {
+    return location.weights == WeightsFrom::model && location.state == TakenState::weights;
+}
+
 /// Puts the tensors of all files together.
 class UniversalFiles {
   public:
-    UniversalFiles(bool has_states, Catalogue& out)
-        : has_states_(has_states),
+    UniversalFiles(const Location& location, Catalogue& out)
+        : has_states_(location.state != TakenState::weights),
+          has_weights_(is_module_alone(location)),
           out_(out),
           parameters_(kUniversalWords, out),
           rest_(kUniversalWords, out) {}
@@ -215,19 +227,25 @@ class UniversalFiles {
         for (auto& [name, known] : rest_.tensors) {
             number_copies(known.tensor);
             require_covered(known.tensor);
-            leave_copy(name, "fp32 copies of what the model states hold");
+            if (!declared_.contains(name)) {
+                leave_copy(name, "fp32 copies of what the model states hold");
+            }
         }
         for (auto& [name, known] : parameters_.tensors) {
             number_copies(known.tensor);
             give_shape(known.tensor);
             give_type(known.tensor);
         }
+        take_weights();
         finish_states();
         require_all();
         share();
         parameters_.tensors.merge(rest_.tensors);
         parameters_.finish();
     }
+
+    /// Whether the weights are those that the module held.
+    [[nodiscard]] bool has_weights() const { return has_weights_; }
 
   private:
     // ZeRO-3 has a part of each frozen parameter on every rank, and copies of buffers.
@@ -281,8 +299,33 @@ class UniversalFiles {
         }
     }
 
+    // Where the module has the weights of all parameters, what was joined are their masters, which
+    // they prove.
+    void take_weights() {
+        const auto is_there = [&](const auto& parameter) {
+            return rest_.tensors.contains(parameter.first) &&
+                   parameters_.tensors.contains(parameter.first);
+        };
+        const bool has_all = std::ranges::all_of(declared_, is_there);
+        for (const auto& [name, shape] : declared_) {
+            auto weight = rest_.tensors.extract(name);
+            if (has_all) {
+                std::swap(parameters_.tensors.at(name), weight.mapped());
+                weight.mapped().tensor.written_as.reset();
+                masters_.tensors.push_back(std::move(weight.mapped().tensor));
+            } else if (weight) {
+                rest_.ignored().add({"*", "the module's weights of some parameters"}, 1,
+                                    catalogue::stored_bytes(weight.mapped().tensor));
+            }
+        }
+        has_weights_ = has_weights_ || !masters_.tensors.empty();
+    }
+
     void finish_states() {
         join_optimizers(kUniversalWords, formats::Shapes::stated, std::exchange(said_, {}), out_);
+        if (!masters_.tensors.empty()) {
+            out_.optimizer.states.push_back(std::move(masters_));
+        }
         for (catalogue::State& state : out_.optimizer.states) {
             // What the model states hold is no parameter of the optimizer.
             std::erase_if(state.tensors, [&](const Tensor& tensor) {
@@ -318,11 +361,13 @@ class UniversalFiles {
     }
 
     bool has_states_;
+    bool has_weights_;
     Catalogue& out_;
     std::vector<catalogue::Optimizer> said_;
     std::map<std::string, DType> types_;  // of parameters, in the module
     Assembler parameters_;
-    Assembler rest_;  // of the model states: buffers, frozen parameters
+    Assembler rest_;  // of the model states: buffers, frozen parameters, weights where they prove
+    catalogue::State masters_{std::string(catalogue::kMaster), {}, {}, {}};
     std::map<std::string, std::vector<Index>> declared_;  // shapes on the first rank
     std::map<std::string, std::string> aliases_;          // other names of parameters
     bool is_whole_ = true;                                // and these are the whole ones
@@ -380,11 +425,13 @@ std::optional<Location> probe_universal(const fs::path& directory) {
 }
 
 std::vector<std::string> whole_list(const Location& location) {
-    if (location.weights == WeightsFrom::model) {
-        throw Error(ErrorCode::unsupported,
-                    "a universal checkpoint holds fp32 weights only: its model states are "
-                    "parts of ranks",
-                    "leave --weights out; --dtype bf16 rounds as the module's are");
+    if (is_module_alone(location)) {
+        if (decoded<ModelStates>(location.own).has_others) {
+            refuse_module("its model states are parts of ranks");
+        }
+        std::vector<std::string> files = location.shard_files;
+        std::erase_if(files, [](const std::string& file) { return !parameter_of(file).empty(); });
+        return files;
     }
     // Each directory is a parameter's: one with moments alone has lost its weights.
     refuse_missing(weights_in(location.directory, false));
@@ -398,10 +445,15 @@ FileScan scan_universal(const Location& location, const std::string& file) {
     const FileName name = parse_file_name(file).value_or(FileName{});
     const auto states = decoded<ModelStates>(location.own);
     const bool is_first = states.first == name.dp;
+    if (is_module_alone(location)) {
+        return scan_model_states(location, file, name, {Wanted::all});
+    }
     // What tensor-parallel ranks hold beside buffers is no whole tensor.
     const Wanted wanted = states.has_others ? Wanted::buffers : Wanted::rest;
     const bool has_states = location.state != TakenState::weights && is_first;
-    FileScan scan = scan_model_states(location, file, name, {wanted, true, is_first, has_states});
+    FileScan scan =
+        scan_model_states(location, file, name,
+                          {wanted, true, is_first, has_states, has_states && !states.has_others});
     if (has_states) {
         add_groups(location, scan.told);
     }
@@ -411,13 +463,17 @@ FileScan scan_universal(const Location& location, const std::string& file) {
 Catalogue join_universal(const Location& location, std::vector<FileScan> scans) {
     Catalogue out;
     out.facts = location.facts;
-    UniversalFiles files(location.state != TakenState::weights, out);
+    UniversalFiles files(location, out);
     for (FileScan& scan : scans) {
         files.add(std::exchange(scan, {}));
     }
     files.finish();
+    if (is_module_alone(location) && out.tensors.empty()) {
+        refuse_module("its model states have none of the module's");
+    }
     order_files(out, Unused::kept);
-    out.notes = {"universal checkpoint of DeepSpeed: fp32 weights"};
+    out.notes = {"universal checkpoint of DeepSpeed: " +
+                 std::string(files.has_weights() ? "the module's weights" : "fp32 weights")};
     return out;
 }
 

@@ -369,7 +369,7 @@ TEST(DeepSpeed, reads_universal_checkpoints) {
     EXPECT_EQ(catalogue.format, "deepspeed universal");
     EXPECT_EQ(catalogue.tensors.size(), 21U);
     EXPECT_EQ(tensor_of(catalogue, "lm_head.weight").shape, (std::vector<Index>{251, 32}));
-    expect_error(ErrorCode::unsupported, "a universal checkpoint holds fp32 weights only",
+    expect_error(ErrorCode::unsupported, "this universal checkpoint holds fp32 weights only",
                  [&] { read_deepspeed(scratch.path(), WeightsFrom::model); });
     // No list of parameters names what has moments alone.
     scratch.file("global_step1_universal/zero/lost.weight/exp_avg.pt", "moments");
