@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# clang-format, the include graph and the includes of all sources, links and names in the documents, names of tests; `--tidy BUILD_DIR` adds clang-tidy (needs a configured build).
+# clang-format, the include graph and the includes of all sources, links and names in the documents, names of tests, the size of their data; `--tidy BUILD_DIR` adds clang-tidy (needs a configured build).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -8,6 +8,11 @@ printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 100 clang-format --dry-ru
 python3 -B scripts/check_includes.py
 python3 scripts/check_docs.py
 python3 scripts/check_tests.py
+data_bytes=$(find tests/data -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum }')
+if ((data_bytes > 50 * 1024 * 1024)); then
+    echo "tests/data has $data_bytes bytes, over 50 MiB: remove what another case tests, too"
+    exit 1
+fi
 if [[ "${1:-}" == "--tidy" ]]; then
     mapfile -t units < <(find src -name '*.cpp' | sort)
     printf '%s\n' "${units[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy -p "$2" --quiet --warnings-as-errors='*' 2>/dev/null

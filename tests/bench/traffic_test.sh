@@ -33,6 +33,6 @@ for strategy in direct collective; do
     compare torch_dist "$work/torch_dist" 3 "$strategy"
     compare fsdp "$work/fsdp" 2 "$strategy"
     compare experts "$work/experts" 4 "$strategy" small
-    compare stages "$tests/data/megatron/deepseekv3-pp2-torchdist-bf16" 3 "$strategy" small
+    compare stages "$tests/data/megatron/deepseekv3-mtp-pp2-torchdist-bf16" 3 "$strategy" small
 done
 echo "$runs merges did what their plans said"

@@ -88,7 +88,7 @@ for model in qwen3moe-tp2-ep2-torchdist-bf16 mixtral-ep2-pp2-legacy-bf16; do
     done
 done
 for layers in 3000000 20000; do
-    start megatron/deepseekv3-pp2-torchdist-bf16
+    start megatron/deepseekv3-mtp-pp2-torchdist-bf16
     slow field "$hf/config.json" num_nextn_predict_layers "$layers"
     quick "$layers MTP layers" 6 "no model has so many layers or experts"
 done

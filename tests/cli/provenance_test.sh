@@ -113,7 +113,7 @@ inspect 6
 expect_text "iter_0000010 and iter_10"
 
 # A torch_dist save: no two shard files fit into each other's place; the index of another save fits none.
-for name in megatron/{qwen2-tp2-pp2,qwen3moe-tp2-ep2,deepseekv3-pp2,llama-tp2-optim}-torchdist-bf16; do
+for name in megatron/{qwen2-tp2-pp2,qwen3moe-tp2-ep2,deepseekv3-mtp-pp2,llama-tp2-optim}-torchdist-bf16; do
     fresh "$name"
     expect_standing consistent "$name"
     files=("$STEP"/*.distcp)

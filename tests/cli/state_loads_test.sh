@@ -70,6 +70,11 @@ if has megatron megatron.core; then
     written "$WORK/llama" torch_dist --hf_config "$data/$llama/hf"
     loads megatron "$llama" wanted tp=2
     loads megatron "$llama" wanted dp=2
+    # Older ones do not load the common values of this era.
+    if "$python" -c "import megatron.core as core; exit(core.__version__ < '0.19')" 2>"$WORK/err"; then
+        written "$WORK/llama" torch_dist:era=019 --hf_config "$data/$llama/hf"
+        loads megatron "$llama" wanted tp=2
+    fi
     # From verl's files, which know neither Megatron's groups nor its schedule.
     written "$WORK/llama.fsdp:world=2,device=cpu" torch_dist
     loads megatron "$llama" wanted tp=2

@@ -11,7 +11,7 @@ same_logits() {
 }
 
 for name in llama-tp4-legacy-bf16 qwen2-tp2-pp2-torchdist-bf16 qwen3moe-tp2-ep2-torchdist-bf16 mixtral-ep2-pp2-legacy-bf16 \
-    deepseekv3-pp2-torchdist-bf16 verl-value-llama-tp2-torchdist-bf16; do
+    deepseekv3-mtp-pp2-torchdist-bf16 verl-value-llama-tp2-torchdist-bf16; do
     dir="$TESTS/data/megatron/$name"
     merge_case "$dir" "$WORK/$name" 2 --max_shard_size 100KB || continue
     # Where only digests of the expected tensors are kept, merge_case has compared them; loading remains.
