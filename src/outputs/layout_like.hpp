@@ -55,6 +55,7 @@ std::shared_ptr<const Format> format_like(std::shared_ptr<const ReferenceLayout>
 
 /// In what a model differs from the reference it is laid out by.
 struct LayoutAgreement {
+    bool has_common = false;             ///< they share a tensor's name
     std::vector<std::string> kept;       ///< files with the reference's header
     std::vector<std::string> own;        ///< the other files
     std::vector<std::string> unwritten;  ///< files of the reference without a tensor of the model
@@ -66,7 +67,8 @@ struct LayoutAgreement {
     std::optional<DType> their_dtype;    ///< and in the reference
 };
 
-/// `placement` is format_like's of these tensors, and may have other files, too.
+/// `placement` is format_like's of these tensors; files in a directory of their own, an adapter's,
+/// do not count.
 LayoutAgreement agreement(const ReferenceLayout& reference,
                           const std::vector<OutputTensor>& tensors, const Placement& placement);
 

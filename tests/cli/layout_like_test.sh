@@ -71,6 +71,18 @@ expect_code 0 "$SHARDWELD" merge "$WORK/plain" "$WORK/again" --layout_like "$WOR
 cp -r "$case/source" "$WORK/run" && cp -r "$WORK/ref" "$WORK/run/base_model"
 expect_code 0 "$SHARDWELD" merge "$WORK/run" "$WORK/inside" --layout_like "$WORK/run/base_model" "${config[@]}" && changed inside ref
 
+# Several outputs of one read, files of links, an average, steps of a run, and headers that end anywhere.
+expect_code 0 "$SHARDWELD" merge "$case/source" "$WORK/first" --also "$WORK/codes:fp8-channel" --also "$WORK/trained:torch_dist" --layout_like "$WORK/ref" "${config[@]}"
+expect_text "note: $WORK/codes: laid out like" && changed first ref && [[ -s "$WORK/codes/a_first.safetensors" ]] || fail "no second output"
+mkdir -p "$WORK/cache/blobs" "$WORK/cache/snapshot"
+for file in "$WORK/ref"/*; do
+    cp "$file" "$WORK/cache/blobs/blob-${file##*/}" && ln -s "../blobs/blob-${file##*/}" "$WORK/cache/snapshot/${file##*/}"
+done
+merged 1 linked cache/snapshot && changed linked ref
+expect_code 0 "$SHARDWELD" merge --average "$WORK/plain" "$WORK/plain" "$WORK/mean" --layout_like "$WORK/ref" --no_fsync && changed mean ref
+expect_code 0 "$SHARDWELD" watch "$case/source" "$WORK/steps" --interval 0.2 --idle_exit 2 --layout_like "$WORK/ref" "${config[@]}" && changed steps/iter_0000010 ref
+merged 3 direct ref --direct_io && changed direct ref
+
 # One value: one file.
 rewritten "$WORK/plain" "$WORK/ref_value" "value=$KEEP"
 of_value="$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["weight_map"][sys.argv[2]])' "$WORK/ref/model.safetensors.index.json" "$KEEP")"
@@ -119,6 +131,14 @@ for how in fp8-channel nvfp4a16; do
     same_tensors "back-$how" "plain-$how"
 done
 
+# An adapter lies beside the base as ever; alone it has no layout.
+lora="$TESTS/data/torch/fsdp2_lora_w2_fp32_qwen2/source"
+expect_code 0 "$SHARDWELD" merge "$lora" "$WORK/lora" --no_fsync
+rewritten "$WORK/lora" "$WORK/ref_lora"
+expect_code 0 mpirun -n 2 "$SHARDWELD" merge "$lora" "$WORK/lora_like" --layout_like "$WORK/ref_lora" --no_fsync && expect_text "in 3 of 3 weight files" && changed lora_like ref_lora
+cmp -s "$WORK/lora/lora_adapter/adapter_model.safetensors" "$WORK/lora_like/lora_adapter/adapter_model.safetensors" || fail "another adapter"
+expect_code 5 "$SHARDWELD" merge "$TESTS/data/torch/fsdp2_loraonly_w2_fp32_qwen2/source" "$WORK/none" --layout_like "$WORK/ref_lora" --no_fsync && expect_text "nothing but an adapter"
+
 # References that are none.
 hostile() { rm -rf "$WORK/bad" && cp -r "$WORK/ref" "$WORK/bad"; }
 hostile && truncate -s 100 "$WORK/bad/a_first.safetensors"
@@ -150,12 +170,15 @@ P
 refused 4 "comes twice" twice
 refused 5 "holds no weights in safetensors" torch
 refused 3 "absent" absent
+rewritten "$WORK/plain" "$WORK/stranger" single "prefix=model.:other." "prefix=lm_head.:head."
+refused 6 "has no tensor of the model, such as lm_head.weight" stranger
 
 # What contradicts it.
 refused 2 "--layout_like and --max_shard_size" ref --max_shard_size 1GB
 refused 2 "not for GGUF" ref --quantize gguf:q8_0
 refused 2 "--to torch_dist" ref --to torch_dist
 refused 2 "--names module" ref --names module
+expect_code 2 "$SHARDWELD" merge "$WORK/plain" "$WORK/none" --layout_like "$WORK/ref" --drop_consumed yes && expect_text "--drop_consumed and --layout_like"
 expect_code 12 "$SHARDWELD" merge "$case/source" "$WORK/ref" --layout_like "$WORK/ref" --overwrite "${config[@]}"
 changed whole-1 ref
 

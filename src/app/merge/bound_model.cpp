@@ -448,6 +448,14 @@ Layout take_layout(ModelFiles& files) {
         std::exchange(files.layout->layout, {}));
 }
 
+void require_model(const Bound& bound) {
+    if (!bound.has_model) {
+        throw Error(ErrorCode::unsupported,
+                    "--layout_like is for models, and the checkpoint holds nothing but an adapter",
+                    "leave it out, or fold the adapter into its base with --base DIR --lora fold");
+    }
+}
+
 /// How training checkpoints come about.
 struct Cutting {
     bool is_wanted = false;  ///< from the model's weights; else they are bound to what is stored
@@ -511,7 +519,8 @@ std::vector<BoundModel> output_models(const Outputs& outputs, const Cutting& cut
         }
         quantise_bound(one.prepared, one.files, outputs[at].output.quantise,
                        outputs[at].options.quantise_ignore, bound);
-        if (layout != nullptr && bound.output == nullptr && bound.has_model) {
+        if (layout != nullptr && bound.output == nullptr) {
+            require_model(bound);
             bound.layout = layout;
             bound.output = outputs::format_like(bound.layout);
         }

@@ -266,9 +266,6 @@ void check_inputs_apart(const Session& session, const Sources& sources) {
         if (sources.supplement) {
             add_files(*sources.supplement, inputs);
         }
-        if (!options.layout_like.empty()) {
-            inputs.push_back(options.layout_like);
-        }
         publish::require_apart(session.output.directory, inputs);
     });
 }

@@ -24,7 +24,8 @@ std::string option_for(DType dtype) {
 
 std::string dtype_text(const LayoutReport& layout) {
     const outputs::LayoutAgreement& found = layout.found;
-    const std::string option = option_for(*found.their_dtype);
+    const bool is_float = !option_for(*found.own_dtype).empty();  // and no code
+    const std::string option = is_float ? option_for(*found.their_dtype) : "";
     return "the types of " + counted(found.dtypes.size(), "tensor") +
            " are not the reference's: " + printable(found.dtypes.front()) + " is " +
            std::string(torch_name(*found.own_dtype)) + " here and " +

@@ -219,6 +219,25 @@ class LikeReference final : public Format {
     std::shared_ptr<const ReferenceLayout> reference_;
 };
 
+/// Takes a tensor's name out of those that the model lacks; says how it differs.
+void compare(const OutputTensor& tensor, const ReferenceLayout& reference, Places& lacking,
+             LayoutAgreement& found) {
+    const auto place = lacking.find(tensor.name);
+    if (place == lacking.end()) {
+        found.extra.push_back(tensor.name);
+        return;
+    }
+    const ReferenceTensor& other = reference.files[place->second.file].tensors[place->second.at];
+    if (tensor.shape != other.shape) {
+        found.shapes.push_back(tensor.name);
+    } else if (tensor.dtype != other.dtype) {
+        found.own_dtype = found.own_dtype.value_or(tensor.dtype);
+        found.their_dtype = found.their_dtype.value_or(other.dtype);
+        found.dtypes.push_back(tensor.name);
+    }
+    lacking.erase(place);
+}
+
 }  // namespace
 
 std::shared_ptr<const Format> format_like(std::shared_ptr<const ReferenceLayout> reference) {
@@ -229,30 +248,19 @@ LayoutAgreement agreement(const ReferenceLayout& reference,
                           const std::vector<OutputTensor>& tensors, const Placement& placement) {
     LayoutAgreement found;
     std::set<std::string_view> written;
+    Places lacking = places_of(reference);
     for (const PlacedFile& file : placement.files) {
+        if (file.name.find('/') != std::string::npos) {
+            continue;  // an adapter's
+        }
         written.insert(file.name);
         const auto theirs = std::ranges::find(reference.files, file.name, &ReferenceFile::name);
         const bool is_kept =
             theirs != reference.files.end() && is_kept_header(tensors, file.tensors, *theirs);
         (is_kept ? found.kept : found.own).push_back(file.name);
-    }
-    Places lacking = places_of(reference);
-    for (const OutputTensor& tensor : tensors) {
-        const auto place = lacking.find(tensor.name);
-        if (place == lacking.end()) {
-            found.extra.push_back(tensor.name);
-            continue;
+        for (const std::uint32_t at : file.tensors) {
+            compare(tensors[at], reference, lacking, found);
         }
-        const ReferenceTensor& other =
-            reference.files[place->second.file].tensors[place->second.at];
-        if (tensor.shape != other.shape) {
-            found.shapes.push_back(tensor.name);
-        } else if (tensor.dtype != other.dtype) {
-            found.own_dtype = found.own_dtype.value_or(tensor.dtype);
-            found.their_dtype = found.their_dtype.value_or(other.dtype);
-            found.dtypes.push_back(tensor.name);
-        }
-        lacking.erase(place);
     }
     for (const ReferenceFile& file : reference.files) {
         if (!written.contains(file.name)) {
@@ -262,6 +270,7 @@ LayoutAgreement agreement(const ReferenceLayout& reference,
     for (const auto& [name, place] : lacking) {
         found.lacking.emplace_back(name);
     }
+    found.has_common = found.lacking.size() < places_of(reference).size();
     return found;
 }
 
