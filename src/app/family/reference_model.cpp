@@ -89,8 +89,10 @@ std::string header_bytes(const io::InputFile& file) {
     std::array<std::byte, sizeof length> raw{};
     file.read_at(0, raw);
     std::memcpy(&length, raw.data(), raw.size());
+    file.require_unchanged();  // the length was checked when the header was parsed
     std::string header(to_size(raw.size() + length, "the safetensors header"), '\0');
     file.read_at(0, std::as_writable_bytes(std::span(header)));
+    file.require_unchanged();
     return header;
 }
 
