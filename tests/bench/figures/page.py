@@ -22,7 +22,7 @@ def render(page, content):
 
 
 def _tables():
-    return {"machine": _runs, "merge": _merges, "peers": _peers, "quantise": _quantised, "reshape": _reshapes, "read": _reads, "launch": _launches, "memory": _memory, "bounds": _bounds}
+    return {"machine": _runs, "merge": _merges, "peers": _peers, "quantise": _quantised, "reshape": _reshapes, "read": _reads, "watch": _watches, "launch": _launches, "memory": _memory, "bounds": _bounds}
 
 
 def _spread(values, digits=2):
@@ -153,6 +153,16 @@ def _read_row(record):
             ", ".join(_mib(record["resident_bytes"][side]) for side in sides))
 
 
+def _watches(content):
+    """Ratios to the job alone, pair by pair."""
+    numbers = _run_numbers(content)
+    rows = []
+    for record in _of_kind(content, "watch"):
+        alone, *beside = (record["samples"][side]["wall_s"] for side in ("alone", "limited", "polite", "greedy"))
+        rows.append((f"{record['input_bytes'] / 1e9:.2f}", _middle(alone), *(f"{_spread(ratios(walls, alone))}" for walls in beside), numbers[_run_of(record)]))
+    return _table(("saved, GB", "alone, s", "beside `--bw_limit 200MB`", "beside a watch", "beside `--polite no`", "run"), rows)
+
+
 def _launches(content):
     numbers = _run_numbers(content)
     return _table(("ranks", "seconds in all", "CPU s", "runs", "run"),
@@ -199,6 +209,8 @@ def line_of(record):
     elif "roof" in samples:
         text += f": {_spread(samples['merge']['wall_s'])} s, {_middle(of_roof(record), 0)} % of the roof"
         text += f", times faster {_spread(ratios(samples['peer']['work_s'], samples['merge']['wall_s']), 1)}" if "peer" in samples else ""
+    elif "alone" in samples:
+        text += "".join(f", {side} {_spread(ratios(samples[side]['wall_s'], samples['alone']['wall_s']))}" for side in ("limited", "polite", "greedy"))
     elif "peer" in samples:
         text += f": peer {_middle(samples['peer']['work_s'])} s" + (f", merge {_middle(samples['merge']['wall_s'])} s" if "merge" in samples else "")
     elif "merge" in samples:

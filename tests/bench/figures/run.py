@@ -15,6 +15,7 @@ import reading
 import records
 import reshaping
 import small
+import watching
 from place import Model, Place
 from process import Failed
 
@@ -33,6 +34,8 @@ kinds:
           optimizer states beside torch's own copying and DeepSpeed's converter (torch, transformers and deepspeed)
   read    all tensors through Python's shardweld.safe_open, beside safetensors over the merged model and torch.load or DCP (--python, which has torch and
           safetensors; the module is taken from beside --bin)
+  watch   what `shardweld watch` costs a job that saves 1 GB beside it, as it comes, throttled, and without its manners (--gb: of the step that it
+          merges meanwhile, 8)
   launch  a merge of next to nothing
   memory  checkpoints of holes of growing size
 
@@ -65,7 +68,7 @@ def listed(*known, default=None, note=""):
 
 def arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench.sh", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kind", **listed("merge", "average", "peer", "quantise", "reshape", "read", "launch", "memory", default=["merge", "launch"], note=" (default merge,launch)"))
+    parser.add_argument("--kind", **listed("merge", "average", "peer", "quantise", "reshape", "read", "watch", "launch", "memory", default=["merge", "launch"], note=" (default merge,launch)"))
     parser.add_argument("--gb", type=float, help="size of the checkpoint's tensors (4; peers: 2)")
     parser.add_argument("--pairs", type=int, help="runs of each side (9; quantise, reshape, read: 5; peers: 2)")
     parser.add_argument("--format", **listed("legacy", "torch_dist", "fsdp"))
@@ -139,6 +142,9 @@ def jobs(given):
         for layout, cache in itertools.product([name for name in given.format if name in reading.TORCH], given.cache):
             yield ([dict(reading.key(layout, gb, cache), pairs=n_reads)],
                    lambda place, l=layout, c=cache: [reading.record(place, l, gb, c, n_reads, given.python)], [])
+    if "watch" in given.kind:
+        watched_gb, n_saves = given.gb or 8, given.pairs or 5
+        yield [dict(watching.key(watched_gb), pairs=n_saves)], lambda place: [watching.record(place, watched_gb, n_saves)], []
     if "memory" in given.kind:
         for item in given.memory:
             how, size, layout = (item + "-legacy").split("-")[:3]
