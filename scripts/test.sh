@@ -10,8 +10,6 @@ build_shardweld "$ROOT/build" ON ON
 # Tests start Python a thousand times, for its standard library only: Debian's own starts in a tenth of the time that a version manager's
 # wrapper takes. Tests that need packages use the one that was first on PATH.
 export SHARDWELD_PYTHON="${SHARDWELD_PYTHON:-$(command -v python3)}" PATH="/usr/bin:$PATH"
-# Most of its time is to compile; not when only some tests are asked for.
-(($# > 0)) || "$ROOT/scripts/fuzz.sh" --replay --seconds 2
 status=0
 ctest --test-dir "$ROOT/build" --no-tests=error --output-on-failure --parallel 5 "$@" || status=$?
 grep -ha '^ *SKIPPED' "$ROOT/build/Testing/Temporary/LastTest.log" || true
