@@ -1,14 +1,11 @@
 #include "bound_model.hpp"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
-#include <map>
 #include <span>
 #include <string_view>
 #include <utility>
 
-#include "app/compare/comparison.hpp"
 #include "app/family/bind_model.hpp"
 #include "app/family/framework_adapter.hpp"
 #include "app/family/training_form.hpp"
@@ -21,117 +18,16 @@
 #include "mpi/share.hpp"
 #include "outputs/gguf.hpp"
 #include "plan/bind/dequantise.hpp"
-#include "plan/bind/mixed.hpp"
 #include "plan/bind/quantise.hpp"
-#include "plan/bind/trace.hpp"
 #include "plan/schedule/relation.hpp"
 #include "shardweld/error.hpp"
 
-#include "tied.hpp"
+#include "bind_checkpoint.hpp"
+#include "mixing.hpp"
 
 namespace shardweld::app {
 
 namespace {
-
-/// The metadata where they may be bound anew, for a binding consumes them: where the recipe ties
-/// two tensors that may turn out to differ (models with a tied head are small), and for another
-/// form.
-std::optional<catalogue::Catalogue> kept_if_needed(const PreparedModel& prepared,
-                                                   const catalogue::Catalogue& catalogue) {
-    const auto& rules = prepared.recipe->same;
-    const bool is_tied = std::any_of(rules.begin(), rules.end(), [&](const auto& rule) {
-        return prepared.symbols->holds(rule.condition);
-    });
-    return is_tied || prepared.choice.is_bound_again ? std::optional(catalogue) : std::nullopt;
-}
-
-BoundModel bind(Session& session, const Input& input, ModelFiles files, const ModelChoice& choice,
-                catalogue::Catalogue catalogue) {
-    const std::string& trace = session.options.trace;
-    BoundModel model{std::move(files), {}, {}, {}, {}};
-    mpi::collectively(session.comm, [&] {
-        model.prepared = prepare_with_adapter(model.files, choice, catalogue);
-        model.kept = kept_if_needed(model.prepared, catalogue);
-        if (!trace.empty()) {
-            model.trace = plan::trace_stored(catalogue, model.prepared.model(), trace);
-        }
-        model.bound =
-            bind_model(model.prepared, model.files, session.options, std::move(catalogue));
-    });
-    input.sums->want(model.bound.binding.targets);
-    input.sums->want(model.bound.factors);
-    return model;
-}
-
-std::string text_of(const Untied& untied) {
-    return untied.stored_name + " differs from " + untied.target + " in " +
-           std::to_string(untied.n_elements) + " elements, though the model ties them";
-}
-
-/// Plain tensors of which nothing tells the shape, and that are no replicas.
-void require_known_shape(const Untied& untied) {
-    if (untied.why == plan::SamePair::Why::presumed) {
-        throw Error(
-            ErrorCode::mismatch,
-            untied.stored_name + " is a plain tensor that differs between ranks in " +
-                std::to_string(untied.n_elements) + " elements, and no recipe states its shape",
-            "if the ranks hold shards of dim 0, say so with --mesh_dim_names fsdp --mesh_shape N");
-    }
-}
-
-/// Both are kept, unless the checkpoint itself says that they are one.
-BoundModel bind_untied(Session& session, const Input& input, BoundModel tied,
-                       const Untied& untied) {
-    const std::string text = text_of(untied);
-    catalogue::Catalogue catalogue = std::move(tied.kept).value();
-    if (shares_embeddings(catalogue)) {
-        throw Error(ErrorCode::mismatch, text + " and the training job shared them",
-                    "copy all files from one save: the checkpoint contradicts itself");
-    }
-    ModelFiles files = std::move(tied.files);
-    ModelChoice choice = tied.prepared.choice;
-    tied = {};
-    models::Config config = models::Config::parse(files.config_text, files.config_path);
-    config.set("tie_word_embeddings", "false");
-    files.config_text = config.text_to_write();
-    choice.is_tied = false;
-    BoundModel model = bind(session, input, std::move(files), choice, std::move(catalogue));
-    warn(session,
-         plan::Warning{
-             "tied_differs", untied.stored_name,
-             text + ": both are written and config.json's tie_word_embeddings is set to false"});
-    return model;
-}
-
-/// A run that goes on with a checkpoint parts of which are gone could not find it again.
-void require_not_dropped(const Session& session, const Untied& one) {
-    if (session.options.drops_consumed) {
-        throw Error(ErrorCode::unsupported,
-                    "--drop_consumed is not for a checkpoint whose " + printable(one.stored_name) +
-                        " differs from " + printable(one.target) +
-                        ", which its config.json says is the same",
-                    "leave it out, and remove the checkpoint when the target is verified");
-    }
-}
-
-/// Copies that must equal another tensor are compared with it, by the ranks that are here.
-BoundModel resolve_ties(Session& session, const Input& input, BoundModel model,
-                        const plan::PlanChoice& choice) {
-    const auto untied = compare_same(session.comm, model.bound.binding, source_of(session, input),
-                                     input.visibility, choice, input.has_holes);
-    if (untied.empty()) {
-        if (!model.prepared.choice.is_bound_again) {
-            model.kept.reset();
-        }
-        return model;
-    }
-    report_what_was_read(session, input, {});
-    for (const Untied& one : untied) {
-        require_known_shape(one);
-    }
-    require_not_dropped(session, untied.front());
-    return bind_untied(session, input, std::move(model), untied.front());
-}
 
 /// What is said of the model as a whole, behind general.type. The name is that of config.json, or
 /// none: a directory's would make other bytes in another place.
@@ -274,167 +170,6 @@ void report_output(const Session& session, const BoundModel& model, const BoundM
     };
     warn_of(model.prepared.warnings, first.prepared.warnings);
     warn_of(model.bound.binding.warnings, first.bound.binding.warnings);
-}
-
-/// Copies that must equal another tensor are compared with it, by the ranks that are here, and
-/// bound anew as tensors of their own where they differ.
-BoundModel bind_checkpoint(Session& session, const Input& input, ModelFiles files,
-                           const ModelChoice& wanted, catalogue::Catalogue catalogue,
-                           const plan::PlanChoice& choice) {
-    BoundModel model = bind(session, input, std::move(files), wanted, std::move(catalogue));
-    return resolve_ties(session, input, std::move(model), choice);
-}
-
-/// Fields that say nothing of what weights mean.
-bool is_meant_otherwise(const ConfigDifference& difference) {
-    constexpr std::array<std::string_view, 6> kHarmless = {
-        "_name_or_path", "dtype", "torch_dtype", "use_cache", "name_or_path", "auto_map"};
-    return std::find(kHarmless.begin(), kHarmless.end(), difference.field) == kHarmless.end();
-}
-
-void compare_configs(Session& session, const std::string& name, const ModelFiles& files,
-                     const BoundModel& lead) {
-    std::vector<std::string> texts;
-    for (const ConfigDifference& one :
-         config_differences(files.config_text, lead.files.config_text)) {
-        if (is_meant_otherwise(one)) {
-            texts.push_back(printable(one.field) + " " +
-                            printable(one.tested.empty() ? "(absent)" : one.tested) + ", not " +
-                            printable(one.reference.empty() ? "(absent)" : one.reference));
-        }
-    }
-    if (!texts.empty()) {
-        warn(session, plan::Warning{"config_differs", "",
-                                    "config.json of " + name + " says " + listed(texts) +
-                                        "; that of " + lead.files.config_path + " is written"});
-    }
-}
-
-/// Its own config.json where it has one; what lies beside it is not written.
-ModelFiles files_of(Session& session, const Survey& other, const BoundModel& lead) {
-    ModelFiles files = mpi::share(session.comm, other.home, [&] {
-        return read_model_files(session.options, {other.location, {}, false, other.given});
-    });
-    if (files.config_path.empty()) {
-        files.config_path = lead.files.config_path;
-        files.config_text = lead.files.config_text;
-        files.tokens = lead.files.tokens;
-    } else {
-        compare_configs(session, other.given.string(), files, lead);
-    }
-    files.has_tokenizer = true;
-    files.lost_assets.clear();
-    files.assets.clear();
-    return files;
-}
-
-/// Binds a checkpoint as it would be alone.
-BoundModel bind_other(Session& session, const Input& input, Survey other, const BoundModel& lead,
-                      const plan::PlanChoice& choice) {
-    try {
-        ModelFiles files = files_of(session, other, lead);
-        return bind_checkpoint(session, input, std::move(files), lead.prepared.choice,
-                               std::move(other.catalogue), choice);
-    } catch (Error& error) {
-        error.add_context("checkpoint " + other.given.string());
-        throw;
-    }
-}
-
-/// Integers and booleans have no average.
-void require_equal(Session& session, const Input& input, plan::Binding& binding,
-                   const plan::PlanChoice& choice) {
-    const auto differing =
-        compare_same(session.comm, binding, source_of(session, input), input.visibility, choice);
-    if (!differing.empty()) {
-        throw Error(ErrorCode::mismatch,
-                    differing.front().target +
-                        " holds no floats and differs between the "
-                        "checkpoints in " +
-                        counted(static_cast<std::size_t>(differing.front().n_elements), "element"),
-                    "give checkpoints of one model, or leave it out with --exclude");
-    }
-}
-
-/// The checkpoints in the order in which they are added: a base, the lead, the others.
-std::vector<plan::MixInput> mix_inputs(const Options& options, plan::MixInput lead,
-                                       std::vector<plan::MixInput> others) {
-    const std::vector<float> factors = options.averaging.factors();
-    const std::size_t n_bases = options.averaging.base ? 1 : 0;
-    for (std::size_t i = n_bases; i < others.size(); ++i) {
-        others[i].weight = factors[i + 1 - n_bases];
-    }
-    lead.weight = factors[0];
-    others.insert(others.begin() + static_cast<std::ptrdiff_t>(n_bases), std::move(lead));
-    return others;
-}
-
-/// The hub name of a logical tensor that there is once; "" if none.
-std::string only_name(const models::Recipe& recipe, const std::string& logical) {
-    const auto line = std::ranges::find(recipe.hub, logical, &models::Line::logical);
-    return line == recipe.hub.end() ? "" : line->name.text;
-}
-
-plan::MixInput mix_input(const std::string& name, BoundModel& model) {
-    plan::MixInput share{std::move(model.bound.binding), name, 1, {}};
-    for (const models::SameRule& rule : model.prepared.recipe->same) {
-        if (model.prepared.symbols->holds(rule.condition)) {
-            share.tied[only_name(*model.prepared.recipe, rule.a)] =
-                only_name(*model.prepared.recipe, rule.b);
-        }
-    }
-    return share;
-}
-
-/// Where another's head differs from the lead's embedding, the mix has both.
-void settle_tie(const std::map<std::string, std::string>& tied, BoundModel& lead) {
-    const bool has_both =
-        std::ranges::any_of(lead.bound.binding.targets,
-                            [&](const plan::Target& target) { return tied.contains(target.name); });
-    if (has_both) {
-        lead.prepared.config.set("tie_word_embeddings", "false");
-    }
-}
-
-void report_inputs(RunReport& report, const std::vector<plan::MixInput>& shares, std::size_t lead) {
-    // Until now the inputs stand in the order in which they were surveyed: the lead is the first.
-    std::rotate(report.mixed.begin(), report.mixed.begin() + 1,
-                report.mixed.begin() + static_cast<std::ptrdiff_t>(lead) + 1);
-    for (std::size_t i = 0; i < shares.size(); ++i) {
-        report.mixed[i].weight = shares[i].weight;
-        report.mixed[i].is_base = i < lead;
-        report.mixed[i].ledger = shares[i].binding.ledger;
-    }
-}
-
-/// The lead's model, whose tensors are mixed of its own and the others'; the report has each
-/// checkpoint's part.
-BoundModel mix_in(Session& session, const Input& input, BoundModel lead, std::vector<Survey> others,
-                  const plan::PlanChoice& choice) {
-    std::vector<plan::MixInput> bindings;
-    for (Survey& other : others) {
-        const std::string name = other.given.string();
-        BoundModel bound = bind_other(session, input, std::move(other), lead, choice);
-        for (std::string& line : bound.trace) {
-            lead.trace.push_back(name + ": " + line);
-        }
-        bindings.push_back(mix_input(name, bound));
-    }
-    const std::size_t place = session.options.averaging.base ? 1 : 0;
-    plan::Binding& binding = lead.bound.binding;
-    plan::MixInput own = mix_input(session.options.local_dir.string(), lead);
-    const auto tied = own.tied;
-    auto shares = mix_inputs(session.options, std::move(own), std::move(bindings));
-    if (!session.options.averaging.weights.empty()) {
-        session.log.info(session.options.averaging.text());  // they may have been divided
-    }
-    report_inputs(session.run, shares, place);
-    const auto kind = place == 0 ? plan::Mix::Kind::sum : plan::Mix::Kind::deltas;
-    binding = mpi::collectively_get(session.comm,
-                                    [&] { return plan::mixed(std::move(shares), kind, place); });
-    require_equal(session, input, binding, choice);
-    settle_tie(tied, lead);
-    return lead;
 }
 
 /// What models in safetensors are laid out like; null: nothing.

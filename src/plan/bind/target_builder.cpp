@@ -16,6 +16,7 @@
 #include "as_stored.hpp"
 #include "hub_names.hpp"
 #include "mismatches.hpp"
+#include "overlaps.hpp"
 #include "together.hpp"
 
 namespace shardweld::plan {
@@ -36,60 +37,6 @@ layout::Box own_box(const TensorPiece& piece) {
         box.push_back(piece.box[k]);
     }
     return box;
-}
-
-/// The runs of elements in memory that a patch is made of.
-void add_runs(const layout::Patch& patch, std::vector<layout::Range>& runs) {
-    const layout::Range span = layout::address_span(patch);
-    if (span.extent == patch.volume() || patch.volume() == 0) {
-        runs.push_back(span);
-        return;
-    }
-    const auto outer = std::ranges::max_element(patch.axes, {}, &layout::Axis::stride);
-    for (Index at = 0; at < outer->extent; ++at) {
-        layout::Patch one;
-        one.offset = patch.offset + at * outer->stride;
-        for (const layout::Axis& axis : patch.axes) {
-            if (&axis != &*outer) {
-                one.axes.push_back(axis);
-            }
-        }
-        add_runs(one, runs);
-    }
-}
-
-/// Overlaps of an instance's sources with one target patch; counts what primaries took.
-struct Overlaps {
-    std::vector<Operand> primary;
-    std::vector<Operand> replicas;
-    std::vector<Operand> same;
-    std::vector<layout::Patch> clipped;  ///< primaries inside the target patch
-    Index volume = 0;
-};
-
-void overlap_into(const Instance& instance, const layout::Patch& wanted, Overlaps& found) {
-    layout::Box box;
-    for (const layout::Axis& axis : wanted.axes) {
-        box.push_back({axis.lo, axis.extent});
-    }
-    for (const InstanceSource& source : instance.sources) {
-        const auto copy = layout::overlap(source.patch, wanted);
-        if (!copy) {
-            continue;
-        }
-        auto& into = source.replica == 0 ? found.primary : found.replicas;
-        into.push_back({source.file, source.base, *copy});
-        if (source.replica == 0) {
-            found.volume += copy->volume();
-            found.clipped.push_back(*layout::clip(source.patch, box));
-        }
-    }
-    for (const InstanceSource& source : instance.same) {
-        const auto copy = layout::overlap(source.patch, wanted);
-        if (copy) {
-            found.same.push_back({source.file, source.base, *copy});
-        }
-    }
 }
 
 /// What is known of an optional line: a tensor that is stored, one that is not, and their numbers.

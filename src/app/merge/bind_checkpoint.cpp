@@ -1,0 +1,130 @@
+#include "bind_checkpoint.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "app/family/bind_model.hpp"
+#include "app/family/framework_adapter.hpp"
+#include "core/text.hpp"
+#include "mpi/share.hpp"
+#include "plan/bind/trace.hpp"
+#include "shardweld/error.hpp"
+
+#include "tied.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+/// The metadata where they may be bound anew, for a binding consumes them: where the recipe ties
+/// two tensors that may turn out to differ (models with a tied head are small), and for another
+/// form.
+std::optional<catalogue::Catalogue> kept_if_needed(const PreparedModel& prepared,
+                                                   const catalogue::Catalogue& catalogue) {
+    const auto& rules = prepared.recipe->same;
+    const bool is_tied = std::any_of(rules.begin(), rules.end(), [&](const auto& rule) {
+        return prepared.symbols->holds(rule.condition);
+    });
+    return is_tied || prepared.choice.is_bound_again ? std::optional(catalogue) : std::nullopt;
+}
+
+BoundModel bind(Session& session, const Input& input, ModelFiles files, const ModelChoice& choice,
+                catalogue::Catalogue catalogue) {
+    const std::string& trace = session.options.trace;
+    BoundModel model{std::move(files), {}, {}, {}, {}};
+    mpi::collectively(session.comm, [&] {
+        model.prepared = prepare_with_adapter(model.files, choice, catalogue);
+        model.kept = kept_if_needed(model.prepared, catalogue);
+        if (!trace.empty()) {
+            model.trace = plan::trace_stored(catalogue, model.prepared.model(), trace);
+        }
+        model.bound =
+            bind_model(model.prepared, model.files, session.options, std::move(catalogue));
+    });
+    input.sums->want(model.bound.binding.targets);
+    input.sums->want(model.bound.factors);
+    return model;
+}
+
+std::string text_of(const Untied& untied) {
+    return untied.stored_name + " differs from " + untied.target + " in " +
+           std::to_string(untied.n_elements) + " elements, though the model ties them";
+}
+
+/// Plain tensors of which nothing tells the shape, and that are no replicas.
+void require_known_shape(const Untied& untied) {
+    if (untied.why == plan::SamePair::Why::presumed) {
+        throw Error(
+            ErrorCode::mismatch,
+            untied.stored_name + " is a plain tensor that differs between ranks in " +
+                std::to_string(untied.n_elements) + " elements, and no recipe states its shape",
+            "if the ranks hold shards of dim 0, say so with --mesh_dim_names fsdp --mesh_shape N");
+    }
+}
+
+/// Both are kept, unless the checkpoint itself says that they are one.
+BoundModel bind_untied(Session& session, const Input& input, BoundModel tied,
+                       const Untied& untied) {
+    const std::string text = text_of(untied);
+    catalogue::Catalogue catalogue = std::move(tied.kept).value();
+    if (shares_embeddings(catalogue)) {
+        throw Error(ErrorCode::mismatch, text + " and the training job shared them",
+                    "copy all files from one save: the checkpoint contradicts itself");
+    }
+    ModelFiles files = std::move(tied.files);
+    ModelChoice choice = tied.prepared.choice;
+    tied = {};
+    models::Config config = models::Config::parse(files.config_text, files.config_path);
+    config.set("tie_word_embeddings", "false");
+    files.config_text = config.text_to_write();
+    choice.is_tied = false;
+    BoundModel model = bind(session, input, std::move(files), choice, std::move(catalogue));
+    warn(session,
+         plan::Warning{
+             "tied_differs", untied.stored_name,
+             text + ": both are written and config.json's tie_word_embeddings is set to false"});
+    return model;
+}
+
+/// A run that goes on with a checkpoint parts of which are gone could not find it again.
+void require_not_dropped(const Session& session, const Untied& one) {
+    if (session.options.drops_consumed) {
+        throw Error(ErrorCode::unsupported,
+                    "--drop_consumed is not for a checkpoint whose " + printable(one.stored_name) +
+                        " differs from " + printable(one.target) +
+                        ", which its config.json says is the same",
+                    "leave it out, and remove the checkpoint when the target is verified");
+    }
+}
+
+/// Copies that must equal another tensor are compared with it, by the ranks that are here.
+BoundModel resolve_ties(Session& session, const Input& input, BoundModel model,
+                        const plan::PlanChoice& choice) {
+    const auto untied = compare_same(session.comm, model.bound.binding, source_of(session, input),
+                                     input.visibility, choice, input.has_holes);
+    if (untied.empty()) {
+        if (!model.prepared.choice.is_bound_again) {
+            model.kept.reset();
+        }
+        return model;
+    }
+    report_what_was_read(session, input, {});
+    for (const Untied& one : untied) {
+        require_known_shape(one);
+    }
+    require_not_dropped(session, untied.front());
+    return bind_untied(session, input, std::move(model), untied.front());
+}
+
+}  // namespace
+
+BoundModel bind_checkpoint(Session& session, const Input& input, ModelFiles files,
+                           const ModelChoice& wanted, catalogue::Catalogue catalogue,
+                           const plan::PlanChoice& choice) {
+    BoundModel model = bind(session, input, std::move(files), wanted, std::move(catalogue));
+    return resolve_ties(session, input, std::move(model), choice);
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,21 @@
+// One checkpoint, bound to its model.
+#pragma once
+
+#include "app/family/bound.hpp"
+#include "app/report/session.hpp"
+#include "catalogue/catalogue.hpp"
+#include "plan/choice.hpp"
+
+#include "sources.hpp"
+
+namespace shardweld::app {
+
+/// Collective. Copies that must equal another tensor are compared with it, by the ranks that are
+/// here, and bound anew as tensors of their own where they differ. Errors as plan::bind;
+/// Error(mismatch) where tied tensors differ that may not, Error(unsupported) where --drop_consumed
+/// would lose them.
+BoundModel bind_checkpoint(Session& session, const Input& input, ModelFiles files,
+                           const ModelChoice& wanted, catalogue::Catalogue catalogue,
+                           const plan::PlanChoice& choice);
+
+}  // namespace shardweld::app

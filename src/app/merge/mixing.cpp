@@ -1,0 +1,175 @@
+#include "mixing.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "app/compare/comparison.hpp"
+#include "core/text.hpp"
+#include "mpi/share.hpp"
+#include "plan/bind/mixed.hpp"
+#include "shardweld/error.hpp"
+
+#include "bind_checkpoint.hpp"
+#include "tied.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+/// Fields that say nothing of what weights mean.
+bool is_meant_otherwise(const ConfigDifference& difference) {
+    constexpr std::array<std::string_view, 6> kHarmless = {
+        "_name_or_path", "dtype", "torch_dtype", "use_cache", "name_or_path", "auto_map"};
+    return std::find(kHarmless.begin(), kHarmless.end(), difference.field) == kHarmless.end();
+}
+
+void compare_configs(Session& session, const std::string& name, const ModelFiles& files,
+                     const BoundModel& lead) {
+    std::vector<std::string> texts;
+    for (const ConfigDifference& one :
+         config_differences(files.config_text, lead.files.config_text)) {
+        if (is_meant_otherwise(one)) {
+            texts.push_back(printable(one.field) + " " +
+                            printable(one.tested.empty() ? "(absent)" : one.tested) + ", not " +
+                            printable(one.reference.empty() ? "(absent)" : one.reference));
+        }
+    }
+    if (!texts.empty()) {
+        warn(session, plan::Warning{"config_differs", "",
+                                    "config.json of " + name + " says " + listed(texts) +
+                                        "; that of " + lead.files.config_path + " is written"});
+    }
+}
+
+/// Its own config.json where it has one; what lies beside it is not written.
+ModelFiles files_of(Session& session, const Survey& other, const BoundModel& lead) {
+    ModelFiles files = mpi::share(session.comm, other.home, [&] {
+        return read_model_files(session.options, {other.location, {}, false, other.given});
+    });
+    if (files.config_path.empty()) {
+        files.config_path = lead.files.config_path;
+        files.config_text = lead.files.config_text;
+        files.tokens = lead.files.tokens;
+    } else {
+        compare_configs(session, other.given.string(), files, lead);
+    }
+    files.has_tokenizer = true;
+    files.lost_assets.clear();
+    files.assets.clear();
+    return files;
+}
+
+/// Binds a checkpoint as it would be alone.
+BoundModel bind_other(Session& session, const Input& input, Survey other, const BoundModel& lead,
+                      const plan::PlanChoice& choice) {
+    try {
+        ModelFiles files = files_of(session, other, lead);
+        return bind_checkpoint(session, input, std::move(files), lead.prepared.choice,
+                               std::move(other.catalogue), choice);
+    } catch (Error& error) {
+        error.add_context("checkpoint " + other.given.string());
+        throw;
+    }
+}
+
+/// Integers and booleans have no average.
+void require_equal(Session& session, const Input& input, plan::Binding& binding,
+                   const plan::PlanChoice& choice) {
+    const auto differing =
+        compare_same(session.comm, binding, source_of(session, input), input.visibility, choice);
+    if (!differing.empty()) {
+        throw Error(ErrorCode::mismatch,
+                    differing.front().target +
+                        " holds no floats and differs between the "
+                        "checkpoints in " +
+                        counted(static_cast<std::size_t>(differing.front().n_elements), "element"),
+                    "give checkpoints of one model, or leave it out with --exclude");
+    }
+}
+
+/// The checkpoints in the order in which they are added: a base, the lead, the others.
+std::vector<plan::MixInput> mix_inputs(const Options& options, plan::MixInput lead,
+                                       std::vector<plan::MixInput> others) {
+    const std::vector<float> factors = options.averaging.factors();
+    const std::size_t n_bases = options.averaging.base ? 1 : 0;
+    for (std::size_t i = n_bases; i < others.size(); ++i) {
+        others[i].weight = factors[i + 1 - n_bases];
+    }
+    lead.weight = factors[0];
+    others.insert(others.begin() + static_cast<std::ptrdiff_t>(n_bases), std::move(lead));
+    return others;
+}
+
+/// The hub name of a logical tensor that there is once; "" if none.
+std::string only_name(const models::Recipe& recipe, const std::string& logical) {
+    const auto line = std::ranges::find(recipe.hub, logical, &models::Line::logical);
+    return line == recipe.hub.end() ? "" : line->name.text;
+}
+
+plan::MixInput mix_input(const std::string& name, BoundModel& model) {
+    plan::MixInput share{std::move(model.bound.binding), name, 1, {}};
+    for (const models::SameRule& rule : model.prepared.recipe->same) {
+        if (model.prepared.symbols->holds(rule.condition)) {
+            share.tied[only_name(*model.prepared.recipe, rule.a)] =
+                only_name(*model.prepared.recipe, rule.b);
+        }
+    }
+    return share;
+}
+
+/// Where another's head differs from the lead's embedding, the mix has both.
+void settle_tie(const std::map<std::string, std::string>& tied, BoundModel& lead) {
+    const bool has_both =
+        std::ranges::any_of(lead.bound.binding.targets,
+                            [&](const plan::Target& target) { return tied.contains(target.name); });
+    if (has_both) {
+        lead.prepared.config.set("tie_word_embeddings", "false");
+    }
+}
+
+void report_inputs(RunReport& report, const std::vector<plan::MixInput>& shares, std::size_t lead) {
+    // Until now the inputs stand in the order in which they were surveyed: the lead is the first.
+    std::rotate(report.mixed.begin(), report.mixed.begin() + 1,
+                report.mixed.begin() + static_cast<std::ptrdiff_t>(lead) + 1);
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+        report.mixed[i].weight = shares[i].weight;
+        report.mixed[i].is_base = i < lead;
+        report.mixed[i].ledger = shares[i].binding.ledger;
+    }
+}
+
+}  // namespace
+
+BoundModel mix_in(Session& session, const Input& input, BoundModel lead, std::vector<Survey> others,
+                  const plan::PlanChoice& choice) {
+    std::vector<plan::MixInput> bindings;
+    for (Survey& other : others) {
+        const std::string name = other.given.string();
+        BoundModel bound = bind_other(session, input, std::move(other), lead, choice);
+        for (std::string& line : bound.trace) {
+            lead.trace.push_back(name + ": " + line);
+        }
+        bindings.push_back(mix_input(name, bound));
+    }
+    const std::size_t place = session.options.averaging.base ? 1 : 0;
+    plan::Binding& binding = lead.bound.binding;
+    plan::MixInput own = mix_input(session.options.local_dir.string(), lead);
+    const auto tied = own.tied;
+    auto shares = mix_inputs(session.options, std::move(own), std::move(bindings));
+    if (!session.options.averaging.weights.empty()) {
+        session.log.info(session.options.averaging.text());  // they may have been divided
+    }
+    report_inputs(session.run, shares, place);
+    const auto kind = place == 0 ? plan::Mix::Kind::sum : plan::Mix::Kind::deltas;
+    binding = mpi::collectively_get(session.comm,
+                                    [&] { return plan::mixed(std::move(shares), kind, place); });
+    require_equal(session, input, binding, choice);
+    settle_tie(tied, lead);
+    return lead;
+}
+
+}  // namespace shardweld::app
