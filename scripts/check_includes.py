@@ -46,10 +46,11 @@ ROOMS = {  # what else of its module a subfolder may include, beside what lies a
     "app/family": "messages settings runtime survey tokenizer",
     "app/compare": "messages settings report survey family",
     "app/merge": "messages settings runtime report survey family compare",
+    "app/delta": "messages settings report compare",
     "app/watch": "messages settings runtime report merge",
     "app/api": "commands messages settings runtime report survey family compare merge",
     "app/cli": "messages settings runtime",
-    "app/commands": "cli messages settings runtime report survey family compare merge watch",
+    "app/commands": "cli messages settings runtime report survey family compare merge watch delta",
     "execute/listeners": "",
     "formats": "containers shared",  # each format's folder
     "formats/bytecheckpoint": "containers shared megatron",

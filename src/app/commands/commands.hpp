@@ -44,6 +44,11 @@ int diff(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 /// broken; Error(differs) when tensors are not the report's.
 int verify(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 
+/// Writes what changed from options.local_dir to options.reference as the next version in
+/// options.target_dir. Error(mismatch) when the models do not fit each other or the last version
+/// there; Error(corrupt), Error(locked), Error(target), Error(io), Error(space).
+int delta(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
+
 int upload_model(mpi::Comm& comm, const Options& options, Log& log);
 
 /// Measures what storage does with the I/O of a merge. Error(target) when the directory cannot be

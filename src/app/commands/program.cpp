@@ -131,7 +131,7 @@ bool is_parallel(Command command) {
 /// nobody reads their output any more.
 bool has_files_under_way(Command command) {
     return command == Command::merge || command == Command::watch || command == Command::test ||
-           command == Command::iobench;
+           command == Command::iobench || command == Command::delta;
 }
 
 /// The code of a command whose result goes to standard output.
@@ -151,6 +151,8 @@ int run_parallel(mpi::Comm& comm, const Options& options, Log& log) {
             return test(comm, options, std::cout, log);
         case Command::diff:
             return diff(comm, options, std::cout, log);
+        case Command::delta:
+            return delta(comm, options, std::cout, log);
         case Command::verify:
             return verify(comm, options, std::cout, log);
         case Command::upload:

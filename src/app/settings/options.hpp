@@ -77,6 +77,7 @@ enum class Command {
     upload,
     iobench,
     report,
+    delta,
     watch,
     help,
     version

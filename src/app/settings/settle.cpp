@@ -402,6 +402,9 @@ void require_directories(const CommandRow& command, const Options& options) {
     if (command.command == Command::recipes) {
         return;
     }
+    if (command.command == Command::delta && !options.has_target) {
+        refuse("three directories are needed", "usage: " + std::string(command.usage));
+    }
     if (command.command == Command::diff && options.reference.empty() && !options.base) {
         refuse("two directories are needed", "usage: " + std::string(command.usage));
     }

@@ -1,10 +1,14 @@
-// SHA-256 of files against the vectors of FIPS 180-4.
+// SHA-256 of files against the vectors of FIPS 180-4; digests of streams.
 #include "io/digest.hpp"
 
+#include <algorithm>
 #include <fstream>
+#include <span>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "io/digest_stream.hpp"
 #include "io/input_file.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -12,6 +16,21 @@ namespace shardweld::io {
 namespace {
 
 using test::TemporaryDirectory;
+
+TEST(DigestStream, is_the_digest_of_the_whole) {
+    std::vector<std::byte> bytes;
+    for (std::size_t i = 0; i < 5000; ++i) {
+        bytes.push_back(static_cast<std::byte>(i * i % 251));
+    }
+    EXPECT_EQ(DigestStream().digest(), digest_of({}));
+    for (const std::size_t piece : {1U, 240U, 4999U}) {
+        DigestStream stream;
+        for (std::size_t at = 0; at < bytes.size(); at += piece) {
+            stream.add(std::span(bytes).subspan(at, std::min(piece, bytes.size() - at)));
+        }
+        EXPECT_EQ(stream.digest(), digest_of(bytes));
+    }
+}
 
 TEST(Sha256, is_that_of_the_standard) {
     const TemporaryDirectory place;
