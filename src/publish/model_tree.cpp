@@ -23,7 +23,7 @@ constexpr std::size_t kMostNamed = 5;
 constexpr Bytes kMaxConfig = Bytes{16} << 20U;
 
 // What the Hub's pages, transformers' Trainer, quantisers and modelscope leave there.
-constexpr std::array<std::string_view, 16> kOthers = {
+constexpr std::array<std::string_view, 17> kOthers = {
     ".gitattributes",
     ".gitignore",
     "USE_POLICY.md",
@@ -40,6 +40,7 @@ constexpr std::array<std::string_view, 16> kOthers = {
     "dtypes.json",
     "requirements.txt",
     "README.md",
+    kPutRecord,
 };
 constexpr std::array<std::string_view, 4> kOtherPrefixes = {"LICENSE", "LICENCE", "NOTICE",
                                                             "README"};

@@ -25,10 +25,6 @@ constexpr std::string_view kOwnTrace = "shardweld-";  // in the names of locks a
                 "give a whole model directory, as shardweld merge writes it");
 }
 
-bool is_weights(const std::string& name) {
-    return name.ends_with(".bin") || outputs::is_output_name(name);
-}
-
 /// Names of the files (and what links lead to) directly in a directory.
 std::set<std::string> names_in(const fs::path& directory) {
     std::set<std::string> names;
@@ -126,7 +122,31 @@ void check_tree(const fs::path& directory, const fs::path& root) {
     }
 }
 
+void add_files(const fs::path& directory, const fs::path& root, std::vector<ModelFile>& files) {
+    for (const fs::directory_entry& entry : io::entries_of(directory)) {
+        const bool is_directory = !entry.is_symlink() && entry.is_directory();
+        if (!is_directory) {
+            files.push_back({entry.path().lexically_relative(root).string(), entry.file_size()});
+        } else if (!is_never_sent(entry.path(), root)) {
+            add_files(entry.path(), root, files);
+        }
+    }
+}
+
 }  // namespace
+
+bool is_weights(const std::string& name) {
+    return name.ends_with(".bin") || outputs::is_output_name(name);
+}
+
+std::vector<ModelFile> files_sent(const fs::path& directory,
+                                  const std::vector<std::string>& kept_back) {
+    std::vector<ModelFile> files;
+    add_files(directory, directory, files);
+    std::erase_if(
+        files, [&](const ModelFile& file) { return std::ranges::count(kept_back, file.name) > 0; });
+    return files;
+}
 
 void check_sent(const fs::path& directory) {
     check_tree(directory, directory);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/index.hpp"
 #include "core/path.hpp"
 
 namespace shardweld::upload {
@@ -60,6 +61,20 @@ void check_model(const fs::path& directory);
 /// whose name begins with a dot (but for .gitattributes, .gitignore, and .git and
 /// .cache/huggingface, which the client leaves out), a special file. Error(io).
 void check_sent(const fs::path& directory);
+
+/// A file of a model, by its name below the model's directory.
+struct ModelFile {
+    std::string name;
+    Bytes size = 0;
+};
+
+/// What is sent of a directory: all but what the client leaves out as check_sent says, and the
+/// files directly in it that are `kept_back`. In no order. Error(io).
+std::vector<ModelFile> files_sent(const fs::path& directory,
+                                  const std::vector<std::string>& kept_back);
+
+/// Whether a file of this name holds weights.
+bool is_weights(const std::string& name);
 
 /// Checks the repository's name, finds the client, sees that it runs and can upload, and finds a
 /// token: what can be known without a network. Takes seconds. Error(usage), Error(no_client),

@@ -26,12 +26,14 @@ int upload_model(mpi::Comm& comm, const Options& options, Log& log) {
     const fs::path& directory = options.local_dir;
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
-            upload::check_repository(options.upload_path);
+            if (options.put.empty()) {
+                upload::check_repository(options.upload_path);
+            }
             check_model(directory);
         }
     });
-    const upload::Access access = prepare_upload(comm, options);
-    upload_directory(comm, options, directory, access, log);
+    const SharedStore store = prepare_upload(comm, options);
+    upload_directory(comm, options, directory, store, log);
     return 0;
 }
 

@@ -89,9 +89,9 @@ void write(Preparation& ready, const Stopping& stopping, Watchdog& watchdog) {
     }
 }
 
-/// The steps in their order. What an upload needs.
-upload::Access find_to_publish(const Outputs& outputs, Completeness found, const Stopping& stopping,
-                               Watchdog& watchdog) {
+/// The steps in their order. Where the model is to be sent.
+SharedStore find_to_publish(const Outputs& outputs, Completeness found, const Stopping& stopping,
+                            Watchdog& watchdog) {
     Session session = outputs.front();
     Preparation ready;
     try {
@@ -116,7 +116,7 @@ upload::Access find_to_publish(const Outputs& outputs, Completeness found, const
     if (session.report.roof) {
         session.log.info(text_of(*session.report.roof));
     }
-    return std::move(ready.access);
+    return std::move(ready.store);
 }
 
 /// Who waits for its turn to read or write stands not still, and stops in time.
@@ -154,8 +154,8 @@ ErrorCode merge_model(Outputs outputs) {
     const Stopping stopping(session.comm, options.stop_before, options.stop_at, options.stop,
                             session.log);
     keep_alive(session, stopping);
-    upload::Access access;
-    bool sends = !options.upload_path.empty();
+    SharedStore store;
+    bool is_sent = sends(options);
     {
         Watchdog watchdog(session.comm.pulse(),
                           {session.comm.rank(), session.comm.host(),
@@ -169,15 +169,15 @@ ErrorCode merge_model(Outputs outputs) {
             found = look_at_outputs(outputs);
         }
         session.run.is_left_alone = found.is_whole;
-        sends = sends && (!found.is_whole || options.sends_complete);
+        is_sent = is_sent && (!found.is_whole || options.sends_complete);
         if (!found.is_whole) {
-            access = find_to_publish(outputs, std::move(found), stopping, watchdog);
-        } else if (sends) {
-            access = prepare_upload(session.comm, options);
+            store = find_to_publish(outputs, std::move(found), stopping, watchdog);
+        } else if (is_sent) {
+            store = prepare_upload(session.comm, options);
         }
     }
-    if (sends) {
-        upload_directory(session.comm, options, options.target_dir, access, session.log);
+    if (is_sent) {
+        upload_directory(session.comm, options, options.target_dir, store, session.log);
         session.watch.lap("upload");
     }
     return ErrorCode::ok;

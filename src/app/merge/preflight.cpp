@@ -358,8 +358,8 @@ void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparat
         preflight.check([&] { check_targets_apart(outputs); });
     }
     preflight.check([&] { ready.roof = look_at_roof(comm, options, n_ranks, log); });
-    if (!options.upload_path.empty()) {
-        preflight.check([&] { ready.access = prepare_upload(comm, options); });
+    if (sends(options)) {
+        preflight.check([&] { ready.store = prepare_upload(comm, options); });
     }
     if (!ready.sources) {
         preflight.check(

@@ -19,9 +19,9 @@
 #include "publish/room.hpp"
 #include "publish/target.hpp"
 #include "shardweld/error.hpp"
-#include "upload/upload.hpp"
 
 #include "planned.hpp"
+#include "uploading.hpp"
 
 namespace shardweld::plan {
 struct Plan;
@@ -84,7 +84,7 @@ struct Preparation {
     Planned planned;
     std::vector<FilesBeside> beside;   ///< of the first output, then of the others
     std::optional<MeasuredRoof> roof;  ///< on the first rank
-    upload::Access access;             ///< the same
+    SharedStore store;                 ///< the same
 };
 
 /// Collective. What can be checked before the checkpoint's metadata are read: target, report, roof,

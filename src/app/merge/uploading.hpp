@@ -1,20 +1,31 @@
-// Uploading as part of a merge and as a command of its own.
+// Sending a model elsewhere, to the Hub or with a command, as part of a merge and as a command of
+// its own.
 #pragma once
+
+#include <memory>
 
 #include "app/messages/log.hpp"
 #include "app/settings/options.hpp"
 #include "mpi/comm.hpp"
-#include "upload/upload.hpp"
+#include "upload/store.hpp"
 
 namespace shardweld::app {
 
-/// Collective. Checks everything about an upload that can be checked before there is a model; what
-/// the first rank needs, empty on the others. Error(usage), Error(no_client), Error(no_token).
-upload::Access prepare_upload(mpi::Comm& comm, const Options& options);
+/// Where the first rank sends; nothing on the others.
+using SharedStore = std::shared_ptr<upload::Store>;
 
-/// Collective. The first rank uploads `directory`; the others sleep. Errors as upload::upload, the
-/// same on all ranks.
+/// Whether the options ask for it.
+inline bool sends(const Options& options) {
+    return !options.upload_path.empty() || !options.put.empty();
+}
+
+/// Collective. Checks everything about it that can be checked before there is a model.
+/// Error(usage), Error(no_client), Error(no_token).
+SharedStore prepare_upload(mpi::Comm& comm, const Options& options);
+
+/// Collective. The first rank sends `directory`; the others sleep. Errors as Store::send, the same
+/// on all ranks.
 void upload_directory(mpi::Comm& comm, const Options& options, const fs::path& directory,
-                      const upload::Access& access, Log& log);
+                      const SharedStore& store, Log& log);
 
 }  // namespace shardweld::app

@@ -198,6 +198,8 @@ Index count_in(const Given& given);
 Index step_in(const Given& given);
 /// A command line as the words of a process: one word at least, and each quote has an end.
 std::string command_in(const Given& given);
+/// The same, one that sends a file: upload::fault_of_put.
+std::string put_in(const Given& given);
 
 // Setters.
 void ignored(const Given& given, Options& options);

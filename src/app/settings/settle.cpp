@@ -30,6 +30,38 @@ void check_mesh(const formats::Mesh& mesh) {
     }
 }
 
+/// Each step of a watch has a place of its own in a store that knows names only.
+void check_put(const Options& options) {
+    const auto words = process::words_of(options.put).value();
+    const auto names = [](const std::string& word) {
+        return word != "{}" && word.find("{}") != std::string::npos;
+    };
+    if (options.command == Command::watch && std::ranges::any_of(words, names) &&
+        options.put.find("{n}") == std::string::npos) {
+        refuse("--put would put all steps in one place",
+               "write {n} where the step's number belongs: 'rclone copyto {} "
+               "remote:bucket/step-{n}/{}'");
+    }
+}
+
+void check_store(const Options& options) {
+    const bool is_of_hub = options.is_private || options.hf_cli || !options.revision.empty();
+    if (!options.put.empty() && (is_of_hub || !options.upload_path.empty())) {
+        refuse(
+            "--put excludes the options of the Hub (--hf_upload_path, --private, --revision, "
+            "--hf_cli)",
+            "send to one of both, and to the other with shardweld upload");
+    }
+    if (options.put.empty() && options.upload_path.empty() &&
+        (options.command == Command::upload || is_of_hub)) {
+        refuse("no repository is given",
+               "add --hf_upload_path ORG/NAME, or --put CMD for another store");
+    }
+    if (!options.put.empty()) {
+        check_put(options);
+    }
+}
+
 void check_needs(const Options& options) {
     const bool has_report = options.report || options.keeps_report;
     if (options.sha256 && !has_report && options.command != Command::verify) {
@@ -38,10 +70,7 @@ void check_needs(const Options& options) {
     if (options.command == Command::test && options.reference.empty()) {
         refuse("test needs a model to compare with", "give --test_hf_dir DIR");
     }
-    if (options.upload_path.empty() && (options.command == Command::upload || options.is_private ||
-                                        options.hf_cli || !options.revision.empty())) {
-        refuse("no repository is given", "add --hf_upload_path ORG/NAME");
-    }
+    check_store(options);
 }
 
 /// What other models are made of is no GGUF file.

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "app/merge/uploading.hpp"
 #include "app/messages/table.hpp"
 #include "app/runtime/stop.hpp"
 #include "core/system.hpp"
@@ -214,7 +215,7 @@ Order Steward::next(const std::function<bool()>& is_over) {
                                  {"number", place.number},
                                  {"source", place.path.string()},
                                  {"output", output.string()},
-                                 {"upload", !options_.upload_path.empty()},
+                                 {"upload", sends(options_)},
                                  {"then", !request_.then.empty()}});
         unfollowed_.insert(place.name);
     }

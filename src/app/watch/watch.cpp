@@ -37,6 +37,7 @@ Options merge_options(const Options& options, const Order& order) {
         also.directory /= order.name;
     }
     merge.revision = replaced(options.revision, "{n}", std::to_string(order.number));
+    merge.put = replaced(options.put, "{n}", std::to_string(order.number));
     merge.sends_complete = order.sends_complete;
     merge.role = order.role.empty() ? options.role : order.role;
     merge.if_complete = IfComplete::skip;
@@ -123,7 +124,7 @@ int watch(mpi::Comm& comm, const Options& options, Log& log) {
     if (options.watch.is_polite) {
         watching::be_polite();
     }
-    if (!options.upload_path.empty()) {
+    if (sends(options)) {
         (void)prepare_upload(comm, options);
     }
     std::unique_ptr<Steward> steward;

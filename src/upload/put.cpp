@@ -1,0 +1,186 @@
+// The store that a command reaches, file by file.
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include "core/text.hpp"
+#include "process/command.hpp"
+#include "shardweld/error.hpp"
+
+#include "put_record.hpp"
+#include "redact.hpp"
+#include "store.hpp"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration): not every libc declares it
+
+namespace shardweld::upload {
+
+namespace {
+
+constexpr std::string_view kPlaceHolder = "{}";
+constexpr std::size_t kLastLines = 3;
+constexpr std::size_t kMostShown = 1000;
+constexpr std::size_t kLeastHidden = 8;
+
+/// Whether a variable of this name holds what must not be shown (AWS_SECRET_ACCESS_KEY,
+/// RCLONE_CONFIG_X_PASS, ...).
+bool is_secret(std::string_view name) {
+    constexpr std::array<std::string_view, 6> kWords = {"SECRET", "TOKEN", "PASS",
+                                                        "_KEY",   "CRED",  "_SAS"};
+    return std::ranges::any_of(
+        kWords, [&](std::string_view word) { return name.find(word) != std::string_view::npos; });
+}
+
+/// Of this process's environment, and the Hub's.
+std::vector<std::string> secrets_here(const Environment& environment) {
+    std::vector<std::string> secrets = find_tokens(environment).values;
+    for (char** at = environ; *at != nullptr; ++at) {
+        const std::string_view variable = *at;
+        const std::size_t sign = variable.find('=');
+        const std::string_view value = variable.substr(std::min(sign, variable.size() - 1) + 1);
+        if (value.size() >= kLeastHidden && is_secret(variable.substr(0, sign))) {
+            secrets.emplace_back(value);
+        }
+    }
+    return secrets;
+}
+
+/// Which files go first: weights, then what is small, then what names them.
+int turn_of(const std::string& name) {
+    const std::string own = fs::path(name).filename();
+    return own == "config.json" || own.ends_with(".index.json") ? 2 : is_weights(own) ? 0 : 1;
+}
+
+class CommandStore final : public Store {
+  public:
+    CommandStore(PutRequest request, const Environment& environment)
+        : request_(std::move(request)),
+          words_(process::words_of(request_.command).value()),
+          secrets_(secrets_here(environment)),
+          shown_(redacted(request_.command, secrets_)) {
+        const auto found = process::program_named(words_.front());
+        if (!found) {
+            throw Error(ErrorCode::no_client,
+                        "there is no program " + printable(words_.front()) + " to run (--put)",
+                        "install it, or give its path");
+        }
+        program_ = *found;
+    }
+
+    [[nodiscard]] std::string place() const override {
+        return "with " + printable(shown_, kMostShown);
+    }
+    [[nodiscard]] const fs::path& client() const override { return program_; }
+    void send(const fs::path& directory, const Telling& telling) override;
+
+  private:
+    [[nodiscard]] std::vector<std::string> arguments_for(const fs::path& directory,
+                                                         const std::string& name) const;
+    void put(const fs::path& directory, const std::string& name, const Telling& telling) const;
+    [[nodiscard]] Error failure(ErrorCode code, const fs::path& directory,
+                                const std::string& what) const;
+
+    PutRequest request_;
+    std::vector<std::string> words_;
+    std::vector<std::string> secrets_;
+    std::string shown_;  ///< the command without its secrets
+    fs::path program_;
+};
+
+std::vector<std::string> CommandStore::arguments_for(const fs::path& directory,
+                                                     const std::string& name) const {
+    std::vector<std::string> arguments;
+    for (std::size_t at = 1; at < words_.size(); ++at) {
+        // Absolute, so that no name looks like an option.
+        arguments.push_back(words_[at] == kPlaceHolder ? fs::absolute(directory / name).string()
+                                                       : replaced(words_[at], kPlaceHolder, name));
+    }
+    return arguments;
+}
+
+Error CommandStore::failure(ErrorCode code, const fs::path& directory,
+                            const std::string& what) const {
+    return {code, what,
+            "what was put is not put again; then: shardweld upload " +
+                process::shell_word(directory.string()) + " --put " + process::shell_word(shown_)};
+}
+
+void CommandStore::put(const fs::path& directory, const std::string& name,
+                       const Telling& telling) const {
+    std::deque<std::string> last;
+    process::Process command{program_, arguments_for(directory, name), {}, {}, {}};
+    command.withheld = process::variables_of_ranks();
+    command.on_line = [&](std::string_view line) {
+        last.push_back(printable(redacted(line, secrets_), kMostShown));
+        telling.line(last.back());
+        if (last.size() > kLastLines) {
+            last.pop_front();
+        }
+    };
+    const auto ending = process::run(command);
+    const std::string fault = process::fault_of(ending);
+    if (fault.empty()) {
+        return;
+    }
+    if (ending && ending->was_stopped) {
+        throw failure(ErrorCode::interrupted, directory,
+                      "stopped by a signal while " + name + " was put " + place());
+    }
+    throw failure(ending ? ErrorCode::interrupted : ErrorCode::no_client, directory,
+                  name + " was not put " + place() + ": " + program_.string() + " " + fault +
+                      (last.empty() ? "" : "; it says: " + joined(last, " / ")));
+}
+
+void CommandStore::send(const fs::path& directory, const Telling& telling) {
+    try {
+        check_sent(directory);
+    } catch (const Error& error) {
+        throw failure(error.code(), directory, std::string("nothing was put: ") + error.what());
+    }
+    std::vector<ModelFile> files = files_sent(directory, request_.kept_back);
+    std::ranges::sort(
+        files, {}, [](const ModelFile& file) { return std::tuple(turn_of(file.name), file.name); });
+    PutRecord record(directory / request_.record);
+    Bytes sent = 0;
+    bool is_told = false;
+    for (const ModelFile& file : files) {
+        const PutFile now = look_at(directory / file.name);
+        if (!record.has(shown_, file.name, now)) {
+            put(directory, file.name, telling);
+            if (!record.add(shown_, file.name, now) && !std::exchange(is_told, true)) {
+                telling.note(request_.record + " cannot be written in " + directory.string() +
+                             ": what was put is put again another time");
+            }
+        }
+        telling.sent(sent += file.size);
+    }
+}
+
+}  // namespace
+
+std::string fault_of_put(const std::string& command) {
+    const auto words = process::words_of(command);
+    const auto has_file = [](const std::string& word) {
+        return word.find(kPlaceHolder) != std::string::npos;
+    };
+    if (!words) {
+        return "is not a command line: a quote has no end";
+    }
+    if (words->empty() || words->front().empty() || has_file(words->front())) {
+        return "names no program";
+    }
+    return std::ranges::any_of(*words, has_file) ? "" : "has no {}, which stands for the file";
+}
+
+std::unique_ptr<Store> command_store(const PutRequest& request, const Environment& environment) {
+    return std::make_unique<CommandStore>(request, environment);
+}
+
+}  // namespace shardweld::upload

@@ -1,0 +1,81 @@
+#include "put_record.hpp"
+
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/text.hpp"
+#include "io/errno.hpp"
+#include "io/paths.hpp"
+#include "io/stamp.hpp"
+#include "io/whole_file.hpp"
+#include "shardweld/error.hpp"
+
+namespace shardweld::upload {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr Bytes kMostRecord = Bytes{1} << 26U;
+constexpr mode_t kRecordMode = 0666;  // less the umask
+
+std::string record_text(const fs::path& file) {
+    try {
+        return io::kind_at(file) == io::FileKind::file ? io::read_text(file, kMostRecord) : "";
+    } catch (const Error&) {
+        return {};
+    }
+}
+
+}  // namespace
+
+PutFile look_at(const fs::path& file) {
+    struct stat status {};
+    if (::stat(file.c_str(), &status) != 0) {
+        io::throw_errno(errno, "examine", file);
+    }
+    const io::FileStamp stamp = io::stamp_of(status, file.c_str());
+    return {stamp.size, stamp.modified_ns};
+}
+
+PutRecord::PutRecord(fs::path file) : file_(std::move(file)) {
+    const std::string text = record_text(file_);
+    for (const std::string_view line : split(text, '\n')) {
+        const json entry = json::parse(line, nullptr, false);
+        try {
+            files_[{entry.at("put"), entry.at("file")}] = {entry.at("size"),
+                                                           entry.at("modified_ns")};
+        } catch (const json::exception&) {
+            continue;  // no line of a record
+        }
+    }
+}
+
+bool PutRecord::has(const std::string& command, const std::string& name, const PutFile& now) const {
+    const auto found = files_.find({command, name});
+    return found != files_.end() && found->second == now;
+}
+
+bool PutRecord::add(const std::string& command, const std::string& name, const PutFile& file) {
+    files_[{command, name}] = file;
+    const json entry = {
+        {"put", command}, {"file", name}, {"size", file.size}, {"modified_ns", file.modified_ns}};
+    // Behind the half line of a process that was killed.
+    const std::string line =
+        "\n" + entry.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+    const int fd =
+        ::open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kRecordMode);
+    if (fd < 0) {
+        return false;
+    }
+    const bool is_written =
+        ::write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+    return (::close(fd) == 0) && is_written;
+}
+
+}  // namespace shardweld::upload

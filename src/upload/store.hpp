@@ -1,0 +1,62 @@
+// Where models are sent to, by clients that people have: the Hub, or whatever a command reaches.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/index.hpp"
+#include "core/path.hpp"
+
+#include "upload.hpp"
+
+namespace shardweld::upload {
+
+/// What is told while a model is sent.
+struct Telling {
+    std::function<void(std::string_view)> line;  ///< what a client says, secrets replaced
+    std::function<void(std::string_view)> note;  ///< what people should know
+    std::function<void(Bytes)> sent;             ///< bytes so far, never fewer than before
+};
+
+class Store {
+  public:
+    Store() = default;
+    virtual ~Store() = default;
+    Store(const Store&) = delete;
+    Store& operator=(const Store&) = delete;
+    Store(Store&&) = delete;
+    Store& operator=(Store&&) = delete;
+
+    /// "to me/model", "with rclone copyto {} remote:x/{}": secrets replaced.
+    [[nodiscard]] virtual std::string place() const = 0;
+    /// The program that sends.
+    [[nodiscard]] virtual const fs::path& client() const = 0;
+    /// Sends a finished model and returns when all is there. SIGINT, SIGTERM and SIGHUP end the
+    /// client, then the call. Errors as upload::upload: the model stays, and the message ends with
+    /// the command that goes on.
+    virtual void send(const fs::path& directory, const Telling& telling) = 0;
+};
+
+/// The Hub, after check_access() of the request, whose errors it has; the directory is not looked
+/// at.
+std::unique_ptr<Store> hub_store(const UploadRequest& request, const Environment& environment);
+
+/// A command that is run once for each file.
+struct PutRequest {
+    std::string command;                 ///< process::words_of splits it; one of its words has "{}"
+    std::vector<std::string> kept_back;  ///< names of files, which stay here
+    std::string record;                  ///< in the model's directory: what was put there
+};
+
+/// Why a text is no command of --put; "" where it is one.
+std::string fault_of_put(const std::string& command);
+
+/// What --put reaches. In each word of the command "{}" stands for a file: alone for its path, in a
+/// longer word for its name below the model's directory. Weights go first, config.json and indices
+/// last: who reads there sees no index without its files. What was put by the same command and has
+/// not changed is not put again. Error(no_client) when its program is not to be found.
+std::unique_ptr<Store> command_store(const PutRequest& request, const Environment& environment);
+
+}  // namespace shardweld::upload
