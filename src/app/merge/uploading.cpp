@@ -44,8 +44,8 @@ Bytes size_of(const fs::path& directory) {
 /// On the first rank.
 void send(upload::Store& store, const fs::path& directory, Progress& progress, Log& log) {
     const Bytes size = size_of(directory);
-    log.info("uploading " + directory.string() + " " + store.place() + " with " +
-             store.client().string());
+    log.info("uploading " + directory.string() + " " + store.place() + " (" +
+             store.client().string() + ")");
     const Index total = to_index(size, "files");
     progress.begin("uploading", {total, total});
     const double begun = wall_seconds();
