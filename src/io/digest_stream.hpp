@@ -19,7 +19,7 @@ class DigestStream {
     ~DigestStream();
 
     void add(std::span<const std::byte> bytes);
-    /// Of the pieces so far.
+    /// The checksum of the pieces so far.
     [[nodiscard]] Digest digest() const;
 
   private:

@@ -38,7 +38,7 @@ bool is_secret(std::string_view name) {
         kWords, [&](std::string_view word) { return name.find(word) != std::string_view::npos; });
 }
 
-/// Of this process's environment, and the Hub's.
+/// The secrets in this process's environment, and the Hub's tokens.
 std::vector<std::string> secrets_here(const Environment& environment) {
     std::vector<std::string> secrets = find_tokens(environment).values;
     for (char** at = environ; *at != nullptr; ++at) {

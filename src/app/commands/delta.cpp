@@ -29,11 +29,11 @@ namespace shardweld::app {
 namespace {
 
 constexpr int kDeltaSchema = 1;
-/// Of a delta that is larger, little is saved by sending it instead of the model.
+/// The share of the model's bytes from which on a delta saves little.
 constexpr double kWorthwhile = 0.5;
 
-/// A version on its way into the directory of deltas. Of the first rank: it holds the lock, and
-/// removes what is not published.
+/// A version on its way into the directory of deltas. The first rank has it, which holds the lock
+/// and removes what is not published.
 class NewVersion {
   public:
     NewVersion(const fs::path& directory, Index version)
@@ -104,7 +104,7 @@ ModelPair read_pair(mpi::Comm& comm, const Options& options) {
     return pair;
 }
 
-/// Collective. Each rank writes every so-manieth file. By part.
+/// Collective. Ranks take the parts in turns. What became of each part, in their order.
 std::vector<DeltaFile> write_files(mpi::Comm& comm, const ModelPair& pair,
                                    const fs::path& directory) {
     const std::vector<TensorRange> parts = parts_of(pair.new_model);

@@ -13,6 +13,7 @@
 #include "io/input_file.hpp"
 #include "io/output_file.hpp"
 #include "layout/patch.hpp"
+#include "outputs/safetensors/header.hpp"
 #include "shardweld/error.hpp"
 
 #include "xor_stream.hpp"
@@ -24,9 +25,8 @@ namespace {
 constexpr Bytes kLeastPart = Bytes{64} << 20U;
 constexpr Bytes kMostParts = 128;
 constexpr Bytes kPiece = Bytes{1} << 20U;
+constexpr Bytes kMultiple = 8;  // headers' sizes, as the safetensors library has them
 constexpr Bytes kWidestNumber = std::numeric_limits<Bytes>::max();
-constexpr Bytes kLongestHeader = 100'000'000;
-constexpr Bytes kLengthField = 8;
 
 Bytes size_of_tensor(const catalogue::Tensor& tensor) {
     return tensor.pieces.front().storage_bytes;
@@ -99,8 +99,8 @@ Bytes header_room(const ModelPair& pair, TensorRange part) {
         tensors.push_back({pair.new_model.tensors[i].name, "", io::hex({}), 0});
     }
     const Bytes length = header_text(tensors, true).size();
-    const Bytes whole = (kLengthField + length + kLengthField - 1) / kLengthField * kLengthField;
-    if (whole > kLongestHeader) {
+    const Bytes whole = (outputs::kLengthField + length + kMultiple - 1) / kMultiple * kMultiple;
+    if (whole > outputs::kMaxHeader) {
         throw Error(ErrorCode::unsupported, "a safetensors header of " + human_bytes(whole) +
                                                 " exceeds the format's limit of 100 MB");
     }
@@ -124,13 +124,7 @@ class DeltaFileWriter {
 
     /// The size of the file.
     Bytes finish(const std::vector<DeltaTensor>& tensors) {
-        std::string text = header_text(tensors, false);
-        text.resize(static_cast<std::size_t>(room_ - kLengthField), ' ');
-        std::string header;
-        for (Bytes rest = text.size(), i = 0; i < kLengthField; ++i, rest >>= 8U) {
-            header += static_cast<char>(static_cast<unsigned char>(rest & 0xFFU));
-        }
-        header += text;
+        const std::string header = outputs::padded_header(header_text(tensors, false), room_);
         file_.write_at(0, std::as_bytes(std::span(header)));
         file_.resize(room_ + stored_);
         file_.sync();

@@ -127,8 +127,8 @@ std::vector<ReferenceFile> read_files(const fs::path& directory,
     return files;
 }
 
-/// Of a tensor in several files the one that the index names counts. The header of the others says
-/// more than they will hold.
+/// A tensor that is in several files counts in the one that the index names. The headers of the
+/// others name more than these files will hold, and are not kept.
 void settle_places(const WeightMap& map, std::vector<ReferenceFile>& files) {
     std::map<std::string, std::string> of_name;
     for (const auto& [name, file] : map.file_of) {

@@ -2,30 +2,17 @@
 
 #include <utility>
 
+#include "app/settings/option_value.hpp"
 #include "core/text.hpp"
 
 namespace shardweld::app {
 
 namespace {
 
-/// The value of --dtype that writes such floats; "" where it writes none.
-std::string option_for(DType dtype) {
-    switch (dtype) {
-        case DType::bf16:
-            return "bf16";
-        case DType::f16:
-            return "fp16";
-        case DType::f32:
-            return "fp32";
-        default:
-            return "";
-    }
-}
-
 std::string dtype_text(const LayoutReport& layout) {
     const outputs::LayoutAgreement& found = layout.found;
-    const bool is_float = !option_for(*found.own_dtype).empty();  // and no code
-    const std::string option = is_float ? option_for(*found.their_dtype) : "";
+    const bool is_float = !dtype_word(*found.own_dtype).empty();  // and no code
+    const std::string option(is_float ? dtype_word(*found.their_dtype) : "");
     return "the types of " + counted(found.dtypes.size(), "tensor") +
            " are not the reference's: " + printable(found.dtypes.front()) + " is " +
            std::string(torch_name(*found.own_dtype)) + " here and " +

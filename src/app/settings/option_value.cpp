@@ -82,7 +82,9 @@ JobRequest& job_of(Options& options) {
 }  // namespace
 
 std::string_view dtype_word(DType dtype) {
-    return std::ranges::find(kTypes, dtype, &std::pair<std::string_view, DType>::second)->first;
+    const auto found =
+        std::ranges::find(kTypes, dtype, &std::pair<std::string_view, DType>::second);
+    return found == kTypes.end() ? std::string_view() : found->first;
 }
 
 void refuse(const std::string& message, const std::string& hint) {

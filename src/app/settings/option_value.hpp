@@ -56,7 +56,7 @@ std::string branch_in(const Given& given);
 /// "ddp,fsdp".
 std::vector<std::string> names_in(const Given& given);
 
-/// What --dtype calls one of its types.
+/// What --dtype calls a type; "" if it writes none of that type.
 std::string_view dtype_word(DType dtype);
 
 /// What a word means, and the words that there are.

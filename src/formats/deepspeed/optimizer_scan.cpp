@@ -107,14 +107,9 @@ class MomentScan {
     /// is set. Source: DeepSpeed 0.19.8 zero/stage_1_and_2.py (state_dict).
     bool is_padding(const catalogue::Shard& moments, Index count, Index n_ranks) const {
         const Index more = moments.shape.front() - count;
-        if (more < 0 || more > std::clamp<Index>(n_ranks, 1, kMostSlackRanks) * kSlackOfRank) {
-            return false;
-        }
-        const Bytes element = size_of(moments.dtype);
-        std::vector<std::byte> bytes(to_size(to_bytes(more, "padding") * element, "padding"));
-        const auto at = to_bytes(moments.piece.patch.offset + count, "padding") * element;
-        in_.input.read_at(moments.piece.base + at, bytes);
-        return std::ranges::all_of(bytes, [](std::byte one) { return one == std::byte{0}; });
+        return more >= 0 && more <= most_padding(n_ranks) &&
+               std::ranges::all_of(elements_of(in_, moments, count, more),
+                                   [](std::byte one) { return one == std::byte{0}; });
     }
 
     TakenState taken_;
@@ -139,6 +134,15 @@ catalogue::Shard flat_shard(const ScannedFile& in, const PickleValue& value,
     shard.at.tp = to_int(in.name.mp, "a rank");
     shard.piece = piece_of(*stored);
     return shard;
+}
+
+std::vector<std::byte> elements_of(const ScannedFile& in, const catalogue::Shard& shard,
+                                   Index begin, Index count) {
+    const Bytes element = size_of(shard.dtype);
+    std::vector<std::byte> bytes(to_size(to_bytes(count, "elements") * element, "elements"));
+    const auto at = to_bytes(shard.piece.patch.offset + begin, "elements") * element;
+    in.input.read_at(shard.piece.base + at, bytes);
+    return bytes;
 }
 
 void add_optimizer(const PickleValue& state, TakenState taken, const ScannedFile& in) {

@@ -4,7 +4,9 @@
 // _get_base_optimizer_state), zero/stage3.py (_rigid_state_dict).
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "catalogue/catalogue.hpp"
 #include "formats/format.hpp"
@@ -17,6 +19,10 @@ namespace shardweld::formats::deepspeed {
 /// it is none.
 catalogue::Shard flat_shard(const ScannedFile& in, const PickleValue& value,
                             const std::string& name);
+
+/// The bytes of `count` elements of a flat shard from number `begin` on. Error(io).
+std::vector<std::byte> elements_of(const ScannedFile& in, const catalogue::Shard& shard,
+                                   Index begin, Index count);
 
 /// Adds the states that are asked for, as shards beside those of the fp32 weights, which the scan
 /// has already, groups and step. `state`: the file's optimizer_state_dict. Error(unsupported) for

@@ -117,8 +117,7 @@ class PartitionScan {
             const catalogue::Shard& shard = in_.out.shards[group];
             const Index ranks = in_.content.groups[group].n_ranks.value_or(1);
             const Index length = shard.shape.front();
-            const Index padding =
-                std::min(length, std::clamp<Index>(ranks, 1, kMostSlackRanks) * kSlackOfRank);
+            const Index padding = std::min(length, most_padding(ranks));
             in_.content.groups[group].end = end_of(shard, length - padding, padding);
         }
     }
@@ -126,9 +125,7 @@ class PartitionScan {
     // One past the last of these elements that is not zero, or `begin`.
     Index end_of(const catalogue::Shard& shard, Index begin, Index count) {
         const Bytes element = size_of(shard.dtype);
-        std::vector<std::byte> bytes(to_size(to_bytes(count, "padding") * element, "padding"));
-        const auto at = to_bytes(shard.piece.patch.offset + begin, "padding") * element;
-        in_.input.read_at(shard.piece.base + at, bytes);
+        std::vector<std::byte> bytes = elements_of(in_, shard, begin, count);
         while (!bytes.empty() && bytes.back() == std::byte{0}) {
             bytes.pop_back();
         }

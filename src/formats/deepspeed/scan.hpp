@@ -3,6 +3,7 @@
 // zero/stage3.py and bf16_optimizer.py (state_dict), utils/zero_to_fp32.py.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -31,8 +32,11 @@ inline constexpr const char* kTensorRanks = "tp_degree";
 /// DeepSpeed pads a group to a multiple of twice its ranks (nccl_start_alignment_factor); with
 /// parameter_alignment also of 16 bytes.
 inline constexpr Index kSlackOfRank = 16;
-/// More ranks than that are not believed.
-inline constexpr Index kMostSlackRanks = 1 << 16;
+/// The most elements that a group is padded with; of more ranks than 65,536 none is believed.
+inline Index most_padding(Index n_ranks) {
+    constexpr Index kMostRanks = 1 << 16;
+    return std::clamp<Index>(n_ranks, 1, kMostRanks) * kSlackOfRank;
+}
 
 /// A parameter of a flat group.
 struct Parameter {

@@ -1,5 +1,7 @@
 #include "header.hpp"
 
+#include <utility>
+
 #include <nlohmann/json.hpp>
 
 #include "core/text.hpp"
@@ -12,12 +14,19 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr Bytes kDataAlignment = 4096;
-constexpr Bytes kMaxHeader = 100'000'000;  // safetensors 0.8, tensor.rs: MAX_HEADER_SIZE
-constexpr Bytes kLengthField = 8;
 
 constexpr std::string_view kMetadata = "__metadata__";
 
 }  // namespace
+
+std::string padded_header(std::string json, Bytes whole) {
+    json.resize(static_cast<std::size_t>(whole - kLengthField), ' ');
+    std::string header;
+    for (Bytes rest = json.size(), i = 0; i < kLengthField; ++i, rest >>= 8U) {
+        header += static_cast<char>(static_cast<unsigned char>(rest & 0xFFU));
+    }
+    return header + json;
+}
 
 void require_header_name(const std::string& name) {
     if (name == kMetadata || !is_utf8(name)) {
@@ -48,18 +57,13 @@ std::string header_of(const std::vector<OutputTensor>& tensors,
     text += "}";
     const Bytes whole =
         (kLengthField + text.size() + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
-    text.resize(static_cast<std::size_t>(whole - kLengthField), ' ');
-    if (text.size() > kMaxHeader) {
+    if (whole - kLengthField > kMaxHeader) {
         throw Error(ErrorCode::unsupported,
-                    "a safetensors header of " + human_bytes(text.size()) +
+                    "a safetensors header of " + human_bytes(whole - kLengthField) +
                         " exceeds the format's limit of 100 MB",
                     "choose a smaller --max_shard_size");
     }
-    std::string header;
-    for (Bytes rest = text.size(), i = 0; i < kLengthField; ++i, rest >>= 8U) {
-        header += static_cast<char>(static_cast<unsigned char>(rest & 0xFFU));
-    }
-    return header + text;
+    return padded_header(std::move(text), whole);
 }
 
 }  // namespace shardweld::outputs

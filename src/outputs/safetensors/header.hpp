@@ -9,6 +9,14 @@
 
 namespace shardweld::outputs {
 
+/// safetensors 0.8, tensor.rs: MAX_HEADER_SIZE, N_LEN.
+inline constexpr Bytes kMaxHeader = 100'000'000;
+inline constexpr Bytes kLengthField = 8;
+
+/// The length field and the JSON behind it, filled up with spaces to `whole` bytes. Requires that
+/// both fit into them.
+std::string padded_header(std::string json, Bytes whole);
+
 /// The format keeps one name for itself. Error(unsupported) for it, and for what is no UTF-8.
 void require_header_name(const std::string& name);
 
