@@ -255,8 +255,12 @@ class Follower {
         }
     }
 
+    [[nodiscard]] bool is_told_to_stop() const {
+        return process_.is_over ? process_.is_over() : NotedSignals::seen();
+    }
+
     void end_if_asked() {
-        ending_.was_stopped = ending_.was_stopped || NotedSignals::seen();
+        ending_.was_stopped = ending_.was_stopped || is_told_to_stop();
         ending_.took_too_long =
             ending_.took_too_long || (process_.limit_s && seconds() > *process_.limit_s);
         if (!ending_.was_stopped && !ending_.took_too_long) {
@@ -287,7 +291,10 @@ std::optional<Ending> run(const Process& process) {
     if (!pipe.is_open() || ::fcntl(pipe.end(0), F_SETFL, O_NONBLOCK) != 0) {
         return std::nullopt;
     }
-    const NotedSignals signals;
+    std::optional<NotedSignals> signals;
+    if (!process.is_over) {
+        signals.emplace();
+    }
     const std::optional<pid_t> id = start(process, pipe.end(1));
     if (!id) {
         return std::nullopt;

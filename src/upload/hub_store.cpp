@@ -1,7 +1,11 @@
 // The Hub as a store.
+#include <functional>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "client_progress.hpp"
+#include "hub_ahead.hpp"
 #include "store.hpp"
 
 namespace shardweld::upload {
@@ -10,8 +14,8 @@ namespace {
 
 class HubStore final : public Store {
   public:
-    HubStore(UploadRequest request, Access access)
-        : request_(std::move(request)), access_(std::move(access)) {}
+    HubStore(UploadRequest request, Access access, std::optional<fs::path> python)
+        : request_(std::move(request)), access_(std::move(access)), python_(std::move(python)) {}
 
     [[nodiscard]] std::string place() const override { return "to " + request_.repository; }
     [[nodiscard]] const fs::path& client() const override { return access_.client; }
@@ -25,15 +29,30 @@ class HubStore final : public Store {
         });
     }
 
+    [[nodiscard]] std::string why_not_ahead() const override {
+        return python_ ? ""
+                       : access_.client.string() + " is no Python program that could send them";
+    }
+    /// send() asks the Hub what is there.
+    void send_ahead(const fs::path& directory, const std::string& name,
+                    const std::function<bool()>& is_over) const override {
+        UploadRequest request = request_;
+        request.directory = directory;
+        upload::send_ahead(request, access_, *python_, name, is_over);
+    }
+
   private:
     UploadRequest request_;
     Access access_;
+    std::optional<fs::path> python_;  ///< of the client
 };
 
 }  // namespace
 
 std::unique_ptr<Store> hub_store(const UploadRequest& request, const Environment& environment) {
-    return std::make_unique<HubStore>(request, check_access(request, environment));
+    Access access = check_access(request, environment);
+    auto python = python_of(access.client, environment("PATH").value_or(""));
+    return std::make_unique<HubStore>(request, std::move(access), std::move(python));
 }
 
 }  // namespace shardweld::upload

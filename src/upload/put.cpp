@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -79,11 +80,20 @@ class CommandStore final : public Store {
     }
     [[nodiscard]] const fs::path& client() const override { return program_; }
     void send(const fs::path& directory, const Telling& telling) override;
+    void send_ahead(const fs::path& directory, const std::string& name,
+                    const std::function<bool()>& is_over) const override {
+        put(directory, name, {}, is_over);
+    }
+    bool note_ahead(const fs::path& directory, const std::string& name) const override {
+        return PutRecord(directory / request_.record).add(shown_, name, look_at(directory / name));
+    }
 
   private:
     [[nodiscard]] std::vector<std::string> arguments_for(const fs::path& directory,
                                                          const std::string& name) const;
-    void put(const fs::path& directory, const std::string& name, const Telling& telling) const;
+    void put(const fs::path& directory, const std::string& name,
+             const std::function<void(std::string_view)>& on_line,
+             const std::function<bool()>& is_over = {}) const;
     [[nodiscard]] Error failure(ErrorCode code, const fs::path& directory,
                                 const std::string& what) const;
 
@@ -113,13 +123,17 @@ Error CommandStore::failure(ErrorCode code, const fs::path& directory,
 }
 
 void CommandStore::put(const fs::path& directory, const std::string& name,
-                       const Telling& telling) const {
+                       const std::function<void(std::string_view)>& on_line,
+                       const std::function<bool()>& is_over) const {
     std::deque<std::string> last;
     process::Process command{program_, arguments_for(directory, name), {}, {}, {}};
     command.withheld = process::variables_of_ranks();
+    command.is_over = is_over;
     command.on_line = [&](std::string_view line) {
         last.push_back(printable(redacted(line, secrets_), kMostShown));
-        telling.line(last.back());
+        if (on_line) {
+            on_line(last.back());
+        }
         if (last.size() > kLastLines) {
             last.pop_front();
         }
@@ -153,7 +167,7 @@ void CommandStore::send(const fs::path& directory, const Telling& telling) {
     for (const ModelFile& file : files) {
         const PutFile now = look_at(directory / file.name);
         if (!record.has(shown_, file.name, now)) {
-            put(directory, file.name, telling);
+            put(directory, file.name, telling.line);
             if (!record.add(shown_, file.name, now) && !std::exchange(is_told, true)) {
                 telling.note(request_.record + " cannot be written in " + directory.string() +
                              ": what was put is put again another time");

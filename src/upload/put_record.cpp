@@ -40,7 +40,7 @@ PutFile look_at(const fs::path& file) {
         io::throw_errno(errno, "examine", file);
     }
     const io::FileStamp stamp = io::stamp_of(status, file.c_str());
-    return {stamp.size, stamp.modified_ns};
+    return {stamp.size, stamp.modified_ns, {}};
 }
 
 PutRecord::PutRecord(fs::path file) : file_(std::move(file)) {
@@ -48,8 +48,8 @@ PutRecord::PutRecord(fs::path file) : file_(std::move(file)) {
     for (const std::string_view line : split(text, '\n')) {
         const json entry = json::parse(line, nullptr, false);
         try {
-            files_[{entry.at("put"), entry.at("file")}] = {entry.at("size"),
-                                                           entry.at("modified_ns")};
+            files_[{entry.at("put"), entry.at("file")}] = {
+                entry.at("size"), entry.at("modified_ns"), entry.value("digest", "")};
         } catch (const json::exception&) {
             continue;  // no line of a record
         }
@@ -63,8 +63,11 @@ bool PutRecord::has(const std::string& command, const std::string& name, const P
 
 bool PutRecord::add(const std::string& command, const std::string& name, const PutFile& file) {
     files_[{command, name}] = file;
-    const json entry = {
+    json entry = {
         {"put", command}, {"file", name}, {"size", file.size}, {"modified_ns", file.modified_ns}};
+    if (!file.digest.empty()) {
+        entry["digest"] = file.digest;
+    }
     // Behind the half line of a process that was killed.
     const std::string line =
         "\n" + entry.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";

@@ -1,4 +1,4 @@
-// What a command has put where it puts things, written down file by file in the model's directory.
+// What has been sent to a store, written down file by file.
 #pragma once
 
 #include <map>
@@ -10,10 +10,11 @@
 
 namespace shardweld::upload {
 
-/// A file as it was when it was put.
+/// A file as it was when it was sent: by its time, or, where its bytes are known, by these.
 struct PutFile {
     Bytes size = 0;
     Index modified_ns = 0;
+    std::string digest = {};
 
     friend bool operator==(const PutFile&, const PutFile&) = default;
 };
@@ -27,7 +28,7 @@ class PutRecord {
     /// no record at all is an empty one.
     explicit PutRecord(fs::path file);
 
-    /// Whether the command has put the file as it is now.
+    /// Whether the file is where the command, or another way to a store, puts it, as it is now.
     [[nodiscard]] bool has(const std::string& command, const std::string& name,
                            const PutFile& now) const;
     /// Adds a line. Whether it is written; where not, it is known until the end only.

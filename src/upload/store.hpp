@@ -37,6 +37,19 @@ class Store {
     /// client, then the call. Errors as upload::upload: the model stays, and the message ends with
     /// the command that goes on.
     virtual void send(const fs::path& directory, const Telling& telling) = 0;
+
+    /// Why no file can be sent before its model is finished; "" where it can.
+    [[nodiscard]] virtual std::string why_not_ahead() const { return ""; }
+    /// Sends one finished file of a model that is not, so that send() has less to do; until then
+    /// nobody is to take it for a part of a model. From any thread; `is_over` is asked again and
+    /// again, and ends the client. Error(no_client), Error(interrupted).
+    virtual void send_ahead(const fs::path& directory, const std::string& name,
+                            const std::function<bool()>& is_over) const = 0;
+    /// Writes down in a model's directory that this file, as it is now, was sent ahead; where
+    /// send() finds that out by itself, nothing. Whether it is written.
+    virtual bool note_ahead(const fs::path& /*directory*/, const std::string& /*name*/) const {
+        return true;
+    }
 };
 
 /// The Hub, after check_access() of the request, whose errors it has; the directory is not looked

@@ -11,7 +11,7 @@
 #include "process/process.hpp"
 #include "shardweld/error.hpp"
 
-#include "failure.hpp"
+#include "client.hpp"
 #include "redact.hpp"
 
 namespace shardweld::upload {
@@ -20,11 +20,6 @@ namespace {
 
 constexpr double kHelpLimit_s = 120;  // Python starts slowly on a busy parallel file system
 constexpr std::size_t kMostReason = 400;
-
-/// No question about new versions, no colours, no held-back output.
-std::vector<std::string> quiet_environment() {
-    return {"HF_HUB_DISABLE_UPDATE_CHECK=1", "NO_COLOR=1", "PYTHONUNBUFFERED=1"};
-}
 
 [[noreturn]] void refuse(const std::string& what) {
     throw Error(
@@ -124,57 +119,6 @@ process::Process upload_process(const UploadRequest& request, const fs::path& cl
     return {client, std::move(arguments), quiet_environment(), std::nullopt, {}};
 }
 
-constexpr std::size_t kMostLine = 4096;
-constexpr std::size_t kMostOutput = 65536;
-
-/// "Error: ..." or "httpx.ConnectError: ..."
-bool is_error(std::string_view line) {
-    const std::size_t end = line.substr(0, line.find(':')).size();
-    return end < line.size() && line.substr(0, end).ends_with("Error") &&
-           line.substr(0, end).find(' ') == std::string_view::npos;
-}
-
-/// The end of what the client said, and the line that tells most: its last error, else its last.
-class Output {
-  public:
-    void add(const std::string& line) {
-        text_ += line + "\n";
-        if (text_.size() > 2 * kMostOutput) {
-            text_.erase(0, text_.size() - kMostOutput);
-        }
-        (is_error(line) ? error_ : last_) = line;
-    }
-    [[nodiscard]] const std::string& text() const { return text_; }
-    [[nodiscard]] const std::string& error_or_last() const {
-        return error_.empty() ? last_ : error_;
-    }
-
-  private:
-    std::string text_;
-    std::string error_;
-    std::string last_;
-};
-
-std::string signal_text(int signal) {
-    return "signal " + std::to_string(signal) + (signal == SIGKILL ? ", killed" : "");
-}
-
-UploadFailure failure_of_ending(const std::optional<process::Ending>& ending,
-                                const Output& output) {
-    if (!ending) {
-        return {ErrorCode::no_client,
-                "the client cannot be started (" + std::generic_category().message(errno) + ")"};
-    }
-    if (ending->was_stopped) {
-        return {ErrorCode::interrupted, "the upload was stopped by a signal"};
-    }
-    if (ending->signal) {
-        return {ErrorCode::interrupted,
-                "the client was ended by a signal (" + signal_text(*ending->signal) + ")"};
-    }
-    return failure_of(output.text());
-}
-
 std::string advice_for(ErrorCode code, const UploadRequest& request) {
     const std::string owner = request.repository.substr(0, request.repository.find('/'));
     switch (code) {
@@ -227,19 +171,15 @@ constexpr const char* kCard = "README.md";
 /// Runs the client once; what it said goes to `output`, too.
 std::optional<process::Ending> run_client(const UploadRequest& request, const Access& access,
                                           const std::function<void(std::string_view)>& on_line,
-                                          Output& output) {
+                                          ClientOutput& output) {
     process::Process client = upload_process(request, access.client);
-    client.on_line = [&](std::string_view line) {
-        const std::string shown = printable(redacted(line, access.secrets), kMostLine);
-        output.add(shown);
-        on_line(shown);
-    };
+    client.on_line = output.listener(access.secrets, on_line);
     return process::run(client);
 }
 
 /// Whether the upload failed because nobody judges the card (huggingface_hub's create_commit asks
 /// /api/validate-yaml about each README.md).
-bool lacks_judge(const UploadRequest& request, const Output& output) {
+bool lacks_judge(const UploadRequest& request, const ClientOutput& output) {
     return std::ranges::count(request.kept_back, kCard) == 0 &&
            output.text().find("/api/validate-yaml") != std::string::npos &&
            output.text().find("404") != std::string::npos;
@@ -255,7 +195,7 @@ void upload(const UploadRequest& request, const Access& access,
         throw Error(error.code(), "not uploaded to " + request.repository + ": " + error.what(),
                     error.hint() + "; then: " + retry_command(request));
     }
-    Output output;
+    ClientOutput output;
     const std::optional<process::Ending> ending = run_client(request, access, on_line, output);
     if (ending && ending->is_success()) {
         return;
@@ -269,10 +209,8 @@ void upload(const UploadRequest& request, const Access& access,
         return;
     }
     const UploadFailure failure = failure_of_ending(ending, output);
-    const std::string& words = output.error_or_last();
     throw Error(failure.code,
-                "not uploaded to " + request.repository + ": " + failure.what +
-                    (words.empty() ? "" : "; the client says: " + printable(words, 300)),
+                "not uploaded to " + request.repository + ": " + failure.what + output.words(),
                 advice_for(failure.code, request) + "; then, from " + request.directory.string() +
                     ": " + retry_command(request));
 }

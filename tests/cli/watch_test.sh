@@ -16,11 +16,11 @@ watching() {
 }
 launch=()
 
-# await WHAT COMMAND...: until it succeeds, for ten seconds at most.
+# await WHAT COMMAND...: until it succeeds, for thirty seconds at most: a watch is nice, and other tests are not.
 await() {
     local what="$1"
     shift
-    for ((i = 0; i < 200; ++i)); do
+    for ((i = 0; i < 600; ++i)); do
         "$@" 2>/dev/null && return
         sleep 0.05
     done

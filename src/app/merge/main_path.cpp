@@ -16,6 +16,7 @@
 #include "preflight.hpp"
 #include "publishing.hpp"
 #include "sources.hpp"
+#include "streaming.hpp"
 #include "uploading.hpp"
 
 namespace shardweld::app {
@@ -77,11 +78,15 @@ void write(Preparation& ready, const Stopping& stopping, Watchdog& watchdog) {
     try {
         watchdog.enter("preparing the output");
         begin_drafts(drafts);
+        Streaming streaming(drafts.front(), ready.store);
         watchdog.enter("moving tensors");
         write_tensors(planned, drafts, why_stop);
         watchdog.enter("publishing");
         complete_drafts(drafts, why_stop);
         report_speed(planned.first(), ready.roof);
+        watchdog.enter("waiting for a file that is being sent");
+        streaming.finish(why_stop);
+        watchdog.enter("publishing");
         publish_drafts(drafts);
     } catch (Error& error) {
         keep_for_later(drafts, error);

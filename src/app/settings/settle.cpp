@@ -57,6 +57,10 @@ void check_store(const Options& options) {
         refuse("no repository is given",
                "add --hf_upload_path ORG/NAME, or --put CMD for another store");
     }
+    if (options.streams && options.put.empty() && options.upload_path.empty()) {
+        refuse("--stream sends files, and there is no place for them",
+               "add --hf_upload_path ORG/NAME, or --put CMD for another store");
+    }
     if (!options.put.empty()) {
         check_put(options);
     }

@@ -20,7 +20,6 @@
 #include "publish/traces.hpp"
 
 #include "keeping.hpp"
-#include "polite.hpp"
 #include "then.hpp"
 
 namespace shardweld::app::watching {

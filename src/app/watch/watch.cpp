@@ -8,6 +8,7 @@
 #include "app/merge/main_path.hpp"
 #include "app/merge/uploading.hpp"
 #include "app/report/session.hpp"
+#include "app/runtime/polite.hpp"
 #include "app/runtime/stop.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
@@ -15,7 +16,6 @@
 #include "mpi/sleeping.hpp"
 #include "shardweld/error.hpp"
 
-#include "polite.hpp"
 #include "steward.hpp"
 
 namespace shardweld::app {
@@ -62,7 +62,7 @@ Merged merge_step(mpi::Comm& comm, const Options& options, const Order& order, L
             merged.bytes += tensor.bytes;
         }
         if (options.watch.is_polite && !merged.was_complete) {
-            watching::leave_cache(session.output.directory);
+            leave_cache(session.output.directory);
         }
     };
     try {
@@ -122,7 +122,7 @@ void merge_steps(mpi::Comm& comm, const Options& options, Steward* steward, Log&
 
 int watch(mpi::Comm& comm, const Options& options, Log& log) {
     if (options.watch.is_polite) {
-        watching::be_polite();
+        be_polite();
     }
     if (sends(options)) {
         (void)prepare_upload(comm, options);

@@ -1,9 +1,9 @@
-// Beside a training job, whose processor time, disk and page cache come first.
+// Manners beside others, whose processor time, disk and page cache come first.
 #pragma once
 
 #include "core/path.hpp"
 
-namespace shardweld::app::watching {
+namespace shardweld::app {
 
 /// From now on this thread, and those and the programs that it starts, take the processor and the
 /// disk only where nobody else wants them. What the system refuses is left as it is.
@@ -13,4 +13,4 @@ void be_polite();
 /// read them for long. Local; never fails.
 void leave_cache(const fs::path& output);
 
-}  // namespace shardweld::app::watching
+}  // namespace shardweld::app

@@ -9,7 +9,7 @@
 #include "io/paths.hpp"
 #include "mpi/comm.hpp"
 
-namespace shardweld::app::watching {
+namespace shardweld::app {
 
 namespace {
 
@@ -33,4 +33,4 @@ void leave_cache(const fs::path& output) {
     });
 }
 
-}  // namespace shardweld::app::watching
+}  // namespace shardweld::app

@@ -1,0 +1,42 @@
+// Files of a merge's output that are sent while others are still written (--stream).
+#pragma once
+
+#include <memory>
+
+#include "mpi/free_run.hpp"
+
+#include "publishing.hpp"
+#include "uploading.hpp"
+
+namespace shardweld::app {
+
+/// Sends the first output's files of weights, each once it is whole, from a second thread of the
+/// first rank, nice to the merge. A file is whole when the journal has all blocks of its tensors,
+/// written by this run: what an earlier run began is read back first, and sent with the rest.
+class Streaming {
+  public:
+    /// Of a draft that has begun and is not moved from here on. `store` is the first rank's;
+    /// without --stream, and on the others, nothing is sent.
+    Streaming(Draft& draft, SharedStore store);
+    /// Ends the client that is at work.
+    ~Streaming();
+    Streaming(const Streaming&) = delete;
+    Streaming& operator=(const Streaming&) = delete;
+    Streaming(Streaming&&) = delete;
+    Streaming& operator=(Streaming&&) = delete;
+
+    /// Collective, behind complete_drafts. Begins no further file, waits for the one under way, but
+    /// not for long, and writes down in the draft what was sent, so that the upload of the finished
+    /// model sends the rest. What failed is said, and no error: that upload tries again.
+    /// Error(stopped).
+    void finish(const mpi::WhyStop& why_stop);
+
+  private:
+    class Sender;
+    void settle();
+
+    Draft& draft_;
+    std::unique_ptr<Sender> sender_;
+};
+
+}  // namespace shardweld::app
