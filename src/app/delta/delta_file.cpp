@@ -66,6 +66,20 @@ class TensorBytes {
     std::map<std::uint32_t, io::InputFile> open_;
 };
 
+std::string digest_of_tensor(TensorBytes& model, const catalogue::Tensor& tensor,
+                             const OnPiece& on_piece) {
+    io::DigestStream sum;
+    std::vector<std::byte> piece;
+    const Bytes size = size_of_tensor(tensor);
+    for (Bytes at = 0; at < size; at += kPiece) {
+        piece.resize(static_cast<std::size_t>(std::min(kPiece, size - at)));
+        on_piece(piece.size(), piece.size());
+        model.read(tensor, at, piece);
+        sum.add(piece);
+    }
+    return io::hex(sum.digest());
+}
+
 std::string json_quoted(const std::string& text) {
     return nlohmann::json(text).dump();
 }
@@ -110,8 +124,10 @@ Bytes header_room(const ModelPair& pair, TensorRange part) {
 /// Writes and proves one file.
 class DeltaFileWriter {
   public:
-    DeltaFileWriter(const ModelPair& pair, TensorRange part, const fs::path& path)
+    DeltaFileWriter(const ModelPair& pair, TensorRange part, const fs::path& path,
+                    const OnPiece& on_piece)
         : pair_(pair),
+          on_piece_(on_piece),
           old_(pair.old_directory, pair.old_model),
           new_(pair.new_directory, pair.new_model),
           room_(header_room(pair, part)),
@@ -160,6 +176,7 @@ class DeltaFileWriter {
         const Bytes begin = room_ + stored_;
         Bytes end = begin;
         const TakeBytes put = [&](std::span<const std::byte> bytes) {
+            on_piece_(bytes.size(), 0);
             file_.write_at(end, bytes);
             end += bytes.size();
         };
@@ -168,6 +185,7 @@ class DeltaFileWriter {
         }
         for (Bytes at = 0; at < size; at += kPiece) {
             resize_pieces(std::min(kPiece, size - at));
+            on_piece_(2 * new_piece_.size(), new_piece_.size());
             old_.read(pair_.old_model.tensors[number], at, old_piece_);
             new_.read(tensor, at, new_piece_);
             old_sum.add(old_piece_);
@@ -190,6 +208,7 @@ class DeltaFileWriter {
         const TakeBytes add = [&](std::span<const std::byte> difference) {
             require_inside(made + difference.size(), old);
             old_piece_.resize(difference.size());
+            on_piece_(difference.size(), 0);
             old_.read(old, made, old_piece_);
             xor_into(old_piece_, difference);
             sum.add(old_piece_);
@@ -198,6 +217,7 @@ class DeltaFileWriter {
         decoder_.begin();
         for (Bytes at = 0; at < found.stored; at += kPiece) {
             new_piece_.resize(static_cast<std::size_t>(std::min(kPiece, found.stored - at)));
+            on_piece_(new_piece_.size(), 0);
             file.read_at(begin + at, new_piece_);
             decoder_.add(new_piece_, add);
         }
@@ -221,6 +241,7 @@ class DeltaFileWriter {
     }
 
     const ModelPair& pair_;
+    const OnPiece& on_piece_;
     TensorBytes old_;
     TensorBytes new_;
     Bytes room_;
@@ -306,8 +327,17 @@ std::vector<TensorRange> parts_of(const WrittenModel& model) {
     return parts;
 }
 
-DeltaFile write_delta_file(const ModelPair& pair, TensorRange part, const fs::path& path) {
-    DeltaFileWriter writer(pair, part, path);
+Bytes bytes_of(const WrittenModel& model, TensorRange part) {
+    Bytes bytes = 0;
+    for (std::size_t i = part.first; i < part.last; ++i) {
+        bytes += size_of_tensor(model.tensors[i]);
+    }
+    return bytes;
+}
+
+DeltaFile write_delta_file(const ModelPair& pair, TensorRange part, const fs::path& path,
+                           const OnPiece& on_piece) {
+    DeltaFileWriter writer(pair, part, path, on_piece);
     DeltaFile found;
     bool has_changed = false;
     for (std::size_t i = part.first; i < part.last; ++i) {
@@ -323,6 +353,25 @@ DeltaFile write_delta_file(const ModelPair& pair, TensorRange part, const fs::pa
     }
     writer.require_unchanged();
     return found;
+}
+
+bool is_as_listed(const ModelPair& pair, TensorRange part,
+                  const std::map<std::string, std::string>& digest_of, const OnPiece& on_piece) {
+    TensorBytes old(pair.old_directory, pair.old_model);
+    TensorBytes fresh(pair.new_directory, pair.new_model);
+    for (std::size_t i = part.first; i < part.last; ++i) {
+        const catalogue::Tensor& tensor = pair.new_model.tensors[i];
+        const auto listed = digest_of.find(tensor.name);
+        const std::string expected =
+            listed != digest_of.end()
+                ? listed->second
+                : digest_of_tensor(old, pair.old_model.tensors[i],
+                                   [&](Bytes moved, Bytes) { on_piece(moved, 0); });
+        if (digest_of_tensor(fresh, tensor, on_piece) != expected) {
+            return false;
+        }
+    }
+    return true;
 }
 
 }  // namespace shardweld::app

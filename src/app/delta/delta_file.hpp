@@ -2,6 +2,8 @@
 // of their bytes.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -33,6 +35,12 @@ struct TensorRange {
 /// The parts of a model that become files: at most about 128, of at least 64 MiB. They are cut by
 /// the tensors' bytes alone, so that any number of ranks writes the same files. Pure.
 std::vector<TensorRange> parts_of(const WrittenModel& model);
+/// How many bytes the tensors of a part have. Pure.
+Bytes bytes_of(const WrittenModel& model, TensorRange part);
+
+/// Is told before bytes are moved from or to the disk, how many, and how many of the new model are
+/// looked at with them for the first time. It may throw, which ends the work.
+using OnPiece = std::function<void(Bytes moved, Bytes compared)>;
 
 /// What was found of a tensor.
 struct DeltaTensor {
@@ -57,6 +65,12 @@ struct DeltaFile {
 /// Writes the file of a part to `path`, waits until it is on the disk, reads it back and proves
 /// that it makes the new model of the old one; writes none where nothing has changed. Local.
 /// Error(corrupt), Error(io), Error(space).
-DeltaFile write_delta_file(const ModelPair& pair, TensorRange part, const fs::path& path);
+DeltaFile write_delta_file(const ModelPair& pair, TensorRange part, const fs::path& path,
+                           const OnPiece& on_piece);
+
+/// Whether the new tensors of a part are those of these digests, by name, and the old ones where
+/// there is no digest. Local. Error(io).
+bool is_as_listed(const ModelPair& pair, TensorRange part,
+                  const std::map<std::string, std::string>& digest_of, const OnPiece& on_piece);
 
 }  // namespace shardweld::app

@@ -120,6 +120,11 @@ std::string part_name(std::size_t part) {
     return "part-" + std::to_string(part);
 }
 
+Index last_version(const fs::path& directory) {
+    const std::vector<Index> versions = versions_in(directory);
+    return versions.empty() ? 0 : versions.back();
+}
+
 History read_history(const fs::path& directory) {
     History history;
     for (const Index version : versions_in(directory)) {

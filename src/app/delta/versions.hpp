@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/index.hpp"
@@ -16,7 +17,12 @@ namespace shardweld::app {
 struct History {
     Index last = 0;                                ///< 0: none
     std::map<std::string, std::string> digest_of;  ///< by tensor, once the last one is applied
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.last, self.digest_of); };
 };
+
+/// The last version that is there, 0 if none is. Local. Error(io).
+Index last_version(const fs::path& directory);
 
 /// Reads the indices and headers; a directory that is not there has no versions. Local.
 /// Error(unsupported) for versions whose checksums are not xxh3-128, Error(corrupt), Error(io).

@@ -10,6 +10,7 @@
 
 #include "bound_model.hpp"
 #include "completed.hpp"
+#include "delta_of_merge.hpp"
 #include "dropping.hpp"
 #include "moving.hpp"
 #include "planned.hpp"
@@ -154,6 +155,10 @@ Planned plan_outputs(const Outputs& outputs, const PlanRequest& request, Sources
 }
 
 ErrorCode merge_model(Outputs outputs) {
+    return merge_model_and(std::move(outputs), write_delta_of);
+}
+
+ErrorCode merge_model_and(Outputs outputs, const OnModel& on_model) {
     const Session session = outputs.front();
     const Options& options = session.options;
     const Stopping stopping(session.comm, options.stop_before, options.stop_at, options.stop,
@@ -180,6 +185,8 @@ ErrorCode merge_model(Outputs outputs) {
         } else if (is_sent) {
             store = prepare_upload(session.comm, options);
         }
+        watchdog.enter("writing the delta");
+        on_model(session, [&] { return stopping.why(); });
     }
     if (is_sent) {
         upload_directory(session.comm, options, options.target_dir, store, session.log);

@@ -19,6 +19,7 @@
 #include "plan/plan.hpp"
 #include "reshape/destination.hpp"
 
+#include "delta_of_merge.hpp"
 #include "dropping.hpp"
 #include "resumption.hpp"
 #include "uploading.hpp"
@@ -356,6 +357,7 @@ void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparat
             preflight.check([&] { check_report(comm, one.output.report, one.output.directory); });
         }
         preflight.check([&] { check_targets_apart(outputs); });
+        preflight.check([&] { check_delta_of(session); });
     }
     preflight.check([&] { ready.roof = look_at_roof(comm, options, n_ranks, log); });
     if (sends(options)) {
@@ -388,6 +390,10 @@ void check_target_place(Preflight& preflight, Preparation& ready) {
     if (ready.has_least_room) {
         preflight.check([&] { check_room(ready); });
     }
+    preflight.check([&] {
+        const Output& first = ready.planned.first();
+        check_planned_delta(first.session, first.plan.targets);
+    });
 }
 
 void check_planned(Preflight& preflight, Preparation& ready) {

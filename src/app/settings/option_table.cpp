@@ -297,6 +297,17 @@ const std::vector<OptionRow>& option_rows() {
          "idle, and written files leave the page cache) or no",
          word(&Options::watch, &WatchRequest::is_polite, {{"yes", true}, {"no", false}})},
 
+        {"delta_against", "DIR", kWrite | kFinished, "Deltas",
+         "with --delta_dir: the model in safetensors from which the delta leads to the result; "
+         "watch: the model from which the first step's delta leads (default: the first step has "
+         "none)",
+         text(&Options::delta_against)},
+        {"delta_dir", "DIR", kWrite | kFinished, "Deltas",
+         "once the model is there, write what changed from that of --delta_against into DIR, as "
+         "the command delta does; watch: write what changed from each step to the next into DIR, "
+         "as the command delta does",
+         text(&Options::delta_dir)},
+
         {"hf_upload_path", "ORG/NAME", kWrite | kUpload | kFinished, "Upload",
          "upload the result to this repository of the Hub with the official client",
          text(&Options::upload_path)},
@@ -340,7 +351,7 @@ const std::vector<OptionRow>& option_rows() {
          "read the next round in a second thread: auto (default: if a rank has two cores), yes or "
          "no",
          word(&Options::read_ahead, {{"auto", std::nullopt}, {"yes", true}, {"no", false}})},
-        {"bw_limit", "SIZE", kModel | kDiff | kVerify, "Execution",
+        {"bw_limit", "SIZE", kModel | kDiff | kVerify | kDelta, "Execution",
          "most bytes per second that all ranks together read and write (default: no limit)",
          value(&Options::bw_limit, size_in)},
         {"max_readers", "N", kModel, "Execution",

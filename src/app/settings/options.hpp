@@ -240,6 +240,10 @@ struct Options {
     double older_than = 0;    ///< seconds
     bool is_dry_run = false;  ///< list, remove nothing
 
+    // Deltas.
+    fs::path delta_against;  ///< the model that the delta is from; watch: the first step's
+    fs::path delta_dir;      ///< the directory of the versions; "": no delta is asked for
+
     // Upload.
     std::string upload_path;  ///< ORG/NAME, "" if not asked for
     std::string put;          ///< a command that is run for each file, "" if not asked for

@@ -200,6 +200,31 @@ void require_supplement_alone(const Arguments& arguments) {
     }
 }
 
+/// Error(usage) where the first output is of another form.
+void require_safetensors(const char* option, const Options& options) {
+    const bool is_gguf = becomes_gguf(options.quantise);
+    if (is_gguf || options.output_format != &outputs::default_format()) {
+        refuse(std::string(option) + " is for models in safetensors, not for " +
+                   std::string(is_gguf ? "GGUF" : options.output_format->name()),
+               "leave it out");
+    }
+}
+
+void check_delta_options(const Options& options) {
+    if (options.delta_dir.empty() && options.delta_against.empty()) {
+        return;
+    }
+    if (options.delta_dir.empty()) {
+        refuse("--delta_against needs --delta_dir",
+               "add --delta_dir DIR, the directory that the versions lie in");
+    }
+    if (options.delta_against.empty() && options.command != Command::watch) {
+        refuse("--delta_dir needs --delta_against",
+               "add --delta_against PREV, the model that the delta leads from");
+    }
+    require_safetensors("--delta_dir", options);
+}
+
 /// The reference says which files there are, in the form of safetensors.
 void check_layout(const Arguments& arguments, const Options& options) {
     if (!arguments.has("layout_like")) {
@@ -211,12 +236,7 @@ void check_layout(const Arguments& arguments, const Options& options) {
             "reference's",
             "leave one of them out");
     }
-    const bool is_gguf = becomes_gguf(options.quantise);
-    if (is_gguf || options.output_format != &outputs::default_format()) {
-        refuse("--layout_like is for models in safetensors, not for " +
-                   std::string(is_gguf ? "GGUF" : options.output_format->name()),
-               "leave it out");
-    }
+    require_safetensors("--layout_like", options);
     if (options.names == TensorNames::module) {
         refuse("--layout_like and --names module exclude each other: names are the reference's",
                "leave one of them out");
@@ -357,6 +377,7 @@ void check_together(const Arguments& arguments, const Options& options) {
     check_also(options);
     check_form(arguments, options);
     check_layout(arguments, options);
+    check_delta_options(options);
     check_watch(arguments, options.watch);
     check_drop(arguments, options);
     check_loudness(arguments);

@@ -34,13 +34,37 @@ std::string field(const nlohmann::json& line, const char* name) {
     return at != line.end() && at->is_string() ? at->get<std::string>() : "";
 }
 
+Index number_in(const nlohmann::json& line, const char* name) {
+    const auto at = line.find(name);
+    return at != line.end() && at->is_number_integer() ? at->get<Index>() : 0;
+}
+
+void note_delta(const nlohmann::json& line, Earlier& earlier) {
+    Links& links = earlier.links[field(line, "directory")];
+    const std::string step = field(line, "step");
+    links.last = {step, number_in(line, "number"), parse_index(field(line, "version")).value_or(0)};
+    links.done.insert(step);
+}
+
+/// A model that is made anew has no delta yet.
+void forget_delta(const std::string& step, Earlier& earlier) {
+    for (auto& [directory, links] : earlier.links) {
+        links.done.erase(step);
+    }
+}
+
 void note(const nlohmann::json& line, Earlier& earlier) {
     const std::string event = field(line, "event");
     const std::string step = field(line, "step");
     if (step.empty()) {
         return;
     }
-    if (event == "removed") {
+    if (event == "merging" || event == "made") {
+        forget_delta(step, earlier);
+    }
+    if (event == "delta") {
+        note_delta(line, earlier);
+    } else if (event == "removed") {
         earlier.removed[step] = field(line, "inputs");
     } else if (event == "merging") {
         earlier.removed.erase(step);
@@ -135,6 +159,7 @@ std::string metrics_text(const Counts& counts) {
            counter("outputs_removed_total", "Outputs removed by --keep.", number(counts.removed)) +
            counter("then_failed_total", "Commands of --then that failed.",
                    number(counts.then_failed)) +
+           counter("deltas_made_total", "Deltas written.", number(counts.deltas)) +
            counter("bytes_written_total", "Bytes of tensors written.",
                    static_cast<double>(counts.bytes)) +
            counter("merge_seconds_total", "Time spent on merges.", counts.seconds) +

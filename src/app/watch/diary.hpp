@@ -18,11 +18,25 @@ namespace shardweld::app::watching {
 /// The diary's file in the directory of the outputs.
 inline constexpr const char* kDiary = "watch.jsonl";
 
+/// A step whose model the versions in a directory of deltas lead to.
+struct Link {
+    std::string step;
+    Index number = 0;
+    Index version = 0;  ///< 0: the versions begin with it
+};
+
+/// The deltas in a directory, as far as watches made them.
+struct Links {
+    std::optional<Link> last;    ///< the next delta leads from its model
+    std::set<std::string> done;  ///< steps that have theirs, or that they begin with
+};
+
 /// What earlier watches wrote.
 struct Earlier {
     std::map<std::string, std::string> removed;  ///< steps by name: the print of their files
     std::set<std::string> unsent;                ///< steps that were begun, and not uploaded
-    std::set<std::string> unfollowed;  ///< steps that were begun, and the command not run behind
+    std::set<std::string> unfollowed;    ///< steps that were begun, and the command not run behind
+    std::map<std::string, Links> links;  ///< by directory of deltas
 };
 
 /// Lines of a diary; what is no event is passed over. Pure.
@@ -59,6 +73,7 @@ struct Counts {
     Index lost = 0;
     Index removed = 0;
     Index then_failed = 0;
+    Index deltas = 0;
     Index steps = 0;                 ///< in the run, of those asked for
     Index waiting = 0;               ///< of these, not settled
     Bytes bytes = 0;                 ///< of tensors written

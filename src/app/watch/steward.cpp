@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "app/delta/versions.hpp"
 #include "app/merge/uploading.hpp"
 #include "app/messages/table.hpp"
 #include "app/runtime/stop.hpp"
@@ -90,6 +91,12 @@ publish::TargetLock locked(const fs::path& out) {
     }
 }
 
+/// Directories that hold no steps of the run.
+std::vector<fs::path> with(std::vector<fs::path> outputs, const fs::path& deltas) {
+    outputs.push_back(deltas);
+    return outputs;
+}
+
 /// verl's, where the actor is what is trained.
 std::string role_in(const fs::path& step) {
     return io::is_directory(step / "actor") && io::is_directory(step / "critic") ? "actor" : "";
@@ -112,7 +119,8 @@ Steward::Steward(const Options& options, Log& log)
       run_(checked_run(options, outputs_)),
       lock_(locked(outputs_.front())),
       diary_(outputs_.front(), log, options.progress == ProgressStyle::json),
-      lookout_(run_, outputs_, options.watch),
+      chain_(options, outputs_.front(), diary_.earlier()),
+      lookout_(run_, with(outputs_, chain_.directory()), options.watch),
       unsent_(diary_.earlier().unsent),
       unfollowed_(diary_.earlier().unfollowed) {
     require_then(request_);
@@ -224,7 +232,8 @@ Order Steward::next(const std::function<bool()>& is_over) {
             options_.role.empty() ? role_in(place.path) : "",
             place.number,
             unsent_.contains(place.name),
-            step_->was_made || may_replace(place.name)};
+            step_->was_made || may_replace(place.name),
+            chain_.order_for(place)};
 }
 
 /// Outputs that were made of this step with the same options, when its files were others.
@@ -242,6 +251,7 @@ void Steward::finish(const Merged& merged) {
         return;
     }
     if (merged.failure) {
+        (void)take_delta(merged);
         take_failure(*merged.failure);
         return;
     }
@@ -256,7 +266,8 @@ void Steward::finish(const Merged& merged) {
         count_made(merged);
         unfollowed_.insert(step.place.name);
     }
-    if (unfollowed_.contains(step.place.name)) {
+    const bool is_delivered = take_delta(merged);
+    if (is_delivered && unfollowed_.contains(step.place.name)) {
         follow(step.place.name);
     }
     remove_older();
@@ -276,6 +287,45 @@ void Steward::count_made(const Merged& merged) {
                           {"bytes", merged.bytes},
                           {"seconds", merged.seconds},
                           {"inputs", step_->print}});
+}
+
+/// Whether nothing is missing of the step's delta.
+bool Steward::take_delta(const Merged& merged) {
+    const StepPlace place = step_->place;
+    if (merged.delta) {
+        undelivered_.erase(place.name);
+        counts_.deltas += merged.delta->was_there ? 0 : 1;
+        chain_.add({place.name, place.number, merged.delta->version});
+        note_link({place.name, place.number, merged.delta->version}, merged.delta->delta_bytes);
+    } else if (merged.delta_failure) {
+        take_delta_failure(*merged.delta_failure);
+        return false;
+    } else if (!merged.failure && chain_.is_to_begin()) {
+        log_.info(place.name + " has no delta: the deltas begin with it (--delta_against)");
+        note_link(chain_.begin(place), 0);
+    }
+    return true;
+}
+
+void Steward::note_link(const Link& link, Bytes bytes) {
+    diary_.write("delta", {{"step", link.step},
+                           {"number", link.number},
+                           {"directory", chain_.directory().string()},
+                           {"version", version_digits(link.version)},
+                           {"bytes", bytes}});
+}
+
+void Steward::take_delta_failure(const Error& failure) {
+    const std::string& name = step_->place.name;
+    log_.error(Error(failure).add_context("delta of step " + name));
+    ++counts_.failed;
+    undelivered_[name] = failure.what();
+    diary_.write("delta_failed", {{"step", name},
+                                  {"number", step_->place.number},
+                                  {"code", static_cast<int>(failure.code())},
+                                  {"error", failure.full_text()}});
+    lookout_.settle(*step_, may_pass(failure.code()) ? Lookout::End::failed : Lookout::End::refused,
+                    wall_seconds());
 }
 
 void Steward::take_failure(const Error& failure) {
@@ -378,7 +428,8 @@ void Steward::follow(const std::string& name) {
 /// Commands that a watch which was killed did not come to.
 void Steward::follow_earlier() {
     for (const std::string& name : diary_.earlier().unfollowed) {
-        if (!unsent_.contains(name) && is_own_output(outputs_.front() / name, run_)) {
+        if (!unsent_.contains(name) && !chain_.awaits(name) &&
+            is_own_output(outputs_.front() / name, run_)) {
             follow(name);
         }
     }
@@ -403,7 +454,9 @@ void Steward::remove_older() {
     }
     const auto failure = mpi::error_of([&] {
         for (const std::string& name : outputs_beyond(request_.keep, outputs_.front(), run_)) {
-            remove_one(name);
+            if (!chain_.needs(name)) {
+                remove_one(name);
+            }
         }
     });
     if (failure) {
@@ -429,6 +482,10 @@ std::string Steward::faults() const {
     std::string text;
     if (!unmade_.empty()) {
         text = counted(unmade_.size(), "step") + " not finished: " + names_in(unmade_);
+    }
+    if (!undelivered_.empty()) {
+        text += std::string(text.empty() ? "" : "; ") + counted(undelivered_.size(), "step") +
+                " without a delta: " + names_in(undelivered_);
     }
     if (!unended_.empty()) {
         text +=

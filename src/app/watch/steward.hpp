@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "app/delta/write_delta.hpp"
 #include "app/messages/log.hpp"
 #include "app/settings/options.hpp"
 #include "core/index.hpp"
@@ -17,6 +18,7 @@
 #include "publish/lock_file.hpp"
 #include "shardweld/error.hpp"
 
+#include "chain.hpp"
 #include "diary.hpp"
 #include "lookout.hpp"
 #include "wake.hpp"
@@ -32,10 +34,11 @@ struct Order {
     Index number = 0;
     bool sends_complete = false;  ///< it is uploaded even if nothing is left to merge
     bool replaces = false;        ///< an output that was made of the step's earlier files
+    DeltaOrder delta = {};
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.is_end, self.name, self.source, self.role, self.number,
-                        self.sends_complete, self.replaces);
+                        self.sends_complete, self.replaces, self.delta);
     };
 };
 
@@ -45,6 +48,8 @@ struct Merged {
     bool was_complete = false;  ///< its output was there already
     Bytes bytes = 0;            ///< of tensors
     double seconds = 0;
+    std::optional<WrittenDelta> delta = {};
+    std::optional<Error> delta_failure = {};  ///< the model is there nevertheless
 };
 
 class Steward {
@@ -70,6 +75,9 @@ class Steward {
     void keep_books(const Look& look);
     [[nodiscard]] bool may_replace(const std::string& name) const;
     void count_made(const Merged& merged);
+    bool take_delta(const Merged& merged);
+    void take_delta_failure(const Error& failure);
+    void note_link(const Link& link, Bytes bytes);
     void take_failure(const Error& failure);
     bool forgets_unfit(const Error& failure);
     void remove_unfinished(const std::string& name);
@@ -87,14 +95,16 @@ class Steward {
     fs::path run_;
     publish::TargetLock lock_;
     Diary diary_;
+    Chain chain_;
     Lookout lookout_;
     Wake wake_;
     Counts counts_;
-    std::set<std::string> unsent_;                ///< steps that are still to be uploaded
-    std::set<std::string> unfollowed_;            ///< behind which the command is still to be run
-    std::optional<ReadyStep> step_;               ///< of the last order
-    std::map<std::string, std::string> unmade_;   ///< steps that failed, and why
-    std::map<std::string, std::string> unended_;  ///< steps behind which the command failed
+    std::set<std::string> unsent_;               ///< steps that are still to be uploaded
+    std::set<std::string> unfollowed_;           ///< behind which the command is still to be run
+    std::optional<ReadyStep> step_;              ///< of the last order
+    std::map<std::string, std::string> unmade_;  ///< steps that failed, and why
+    std::map<std::string, std::string> undelivered_;  ///< steps whose deltas failed, and why
+    std::map<std::string, std::string> unended_;      ///< steps behind which the command failed
     std::string unseen_;  ///< why the run could not be looked at the last time
     double next_look_ = 0;
 };

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "app/delta/write_delta.hpp"
+#include "app/merge/delta_of_merge.hpp"
 #include "app/merge/main_path.hpp"
 #include "app/merge/uploading.hpp"
 #include "app/report/session.hpp"
@@ -16,12 +18,14 @@
 #include "mpi/sleeping.hpp"
 #include "shardweld/error.hpp"
 
+#include "chain.hpp"
 #include "steward.hpp"
 
 namespace shardweld::app {
 
 namespace {
 
+using watching::DeltaOrder;
 using watching::Merged;
 using watching::Order;
 using watching::Steward;
@@ -31,6 +35,7 @@ Options merge_options(const Options& options, const Order& order) {
     Options merge = options;
     merge.command = Command::merge;
     merge.watch = {};
+    merge.delta_dir.clear();  // the chain of steps says from which model it leads
     merge.local_dir = options.local_dir / order.source;
     merge.target_dir = options.target_dir / order.name;
     for (OutputRequest& also : merge.also) {
@@ -51,6 +56,30 @@ bool ends_watch(ErrorCode code) {
            code == ErrorCode::launch;
 }
 
+/// Collective. Writes the delta of the step whose model is there, if it gets one. Its errors are no
+/// errors of the step, but for those that end the watch.
+void deliver(const Session& session, const Options& options, const Order& order,
+             const mpi::WhyStop& why_stop, Merged& merged) {
+    const DeltaOrder& asked = order.delta;
+    if (!asked.is_asked || (asked.is_for_new && session.run.is_left_alone)) {
+        return;
+    }
+    const fs::path previous =
+        asked.previous.empty() ? options.delta_against : options.target_dir / asked.previous;
+    try {
+        merged.delta =
+            write_delta(session.comm,
+                        {previous, session.output.directory, options.delta_dir, asked.may_be_there},
+                        work_of(session, why_stop));
+        say_delta(*merged.delta, session.log);
+    } catch (const Error& error) {
+        if (ends_watch(error.code())) {
+            throw;
+        }
+        merged.delta_failure = error;
+    }
+}
+
 /// Collective. Errors of the step are its own, but for those that end the watch.
 Merged merge_step(mpi::Comm& comm, const Options& options, const Order& order, Log& log) {
     Merged merged;
@@ -65,8 +94,13 @@ Merged merge_step(mpi::Comm& comm, const Options& options, const Order& order, L
             leave_cache(session.output.directory);
         }
     };
+    const auto body = [&](Outputs outputs) {
+        return merge_model_and(std::move(outputs), [&](const Session& session, const auto& why) {
+            deliver(session, options, order, why, merged);
+        });
+    };
     try {
-        (void)run_reported(comm, merge, log, "merge", merge_model, note);
+        (void)run_reported(comm, merge, log, "merge", body, note);
     } catch (const Error& error) {
         if (ends_watch(error.code())) {
             throw;

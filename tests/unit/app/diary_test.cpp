@@ -27,6 +27,24 @@ null
     EXPECT_EQ(earlier.unsent, (std::set<std::string>{"c"}));
 }
 
+TEST(Diary, tells_the_next_watch_which_steps_have_deltas_and_where_the_last_one_leads) {
+    const Earlier earlier = earlier_in(
+        R"({"event": "delta", "step": "a", "number": 1, "directory": "/d", "version": "000000"}
+{"event": "delta", "step": "b", "number": 2, "directory": "/d", "version": "000001"}
+{"event": "delta", "step": "c", "number": 3, "directory": "/d", "version": "000002"}
+{"event": "delta", "step": "a", "number": 1, "directory": "/e", "version": "000007"}
+{"event": "delta_failed", "step": "d", "number": 4}
+{"event": "merging", "step": "b"}
+{"event": "made", "step": "a"})");
+    ASSERT_EQ(earlier.links.size(), 2U);
+    const Links& links = earlier.links.at("/d");
+    EXPECT_EQ(links.done, (std::set<std::string>{"c"}));
+    EXPECT_EQ(links.last->step, "c");
+    EXPECT_EQ(links.last->number, 3);
+    EXPECT_EQ(links.last->version, 2);
+    EXPECT_EQ(earlier.links.at("/e").last->version, 7);
+}
+
 TEST(Diary, goes_on_behind_a_line_that_was_cut_off) {
     const test::TemporaryDirectory place;
     place.put(kDiary, R"({"event": "removed")");
