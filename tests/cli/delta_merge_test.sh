@@ -169,6 +169,15 @@ rm -rf run-first/step-2 && cp -r c1 run-first/step-2
 watching 16 first && expect_text "is not the model that" && expect_text "1 step without a delta: step-2"
 made_of first "1=0 2=1 3=2 2=3"
 
+# Nor does it go on from a model that somebody removed; what a chain has begun with is not needed any more.
+cp -r m0 begun && save removed 1
+watching 0 removed --delta_against begun
+rm -rf begun && save removed 2
+watching 0 removed --delta_against begun
+rm -rf out-removed/step-2 run-removed/step-2 && save removed 3
+watching 16 removed && expect_text "begin anew: give another --delta_dir"
+made_of removed "1=1 2=2"
+
 # Refused at once.
 mkdir run-refused
 watching 3 refused --delta_against absent

@@ -77,6 +77,11 @@ void deliver(const Session& session, const Options& options, const Order& order,
             throw;
         }
         merged.delta_failure = error;
+        if (error.code() == ErrorCode::not_found) {
+            merged.delta_failure->set_hint(
+                "without the model that the last version leads to, begin anew: give another "
+                "--delta_dir, and the engines the whole model");
+        }
     }
 }
 
