@@ -18,7 +18,7 @@
 
 #include "core/text.hpp"
 
-extern char** environ;  // NOLINT(readability-redundant-declaration): not every libc declares it
+extern char** environ;  // NOLINT: not every libc declares it, and it is as it is
 
 namespace shardweld::process {
 

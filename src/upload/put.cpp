@@ -19,7 +19,7 @@
 #include "redact.hpp"
 #include "store.hpp"
 
-extern char** environ;  // NOLINT(readability-redundant-declaration): not every libc declares it
+extern char** environ;  // NOLINT: not every libc declares it, and it is as it is
 
 namespace shardweld::upload {
 
@@ -84,7 +84,8 @@ class CommandStore final : public Store {
                     const std::function<bool()>& is_over) const override {
         put(directory, name, {}, is_over);
     }
-    bool note_ahead(const fs::path& directory, const std::string& name) const override {
+    [[nodiscard]] bool note_ahead(const fs::path& directory,
+                                  const std::string& name) const override {
         return PutRecord(directory / request_.record).add(shown_, name, look_at(directory / name));
     }
 

@@ -47,7 +47,8 @@ class Store {
                             const std::function<bool()>& is_over) const = 0;
     /// Writes down in a model's directory that this file, as it is now, was sent ahead; where
     /// send() finds that out by itself, nothing. Whether it is written.
-    virtual bool note_ahead(const fs::path& /*directory*/, const std::string& /*name*/) const {
+    [[nodiscard]] virtual bool note_ahead(const fs::path& /*directory*/,
+                                          const std::string& /*name*/) const {
         return true;
     }
 };

@@ -49,6 +49,8 @@ class NewVersion {
     }
     NewVersion(const NewVersion&) = delete;
     NewVersion& operator=(const NewVersion&) = delete;
+    NewVersion(NewVersion&&) = delete;
+    NewVersion& operator=(NewVersion&&) = delete;
     ~NewVersion() {
         std::error_code ignored;
         fs::remove_all(partial(), ignored);
@@ -135,6 +137,7 @@ std::vector<DeltaFile> write_files(mpi::Comm& comm, const ModelPair& pair,
         all.merge(some);
     }
     std::vector<DeltaFile> files;
+    files.reserve(all.size());
     for (auto& [part, file] : all) {
         files.push_back(std::move(file));
     }

@@ -24,6 +24,8 @@ class FrameEncoder {
     FrameEncoder();
     FrameEncoder(const FrameEncoder&) = delete;
     FrameEncoder& operator=(const FrameEncoder&) = delete;
+    FrameEncoder(FrameEncoder&&) = delete;
+    FrameEncoder& operator=(FrameEncoder&&) = delete;
     ~FrameEncoder();
 
     /// A stream of `size` bytes, more than none, all of which are then added.
@@ -43,6 +45,8 @@ class FrameDecoder {
     FrameDecoder();
     FrameDecoder(const FrameDecoder&) = delete;
     FrameDecoder& operator=(const FrameDecoder&) = delete;
+    FrameDecoder(FrameDecoder&&) = delete;
+    FrameDecoder& operator=(FrameDecoder&&) = delete;
     ~FrameDecoder();
 
     void begin();

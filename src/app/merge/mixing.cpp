@@ -151,7 +151,8 @@ BoundModel mix_in(Session& session, const Input& input, BoundModel lead, std::ve
         const std::string name = other.given.string();
         BoundModel bound = bind_other(session, input, std::move(other), lead, choice);
         for (std::string& line : bound.trace) {
-            lead.trace.push_back(name + ": " + line);
+            lead.trace.push_back(name + ": ");
+            lead.trace.back() += line;
         }
         bindings.push_back(mix_input(name, bound));
     }
