@@ -36,7 +36,7 @@ blocks() {
 begin() {
     timeout 180 "${command[@]}" >"$WORK/out" 2>"$WORK/err" &
     job=$!
-    while (($(blocks) < $1)) && kill -0 "$job" 2>/dev/null; do :; done
+    while (($(blocks) < $1)) && kill -0 "$job" 2>/dev/null; do sleep 0.02; done
     launcher="$(pgrep -P "$job" | head -1)"
     ranks="$(pgrep -P "${launcher:-0}")"
     [[ -n "$ranks" ]] || ranks="$launcher"
