@@ -74,6 +74,11 @@ mv "$WORK/k" "${layer[1]}"
 states 6 3 "$WORK/universal" "$WORK/made"
 expect_text "does not round to the stored weight"
 expect_text "--weights model"
+for ranks in 1 3; do
+    expect_code 6 mpirun -n $ranks "$SHARDWELD" merge "$WORK/universal" "$WORK/none" --hf_config "$hf"
+    expect_text "do not round to the module's: model.layers.0.self_attn.k_proj.weight, model.layers.0.self_attn.v_proj.weight"
+done
+expect_absent "$WORK/none"
 expect_code 0 "$SHARDWELD" merge "$WORK/universal" "$WORK/weights" --weights model --hf_config "$hf" --no_fsync -q
 same_tensors "$WORK/weights/model.safetensors" "$data/zero2_padded_w3/expected/model.safetensors" "the module's weights"
 rm -rf "$WORK/weights"

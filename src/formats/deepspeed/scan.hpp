@@ -18,6 +18,7 @@
 #include "formats/format.hpp"
 #include "formats/typed_scan.hpp"
 
+#include "beginning.hpp"
 #include "file_names.hpp"
 #include "flat_groups.hpp"
 
@@ -95,12 +96,13 @@ struct FileContent {
     std::optional<Index> n_data_ranks;
     std::optional<Index> n_model_ranks;
     std::optional<Index> n_tensor_ranks;
-    bool is_data_first = false;  ///< use_data_before_expert_parallelism
+    bool is_data_first = false;                        ///< use_data_before_expert_parallelism
+    std::map<std::string, Beginning> beginnings = {};  ///< of tensors, where they are asked for
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.parameters, self.group_sizes, self.rules, self.aliases, self.groups,
                         self.stage, self.n_data_ranks, self.n_model_ranks, self.n_tensor_ranks,
-                        self.is_data_first);
+                        self.is_data_first, self.beginnings);
     };
 };
 using FileScan = ScanOf<FileContent>;
@@ -117,6 +119,7 @@ struct ScanOptions {
     bool names_parameters = false;  ///< else another file of its model-parallel rank does
     bool has_scheduler = false;     ///< that of the learning rate is wanted, too
     bool keeps_weights = false;     ///< of parameters in flat groups, too, as they are
+    bool has_beginnings = false;    ///< of the same
 };
 
 /// *_model_states.pt: the module's tensors, the shapes behind flat groups, joining rules.

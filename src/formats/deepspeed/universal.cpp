@@ -160,9 +160,12 @@ void add_groups(const Location& location, Catalogue& out) {
 
 FileScan scan_parameter(const Location& location, const std::string& file) {
     FileScan scan;
-    scan.told = scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& out) {
-        out.tensors.push_back(tensor_in(torch_file, parameter_of(file)));
-    });
+    const auto input = io::InputFile::open(location.directory / file);
+    const auto add = [&](const TorchFile& torch_file, Catalogue& out) {
+        const Tensor& tensor = out.tensors.emplace_back(tensor_in(torch_file, parameter_of(file)));
+        scan.own.beginnings[tensor.name] = beginning_of(tensor, input);
+    };
+    scan.told = scan_torch_file(input, location, file, add);
     if (location.state != TakenState::weights) {
         add_states(location, file, scan.told);
     }
@@ -215,6 +218,7 @@ class UniversalFiles {
             types_.emplace(parameter.name, parameter.dtype);
             declared_.emplace(std::move(parameter.name), std::move(parameter.shape));
         }
+        (is_parameter ? masters_begin_ : weights_begin_).merge(content.beginnings);
         said_.push_back(std::move(told.optimizer));
         for (Tensor& tensor : told.tensors) {
             (is_parameter ? parameters_ : rest_).add(std::move(tensor), file);
@@ -224,6 +228,7 @@ class UniversalFiles {
     }
 
     void finish() {
+        require_rounded();
         for (auto& [name, known] : rest_.tensors) {
             number_copies(known.tensor);
             require_covered(known.tensor);
@@ -248,6 +253,26 @@ class UniversalFiles {
     [[nodiscard]] bool has_weights() const { return has_weights_; }
 
   private:
+    // The weights that are joined are those of the module, as far as beginnings tell.
+    void require_rounded() const {
+        std::vector<std::string> others;
+        for (const auto& [name, weight] : weights_begin_) {
+            const auto master = masters_begin_.find(name);
+            if (master != masters_begin_.end() && !rounds_to(master->second, weight)) {
+                others.push_back(name);
+            }
+        }
+        if (!others.empty()) {
+            throw Error(
+                ErrorCode::mismatch,
+                "the fp32 weights in zero/ do not round to the module's: " + name_list(others) +
+                    " (DeepSpeed's own tool exchanges parameters of runs with "
+                    "round_robin_gradients)",
+                "--weights model takes the module's; or convert the save anew, from a run "
+                "without round_robin_gradients");
+        }
+    }
+
     // ZeRO-3 has a part of each frozen parameter on every rank, and copies of buffers.
     static void number_copies(Tensor& tensor) {
         if (!is_fragment(tensor)) {
@@ -368,6 +393,8 @@ class UniversalFiles {
     Assembler parameters_;
     Assembler rest_;  // of the model states: buffers, frozen parameters, weights where they prove
     catalogue::State masters_{std::string(catalogue::kMaster), {}, {}, {}};
+    std::map<std::string, Beginning> masters_begin_;      // by parameter
+    std::map<std::string, Beginning> weights_begin_;      // of the module, where they are not read
     std::map<std::string, std::vector<Index>> declared_;  // shapes on the first rank
     std::map<std::string, std::string> aliases_;          // other names of parameters
     bool is_whole_ = true;                                // and these are the whole ones
@@ -451,9 +478,9 @@ FileScan scan_universal(const Location& location, const std::string& file) {
     // What tensor-parallel ranks hold beside buffers is no whole tensor.
     const Wanted wanted = states.has_others ? Wanted::buffers : Wanted::rest;
     const bool has_states = location.state != TakenState::weights && is_first;
-    FileScan scan =
-        scan_model_states(location, file, name,
-                          {wanted, true, is_first, has_states, has_states && !states.has_others});
+    FileScan scan = scan_model_states(
+        location, file, name,
+        {wanted, true, is_first, has_states, has_states && !states.has_others, !states.has_others});
     if (has_states) {
         add_groups(location, scan.told);
     }
