@@ -25,7 +25,7 @@ namespace shardweld::app {
 namespace {
 
 using Json = nlohmann::json;
-using State = Check::State;
+using CheckState = Check::State;
 
 constexpr std::size_t kLongestText = 4000;
 constexpr std::size_t kMostListed = 200;
@@ -107,7 +107,7 @@ constexpr std::size_t kMostOdd = 1'000'000;
 
 Check records_check(const Json& crc) {
     if (!crc.is_object()) {
-        return {State::unknown, "checksums of the input", "not looked at"};
+        return {CheckState::unknown, "checksums of the input", "not looked at"};
     }
     const Bytes unchecked = bytes_in(member(crc, "unchecked_records"));
     const Bytes without = bytes_in(member(crc, "without"));
@@ -115,17 +115,17 @@ Check records_check(const Json& crc) {
                        human_bytes(bytes_in(member(crc, "bytes"))) + ") are as they state";
     text += unchecked == 0 ? "" : ", " + std::to_string(unchecked) + " were read only in part";
     text += without == 0 ? "" : ", " + std::to_string(without) + " state none";
-    return {unchecked + without == 0 ? State::good : State::doubtful, "checksums of the input",
-            text};
+    return {unchecked + without == 0 ? CheckState::good : CheckState::doubtful,
+            "checksums of the input", text};
 }
 
 Check place_check(const Json& provenance) {
     const std::string standing = shown_text(member(provenance, "standing"));
     const std::string evidence = line_of(member(provenance, "evidence"));
     return {
-        standing == "proved"       ? State::good
-        : standing == "consistent" ? State::doubtful
-                                   : State::unknown,
+        standing == "proved"       ? CheckState::good
+        : standing == "consistent" ? CheckState::doubtful
+                                   : CheckState::unknown,
         "every file in its place, of one save",
         evidence.empty() && standing == "unknown" ? "not looked at" : standing + ": " + evidence};
 }
@@ -133,21 +133,23 @@ Check place_check(const Json& provenance) {
 Check values_check(const Json& sanity) {
     const std::size_t n_odd = elements(member(sanity, "tensors"), kMostOdd).size();
     const bool is_looked_at = member(sanity, "checked") == Json(true);
-    const State state = !is_looked_at ? State::unknown : n_odd == 0 ? State::good : State::doubtful;
+    const CheckState state = !is_looked_at ? CheckState::unknown
+                             : n_odd == 0  ? CheckState::good
+                                           : CheckState::doubtful;
     return {state, "values of the output",
             is_looked_at ? counted(n_odd, "suspicious tensor") : "not looked at"};
 }
 
 Check ledger_check(const RunRecord& record) {
     if (record.stored == 0) {
-        return {State::unknown, "every stored byte accounted for", "nothing was read"};
+        return {CheckState::unknown, "every stored byte accounted for", "nothing was read"};
     }
     Bytes accounted = 0;
     for (const LedgerRow& row : record.ledger) {
         accounted = saturating_sum(accounted, row.bytes);
     }
     const bool is_closed = accounted == record.stored;
-    return {is_closed ? State::good : State::bad, "every stored byte accounted for",
+    return {is_closed ? CheckState::good : CheckState::bad, "every stored byte accounted for",
             is_closed ? human_bytes(record.stored) + " in all"
                       : human_bytes(accounted) + " of " + human_bytes(record.stored)};
 }
@@ -155,20 +157,20 @@ Check ledger_check(const RunRecord& record) {
 /// `record`: of the same report, with its ledger.
 std::vector<Check> run_checks(const Json& report, const RunRecord& record) {
     std::vector<Check> checks{
-        {record.code == 0 ? State::good : State::bad, "the run",
+        {record.code == 0 ? CheckState::good : CheckState::bad, "the run",
          record.code == 0 ? "ended well" : "ended with code " + std::to_string(record.code)},
         place_check(member(report, "provenance")),
         records_check(member(report, "crc")),
         ledger_check(record),
         values_check(member(report, "sanity"))};
     if (const Json& base = member(report, "base"); base.is_object()) {
-        checks.push_back({State::good, "beside the base",
+        checks.push_back({CheckState::good, "beside the base",
                           line_of(member(base, "equal")) + " of " +
                               line_of(member(base, "compared")) + " tensors are equal"});
     }
     if (const Json& roof = member(report, "roof"); roof.is_object()) {
-        checks.push_back(
-            {State::good, "speed beside plain copying", line_of(member(roof, "percent")) + " %"});
+        checks.push_back({CheckState::good, "speed beside plain copying",
+                          line_of(member(roof, "percent")) + " %"});
     }
     return checks;
 }

@@ -224,7 +224,7 @@ constexpr std::array<std::string_view, 7> kAmbiguous = {"scheduler", "random", "
 
 void drop_ending(std::string& text, std::string_view end) {
     if (text.size() > end.size() && text.ends_with(end)) {
-        text.resize(text.size() - end.size());
+        text.erase(text.size() - end.size());
     }
 }
 
