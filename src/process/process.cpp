@@ -57,7 +57,9 @@ class Lines {
     std::string line_;
 };
 
-constexpr auto kGrace = std::chrono::seconds(5);
+constexpr auto kGrace = std::chrono::milliseconds(5000);
+constexpr auto kShortGrace = std::chrono::milliseconds(500);  // of what is run again anyway
+constexpr int kMostReads = 64;                                // before anything else is looked at
 constexpr int kPollMs = 100;
 constexpr std::array<int, 3> kStopSignals = {SIGINT, SIGTERM, SIGHUP};
 
@@ -103,6 +105,15 @@ class NotedSignals {
     std::array<struct sigaction, kStopSignals.size()> before_{};
     struct sigaction child_before_ {};
 };
+
+/// Where SIGCHLD is ignored, a child's exit status is lost. It stays so: a thread sets nothing
+/// back.
+void keep_children() {
+    struct sigaction now {};
+    if (::sigaction(SIGCHLD, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) {
+        (void)std::signal(SIGCHLD, SIG_DFL);
+    }
+}
 
 /// Both ends of a pipe, closed at the end.
 class Pipe {
@@ -181,7 +192,11 @@ std::optional<pid_t> start(const Process& process, int output) {
     sigaddset(&set, SIGXFSZ);
     sigaddset(&set, SIGPIPE);
     posix_spawnattr_setsigdefault(&attributes, &set);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    // A group of its own, to be ended as a whole.
+    const int group = process.is_over ? POSIX_SPAWN_SETPGROUP : 0;
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setflags(
+        &attributes, static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | group));
 
     std::vector<std::string> words{process.program.string()};
     words.insert(words.end(), process.arguments.begin(), process.arguments.end());
@@ -213,6 +228,9 @@ class Follower {
         }
         take_output();
         lines_.finish();
+        if (process_.is_over && ending_.was_stopped) {
+            signal(SIGKILL);  // those that it left behind
+        }
         return ending_;
     }
 
@@ -240,10 +258,11 @@ class Follower {
         ::poll(&waiting, is_open_ ? 1 : 0, kPollMs);
     }
 
-    /// All there is now: a grandchild that keeps the pipe open must not block us.
+    /// What there is now, as far as it does not keep us: a grandchild may keep the pipe open, or
+    /// fill it without end.
     void take_output() {
         std::array<char, 4096> bytes{};
-        while (is_open_) {
+        for (int turn = 0; is_open_ && turn < kMostReads; ++turn) {
             const ssize_t n = ::read(input_, bytes.data(), bytes.size());
             if (n > 0) {
                 lines_.add({bytes.data(), static_cast<std::size_t>(n)});
@@ -259,6 +278,8 @@ class Follower {
         return process_.is_over ? process_.is_over() : NotedSignals::seen();
     }
 
+    void signal(int number) const { ::kill(process_.is_over ? -id_ : id_, number); }
+
     void end_if_asked() {
         ending_.was_stopped = ending_.was_stopped || is_told_to_stop();
         ending_.took_too_long =
@@ -268,9 +289,9 @@ class Follower {
         }
         if (!asked_) {
             asked_ = Clock::now();
-            ::kill(id_, SIGTERM);
-        } else if (Clock::now() - *asked_ > kGrace) {
-            ::kill(id_, SIGKILL);
+            signal(SIGTERM);
+        } else if (Clock::now() - *asked_ > (process_.is_over ? kShortGrace : kGrace)) {
+            signal(SIGKILL);
         }
     }
 
@@ -292,7 +313,9 @@ std::optional<Ending> run(const Process& process) {
         return std::nullopt;
     }
     std::optional<NotedSignals> signals;
-    if (!process.is_over) {
+    if (process.is_over) {
+        keep_children();
+    } else {
         signals.emplace();
     }
     const std::optional<pid_t> id = start(process, pipe.end(1));

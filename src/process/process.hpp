@@ -21,8 +21,8 @@ struct Process {
     std::function<void(std::string_view)> on_line;
     /// Beginnings of names: variables of this process that the program is not given.
     std::vector<std::string> withheld = {};
-    /// Not empty: asked again and again; "true" ends the program, and signals are left to others.
-    /// Only such a process may be run by a second thread.
+    /// Not empty: asked again and again; "true" ends the program and those that it has started, and
+    /// signals are left to others. Only such a process may be run by a second thread.
     std::function<bool()> is_over = {};
 };
 
@@ -38,7 +38,8 @@ struct Ending {
 };
 
 /// Runs a program to its end, with an empty standard input and none of this process's other files.
-/// What asks this process to stop is passed on as SIGTERM, after five seconds as SIGKILL.
+/// What asks this process to stop is passed on as SIGTERM, after five seconds as SIGKILL; where
+/// is_over says so, after half a second.
 /// nullopt when it cannot be started (errno says why).
 std::optional<Ending> run(const Process& process);
 

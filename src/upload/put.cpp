@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -12,10 +13,10 @@
 #include <unistd.h>
 
 #include "core/text.hpp"
+#include "io/digest.hpp"
 #include "process/command.hpp"
 #include "shardweld/error.hpp"
 
-#include "put_record.hpp"
 #include "redact.hpp"
 #include "store.hpp"
 
@@ -59,13 +60,19 @@ int turn_of(const std::string& name) {
     return own == "config.json" || own.ends_with(".index.json") ? 2 : is_weights(own) ? 0 : 1;
 }
 
+std::string key_of(const std::string& command) {
+    const std::string all = command + '\0' + fs::current_path().string();
+    return io::hex(io::digest_of(std::as_bytes(std::span(all))));
+}
+
 class CommandStore final : public Store {
   public:
     CommandStore(PutRequest request, const Environment& environment)
         : request_(std::move(request)),
           words_(process::words_of(request_.command).value()),
           secrets_(secrets_here(environment)),
-          shown_(redacted(request_.command, secrets_)) {
+          shown_(redacted(request_.command, secrets_)),
+          key_(key_of(request_.command)) {
         const auto found = process::program_named(words_.front());
         if (!found) {
             throw Error(ErrorCode::no_client,
@@ -81,12 +88,14 @@ class CommandStore final : public Store {
     [[nodiscard]] const fs::path& client() const override { return program_; }
     void send(const fs::path& directory, const Telling& telling) override;
     void send_ahead(const fs::path& directory, const std::string& name,
-                    const std::function<bool()>& is_over) const override {
+                    const std::function<bool()>& is_over) override {
         put(directory, name, {}, is_over);
     }
+    [[nodiscard]] PutPlace own_place() const override { return {key_, place()}; }
     [[nodiscard]] bool note_ahead(const fs::path& directory,
                                   const std::string& name) const override {
-        return PutRecord(directory / request_.record).add(shown_, name, look_at(directory / name));
+        return PutRecord(directory / request_.record, own_place())
+            .add(name, look_at(directory / name));
     }
 
   private:
@@ -102,6 +111,7 @@ class CommandStore final : public Store {
     std::vector<std::string> words_;
     std::vector<std::string> secrets_;
     std::string shown_;  ///< the command without its secrets
+    std::string key_;    ///< of the command as it is, and of the directory that its paths begin at
     fs::path program_;
 };
 
@@ -162,14 +172,18 @@ void CommandStore::send(const fs::path& directory, const Telling& telling) {
     std::vector<ModelFile> files = files_sent(directory, request_.kept_back);
     std::ranges::sort(
         files, {}, [](const ModelFile& file) { return std::tuple(turn_of(file.name), file.name); });
-    PutRecord record(directory / request_.record);
+    PutRecord record(directory / request_.record, own_place());
     Bytes sent = 0;
     bool is_told = false;
     for (const ModelFile& file : files) {
         const PutFile now = look_at(directory / file.name);
-        if (!record.has(shown_, file.name, now)) {
+        if (!record.has(file.name, now)) {
+            if (const std::string why = telling.why_stop ? telling.why_stop() : ""; !why.empty()) {
+                throw failure(ErrorCode::interrupted, directory,
+                              why + ", before " + file.name + " was put " + place());
+            }
             put(directory, file.name, telling.line);
-            if (!record.add(shown_, file.name, now) && !std::exchange(is_told, true)) {
+            if (!record.add(file.name, now) && !std::exchange(is_told, true)) {
                 telling.note(request_.record + " cannot be written in " + directory.string() +
                              ": what was put is put again another time");
             }

@@ -43,28 +43,34 @@ PutFile look_at(const fs::path& file) {
     return {stamp.size, stamp.modified_ns, {}};
 }
 
-PutRecord::PutRecord(fs::path file) : file_(std::move(file)) {
+PutRecord::PutRecord(fs::path file, PutPlace place)
+    : file_(std::move(file)), place_(std::move(place)) {
     const std::string text = record_text(file_);
     for (const std::string_view line : split(text, '\n')) {
         const json entry = json::parse(line, nullptr, false);
         try {
-            files_[{entry.at("put"), entry.at("file")}] = {
-                entry.at("size"), entry.at("modified_ns"), entry.value("digest", "")};
+            if (entry.at("key") == place_.key) {
+                files_[entry.at("file")] = {entry.at("size"), entry.at("modified_ns"),
+                                            entry.value("digest", "")};
+            }
         } catch (const json::exception&) {
             continue;  // no line of a record
         }
     }
 }
 
-bool PutRecord::has(const std::string& command, const std::string& name, const PutFile& now) const {
-    const auto found = files_.find({command, name});
+bool PutRecord::has(const std::string& name, const PutFile& now) const {
+    const auto found = files_.find(name);
     return found != files_.end() && found->second == now;
 }
 
-bool PutRecord::add(const std::string& command, const std::string& name, const PutFile& file) {
-    files_[{command, name}] = file;
-    json entry = {
-        {"put", command}, {"file", name}, {"size", file.size}, {"modified_ns", file.modified_ns}};
+bool PutRecord::add(const std::string& name, const PutFile& file) {
+    files_[name] = file;
+    json entry = {{"put", place_.shown},
+                  {"key", place_.key},
+                  {"file", name},
+                  {"size", file.size},
+                  {"modified_ns", file.modified_ns}};
     if (!file.digest.empty()) {
         entry["digest"] = file.digest;
     }

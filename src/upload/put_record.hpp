@@ -1,9 +1,8 @@
-// What has been sent to a store, written down file by file.
+// What has been sent to a place, written down file by file.
 #pragma once
 
 #include <map>
 #include <string>
-#include <utility>
 
 #include "core/index.hpp"
 #include "core/path.hpp"
@@ -22,21 +21,27 @@ struct PutFile {
 /// The file as it is now. Error(io), Error(not_found).
 PutFile look_at(const fs::path& file);
 
+/// Where files are sent.
+struct PutPlace {
+    std::string key;    ///< no other place has it
+    std::string shown;  ///< for people
+};
+
 class PutRecord {
   public:
-    /// Reads what there is. A line that was cut short, as by a kill, counts for nothing; what is
-    /// no record at all is an empty one.
-    explicit PutRecord(fs::path file);
+    /// Reads what there is of this place. A line that was cut short, as by a kill, counts for
+    /// nothing; what is no record at all is an empty one.
+    PutRecord(fs::path file, PutPlace place);
 
-    /// Whether the file is where the command, or another way to a store, puts it, as it is now.
-    [[nodiscard]] bool has(const std::string& command, const std::string& name,
-                           const PutFile& now) const;
+    /// Whether the file was sent to the place as it is now.
+    [[nodiscard]] bool has(const std::string& name, const PutFile& now) const;
     /// Adds a line. Whether it is written; where not, it is known until the end only.
-    bool add(const std::string& command, const std::string& name, const PutFile& file);
+    bool add(const std::string& name, const PutFile& file);
 
   private:
     fs::path file_;
-    std::map<std::pair<std::string, std::string>, PutFile> files_;  ///< by command and name
+    PutPlace place_;
+    std::map<std::string, PutFile> files_;
 };
 
 }  // namespace shardweld::upload

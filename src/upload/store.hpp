@@ -9,6 +9,7 @@
 #include "core/index.hpp"
 #include "core/path.hpp"
 
+#include "put_record.hpp"
 #include "upload.hpp"
 
 namespace shardweld::upload {
@@ -18,6 +19,8 @@ struct Telling {
     std::function<void(std::string_view)> line;  ///< what a client says, secrets replaced
     std::function<void(std::string_view)> note;  ///< what people should know
     std::function<void(Bytes)> sent;             ///< bytes so far, never fewer than before
+    /// Asked before a client is started; a reason ends the sending. May be empty.
+    std::function<std::string()> why_stop = {};
 };
 
 class Store {
@@ -38,13 +41,16 @@ class Store {
     /// the command that goes on.
     virtual void send(const fs::path& directory, const Telling& telling) = 0;
 
-    /// Why no file can be sent before its model is finished; "" where it can.
-    [[nodiscard]] virtual std::string why_not_ahead() const { return ""; }
-    /// Sends one finished file of a model that is not, so that send() has less to do; until then
-    /// nobody is to take it for a part of a model. From any thread; `is_over` is asked again and
-    /// again, and ends the client. Error(no_client), Error(interrupted).
+    /// Makes ready for send_ahead(): why no file can be sent before its model is finished; "" where
+    /// it can.
+    [[nodiscard]] virtual std::string prepare_ahead() { return ""; }
+    /// Sends one finished file of a model that is not, so that send() has less to do. From any
+    /// thread, one at a time; `is_over` is asked again and again, and ends the client and its
+    /// children. Error(no_client), Error(interrupted).
     virtual void send_ahead(const fs::path& directory, const std::string& name,
-                            const std::function<bool()>& is_over) const = 0;
+                            const std::function<bool()>& is_over) = 0;
+    /// What tells this place from all others.
+    [[nodiscard]] virtual PutPlace own_place() const = 0;
     /// Writes down in a model's directory that this file, as it is now, was sent ahead; where
     /// send() finds that out by itself, nothing. Whether it is written.
     [[nodiscard]] virtual bool note_ahead(const fs::path& /*directory*/,

@@ -128,4 +128,13 @@ rm "$WORK/does" "$WORK/copied"
 expect_code 0 "${watching[@]}"
 stored "$WORK/out-watch/step-7" "$store/step-7"
 [[ "$(sort -u "$WORK/copied" | tr '\n' ' ')" == "config.json " ]] || fail "a watch put again: $(cat "$WORK/copied")"
+# --keep removes no output that is not where it is to be put.
+afresh
+rm -rf "$WORK/out-watch"
+echo '[[ "$2" != */step-3/config.json ]] || exit 1' >"$WORK/does"
+expect_code 16 "${watching[@]}" --keep 1
+[[ -e "$WORK/out-watch/step-3/config.json" && -e "$store/step-7/config.json" ]] || fail "--keep removed what was not put: $(ls "$WORK/out-watch" "$store")"
+rm "$WORK/does"
+expect_code 0 "${watching[@]}" --keep 1
+[[ -e "$store/step-3/config.json" && ! -e "$WORK/out-watch/step-3" ]] || fail "--keep kept what was put: $(ls "$WORK/out-watch" "$store")"
 finish

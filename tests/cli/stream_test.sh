@@ -40,6 +40,10 @@ each_once() {
     twice="$(cut -d' ' -f2 "$copied" | sort | uniq -d)"
     [[ -z "$twice" ]] || fail "$1: put twice: $twice"
 }
+# is_running PROCESS: what has ended and nobody has asked for does not run.
+is_running() {
+    grep -qs '^State:.[^ZX]' "/proc/$1/status"
+}
 # until_there FILE
 until_there() {
     local turn
@@ -71,7 +75,7 @@ expect_code 0 "$SHARDWELD" upload "$model" "${put[@]}"
 afresh
 echo '[[ $when == late || "$1" != *00002-of-* ]] || { echo "no room" >&2; exit 7; }' >"$WORK/does"
 expect_code 0 "${merging[@]}" "${small[@]}" --target_dir "$model" "${slowly[@]}" "${put[@]}"
-expect_text 'warning: --stream: model-00002-of-' && expect_text 'ended with exit code 7; it says: no room; what was not sent follows behind the merge'
+expect_text 'note: --stream: model-00002-of-' && expect_text 'ended with exit code 7; it says: no room; what was not sent follows behind the merge'
 stored "a client that fails"
 grep -q '^late model-00002-of-' "$copied" || fail "not put behind the merge: $(cat "$copied")"
 afresh
@@ -94,6 +98,47 @@ expect_text 'waiting for model-0' && expect_text 'sent while merging: 1 of '
 stored "a slow client"
 each_once "a slow client"
 
+# A signal meanwhile ends the client and all that it has started, and the upload; the model is whole, and appears.
+afresh
+echo 'until [[ $when == late || -e "$(dirname "$1")/config.json" ]]; do sleep 0.1; done; [[ $when == late ]] || { sleep 61 & echo $! >"$WORK/client"; wait; }' >"$WORK/does"
+"${merging[@]}" "${small[@]}" --target_dir "$model" "${slowly[@]}" "${put[@]}" >"$WORK/out" 2>"$WORK/err" &
+program=$!
+until_there "$WORK/client"
+sleep 1
+kill -TERM $program
+code=0
+wait $program || code=$?
+[[ "$code" == 25 ]] || fail "a signal while it waits: exit code $code: $(cat "$WORK/err")"
+expect_text 'interrupted by SIGTERM, before model-0' && expect_text "then: shardweld upload $model --put"
+! is_running "$(<"$WORK/client")" || fail "what the client has started outlived the merge"
+same_as_expected "$fixture" "$model"
+rm "$WORK/does"
+expect_code 0 "$SHARDWELD" upload "$model" "${put[@]}"
+stored "a signal while it waits"
+
+# A client that fills its output without end is ended, and what clients leave beside the files is no part of the model.
+afresh
+echo '[[ $when == late || "$1" != *00002-of-* ]] || exec yes; touch "$1.sums"' >"$WORK/does"
+"${merging[@]}" "${small[@]}" --target_dir "$model" "${slowly[@]}" "${put[@]}" >"$WORK/out" 2>"$WORK/err" &
+program=$!
+for turn in {1..300}; do ! grep -q 'waiting for' "$WORK/err" || break; sleep 0.05; done
+expect_text 'waiting for model-00002-of-'
+kill -TERM $program
+code=0
+wait $program || code=$?
+[[ "$code" == 25 ]] || fail "a client without end: exit code $code: $(cat "$WORK/err")"
+same_as_expected "$fixture" "$model"
+[[ -z "$(find "$model" -name '*.sums')" ]] || fail "what a client left: $(ls "$model")"
+
+# What was sent from one directory to a place beside it was not sent from another. What is replaced may be at the place still.
+afresh
+mkdir -p "$WORK/here" "$WORK/there"
+(cd "$WORK/here" && expect_code 0 "${merging[@]}" "${small[@]}" --target_dir "$model" "${slowly[@]}" --put "$WORK/copy {} store/{}")
+(cd "$WORK/there" && expect_code 0 "$SHARDWELD" upload "$model" --put "$WORK/copy {} store/{}")
+diff -r "$WORK/here/store" "$WORK/there/store" >"$WORK/diff" || fail "another directory: $(head -2 "$WORK/diff")"
+expect_code 0 "${merging[@]}" "${small[@]}" --target_dir "$model" --overwrite "${put[@]}" && expect_text 'note: --stream: the place of --put may hold the model that is replaced here'
+stored replaced
+
 # Signals end the client with the merge; the next one goes on, and what was sent is not sent again.
 for victim in signal program; do
     afresh
@@ -105,7 +150,7 @@ for victim in signal program; do
     code=0
     wait $program || code=$?
     [[ "$code" == "$([[ $victim == signal ]] && echo 11 || echo 137)" ]] || fail "$victim: exit code $code: $(cat "$WORK/err")"
-    [[ $victim == program ]] || ! kill -0 "$(<"$WORK/client")" 2>/dev/null || fail "the client outlived the merge"
+    [[ $victim == program ]] || ! is_running "$(<"$WORK/client")" || fail "the client outlived the merge"
     kill -KILL "$(<"$WORK/client")" 2>/dev/null
     expect_absent "$model"
     before="$(cut -d' ' -f2 "$copied" | grep -v 00003-of- | sort)"
@@ -158,11 +203,16 @@ rm -rf "$model"
 expect_code 22 "${merging[@]}" "${small[@]}" --target_dir "$model" "${slowly[@]}" --hf_upload_path status403/model --hf_cli "$hf"
 expect_text 'was not sent to status403/model' && expect_text "then, from $model: shardweld upload"
 hides_secrets "$WORK/err"
-# A client that is no Python program sends all behind the merge.
-rm -rf "$model"
+# Clients that do more than the official one send all behind the merge.
+python="$(head -n 1 "$hf" | cut -c 3-)"
 printf '#!/bin/sh\nexec "%s" "$@"\n' "$hf" >"$WORK/wrapped"
-chmod +x "$WORK/wrapped"
-expect_code 0 "${merging[@]}" "${small[@]}" --target_dir "$model" --hf_upload_path me/wrapped --hf_cli "$WORK/wrapped" && expect_text 'is no Python program that could send them'
-has_received me/wrapped "$model"
+printf '#!%s\nimport os, sys\nos.environ["HF_ENDPOINT"] = "%s"\nfrom huggingface_hub.cli.hf import main\nsys.exit(main())\n' "$python" "$HF_ENDPOINT" >"$WORK/elsewhere"
+chmod +x "$WORK/wrapped" "$WORK/elsewhere"
+for client in wrapped elsewhere; do
+    rm -rf "$model"
+    expect_code 0 "${merging[@]}" "${small[@]}" --target_dir "$model" --hf_upload_path "me/$client" --hf_cli "$WORK/$client"
+    expect_text 'is not the program that pip makes of huggingface_hub'
+    has_received "me/$client" "$model"
+done
 [[ ! -e "$hub/faults" ]] || fail "the Hub received: $(cat "$hub/faults")"
 finish

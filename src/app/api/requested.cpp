@@ -18,10 +18,11 @@ namespace shardweld::app {
 namespace {
 
 /// Members of requests have their own place, and the others are the command line's.
-constexpr std::array kNotTaken{
-    "local_dir", "hf_config", "hf_model_path",   "target_dir", "dtype",   "quantize",
-    "also",      "average",   "average_weights", "overwrite",  "report",  "progress",
-    "log_dir",   "hf_cli",    "hf_upload_path",  "private",    "revision"};
+constexpr std::array kNotTaken{"local_dir",       "hf_config", "hf_model_path",  "target_dir",
+                               "dtype",           "quantize",  "also",           "average",
+                               "average_weights", "overwrite", "report",         "progress",
+                               "log_dir",         "hf_cli",    "hf_upload_path", "private",
+                               "revision",        "put",       "stream"};
 
 const CommandRow& row_of(Command command) {
     return *std::ranges::find(command_rows(), command, &CommandRow::command);

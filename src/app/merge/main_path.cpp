@@ -189,7 +189,9 @@ ErrorCode merge_model_and(Outputs outputs, const OnModel& on_model) {
         on_model(session, [&] { return stopping.why(); });
     }
     if (is_sent) {
-        upload_directory(session.comm, options, options.target_dir, store, session.log);
+        upload_directory(
+            session.comm, options, options.target_dir, store, [&] { return stopping.why(); },
+            session.log);
         session.watch.lap("upload");
     }
     return ErrorCode::ok;

@@ -18,11 +18,12 @@
 #include "core/text.hpp"
 #include "execute/journal.hpp"
 #include "io/digest_stream.hpp"
+#include "io/paths.hpp"
+#include "mpi/share.hpp"
 #include "mpi/sleeping.hpp"
 #include "plan/plan.hpp"
 #include "publish/report_file.hpp"
 #include "shardweld/error.hpp"
-#include "upload/put_record.hpp"
 
 namespace shardweld::app {
 
@@ -31,9 +32,9 @@ namespace {
 constexpr const char* kRecord =
     "sent.jsonl";  // in the journal: what this run and earlier ones sent
 constexpr double kLeastNap = 0.5;
-constexpr double kNapPerLook = 20;  // looking takes at most a twentieth of a core
-constexpr double kMostWait = 300;   // for the file under way, when all is written
-constexpr int kMostFailures = 3;    // one after the other
+constexpr double kNapPerLook = 4;  // looking takes at most a fifth of the time
+constexpr double kMostWait = 300;  // for the file under way, when all is written
+constexpr int kMostFailures = 3;   // one after the other
 constexpr auto kBlink = std::chrono::milliseconds(50);
 
 /// A file of the output that is whole, and what tells it from any other of its name.
@@ -42,7 +43,7 @@ struct WholeFile {
     upload::PutFile state;
 };
 
-/// The files all of whose blocks are here, in the order of the line, and none that are `left_out`.
+/// The files all of whose blocks are here, and none that are `left_out`.
 std::vector<WholeFile> whole_files(const plan::Plan& plan,
                                    const std::vector<execute::DoneBlock>& blocks,
                                    const std::set<std::size_t>& left_out) {
@@ -96,7 +97,7 @@ class Streaming::Sender {
           session_(draft.resumption.session),
           store_(std::move(store)),
           begun_(files_begun(draft)),
-          record_(journal_ / kRecord),
+          record_(journal_ / kRecord, store_->own_place()),
           thread_([this](const std::stop_token& over) { run(over); }) {}
 
     /// Lets no further file begin.
@@ -122,9 +123,8 @@ class Streaming::Sender {
     /// After end(): the files that are at the store as they are now, by the whole journal.
     [[nodiscard]] std::vector<WholeFile> sent() const {
         auto files = whole_files(plan_, execute::read_journal(journal_, plan_).blocks, {});
-        std::erase_if(files, [&](const WholeFile& file) {
-            return !record_.has(store_->place(), file.name, file.state);
-        });
+        std::erase_if(files,
+                      [&](const WholeFile& file) { return !record_.has(file.name, file.state); });
         return files;
     }
     /// After end(): what went wrong, the first time.
@@ -133,7 +133,8 @@ class Streaming::Sender {
 
   private:
     void run(const std::stop_token& over);
-    void look(const std::stop_token& over);
+    [[nodiscard]] std::vector<WholeFile> look() const;
+    void send_all(const std::vector<WholeFile>& files, const std::stop_token& over);
     void send(const WholeFile& file, const std::stop_token& over);
     bool begin(const std::string& name);
     void note_failure(const Error& error);
@@ -162,22 +163,28 @@ void Streaming::Sender::run(const std::stop_token& over) {
     while (
         !is_woken_.wait_for(lock, std::chrono::duration<double>(nap), [&] { return is_closed_; })) {
         lock.unlock();
-        const double begun = thread_cpu_seconds();
-        if (const auto failed = mpi::error_of([&] { look(over); })) {
+        const auto failed = mpi::error_of([&] {
+            const double begun = wall_seconds();
+            const std::vector<WholeFile> files = look();
+            nap = std::max(kLeastNap, kNapPerLook * (wall_seconds() - begun));
+            send_all(files, over);
+        });
+        if (failed) {
             note_failure(*failed);
         }
-        nap = std::max(kLeastNap, kNapPerLook * (thread_cpu_seconds() - begun));
         lock.lock();
         is_closed_ = is_closed_ || n_failed_ == kMostFailures;
     }
 }
 
-/// Sends what has become whole.
-void Streaming::Sender::look(const std::stop_token& over) {
-    const auto blocks = execute::read_journal(journal_, plan_, session_).blocks;
-    for (const WholeFile& file : whole_files(plan_, blocks, begun_)) {
-        const bool is_known =
-            tried_.contains(file.name) || record_.has(store_->place(), file.name, file.state);
+/// What has become whole in this run.
+std::vector<WholeFile> Streaming::Sender::look() const {
+    return whole_files(plan_, execute::read_journal(journal_, plan_, session_).blocks, begun_);
+}
+
+void Streaming::Sender::send_all(const std::vector<WholeFile>& files, const std::stop_token& over) {
+    for (const WholeFile& file : files) {
+        const bool is_known = tried_.contains(file.name) || record_.has(file.name, file.state);
         if (!is_known && n_failed_ < kMostFailures) {
             send(file, over);
         }
@@ -191,7 +198,7 @@ void Streaming::Sender::send(const WholeFile& file, const std::stop_token& over)
     tried_.insert(file.name);
     const auto failed = mpi::error_of([&] {
         store_->send_ahead(directory_, file.name, [&] { return over.stop_requested(); });
-        record_.add(store_->place(), file.name, file.state);
+        record_.add(file.name, file.state);
         n_failed_ = 0;
     });
     if (failed && !over.stop_requested()) {
@@ -219,11 +226,22 @@ void Streaming::Sender::note_failure(const Error& error) {
 
 Streaming::Streaming(Draft& draft, SharedStore store) : draft_(draft) {
     Session session = draft.output.session;
-    if (!session.options.streams || session.comm.rank() != 0) {
+    if (!session.options.streams) {
         return;
     }
-    if (const std::string why_not = store->why_not_ahead(); !why_not.empty()) {
-        session.log.warning("--stream: " + why_not + "; all files are sent behind the merge");
+    const auto hosts = mpi::gather(session.comm, session.comm.host());
+    if (session.comm.rank() != 0) {
+        return;
+    }
+    std::string why_not = store->prepare_ahead();
+    if (!session.options.sync && std::ranges::count(hosts, hosts.front()) < std::ssize(hosts)) {
+        why_not = "with --no_fsync this host need not see what others have written";
+    } else if (!session.options.put.empty() && session.options.overwrite &&
+               io::kind_at(draft.partial->target()) != io::FileKind::none) {
+        why_not = "the place of --put may hold the model that is replaced here";
+    }
+    if (!why_not.empty()) {
+        session.log.info("note: --stream: " + why_not + "; all files are sent behind the merge");
         return;
     }
     sender_ = std::make_unique<Sender>(draft, std::move(store));
@@ -242,34 +260,54 @@ void Streaming::finish(const mpi::WhyStop& why_stop) {
     }
     const auto is_asked = [&] { return !why_stop().empty(); };
     const auto wait = [&](const mpi::IsCalled& is_called) {
-        if (!sender_) {
-            return;
+        if (sender_) {
+            wait_for_client([&] { return is_called() || is_asked(); });
+            sender_->end();
+            if (const auto failed = mpi::error_of([&] { settle(); })) {
+                session.log.info("note: --stream: " + failed->full_text() +
+                                 "; what was sent is sent again");
+            }
+            sender_.reset();
         }
-        sender_->close();
-        const double begun = wall_seconds();
-        if (const std::string name = sender_->sending(); !name.empty()) {
-            session.log.info("waiting for " + name + ", which is being sent");
-        }
-        while (!sender_->sending().empty() && wall_seconds() < begun + kMostWait && !is_called() &&
-               !is_asked()) {
-            std::this_thread::sleep_for(kBlink);
-        }
-        sender_->end();
-        settle();
-        sender_.reset();
     };
     mpi::while_others_sleep(session.comm, wait, is_asked);
-    mpi::collectively(session.comm, [&] { mpi::stop_if_asked(why_stop); });
     session.watch.lap("stream");
+}
+
+/// The model is whole: it does not wait long for the file that is under way.
+void Streaming::wait_for_client(const std::function<bool()>& is_asked) {
+    Log& log = draft_.output.session.log;
+    sender_->close();
+    const std::string name = sender_->sending();
+    if (name.empty()) {
+        return;
+    }
+    log.info("waiting for " + name + ", which is being sent (" + duration_text(kMostWait) +
+             " at most)");
+    const double end = wall_seconds() + kMostWait;
+    while (!sender_->sending().empty() && wall_seconds() < end && !is_asked()) {
+        std::this_thread::sleep_for(kBlink);
+    }
+    if (!sender_->sending().empty()) {
+        log.info("note: " + name +
+                 " is not sent yet: its client is ended, and it is sent again "
+                 "behind the merge");
+    }
 }
 
 /// Says what was sent, and leaves a note of it to the upload.
 void Streaming::settle() {
     const Session& session = draft_.output.session;
     if (!sender_->failure().empty()) {
-        session.log.warning("--stream: " + sender_->failure() +
-                            "; what was not sent follows behind the merge");
+        session.log.info("note: --stream: " + sender_->failure() +
+                         "; what was not sent follows behind the merge");
     }
+    // What clients have left beside what they sent is no part of the model.
+    std::set<fs::path> names;
+    for (const auto& [name, identity] : draft_.files) {
+        names.insert(name);
+    }
+    draft_.partial->keep_only(names);
     const auto sent = sender_->sent();
     Bytes bytes = 0;
     bool is_written = true;
@@ -278,8 +316,8 @@ void Streaming::settle() {
         is_written = is_written && sender_->store().note_ahead(draft_.partial->path(), file.name);
     }
     if (!is_written) {
-        session.log.warning(std::string(publish::kPutRecord) +
-                            " cannot be written: what was sent is sent again");
+        session.log.info("note: " + std::string(publish::kPutRecord) +
+                         " cannot be written: what was sent is sent again");
     }
     if (const auto note = io::identity_at(*draft_.directory, publish::kPutRecord)) {
         draft_.files[publish::kPutRecord] = *note;

@@ -1,6 +1,7 @@
 // Files of a merge's output that are sent while others are still written (--stream).
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "mpi/free_run.hpp"
@@ -15,8 +16,8 @@ namespace shardweld::app {
 /// written by this run: what an earlier run began is read back first, and sent with the rest.
 class Streaming {
   public:
-    /// Of a draft that has begun and is not moved from here on. `store` is the first rank's;
-    /// without --stream, and on the others, nothing is sent.
+    /// Collective. Of a draft that has begun and is not moved from here on. `store` is the first
+    /// rank's. Without --stream nothing is sent; why nothing else can be is said.
     Streaming(Draft& draft, SharedStore store);
     /// Ends the client that is at work.
     ~Streaming();
@@ -26,13 +27,14 @@ class Streaming {
     Streaming& operator=(Streaming&&) = delete;
 
     /// Collective, behind complete_drafts. Begins no further file, waits for the one under way, but
-    /// not for long, and writes down in the draft what was sent, so that the upload of the finished
-    /// model sends the rest. What failed is said, and no error: that upload tries again.
-    /// Error(stopped).
+    /// not for long and not when a rank has a reason to stop, and writes down in the draft what was
+    /// sent, so that the upload of the finished model sends the rest. What failed is said, and no
+    /// error: that upload tries again.
     void finish(const mpi::WhyStop& why_stop);
 
   private:
     class Sender;
+    void wait_for_client(const std::function<bool()>& is_asked);
     void settle();
 
     Draft& draft_;

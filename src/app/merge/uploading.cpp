@@ -42,16 +42,18 @@ Bytes size_of(const fs::path& directory) {
 }
 
 /// On the first rank.
-void send(upload::Store& store, const fs::path& directory, Progress& progress, Log& log) {
+void send(upload::Store& store, const fs::path& directory, const mpi::WhyStop& why_stop,
+          Progress& progress, Log& log) {
     const Bytes size = size_of(directory);
     log.info("uploading " + directory.string() + " " + store.place() + " (" +
              store.client().string() + ")");
     const Index total = to_index(size, "files");
     progress.begin("uploading", {total, total});
     const double begun = wall_seconds();
-    store.send(directory, {[&](auto line) { log.debug("client: " + std::string(line)); },
-                           [&](auto line) { log.info("note: " + std::string(line)); },
-                           [&](Bytes sent) { progress.update(to_index(sent, "files")); }});
+    store.send(directory,
+               {[&](auto line) { log.debug("client: " + std::string(line)); },
+                [&](auto line) { log.info("note: " + std::string(line)); },
+                [&](Bytes sent) { progress.update(to_index(sent, "files")); }, why_stop});
     progress.end();
     log.info("uploaded " + directory.string() + " " + store.place() + ": " + human_bytes(size) +
              " in " + duration_text(wall_seconds() - begun));
@@ -66,10 +68,10 @@ SharedStore prepare_upload(mpi::Comm& comm, const Options& options) {
 }
 
 void upload_directory(mpi::Comm& comm, const Options& options, const fs::path& directory,
-                      const SharedStore& store, Log& log) {
+                      const SharedStore& store, const mpi::WhyStop& why_stop, Log& log) {
     Progress progress(log, style_for(options.progress, log, options.is_quiet), steady_clock());
-    mpi::while_others_sleep(comm,
-                            [&](const mpi::IsCalled&) { send(*store, directory, progress, log); });
+    mpi::while_others_sleep(
+        comm, [&](const mpi::IsCalled&) { send(*store, directory, why_stop, progress, log); });
 }
 
 }  // namespace shardweld::app

@@ -7,6 +7,7 @@
 #include "app/messages/log.hpp"
 #include "app/settings/options.hpp"
 #include "mpi/comm.hpp"
+#include "mpi/free_run.hpp"
 #include "upload/store.hpp"
 
 namespace shardweld::app {
@@ -23,9 +24,9 @@ inline bool sends(const Options& options) {
 /// Error(usage), Error(no_client), Error(no_token).
 SharedStore prepare_upload(mpi::Comm& comm, const Options& options);
 
-/// Collective. The first rank sends `directory`; the others sleep. Errors as Store::send, the same
-/// on all ranks.
+/// Collective. The first rank sends `directory`; the others sleep. `why_stop`: as Telling's. Errors
+/// as Store::send, the same on all ranks.
 void upload_directory(mpi::Comm& comm, const Options& options, const fs::path& directory,
-                      const SharedStore& store, Log& log);
+                      const SharedStore& store, const mpi::WhyStop& why_stop, Log& log);
 
 }  // namespace shardweld::app

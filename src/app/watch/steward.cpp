@@ -454,7 +454,7 @@ void Steward::remove_older() {
     }
     const auto failure = mpi::error_of([&] {
         for (const std::string& name : outputs_beyond(request_.keep, outputs_.front(), run_)) {
-            if (!chain_.needs(name)) {
+            if (!chain_.needs(name) && !unsent_.contains(name)) {
                 remove_one(name);
             }
         }
