@@ -47,7 +47,12 @@ RecipeLibrary RecipeLibrary::load(const std::vector<RecipeFile>& extra) {
 void RecipeLibrary::check_meetings() const {
     check_stored(true);
     for (const Recipe* const recipe : recipes()) {
+        check_lines(recipe->hub);
+        check_lines(recipe->module);
         check_forms(*recipe);
+    }
+    for (const Dialect* const dialect : dialects()) {
+        check_lines(dialect->store);
     }
 }
 
@@ -97,6 +102,10 @@ const Recipe* RecipeLibrary::find_recipe(std::string_view name) const {
     auto known = recipes_.find(name);
     if (known == recipes_.end()) {
         known = recipes_.emplace(name, recipe_of(*declared_, *entry)).first;
+        if (rests_on_extra(*declared_, name)) {
+            check_lines(known->second.hub);
+            check_lines(known->second.module);
+        }
     }
     return &known->second;
 }
@@ -109,6 +118,9 @@ const Dialect* RecipeLibrary::find_dialect(std::string_view name) const {
     auto known = dialects_.find(name);
     if (known == dialects_.end()) {
         known = dialects_.emplace(name, dialect_of(*declared_, *entry)).first;
+        if (rests_on_extra(*declared_, name)) {
+            check_lines(known->second.store);
+        }
     }
     return &known->second;
 }

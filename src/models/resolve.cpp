@@ -288,7 +288,6 @@ std::vector<Line> all_lines(Declaration& whole) {
 
 /// The lines with the names under which a family keeps inherited ones: the longest `place` rule's.
 std::vector<Line> placed(std::vector<Line> lines, const std::vector<RenameRule>& places) {
-    check_lines(lines);
     for (Line& line : lines) {
         const std::string& name = line.name.text;
         if (const RenameRule* const best = longest_match(places, name)) {
@@ -367,7 +366,6 @@ Dialect dialect_of(const Declarations& entries, const FoundDeclaration& entry) {
     dialect.origin = whole.origin;
     dialect.extends = whole.extends;
     dialect.store = all_lines(whole);
-    check_lines(dialect.store);
     return dialect;
 }
 
