@@ -240,11 +240,15 @@ Streaming::Streaming(Draft& draft, SharedStore store) : draft_(draft) {
                io::kind_at(draft.partial->target()) != io::FileKind::none) {
         why_not = "the place of --put may hold the model that is replaced here";
     }
-    if (!why_not.empty()) {
-        session.log.info("note: --stream: " + why_not + "; all files are sent behind the merge");
-        return;
+    if (why_not.empty()) {
+        // The others go on already: nothing may be thrown here.
+        const auto failed =
+            mpi::error_of([&] { sender_ = std::make_unique<Sender>(draft, std::move(store)); });
+        why_not = failed ? failed->full_text() : "";
     }
-    sender_ = std::make_unique<Sender>(draft, std::move(store));
+    if (!sender_) {
+        session.log.info("note: --stream: " + why_not + "; all files are sent behind the merge");
+    }
 }
 
 Streaming::~Streaming() {

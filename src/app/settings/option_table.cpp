@@ -325,7 +325,7 @@ const std::vector<OptionRow>& option_rows() {
          "stands for the file's path, and {} in a longer word for its name in the model's "
          "directory",
          value(&Options::put, put_in)},
-        {"stream", "", kWrite, "Upload",
+        {"stream", "", kWrite | kFinished, "Upload",
          "send each file of weights as soon as it is written, while others are (with "
          "--hf_upload_path or --put)",
          flag(&Options::streams)},

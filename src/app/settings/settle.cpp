@@ -59,7 +59,9 @@ void check_store(const Options& options) {
     }
     if (options.streams && options.put.empty() && options.upload_path.empty()) {
         refuse("--stream sends files, and there is no place for them",
-               "add --hf_upload_path ORG/NAME, or --put CMD for another store");
+               options.form.empty()
+                   ? "add --hf_upload_path ORG/NAME, or --put CMD for another store"
+                   : "leave it out: training checkpoints are not sent");
     }
     if (!options.put.empty()) {
         check_put(options);
