@@ -27,6 +27,11 @@ std::shared_ptr<const Declarations> built_in_declarations() {
     return std::make_shared<const Declarations>(std::move(entries));
 }
 
+void check_own_lines(const Recipe& recipe) {
+    check_lines(recipe.hub);
+    check_lines(recipe.module);
+}
+
 }  // namespace
 
 RecipeLibrary RecipeLibrary::load(const std::vector<RecipeFile>& extra) {
@@ -47,8 +52,7 @@ RecipeLibrary RecipeLibrary::load(const std::vector<RecipeFile>& extra) {
 void RecipeLibrary::check_meetings() const {
     check_stored(true);
     for (const Recipe* const recipe : recipes()) {
-        check_lines(recipe->hub);
-        check_lines(recipe->module);
+        check_own_lines(*recipe);
         check_forms(*recipe);
     }
     for (const Dialect* const dialect : dialects()) {
@@ -103,8 +107,7 @@ const Recipe* RecipeLibrary::find_recipe(std::string_view name) const {
     if (known == recipes_.end()) {
         known = recipes_.emplace(name, recipe_of(*declared_, *entry)).first;
         if (rests_on_extra(*declared_, name)) {
-            check_lines(known->second.hub);
-            check_lines(known->second.module);
+            check_own_lines(known->second);
         }
     }
     return &known->second;

@@ -106,8 +106,8 @@ class NotedSignals {
     struct sigaction child_before_ {};
 };
 
-/// Where SIGCHLD is ignored, a child's exit status is lost. It stays so: a thread sets nothing
-/// back.
+/// Where SIGCHLD is ignored, a child's exit status is lost. From here on it is not ignored: setting
+/// it back would take it from the children of other threads.
 void keep_children() {
     struct sigaction now {};
     if (::sigaction(SIGCHLD, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) {

@@ -21,6 +21,7 @@
 #include "io/whole_file.hpp"
 #include "mpi/share.hpp"
 #include "publish/lock_file.hpp"
+#include "publish/room.hpp"
 #include "shardweld/error.hpp"
 
 #include "delta_file.hpp"
@@ -174,10 +175,7 @@ void count_tensors(const std::vector<DeltaFile>& files, WrittenDelta& written) {
 
 /// Error(not_found) or Error(io) unless versions can be made in a directory, which may be missing.
 void require_writable(const fs::path& versions) {
-    fs::path place = io::resolved(versions);
-    while (io::kind_at(place) == io::FileKind::none && place.has_relative_path()) {
-        place = place.parent_path();
-    }
+    const fs::path place = publish::nearest_existing(io::resolved(versions));
     if (!io::is_directory(place)) {
         throw Error(ErrorCode::not_found, place.string() + " is not a directory",
                     "name a directory for the versions");

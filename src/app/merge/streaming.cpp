@@ -29,8 +29,8 @@ namespace shardweld::app {
 
 namespace {
 
-constexpr const char* kRecord =
-    "sent.jsonl";  // in the journal: what this run and earlier ones sent
+// In the journal: what this run and earlier ones sent.
+constexpr const char* kRecord = "sent.jsonl";
 constexpr double kLeastNap = 0.5;
 constexpr double kNapPerLook = 4;  // looking takes at most a fifth of the time
 constexpr double kMostWait = 300;  // for the file under way, when all is written
@@ -87,7 +87,7 @@ std::set<std::size_t> files_begun(const Draft& draft) {
 
 }  // namespace
 
-/// The thread, and what it has done. All but the constructor and run() may be called at any time.
+/// The thread, and what it has done.
 class Streaming::Sender {
   public:
     Sender(const Draft& draft, SharedStore store)
@@ -106,7 +106,7 @@ class Streaming::Sender {
         is_closed_ = true;
         is_woken_.notify_all();
     }
-    /// Of the file under way; "" where none is.
+    /// The name of the file under way; "" where none is.
     std::string sending() {
         const std::lock_guard lock(mutex_);
         return sending_;

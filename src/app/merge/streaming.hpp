@@ -16,8 +16,8 @@ namespace shardweld::app {
 /// written by this run: what an earlier run began is read back first, and sent with the rest.
 class Streaming {
   public:
-    /// Collective. Of a draft that has begun and is not moved from here on. `store` is the first
-    /// rank's. Without --stream nothing is sent; why nothing else can be is said.
+    /// Collective. `draft` has begun, and outlives this. `store` is the first rank's. Without
+    /// --stream nothing is sent; with it, a reason for sending nothing is said.
     Streaming(Draft& draft, SharedStore store);
     /// Ends the client that is at work.
     ~Streaming();

@@ -22,7 +22,7 @@ struct Beginning {
     static constexpr auto fields = [](auto& self) { return std::tie(self.dtype, self.bytes); };
 };
 
-/// Of a tensor that is one piece of `input`. Error(io).
+/// The beginning of a tensor that is one piece of `input`. Error(io).
 Beginning beginning_of(const catalogue::Tensor& tensor, const io::InputFile& input);
 
 /// Whether each element of the fp32 master rounds to that of the weight, as far as both have it:
