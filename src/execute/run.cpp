@@ -14,8 +14,8 @@
 #include "plan/plan.hpp"
 #include "plan/schedule/rounds.hpp"
 
+#include "output_task.hpp"
 #include "prefetch.hpp"
-#include "product.hpp"
 #include "reader.hpp"
 #include "round.hpp"
 
@@ -35,8 +35,7 @@ class Worker {
           compare_reader_(source, plan_.limits.compare),
           buffers_{RoundBuffers(plan_.limits), RoundBuffers(plan_.limits)} {
         for (const Output& output : outputs) {
-            products_.emplace_back(output, source, comm.rank(),
-                                   outputs.size() > 1 ? &plan_ : nullptr);
+            tasks_.emplace_back(output, source, comm.rank(), outputs.size() > 1 ? &plan_ : nullptr);
         }
     }
 
@@ -55,9 +54,9 @@ class Worker {
 
     void read_back() {
         std::vector<std::vector<plan::LineRange>> done;
-        for (Product& product : products_) {
-            product.take_over(comm_, source_);
-            done.push_back(product.done_of_leader());
+        for (OutputTask& task : tasks_) {
+            task.take_over(comm_, source_);
+            done.push_back(task.done_of_primary());
         }
         done_ = plan::in_all({0, plan_.line.begins.back()}, done);
         const plan::LineRange mine{plan_.cuts[own()], plan_.cuts[own() + 1]};
@@ -72,8 +71,8 @@ class Worker {
     void run() {
         try {
             mpi::collectively(comm_, [&] {
-                for (Product& product : products_) {
-                    product.put_constants(comm_);
+                for (OutputTask& task : tasks_) {
+                    task.put_constants(comm_);
                 }
             });
             if (plan_.is_lockstep) {
@@ -84,8 +83,8 @@ class Worker {
         } catch (const Error& error) {
             if (error.code() == ErrorCode::stopped) {
                 mpi::collectively(comm_, [&] {
-                    for (Product& product : products_) {
-                        product.writer().flush();
+                    for (OutputTask& task : tasks_) {
+                        task.writer().flush();
                     }
                 });
             } else if (error.code() != ErrorCode::launch) {
@@ -97,8 +96,8 @@ class Worker {
 
     /// Agreed by all ranks; none may go on to remove what others still write.
     void keep_all() {
-        for (Product& product : products_) {
-            product.writer().keep();
+        for (OutputTask& task : tasks_) {
+            task.writer().keep();
         }
         comm_.barrier();
     }
@@ -108,13 +107,13 @@ class Worker {
         mpi::collectively(comm_, [&] {
             reader_.finish();
             compare_reader_.finish();
-            for (Product& product : products_) {
-                product.writer().close();
+            for (OutputTask& task : tasks_) {
+                task.writer().close();
             }
         });
         mine_.write_s += wall_seconds() - begin;
-        for (const Product& product : products_) {
-            product.require_whole(comm_);
+        for (const OutputTask& task : tasks_) {
+            task.require_whole(comm_);
         }
     }
 
@@ -127,15 +126,15 @@ class Worker {
         mine_.cpu_s = cpu_s;
         const auto differences = mpi::gather_all(comm_, differences_);
         std::vector<Result> results;
-        for (Product& product : products_) {
+        for (OutputTask& task : tasks_) {
             Result& result = results.emplace_back();
-            share(product.counts(), result);
+            share(task.counts(), result);
             result.differences = differences;
-            if (product.has_digests()) {
-                result.tensor_digests = product.writer().gather_digests(comm_);
-                result.quality = product.writer().gather_quality(comm_);
+            if (task.has_digests()) {
+                result.tensor_digests = task.writer().gather_digests(comm_);
+                result.quality = task.writer().gather_quality(comm_);
             }
-            result.written = product.writer().take_written();
+            result.written = task.writer().take_written();
         }
         return results;
     }
@@ -241,8 +240,8 @@ class Worker {
         }
         if (range.begin < range.end) {
             const double begin = wall_seconds();
-            for (Product& product : products_) {
-                product.put(round, range);
+            for (OutputTask& task : tasks_) {
+                task.put(round, range);
             }
             mine_.write_s += wall_seconds() - begin;
         }
@@ -263,8 +262,8 @@ class Worker {
     [[nodiscard]] Bytes buffer_bytes() const {
         Bytes bytes = buffers_[0].used() + buffers_[1].used() + reader_.buffer_bytes() +
                       compare_reader_.buffer_bytes();
-        for (const Product& product : products_) {
-            bytes += product.buffer_bytes();
+        for (const OutputTask& task : tasks_) {
+            bytes += task.buffer_bytes();
         }
         return bytes;
     }
@@ -274,8 +273,8 @@ class Worker {
             return;
         }
         // A later run must meet them again.
-        for (Product& product : products_) {
-            product.writer().stop_journal();
+        for (OutputTask& task : tasks_) {
+            task.writer().stop_journal();
         }
         for (Difference& known : differences_) {
             if (known.target == one.target && known.replica == one.replica) {
@@ -304,7 +303,7 @@ class Worker {
     const SourceFiles& source_;
     Reader reader_;
     Reader compare_reader_;  ///< of replicas, while the other may be busy with the next round
-    std::deque<Product> products_;
+    std::deque<OutputTask> tasks_;
     std::array<RoundBuffers, 2> buffers_;
     std::size_t n_started_ = 0;  ///< rounds read ahead
     RankCounts mine_;

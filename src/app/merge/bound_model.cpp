@@ -209,8 +209,8 @@ BoundModel first_of(const Outputs& outputs, const Cutting& cutting, BoundModel& 
     return cut;
 }
 
-/// Binds the others to what was read for the first. `leader`: the first that is a model.
-std::vector<BoundModel> bound_for_all(const Outputs& outputs, std::size_t leader,
+/// Binds the others to what was read for the first. `primary`: the first that is a model.
+std::vector<BoundModel> bound_for_all(const Outputs& outputs, std::size_t primary,
                                       const Cutting& cutting, BoundModel model) {
     std::vector<BoundModel> models;
     models.reserve(outputs.size());
@@ -220,15 +220,15 @@ std::vector<BoundModel> bound_for_all(const Outputs& outputs, std::size_t leader
     for (std::size_t at = 0; at < outputs.size(); ++at) {
         const OutputRequest& output = outputs[at].output;
         const bool has_own_tensors =
-            at == leader || output.is_training() || becomes_gguf(output.quantise);
+            at == primary || output.is_training() || becomes_gguf(output.quantise);
         if (at > 0 && cutting.is_wanted && output.is_training()) {
             models.push_back(cut_from(source, output.form, nullptr, cutting.n_files));
         } else if (at > 0) {
             models.push_back(has_own_tensors
                                  ? in_other_form(outputs[at], source)
-                                 : in_other_type(outputs[leader].output, output, models[leader]));
+                                 : in_other_type(outputs[primary].output, output, models[primary]));
         }
-        if (at == leader && outputs.size() > 1) {
+        if (at == primary && outputs.size() > 1) {
             name_parts(models[at].bound.binding.targets);
         }
     }
@@ -242,8 +242,8 @@ std::vector<BoundModel> output_models(const Outputs& outputs, const Cutting& cut
                                       const Layout& layout, BoundModel model) {
     const auto first_model =
         std::ranges::find_if(outputs, [](const Session& one) { return !one.output.is_training(); });
-    const auto leader = static_cast<std::size_t>(first_model - outputs.begin());
-    std::vector<BoundModel> models = bound_for_all(outputs, leader, cutting, std::move(model));
+    const auto primary = static_cast<std::size_t>(first_model - outputs.begin());
+    std::vector<BoundModel> models = bound_for_all(outputs, primary, cutting, std::move(model));
     std::vector<std::vector<plan::Target>*> others;
     for (std::size_t at = 0; at < outputs.size(); ++at) {
         BoundModel& one = models[at];
@@ -262,12 +262,12 @@ std::vector<BoundModel> output_models(const Outputs& outputs, const Cutting& cut
         if (at > 0) {
             report_output(outputs[at], one, models.front());
         }
-        if (at > leader && one.prepared.training == nullptr) {
+        if (at > primary && one.prepared.training == nullptr) {
             others.push_back(&bound.binding.targets);
         }
     }
     if (!others.empty()) {
-        plan::share_strips(models[leader].bound.binding.targets, others);
+        plan::share_strips(models[primary].bound.binding.targets, others);
     }
     return models;
 }

@@ -20,7 +20,7 @@
 #include "mpi/share.hpp"
 #include "numeric/convert.hpp"
 #include "plan/plan.hpp"
-#include "plan/schedule/followed.hpp"
+#include "plan/schedule/derived_output.hpp"
 #include "shardweld/error.hpp"
 
 #include "resumption.hpp"
@@ -235,26 +235,27 @@ void settle_options(Output& output, const Input& input, Moving& moving, const fs
 /// The line of a run's first output is cut anew where an earlier run has done a part of all.
 void share_rest(Planned& planned, const std::vector<Moving>& moving,
                 const std::vector<std::size_t>& run) {
-    Output& leader = planned.outputs[run.front()];
-    plan::Plan& first = leader.plan;
+    Output& primary = planned.outputs[run.front()];
+    plan::Plan& first = primary.plan;
     std::vector<std::vector<plan::LineRange>> done;
     for (const std::size_t at : run) {
         const plan::Plan& own = planned.outputs[at].plan;
         const auto lines = execute::BlockPlaces(own).lines(moving[at].options.resumption.blocks);
-        done.push_back(run.size() == 1 ? lines : plan::Followed(first, own).done_of_leader(lines));
+        done.push_back(run.size() == 1 ? lines
+                                       : plan::DerivedOutput(first, own).done_of_primary(lines));
     }
     const auto all = plan::in_all({0, first.line.begins.back()}, done);
     if (all.empty()) {
         return;
     }
-    mpi::collectively(leader.session.comm, [&] {
+    mpi::collectively(primary.session.comm, [&] {
         if (first.is_part) {
             throw Error(ErrorCode::target,
                         "another run has left work for this target while this one planned",
                         "run it again: it goes on from there");
         }
     });
-    plan::share_rest(first, all, leader.choice.alignment);
+    plan::share_rest(first, all, primary.choice.alignment);
 }
 
 /// The outputs of a run, each result at its output's place, and a look at what was read for it.

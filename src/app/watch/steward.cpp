@@ -409,20 +409,20 @@ void Steward::follow(const std::string& name) {
     if (request_.then.empty()) {
         return;
     }
-    const Followed followed = run_then(request_, name, outputs_.front() / name, log_);
-    if (followed.was_stopped) {
+    const ThenOutcome outcome = run_then(request_, name, outputs_.front() / name, log_);
+    if (outcome.was_stopped) {
         throw Error(ErrorCode::stopped,
                     "interrupted while the command of --then ran behind " + name);
     }
-    diary_.write("then", {{"step", name}, {"fault", followed.fault}});
+    diary_.write("then", {{"step", name}, {"fault", outcome.fault}});
     unfollowed_.erase(name);
-    if (followed.fault.empty()) {
+    if (outcome.fault.empty()) {
         unended_.erase(name);
         return;
     }
     ++counts_.then_failed;
-    unended_[name] = followed.fault;
-    log_.warning("the command of --then " + followed.fault + ", behind " + name);
+    unended_[name] = outcome.fault;
+    log_.warning("the command of --then " + outcome.fault + ", behind " + name);
 }
 
 /// Commands that a watch which was killed did not come to.

@@ -30,8 +30,8 @@ void require_then(const WatchRequest& request) {
     }
 }
 
-Followed run_then(const WatchRequest& request, const std::string& step, const fs::path& output,
-                  Log& log) {
+ThenOutcome run_then(const WatchRequest& request, const std::string& step, const fs::path& output,
+                     Log& log) {
     std::vector<std::string> words = words_of(request);
     const auto program = process::program_named(words.front());
     if (!program) {

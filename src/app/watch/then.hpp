@@ -10,7 +10,7 @@
 namespace shardweld::app::watching {
 
 /// How a command ended.
-struct Followed {
+struct ThenOutcome {
     std::string fault;         ///< "" where it ended well
     bool was_stopped = false;  ///< this process was told to stop meanwhile
 };
@@ -19,7 +19,7 @@ struct Followed {
 void require_then(const WatchRequest& request);
 
 /// Runs --then behind a step and passes on what it prints. Local.
-Followed run_then(const WatchRequest& request, const std::string& step, const fs::path& output,
-                  Log& log);
+ThenOutcome run_then(const WatchRequest& request, const std::string& step, const fs::path& output,
+                     Log& log);
 
 }  // namespace shardweld::app::watching

@@ -16,21 +16,21 @@ namespace shardweld::plan {
 
 namespace {
 
-/// By Part::of: where leaders hold a part of that.
+/// By Part::of: the primary output's targets that hold a part of that.
 using Holders =
     std::unordered_map<std::string, std::vector<std::pair<std::uint32_t, const layout::Patch*>>>;
 
-Holders holders_of(const std::vector<Target>& leader) {
+Holders holders_of(const std::vector<Target>& primary) {
     Holders holders;
-    for (std::uint32_t i = 0; i < leader.size(); ++i) {
-        for (const Part& part : leader[i].parts) {
+    for (std::uint32_t i = 0; i < primary.size(); ++i) {
+        for (const Part& part : primary[i].parts) {
             holders[part.of].emplace_back(i, &part.patch);
         }
     }
     return holders;
 }
 
-/// Whether whole units of the leader become whole own ones in the same order.
+/// Whether whole units of the primary output become whole own ones in the same order.
 bool keeps_order(const Relation& relation, Index unit, Index own_unit) {
     return std::ranges::all_of(relation.copies, [&](const layout::Copy& copy) {
         const Index to = copy.dst_offset - relation.first;
@@ -48,8 +48,8 @@ bool keeps_order(const Relation& relation, Index unit, Index own_unit) {
 }
 
 /// The smallest units; the whole target is one at last.
-void find_units(Relation& relation, Index leader_volume) {
-    std::vector<std::pair<Index, Index>> units{{1, 1}, {leader_volume, relation.volume}};
+void find_units(Relation& relation, Index primary_volume) {
+    std::vector<std::pair<Index, Index>> units{{1, 1}, {primary_volume, relation.volume}};
     for (const layout::Copy& copy : relation.copies) {
         for (const layout::Loop& loop : copy.loops) {
             units.emplace_back(std::max<Index>(loop.src_stride, 1), loop.dst_stride);
@@ -75,7 +75,7 @@ bool find_place(Relation& relation) {
     return end - relation.first == relation.volume;
 }
 
-/// By the leader's target.
+/// What a target has in common with those of the primary output, by the latter.
 std::map<std::uint32_t, Relation> common_parts(const Holders& holders, const Target& own) {
     std::map<std::uint32_t, Relation> found;
     for (const Part& part : own.parts) {
@@ -83,9 +83,9 @@ std::map<std::uint32_t, Relation> common_parts(const Holders& holders, const Tar
         if (held == holders.end()) {
             continue;
         }
-        for (const auto& [leader, patch] : held->second) {
+        for (const auto& [primary, patch] : held->second) {
             if (const auto copy = layout::overlap(*patch, part.patch)) {
-                found[leader].copies.push_back(*copy);
+                found[primary].copies.push_back(*copy);
             }
         }
     }
@@ -118,7 +118,7 @@ void set_strip(Target& target, Index elements) {
     }
 }
 
-/// What strips of one leader's target are made by.
+/// What decides the strips of one target of the primary output.
 struct StripNeeds {
     Index unit = 0;           ///< is never divided; 0: it needs no strips
     bool is_stacked = false;  ///< some output has it in a tensor with others
@@ -134,15 +134,16 @@ void note(const Relation& relation, const Target& own, StripNeeds& needs) {
     needs.is_stacked = needs.is_stacked || relation.volume < weight_volume(own);
 }
 
-/// Each strip of the leader's is made of whole own ones.
-void follow(const std::vector<Relation>& relations, const std::vector<Index>& leading,
+/// Gives own targets of codes strips that those of the primary output, `primary_strips`, are whole
+/// multiples of.
+void follow(const std::vector<Relation>& relations, const std::vector<Index>& primary_strips,
             std::vector<Target>& own) {
     std::map<std::uint32_t, Index> strips;
     for (const Relation& relation : relations) {
         if (!own[relation.own].encode) {
             continue;
         }
-        const Index image = leading[relation.leader] / relation.unit * relation.own_unit;
+        const Index image = primary_strips[relation.primary] / relation.unit * relation.own_unit;
         Index& strip = strips[relation.own];
         strip = relation.volume == weight_volume(own[relation.own])
                     ? image
@@ -159,18 +160,18 @@ Index weight_volume(const Target& target) {
     return target.sources(0, target.volume()).extent;
 }
 
-std::vector<Relation> relations_of(const std::vector<Target>& leader,
+std::vector<Relation> relations_of(const std::vector<Target>& primary,
                                    const std::vector<Target>& own) {
-    const Holders holders = holders_of(leader);
+    const Holders holders = holders_of(primary);
     std::vector<Relation> relations;
     for (std::uint32_t i = 0; i < own.size(); ++i) {
         Index volume = 0;
         bool is_there = true;
         for (auto& [at, relation] : common_parts(holders, own[i])) {
-            relation.leader = at;
+            relation.primary = at;
             relation.own = i;
-            is_there = find_place(relation) && leader[at].stored == own[i].stored && is_there;
-            find_units(relation, weight_volume(leader[at]));
+            is_there = find_place(relation) && primary[at].stored == own[i].stored && is_there;
+            find_units(relation, weight_volume(primary[at]));
             volume += relation.volume;
             relations.push_back(std::move(relation));
         }
@@ -185,23 +186,23 @@ std::vector<Relation> relations_of(const std::vector<Target>& leader,
     return relations;
 }
 
-void share_strips(std::vector<Target>& leader, const std::vector<std::vector<Target>*>& others) {
-    std::vector<StripNeeds> needs(leader.size());
-    for (std::size_t i = 0; i < leader.size(); ++i) {
-        needs[i].unit = leader[i].encode ? tile_elements(*leader[i].encode) : 0;
+void share_strips(std::vector<Target>& primary, const std::vector<std::vector<Target>*>& others) {
+    std::vector<StripNeeds> needs(primary.size());
+    for (std::size_t i = 0; i < primary.size(); ++i) {
+        needs[i].unit = primary[i].encode ? tile_elements(*primary[i].encode) : 0;
     }
     std::vector<std::vector<Relation>> relations;
     for (const std::vector<Target>* const other : others) {
-        for (const Relation& relation : relations.emplace_back(relations_of(leader, *other))) {
-            note(relation, (*other)[relation.own], needs[relation.leader]);
+        for (const Relation& relation : relations.emplace_back(relations_of(primary, *other))) {
+            note(relation, (*other)[relation.own], needs[relation.primary]);
         }
     }
-    std::vector<Index> strips(leader.size());
-    for (std::size_t i = 0; i < leader.size(); ++i) {
+    std::vector<Index> strips(primary.size());
+    for (std::size_t i = 0; i < primary.size(); ++i) {
         if (needs[i].unit > 0) {
             strips[i] =
-                strip_of_units(needs[i].unit, weight_volume(leader[i]), needs[i].is_stacked);
-            set_strip(leader[i], strips[i]);
+                strip_of_units(needs[i].unit, weight_volume(primary[i]), needs[i].is_stacked);
+            set_strip(primary[i], strips[i]);
         }
     }
     for (std::size_t at = 0; at < others.size(); ++at) {

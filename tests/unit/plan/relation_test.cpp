@@ -1,5 +1,5 @@
 // Outputs that are made from one read: what is in another order, stacked or turned is made of whole
-// strips of the leader, each once, and left out where all of it is done.
+// strips of the primary output, each once, and left out where all of it is done.
 #include "plan/schedule/relation.hpp"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/plan.hpp"
-#include "plan/schedule/followed.hpp"
+#include "plan/schedule/derived_output.hpp"
 #include "shardweld/error.hpp"
 #include "support/flat_target.hpp"
 
@@ -101,7 +101,7 @@ Target values() {
         {{"v", patch_of(0, {{0, kValues, kRank}, {0, kLatent, kValues * kRank}, {0, kRank, 1}})}});
 }
 
-std::vector<Target> leaders() {
+std::vector<Target> primary_targets() {
     return {queries(), expert(0), expert(1), expert(2), latent()};
 }
 
@@ -115,7 +115,7 @@ std::vector<Target> other_form() {
 
 std::vector<Target> blocks() {
     std::vector<Target> own;
-    for (Target& target : leaders()) {
+    for (Target& target : primary_targets()) {
         add_codes(std::move(target), Encoding::fp8_block, own);
     }
     return own;
@@ -127,14 +127,14 @@ Plan plan_of(std::vector<Target> targets) {
 }
 
 TEST(Relations, TellUnitsAndPlaces) {
-    const auto found = relations_of(leaders(), other_form());
+    const auto found = relations_of(primary_targets(), other_form());
     ASSERT_EQ(found.size(), 6U);
     EXPECT_EQ(found[0].unit, kSize * kHidden);
     EXPECT_EQ(found[0].own_unit, kSize * kHidden);
     EXPECT_EQ(found[0].copies.size(), 2U);
     for (const std::size_t at : {0U, 1U, 2U}) {
         EXPECT_TRUE(found[at + 1].is_straight());
-        EXPECT_EQ(found[at + 1].leader, at + 1);
+        EXPECT_EQ(found[at + 1].primary, at + 1);
         EXPECT_EQ(found[at + 1].first, static_cast<Index>(at) * kExpertRows * kExpertColumns);
     }
     EXPECT_EQ(found[4].unit, kBoth * kRank);
@@ -143,9 +143,9 @@ TEST(Relations, TellUnitsAndPlaces) {
     EXPECT_EQ(found[5].own_unit, kValues * kRank);
 }
 
-std::string refusal(const std::vector<Target>& leader, const std::vector<Target>& own) {
+std::string refusal(const std::vector<Target>& primary, const std::vector<Target>& own) {
     try {
-        (void)relations_of(leader, own);
+        (void)relations_of(primary, own);
     } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::unsupported);
         return error.what();
@@ -153,15 +153,15 @@ std::string refusal(const std::vector<Target>& leader, const std::vector<Target>
     return "accepted";
 }
 
-TEST(Relations, RefuseWhatTheLeaderDoesNotHold) {
-    EXPECT_EQ(refusal(leaders(), {queries()}), "accepted");
+TEST(Relations, RefuseWhatThePrimaryDoesNotHold) {
+    EXPECT_EQ(refusal(primary_targets(), {queries()}), "accepted");
     EXPECT_NE(refusal({expert(0), expert(2)}, {stack()}).find("tensor stack is made of other"),
               std::string::npos);
     EXPECT_NE(refusal({}, {values()}), "accepted");
     Target wider = queries();
     wider.stored = DType::f32;
     EXPECT_NE(refusal({wider}, {queries()}), "accepted");
-    // Two leaders' rows by turns.
+    // Rows of two targets of the primary output by turns.
     const Target even = weight(
         "even", {2, 4},
         {{"x", patch_of(0, {{0, 1, 8}, {0, 4, 1}})}, {"y", patch_of(4, {{0, 1, 8}, {0, 4, 1}})}});
@@ -171,12 +171,12 @@ TEST(Relations, RefuseWhatTheLeaderDoesNotHold) {
     EXPECT_NE(refusal({a}, {even}), "accepted");
 }
 
-/// The own line as the leader's strips make it.
-std::vector<LineRange> made_by(const Followed& followed, const Plan& leader, const Plan& own) {
+/// The own line as the primary output's strips make it.
+std::vector<LineRange> made_by(const DerivedOutput& derived, const Plan& primary, const Plan& own) {
     std::vector<LineRange> made;
-    for (const Slice& slice : work_of(leader, {0, leader.line.begins.back()})) {
-        for (const Relation& relation : followed.of(slice.tensor)) {
-            made.push_back(followed.line_of(relation, slice));
+    for (const Slice& slice : work_of(primary, {0, primary.line.begins.back()})) {
+        for (const Relation& relation : derived.of(slice.tensor)) {
+            made.push_back(derived.line_of(relation, slice));
             const Slice first = slices_of(own, made.back()).front();
             EXPECT_EQ(first.begin % std::max<Index>(own.strip_elements(first.tensor), 1), 0);
         }
@@ -187,21 +187,21 @@ std::vector<LineRange> made_by(const Followed& followed, const Plan& leader, con
 class Outputs : public testing::TestWithParam<bool> {
   protected:
     Outputs() {
-        std::vector<Target> first = GetParam() ? blocks() : leaders();
+        std::vector<Target> first = GetParam() ? blocks() : primary_targets();
         std::vector<Target> form = other_form();
         std::vector<Target> codes = blocks();
         share_strips(first, {&form, &codes});
-        leader = plan_of(std::move(first));
-        others = {plan_of(std::move(form)), plan_of(std::move(codes)), leader};
+        primary = plan_of(std::move(first));
+        others = {plan_of(std::move(form)), plan_of(std::move(codes)), primary};
     }
 
-    Plan leader;
+    Plan primary;
     std::vector<Plan> others;
 };
 
-TEST_P(Outputs, AreMadeOfTheLeadersStripsOnce) {
+TEST_P(Outputs, AreMadeOfThePrimaryStripsOnce) {
     for (const Plan& own : others) {
-        std::vector<LineRange> made = made_by(Followed(leader, own), leader, own);
+        std::vector<LineRange> made = made_by(DerivedOutput(primary, own), primary, own);
         std::ranges::sort(made, {}, &LineRange::begin);
         Bytes end = 0;
         for (const LineRange& range : made) {
@@ -215,36 +215,36 @@ TEST_P(Outputs, AreMadeOfTheLeadersStripsOnce) {
 
 TEST_P(Outputs, NeedNoRoundForWhatIsDone) {
     for (const Plan& own : others) {
-        const Followed followed(leader, own);
+        const DerivedOutput derived(primary, own);
         const LineRange all{0, own.line.begins.back()};
-        const auto whole = followed.done_of_leader({{all}});
-        EXPECT_EQ(whole, (std::vector<LineRange>{{0, leader.line.begins.back()}}));
+        const auto whole = derived.done_of_primary({{all}});
+        EXPECT_EQ(whole, (std::vector<LineRange>{{0, primary.line.begins.back()}}));
         // Every third strip is missing.
         std::vector<LineRange> done;
         std::size_t n = 0;
-        for (const LineRange& made : made_by(followed, leader, own)) {
+        for (const LineRange& made : made_by(derived, primary, own)) {
             if (n++ % 3 != 0) {
                 done.push_back(made);
             }
         }
         done = united(std::move(done));
-        const auto needless = followed.done_of_leader(done);
+        const auto needless = derived.done_of_primary(done);
         EXPECT_FALSE(needless.empty());
-        for (const Slice& slice : work_of(leader, {0, leader.line.begins.back()})) {
-            const auto relations = followed.of(slice.tensor);
+        for (const Slice& slice : work_of(primary, {0, primary.line.begins.back()})) {
+            const auto relations = derived.of(slice.tensor);
             const bool is_done = std::ranges::all_of(relations, [&](const Relation& relation) {
-                return without(followed.line_of(relation, slice), done).empty();
+                return without(derived.line_of(relation, slice), done).empty();
             });
             EXPECT_EQ(without({slice.line_begin, slice.line_begin + 1}, needless).empty(), is_done)
-                << leader.tensor(slice.tensor).name;
+                << primary.tensor(slice.tensor).name;
         }
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(LeaderOfWeightsAndOfCodes, Outputs, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(PrimaryOfWeightsAndOfCodes, Outputs, testing::Bool());
 
 TEST(ShareStrips, StacksAreCutAtTheirMatrices) {
-    std::vector<Target> first = leaders();
+    std::vector<Target> first = primary_targets();
     std::vector<Target> form = other_form();
     share_strips(first, {&form});
     EXPECT_EQ(first[0].strip, kSize * kHidden);

@@ -1,4 +1,4 @@
-#include "product.hpp"
+#include "output_task.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -226,19 +226,19 @@ std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
 
 }  // namespace
 
-Product::Product(const Output& output, const SourceFiles& source, int rank,
-                 const plan::Plan* leader)
+OutputTask::OutputTask(const Output& output, const SourceFiles& source, int rank,
+                       const plan::Plan* primary)
     : plan_(output.plan),
       directory_(output.directory),
       options_(output.options),
-      leader_(leader),
+      primary_(primary),
       writer_(output.plan, source, output.directory, output.options, rank) {
-    if (leader != nullptr) {
-        followed_.emplace(*leader, output.plan);
+    if (primary != nullptr) {
+        derived_.emplace(*primary, output.plan);
     }
 }
 
-void Product::take_over(mpi::Comm& comm, const SourceFiles& source) {
+void OutputTask::take_over(mpi::Comm& comm, const SourceFiles& source) {
     done_ = reuse(
         comm, plan_, directory_, options_,
         [&](const DoneBlock& block, const plan::Slice& slice, std::span<const std::byte> bytes) {
@@ -253,21 +253,21 @@ void Product::take_over(mpi::Comm& comm, const SourceFiles& source) {
         counts_);
 }
 
-std::vector<plan::LineRange> Product::done_of_leader() const {
-    return followed_ ? followed_->done_of_leader(done_) : done_;
+std::vector<plan::LineRange> OutputTask::done_of_primary() const {
+    return derived_ ? derived_->done_of_primary(done_) : done_;
 }
 
-void Product::put(const Round& round, plan::LineRange range) {
+void OutputTask::put(const Round& round, plan::LineRange range) {
     if (!writer_.is_wanted()) {
         return;
     }
-    if (!followed_) {
+    if (!derived_) {
         writer_.put(round, range);
         return;
     }
     for (const Assembled& from : round.slices) {
-        for (const plan::Relation& relation : followed_->of(from.slice.tensor)) {
-            const plan::LineRange line = followed_->line_of(relation, from.slice);
+        for (const plan::Relation& relation : derived_->of(from.slice.tensor)) {
+            const plan::LineRange line = derived_->line_of(relation, from.slice);
             for (const plan::LineRange& part : plan::without(line, done_)) {
                 put_part(round, from, relation, part);
             }
@@ -276,8 +276,8 @@ void Product::put(const Round& round, plan::LineRange range) {
 }
 
 /// Strips that have to be arranged share a buffer.
-void Product::put_part(const Round& round, const Assembled& from, const plan::Relation& relation,
-                       plan::LineRange part) {
+void OutputTask::put_part(const Round& round, const Assembled& from, const plan::Relation& relation,
+                          plan::LineRange part) {
     std::vector<Assembled> slices;
     for (const plan::Slice& slice : plan::work_of(plan_, part)) {
         if (!relation.is_straight() && !slices.empty()) {
@@ -288,7 +288,7 @@ void Product::put_part(const Round& round, const Assembled& from, const plan::Re
     put_slices(round.term, std::move(slices));
 }
 
-void Product::put_slices(std::uint32_t term, std::vector<Assembled> slices) {
+void OutputTask::put_slices(std::uint32_t term, std::vector<Assembled> slices) {
     if (slices.empty()) {
         return;
     }
@@ -300,15 +300,15 @@ void Product::put_slices(std::uint32_t term, std::vector<Assembled> slices) {
     writer_.put(own, range);
 }
 
-/// The stored elements of an own slice: where they lie in what the leader has assembled, or copied
-/// from there where their order is another one.
-Assembled Product::assembled(const Round& round, const Assembled& from,
-                             const plan::Relation& relation, const plan::Slice& slice) {
-    const plan::Target& leading = leader_->target_of(from.slice.tensor);
+/// The stored elements of an own slice: where they lie in what the primary output has assembled, or
+/// copied from there where their order is another one.
+Assembled OutputTask::assembled(const Round& round, const Assembled& from,
+                                const plan::Relation& relation, const plan::Slice& slice) {
+    const plan::Target& primary_target = primary_->target_of(from.slice.tensor);
     const layout::Range wanted = plan_.sources(slice);
-    const layout::Range there = leader_->sources(from.slice);
-    const Bytes size =
-        size_of(leading.mix ? leading.mix->terms[round.term].stored : leading.stored);
+    const layout::Range there = primary_->sources(from.slice);
+    const Bytes size = size_of(primary_target.mix ? primary_target.mix->terms[round.term].stored
+                                                  : primary_target.stored);
     if (wanted.extent == 0 || from.stored.empty()) {
         return {slice, {}};
     }
@@ -328,12 +328,12 @@ Assembled Product::assembled(const Round& round, const Assembled& from,
     return {slice, place};
 }
 
-void Product::put_constants(const mpi::Comm& comm) {
-    if (!followed_ || !writer_.is_wanted()) {
+void OutputTask::put_constants(const mpi::Comm& comm) {
+    if (!derived_ || !writer_.is_wanted()) {
         return;
     }
     const auto n_ranks = static_cast<std::size_t>(comm.size());
-    const auto& alone = followed_->alone();
+    const auto& alone = derived_->constants();
     for (auto at = static_cast<std::size_t>(comm.rank()); at < alone.size(); at += n_ranks) {
         for (const plan::LineRange& part : plan::without(alone[at], done_)) {
             std::vector<Assembled> constants;
@@ -345,13 +345,13 @@ void Product::put_constants(const mpi::Comm& comm) {
     }
 }
 
-void Product::require_whole(mpi::Comm& comm) const {
+void OutputTask::require_whole(mpi::Comm& comm) const {
     if (options_.write) {
         require_each_byte_once(plan_, gathered(comm, writer_.tally(counts_.bytes_reused)), done_);
     }
 }
 
-RankCounts Product::counts() const {
+RankCounts OutputTask::counts() const {
     RankCounts counts = counts_;
     counts.bytes_written = writer_.bytes_written();
     return counts;

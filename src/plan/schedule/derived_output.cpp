@@ -1,4 +1,4 @@
-#include "followed.hpp"
+#include "derived_output.hpp"
 
 #include <algorithm>
 
@@ -49,39 +49,39 @@ layout::Range whole_strips(const Target& target, layout::Range range) {
 
 }  // namespace
 
-Followed::Followed(const Plan& leader, const Plan& own)
-    : leader_(leader),
+DerivedOutput::DerivedOutput(const Plan& primary, const Plan& own)
+    : primary_(primary),
       own_(own),
-      relations_(relations_of(leader.targets, own.targets)),
+      relations_(relations_of(primary.targets, own.targets)),
       items_(own.targets.size()) {
-    std::ranges::stable_sort(relations_, {}, &Relation::leader);
+    std::ranges::stable_sort(relations_, {}, &Relation::primary);
     for (std::size_t at = 0; at < own.line.order.size(); ++at) {
         const std::uint32_t tensor = own.line.order[at];
         const LineRange item{own.line.begins[at], own.line.begins[at + 1]};
         if (own.is_constant(tensor)) {
-            alone_.push_back(item);
+            constants_.push_back(item);
         } else {
             items_[own.tensors[tensor].target] = item;
         }
     }
 }
 
-std::span<const Relation> Followed::of(std::uint32_t tensor) const {
-    if (leader_.is_constant(tensor)) {
+std::span<const Relation> DerivedOutput::of(std::uint32_t tensor) const {
+    if (primary_.is_constant(tensor)) {
         return {};
     }
-    const std::uint32_t leader = leader_.tensors[tensor].target;
-    const auto found = std::ranges::equal_range(relations_, leader, {}, &Relation::leader);
+    const std::uint32_t primary = primary_.tensors[tensor].target;
+    const auto found = std::ranges::equal_range(relations_, primary, {}, &Relation::primary);
     return {found.begin(), found.end()};
 }
 
-LineRange Followed::line_of(const Relation& relation, const Slice& slice) const {
+LineRange DerivedOutput::line_of(const Relation& relation, const Slice& slice) const {
     const LineRange item = items_[relation.own];
-    const Target& leading = leader_.targets[relation.leader];
+    const Target& primary_target = primary_.targets[relation.primary];
     const Target& own = own_.targets[relation.own];
     const auto place = [&](Index element) {
-        const Index n_units = weight_at(leading, element) / relation.unit;
-        const Index volume = element == leading.volume()
+        const Index n_units = weight_at(primary_target, element) / relation.unit;
+        const Index volume = element == primary_target.volume()
                                  ? relation.volume
                                  : std::min(n_units * relation.own_unit, relation.volume);
         return item.begin +
@@ -90,9 +90,9 @@ LineRange Followed::line_of(const Relation& relation, const Slice& slice) const 
     return {place(slice.begin), place(slice.end)};
 }
 
-/// What is done of the leader's item `at` when a part of the own item is done.
-LineRange Followed::done_of(std::size_t at, const Relation& relation, LineRange done) const {
-    const Target& leading = leader_.targets[relation.leader];
+/// What is done of the primary output's item `at` when a part of the own item is done.
+LineRange DerivedOutput::done_of(std::size_t at, const Relation& relation, LineRange done) const {
+    const Target& primary_target = primary_.targets[relation.primary];
     const Target& own = own_.targets[relation.own];
     const LineRange item = items_[relation.own];
     const auto there = elements_within(own, {done.begin - item.begin, done.end - item.begin},
@@ -103,18 +103,19 @@ LineRange Followed::done_of(std::size_t at, const Relation& relation, LineRange 
     const Index lo = in_relation(there.lo);
     const Index hi = in_relation(there.lo + there.extent);
     const Index first = (lo + relation.own_unit - 1) / relation.own_unit * relation.unit;
-    const Index last =
-        hi == relation.volume ? weight_volume(leading) : hi / relation.own_unit * relation.unit;
-    const Index begin = element_at(leading, first);
-    const auto here = whole_strips(leading, {begin, element_at(leading, last) - begin});
-    const Bytes line = leader_.line.begins[at];
-    const Bytes whole = leader_.line.begins[at + 1] - line;
-    return {line + bytes_before(leading, here.lo, whole),
-            line + bytes_before(leading, here.lo + here.extent, whole)};
+    const Index last = hi == relation.volume ? weight_volume(primary_target)
+                                             : hi / relation.own_unit * relation.unit;
+    const Index begin = element_at(primary_target, first);
+    const auto here =
+        whole_strips(primary_target, {begin, element_at(primary_target, last) - begin});
+    const Bytes line = primary_.line.begins[at];
+    const Bytes whole = primary_.line.begins[at + 1] - line;
+    return {line + bytes_before(primary_target, here.lo, whole),
+            line + bytes_before(primary_target, here.lo + here.extent, whole)};
 }
 
-std::vector<LineRange> Followed::done_for(std::size_t at, const Relation& relation,
-                                          std::span<const LineRange> done) const {
+std::vector<LineRange> DerivedOutput::done_for(std::size_t at, const Relation& relation,
+                                               std::span<const LineRange> done) const {
     const LineRange item = items_[relation.own];
     std::vector<LineRange> parts;
     const auto first = std::partition_point(
@@ -126,14 +127,14 @@ std::vector<LineRange> Followed::done_for(std::size_t at, const Relation& relati
     return united(std::move(parts));
 }
 
-std::vector<LineRange> Followed::done_of_leader(std::span<const LineRange> done) const {
+std::vector<LineRange> DerivedOutput::done_of_primary(std::span<const LineRange> done) const {
     std::vector<LineRange> parts;
-    for (std::size_t at = 0; at < leader_.line.order.size(); ++at) {
+    for (std::size_t at = 0; at < primary_.line.order.size(); ++at) {
         std::vector<std::vector<LineRange>> lists;
-        for (const Relation& relation : of(leader_.line.order[at])) {
+        for (const Relation& relation : of(primary_.line.order[at])) {
             lists.push_back(done_for(at, relation, done));
         }
-        const auto all = in_all({leader_.line.begins[at], leader_.line.begins[at + 1]}, lists);
+        const auto all = in_all({primary_.line.begins[at], primary_.line.begins[at + 1]}, lists);
         parts.insert(parts.end(), all.begin(), all.end());
     }
     return united(std::move(parts));

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/schedule/followed.hpp"
+#include "plan/schedule/derived_output.hpp"
 
 #include "round.hpp"
 #include "run_options.hpp"
@@ -16,19 +16,21 @@
 
 namespace shardweld::execute {
 
-class Product {
+/// Writes one output of a run: as the rounds are, or as they are for the primary output.
+class OutputTask {
   public:
-    /// `leader`: the output whose rounds are executed, which may be this one; nullptr: there is no
-    /// other. Error(unsupported) as plan::Followed.
-    Product(const Output& output, const SourceFiles& source, int rank, const plan::Plan* leader);
+    /// `primary`: the output whose rounds are executed, which may be this one; nullptr: there is no
+    /// other. Error(unsupported) as plan::DerivedOutput.
+    OutputTask(const Output& output, const SourceFiles& source, int rank,
+               const plan::Plan* primary);
 
     /// Collective. What an earlier run has done is taken over.
     void take_over(mpi::Comm& comm, const SourceFiles& source);
-    /// The parts of the leader's line that need no round, as far as this output goes.
-    [[nodiscard]] std::vector<plan::LineRange> done_of_leader() const;
+    /// The parts of the primary output's line that need no round, as far as this output goes.
+    [[nodiscard]] std::vector<plan::LineRange> done_of_primary() const;
 
-    /// Makes what belongs to a round of the leader, of which `range` is this rank's part, and is
-    /// not done yet. Error as Writer::put.
+    /// Makes what belongs to a round of the primary output, of which `range` is this rank's part,
+    /// and is not done yet. Error as Writer::put.
     void put(const Round& round, plan::LineRange range);
     /// Before the rounds, whose last block may be open: writes this rank's share of the constants.
     void put_constants(const mpi::Comm& comm);
@@ -52,10 +54,10 @@ class Product {
     const plan::Plan& plan_;
     const io::Directory& directory_;
     const RunOptions& options_;
-    const plan::Plan* leader_;
-    std::optional<plan::Followed> followed_;
+    const plan::Plan* primary_;
+    std::optional<plan::DerivedOutput> derived_;
     Writer writer_;
-    Buffer arranged_;  ///< a strip whose elements stand in another order than the leader's
+    Buffer arranged_;  ///< a strip whose elements stand in another order than in the primary output
     std::vector<plan::LineRange> done_;  ///< by an earlier run
     RankCounts counts_;
 };

@@ -1,6 +1,6 @@
 // An output that is made from another one's rounds: its own type, order and constants, what an
 // earlier run has done of it, and that all of it is there at the end.
-#include "execute/product.hpp"
+#include "execute/output_task.hpp"
 
 #include <array>
 #include <fstream>
@@ -52,8 +52,8 @@ struct Side {
         directory_of.emplace(path);
     }
 
-    [[nodiscard]] Product product(const plan::Plan* leader) const {
-        return {{plan, *directory_of, options}, SourceFiles{path, &files}, 0, leader};
+    [[nodiscard]] OutputTask task(const plan::Plan* primary) const {
+        return {{plan, *directory_of, options}, SourceFiles{path, &files}, 0, primary};
     }
     [[nodiscard]] std::string written(std::uint32_t tensor) const {
         const outputs::Slot& slot = plan.placement.slots[tensor];
@@ -80,9 +80,9 @@ std::vector<std::byte> counted_up(Index n) {
     return {bytes.begin(), bytes.end()};
 }
 
-class ProductTest : public ::testing::Test {
+class OutputTaskTest : public ::testing::Test {
   protected:
-    ProductTest() {
+    OutputTaskTest() {
         std::vector<Target> first{matrix("m", kWidth, 1), row("v", DType::u8, 5)};
         Target bytes = row("own_v", DType::u8, 5);
         bytes.parts.front().of = "v";
@@ -92,13 +92,13 @@ class ProductTest : public ::testing::Test {
         second.back().beside.push_back(
             plan::constant("known", DType::f32, 2, std::as_bytes(std::span(known))));
         plan::share_strips(first, {&second});
-        leader_.emplace(std::move(first), place_.path() / "leader");
-        follower_.emplace(std::move(second), place_.path() / "follower");
+        primary_.emplace(std::move(first), place_.path() / "primary");
+        derived_.emplace(std::move(second), place_.path() / "derived");
     }
 
-    /// All of the leader's line as one round.
-    void put_all(Product& product) {
-        const plan::Plan& plan = leader_->plan;
+    /// All of the primary output's line as one round.
+    void put_all(OutputTask& task) {
+        const plan::Plan& plan = primary_->plan;
         const plan::LineRange all{0, plan.line.begins.back()};
         Round round;
         for (const plan::Slice& slice : plan::work_of(plan, all)) {
@@ -106,10 +106,10 @@ class ProductTest : public ::testing::Test {
                 plan.target_of(slice.tensor).name == "m" ? matrix_ : vector_;
             round.slices.push_back({slice, stored});
         }
-        product.put(round, all);
+        task.put(round, all);
     }
 
-    /// The matrix as the follower has it.
+    /// The matrix as the derived output has it.
     [[nodiscard]] static std::string turned() {
         std::vector<float> values;
         for (Index column = 0; column < kWidth; ++column) {
@@ -123,71 +123,71 @@ class ProductTest : public ::testing::Test {
     }
 
     test::TemporaryDirectory place_;
-    std::optional<Side> leader_;
-    std::optional<Side> follower_;
+    std::optional<Side> primary_;
+    std::optional<Side> derived_;
     std::vector<std::byte> matrix_ = counted_up(kHeight * kWidth);
     std::vector<std::byte> vector_ = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4},
                                       std::byte{5}};
     std::unique_ptr<mpi::Comm> comm_ = mpi::serial_comm();
 };
 
-TEST_F(ProductTest, has_its_own_order_and_types_and_constants) {
-    Product product = follower_->product(&leader_->plan);
-    product.put_constants(*comm_);
-    put_all(product);
-    product.writer().close();
-    product.require_whole(*comm_);
-    EXPECT_EQ(follower_->written(0), as_text(vector_));
-    EXPECT_EQ(follower_->written(1), turned());
-    EXPECT_EQ(follower_->written(2), as_text(follower_->plan.tensor(2).literal));
+TEST_F(OutputTaskTest, has_its_own_order_and_types_and_constants) {
+    OutputTask task = derived_->task(&primary_->plan);
+    task.put_constants(*comm_);
+    put_all(task);
+    task.writer().close();
+    task.require_whole(*comm_);
+    EXPECT_EQ(derived_->written(0), as_text(vector_));
+    EXPECT_EQ(derived_->written(1), turned());
+    EXPECT_EQ(derived_->written(2), as_text(derived_->plan.tensor(2).literal));
 }
 
-TEST_F(ProductTest, that_leads_takes_the_rounds_as_they_are) {
-    Product product = leader_->product(nullptr);
-    put_all(product);
-    product.writer().close();
-    product.require_whole(*comm_);
-    EXPECT_EQ(leader_->written(0), as_text(matrix_));
-    EXPECT_EQ(product.counts().bytes_written, leader_->plan.placement.tensor_bytes);
+TEST_F(OutputTaskTest, that_leads_takes_the_rounds_as_they_are) {
+    OutputTask task = primary_->task(nullptr);
+    put_all(task);
+    task.writer().close();
+    task.require_whole(*comm_);
+    EXPECT_EQ(primary_->written(0), as_text(matrix_));
+    EXPECT_EQ(task.counts().bytes_written, primary_->plan.placement.tensor_bytes);
 }
 
-TEST_F(ProductTest, is_not_whole_while_something_is_missing) {
-    Product product = follower_->product(&leader_->plan);
-    put_all(product);
-    product.writer().close();
-    EXPECT_EQ(test::error_text([&] { product.require_whole(*comm_); }).rfind("internal: ", 0), 0U);
+TEST_F(OutputTaskTest, is_not_whole_while_something_is_missing) {
+    OutputTask task = derived_->task(&primary_->plan);
+    put_all(task);
+    task.writer().close();
+    EXPECT_EQ(test::error_text([&] { task.require_whole(*comm_); }).rfind("internal: ", 0), 0U);
 }
 
-TEST_F(ProductTest, takes_over_what_is_as_the_journal_says) {
+TEST_F(OutputTaskTest, takes_over_what_is_as_the_journal_says) {
     {
-        Product product = follower_->product(&leader_->plan);
-        product.put_constants(*comm_);
-        put_all(product);
-        product.writer().close();
+        OutputTask task = derived_->task(&primary_->plan);
+        task.put_constants(*comm_);
+        put_all(task);
+        task.writer().close();
     }
-    const auto read = read_journal(follower_->options.resumption.journal, follower_->plan);
+    const auto read = read_journal(derived_->options.resumption.journal, derived_->plan);
     ASSERT_EQ(read.blocks.size(), 3U);
-    follower_->options.resumption.blocks = read.blocks;
-    follower_->options.resumption.session = 2;
+    derived_->options.resumption.blocks = read.blocks;
+    derived_->options.resumption.session = 2;
     // One byte of the matrix has changed since.
-    const outputs::Slot& slot = follower_->plan.placement.slots[1];
-    std::fstream(follower_->path / follower_->plan.placement.files[slot.file].name,
+    const outputs::Slot& slot = derived_->plan.placement.slots[1];
+    std::fstream(derived_->path / derived_->plan.placement.files[slot.file].name,
                  std::ios::in | std::ios::out | std::ios::binary)
             .seekp(static_cast<std::streamoff>(slot.offset))
         << '!';
-    Product product = follower_->product(&leader_->plan);
-    product.take_over(*comm_, SourceFiles{follower_->path, &follower_->files});
-    EXPECT_EQ(product.counts().blocks_reused, 2);
-    EXPECT_EQ(product.counts().bytes_damaged, follower_->plan.tensor(1).bytes());
-    const std::vector<plan::LineRange> done = product.done_of_leader();
+    OutputTask task = derived_->task(&primary_->plan);
+    task.take_over(*comm_, SourceFiles{derived_->path, &derived_->files});
+    EXPECT_EQ(task.counts().blocks_reused, 2);
+    EXPECT_EQ(task.counts().bytes_damaged, derived_->plan.tensor(1).bytes());
+    const std::vector<plan::LineRange> done = task.done_of_primary();
     ASSERT_EQ(done.size(), 1U);
     EXPECT_EQ(done.front().end - done.front().begin, vector_.size());
-    product.put_constants(*comm_);
-    put_all(product);
-    product.writer().close();
-    product.require_whole(*comm_);
-    EXPECT_EQ(product.counts().bytes_written, follower_->plan.tensor(1).bytes());
-    EXPECT_EQ(follower_->written(1), turned());
+    task.put_constants(*comm_);
+    put_all(task);
+    task.writer().close();
+    task.require_whole(*comm_);
+    EXPECT_EQ(task.counts().bytes_written, derived_->plan.tensor(1).bytes());
+    EXPECT_EQ(derived_->written(1), turned());
 }
 
 }  // namespace
