@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "lanes.hpp"
+#include "quantise_kernels.hpp"
 #include "quantised_rows.hpp"
 #include "scalar.hpp"
 
@@ -18,12 +18,13 @@ struct Coder {
     /// `encode`.
     float (*scale)(const QuantisedRows& rows, float largest, std::byte* stored);
     /// One code for each of `n` values of a row, unpacked.
-    void (*encode)(const QuantisedRows& rows, const Lanes& lanes, const float* values,
+    void (*encode)(const QuantisedRows& rows, const QuantiseKernels& kernels, const float* values,
                    float operand, std::uint8_t* codes, std::size_t n);
     /// What codes' values are multiplied with, by the stored scale; NaN: no scale.
     float (*step)(const QuantisedRows& rows, const std::byte* stored);
     /// Values of `n` unpacked codes, without their scale.
-    void (*decode)(const Lanes& lanes, const std::uint8_t* codes, float* values, std::size_t n);
+    void (*decode)(const QuantiseKernels& kernels, const std::uint8_t* codes, float* values,
+                   std::size_t n);
     float largest;  ///< of these
 };
 

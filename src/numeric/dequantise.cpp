@@ -35,7 +35,7 @@ class RowReader {
     void read(std::size_t row) {
         decode(row);
         for (std::size_t at = 0; at < steps.size(); ++at) {
-            lanes.multiply(values.data() + at * places.tile, steps[at], places.width(at));
+            kernels.multiply(values.data() + at * places.tile, steps[at], places.width(at));
         }
     }
 
@@ -48,17 +48,17 @@ class RowReader {
         const auto* bytes =
             reinterpret_cast<const std::uint8_t*>(codes_.data()) + row * places.code_bytes;
         if (places.facts.code_bits == 4) {
-            lanes.unpack_nibbles(bytes, unpacked_.data(), places.code_bytes);
+            kernels.unpack_nibbles(bytes, unpacked_.data(), places.code_bytes);
             bytes = unpacked_.data();
         }
-        coder.decode(lanes, bytes, values.data(), values.size());
+        coder.decode(kernels, bytes, values.data(), values.size());
     }
 
     RowPlaces places;
     std::vector<float> values;  ///< of the row
     std::vector<float> steps;   ///< of its tiles
     const Coder& coder;
-    const Lanes& lanes = best_lanes();
+    const QuantiseKernels& kernels = best_quantise_kernels();
 
   private:
     void take_steps(std::size_t tile_row) {
@@ -113,9 +113,9 @@ Quality quality_of(const QuantisedRows& rows, Index first_row, std::span<const s
                     std::as_writable_bytes(std::span(row)));
             for (std::size_t at = 0; at < places.n_tiles; ++at) {
                 const std::size_t first = at * places.tile;
-                reader.lanes.compare(row.data() + first, reader.values.data() + first,
-                                     reader.steps[at], reader.coder.largest * reader.steps[at],
-                                     places.width(at), &tiles[at]);
+                reader.kernels.compare(row.data() + first, reader.values.data() + first,
+                                       reader.steps[at], reader.coder.largest * reader.steps[at],
+                                       places.width(at), &tiles[at]);
             }
         }
         for (std::size_t at = 0; at < places.n_tiles; ++at) {
@@ -144,7 +144,7 @@ void dequantise_turned(const QuantisedRows& rows, std::span<const std::byte> cod
             const auto both = std::to_integer<unsigned>(codes[r / 2 * n + i]);
             nibbles[i] = static_cast<std::uint8_t>((both >> (r % 2 * 4)) & 15U);
         }
-        coder.decode(best_lanes(), nibbles.data(), row.data(), n);
+        coder.decode(best_quantise_kernels(), nibbles.data(), row.data(), n);
         for (std::size_t i = 0; i < n; ++i) {
             const float step = coder.step(rows, &scales[r / tile * n + i]);
             if (std::isnan(step)) {

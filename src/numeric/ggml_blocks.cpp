@@ -51,8 +51,8 @@ float reciprocal(float step) {
 }
 
 /// The first of the largest magnitudes, with its sign, which is the scale's.
-float first_largest(const Lanes& lanes, const float* x) {
-    const std::uint32_t largest = lanes.largest(x, kValues);
+float first_largest(const QuantiseKernels& kernels, const float* x) {
+    const std::uint32_t largest = kernels.largest(x, kValues);
     return *std::find_if(x, x + kValues, [&](float value) {
         return (std::bit_cast<std::uint32_t>(value) & kF32Magnitude) == largest;
     });
@@ -64,24 +64,24 @@ struct Nibbles {
     static constexpr int kTop = (1 << kBits) - 1;
     static constexpr int kZero = kHasMinimum ? 0 : 1 << (kBits - 1);
 
-    static void encode(const Lanes& lanes, const float* x, std::byte* out) {
+    static void encode(const QuantiseKernels& kernels, const float* x, std::byte* out) {
         float low = 0;
         float step = 0;
         if constexpr (kHasMinimum) {
             float most = 0;
-            lanes.extremes(x, kValues, &low, &most);
+            kernels.extremes(x, kValues, &low, &most);
             low = *std::find(x, x + kValues, low);  // the first of several zeros
             step = (most - low) / static_cast<float>(kTop);
         } else {
-            step = first_largest(lanes, x) / static_cast<float>(-kZero);
+            step = first_largest(kernels, x) / static_cast<float>(-kZero);
         }
         store_f16(step, out);
         if constexpr (kHasMinimum) {
             store_f16(low, out);
         }
         Codes codes{};
-        lanes.whole_of_product(x, low, reciprocal(step), static_cast<float>(kZero) + 0.5F, kTop,
-                               codes.data(), kValues);
+        kernels.whole_of_product(x, low, reciprocal(step), static_cast<float>(kZero) + 0.5F, kTop,
+                                 codes.data(), kValues);
         pack(codes, out);
     }
 
@@ -117,12 +117,12 @@ struct Nibbles {
     }
 
     /// The values; gives the largest magnitude there is.
-    static float decode(const Lanes& lanes, const std::byte* stored, float* x) {
+    static float decode(const QuantiseKernels& kernels, const std::byte* stored, float* x) {
         const float step = take_f16(stored);
         const float low = kHasMinimum ? take_f16(stored) : 0.0F;
         const Codes codes = unpacked(stored);
-        lanes.of_integer(codes.data(), static_cast<float>(kZero), x, kValues);
-        lanes.multiply(x, step, kValues);
+        kernels.of_integer(codes.data(), static_cast<float>(kZero), x, kValues);
+        kernels.multiply(x, step, kValues);
         if constexpr (kHasMinimum) {
             for (std::size_t i = 0; i < kValues; ++i) {
                 x[i] += low;
@@ -136,13 +136,13 @@ struct Nibbles {
 struct Bytes8 {
     static constexpr float kTop = 127;
 
-    static void encode(const Lanes& lanes, const float* x, std::byte* out) {
-        const float step = std::bit_cast<float>(lanes.largest(x, kValues)) / kTop;
+    static void encode(const QuantiseKernels& kernels, const float* x, std::byte* out) {
+        const float step = std::bit_cast<float>(kernels.largest(x, kValues)) / kTop;
         store_f16(step, out);
-        lanes.byte_of_product(x, reciprocal(step), reinterpret_cast<std::uint8_t*>(out), kValues);
+        kernels.byte_of_product(x, reciprocal(step), reinterpret_cast<std::uint8_t*>(out), kValues);
     }
 
-    static float decode(const Lanes& /*lanes*/, const std::byte* stored, float* x) {
+    static float decode(const QuantiseKernels& /*kernels*/, const std::byte* stored, float* x) {
         const float step = take_f16(stored);
         for (std::size_t i = 0; i < kValues; ++i) {
             const auto code = std::to_integer<std::uint8_t>(stored[i]);
@@ -153,9 +153,9 @@ struct Bytes8 {
 };
 
 struct BlockCoder {
-    void (*encode)(const Lanes& lanes, const float* x, std::byte* out) = nullptr;
+    void (*encode)(const QuantiseKernels& kernels, const float* x, std::byte* out) = nullptr;
     /// Gives the largest magnitude.
-    float (*decode)(const Lanes& lanes, const std::byte* stored, float* x) = nullptr;
+    float (*decode)(const QuantiseKernels& kernels, const std::byte* stored, float* x) = nullptr;
 };
 
 template <typename Type>
@@ -204,7 +204,8 @@ class BlockRows {
             return;
         }
         for (std::size_t at = 0; at < row.size() / kValues; ++at) {
-            coder_.encode(lanes_, row.data() + at * kValues, out.data() + at * facts_.block_bytes);
+            coder_.encode(kernels_, row.data() + at * kValues,
+                          out.data() + at * facts_.block_bytes);
         }
     }
 
@@ -218,7 +219,7 @@ class BlockRows {
         }
         most.resize(row.size() / kValues);
         for (std::size_t at = 0; at < most.size(); ++at) {
-            most[at] = coder_.decode(lanes_, stored.data() + at * facts_.block_bytes,
+            most[at] = coder_.decode(kernels_, stored.data() + at * facts_.block_bytes,
                                      row.data() + at * kValues);
         }
     }
@@ -239,7 +240,7 @@ class BlockRows {
     const QuantisedRows& rows_;
     const EncodingFacts& facts_;
     BlockCoder coder_;
-    const Lanes& lanes_ = best_lanes();
+    const QuantiseKernels& kernels_ = best_quantise_kernels();
     std::size_t n_columns_, n_rows_, row_bytes_;
 };
 
@@ -253,7 +254,7 @@ void encode_blocks(const QuantisedRows& rows, std::span<const std::byte> values,
     for (std::size_t r = 0; r < all.n_rows(); ++r) {
         convert(rows.weight, all.values_of(values, r), DType::f32,
                 std::as_writable_bytes(std::span(row)));
-        require_finite(best_lanes().largest(row.data(), row.size()));
+        require_finite(best_quantise_kernels().largest(row.data(), row.size()));
         all.encode(row, all.blocks_of(blocks, r));
     }
 }
@@ -279,7 +280,7 @@ Quality quality_of_blocks(const QuantisedRows& rows, Index first_row,
     std::vector<float> row = all.row();
     std::vector<float> read = all.row();
     std::vector<float> most;
-    const Lanes& lanes = best_lanes();
+    const QuantiseKernels& kernels = best_quantise_kernels();
     Quality found;
     for (std::size_t r = 0; r < all.n_rows(); ++r) {
         convert(rows.weight, all.values_of(values, r), DType::f32,
@@ -287,8 +288,8 @@ Quality quality_of_blocks(const QuantisedRows& rows, Index first_row,
         all.decode(all.blocks_of(blocks, r), read, most);
         for (std::size_t begin = 0; begin < row.size(); begin += kValues) {
             Quality tile;
-            lanes.compare(row.data() + begin, read.data() + begin, 1, most[begin / kValues],
-                          std::min(kValues, row.size() - begin), &tile);
+            kernels.compare(row.data() + begin, read.data() + begin, 1, most[begin / kValues],
+                            std::min(kValues, row.size() - begin), &tile);
             found.add_tile(tile, first_row + static_cast<Index>(r), static_cast<Index>(begin));
         }
     }

@@ -1,8 +1,8 @@
 #include "processor.hpp"
 
 #include "kernels.hpp"
-#include "lanes.hpp"
 #include "low_rank.hpp"
+#include "quantise_kernels.hpp"
 
 namespace shardweld::numeric {
 
@@ -13,7 +13,7 @@ std::string instruction_sets() {
         return "portable code";
     }
     return std::string("AVX2") + (casts ? ", F16C" : "") + (folds ? ", FMA" : "") +
-           (avx512_lanes() != nullptr ? ", AVX-512" : "");
+           (avx512_quantise_kernels() != nullptr ? ", AVX-512" : "");
 }
 
 }  // namespace shardweld::numeric

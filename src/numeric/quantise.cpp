@@ -46,14 +46,14 @@ float store_row_scale(const QuantisedRows& rows, float largest, std::byte* store
     return store_scale(rows, largest, kLargestE4m3, stored);
 }
 
-void encode_product(const QuantisedRows& /*rows*/, const Lanes& lanes, const float* values,
-                    float operand, std::uint8_t* codes, std::size_t n) {
-    lanes.e4m3_of_product(values, operand, codes, n);
+void encode_product(const QuantisedRows& /*rows*/, const QuantiseKernels& kernels,
+                    const float* values, float operand, std::uint8_t* codes, std::size_t n) {
+    kernels.e4m3_of_product(values, operand, codes, n);
 }
 
-void encode_quotient(const QuantisedRows& /*rows*/, const Lanes& lanes, const float* values,
-                     float operand, std::uint8_t* codes, std::size_t n) {
-    lanes.e4m3_of_quotient(values, operand, codes, n);
+void encode_quotient(const QuantisedRows& /*rows*/, const QuantiseKernels& kernels,
+                     const float* values, float operand, std::uint8_t* codes, std::size_t n) {
+    kernels.e4m3_of_quotient(values, operand, codes, n);
 }
 
 float f32_step(const QuantisedRows& /*rows*/, const std::byte* stored) {
@@ -68,8 +68,9 @@ float weight_step(const QuantisedRows& rows, const std::byte* stored) {
     return load_value(rows.weight, stored);
 }
 
-void decode_e4m3(const Lanes& lanes, const std::uint8_t* codes, float* values, std::size_t n) {
-    lanes.of_e4m3(codes, values, n);
+void decode_e4m3(const QuantiseKernels& kernels, const std::uint8_t* codes, float* values,
+                 std::size_t n) {
+    kernels.of_e4m3(codes, values, n);
 }
 
 const Coder& fp8_coder(Encoding encoding) {
@@ -120,14 +121,14 @@ float rounds_to_zero(DType weight) {
     return weight == DType::bf16 ? 0x1p-134F : weight == DType::f16 ? 0x1p-25F : 0.0F;
 }
 
-void encode_nvfp4(const QuantisedRows& /*rows*/, const Lanes& lanes, const float* values,
-                  float operand, std::uint8_t* codes, std::size_t n) {
-    lanes.e2m1_of_quotient(values, operand, 0.0F, codes, n);
+void encode_nvfp4(const QuantisedRows& /*rows*/, const QuantiseKernels& kernels,
+                  const float* values, float operand, std::uint8_t* codes, std::size_t n) {
+    kernels.e2m1_of_quotient(values, operand, 0.0F, codes, n);
 }
 
-void encode_mx(const QuantisedRows& rows, const Lanes& lanes, const float* values, float operand,
-               std::uint8_t* codes, std::size_t n) {
-    lanes.e2m1_of_quotient(values, operand, rounds_to_zero(rows.weight), codes, n);
+void encode_mx(const QuantisedRows& rows, const QuantiseKernels& kernels, const float* values,
+               float operand, std::uint8_t* codes, std::size_t n) {
+    kernels.e2m1_of_quotient(values, operand, rounds_to_zero(rows.weight), codes, n);
 }
 
 /// 2^ceil(log2(largest / 6)): never clips.
@@ -138,13 +139,14 @@ float store_gptoss_scale(const QuantisedRows& /*rows*/, float largest, std::byte
     return byte == 0 ? 0.0F : std::ldexp(1.0F, 127 - static_cast<int>(byte));
 }
 
-void encode_gptoss(const QuantisedRows& /*rows*/, const Lanes& lanes, const float* values,
-                   float operand, std::uint8_t* codes, std::size_t n) {
-    lanes.e2m1_of_product(values, operand, codes, n);
+void encode_gptoss(const QuantisedRows& /*rows*/, const QuantiseKernels& kernels,
+                   const float* values, float operand, std::uint8_t* codes, std::size_t n) {
+    kernels.e2m1_of_product(values, operand, codes, n);
 }
 
-void decode_e2m1(const Lanes& lanes, const std::uint8_t* codes, float* values, std::size_t n) {
-    lanes.of_e2m1(codes, values, n);
+void decode_e2m1(const QuantiseKernels& kernels, const std::uint8_t* codes, float* values,
+                 std::size_t n) {
+    kernels.of_e2m1(codes, values, n);
 }
 
 const Coder& fp4_coder(Encoding encoding) {
@@ -172,9 +174,9 @@ float store_integer_scale(const QuantisedRows& rows, float largest, std::byte* s
 }
 
 template <const float& kHalf>
-void encode_integer(const QuantisedRows& /*rows*/, const Lanes& lanes, const float* values,
-                    float operand, std::uint8_t* codes, std::size_t n) {
-    lanes.integer_of_quotient(values, operand, kHalf, codes, n);
+void encode_integer(const QuantisedRows& /*rows*/, const QuantiseKernels& kernels,
+                    const float* values, float operand, std::uint8_t* codes, std::size_t n) {
+    kernels.integer_of_quotient(values, operand, kHalf, codes, n);
 }
 
 float integer_step(const QuantisedRows& rows, const std::byte* stored) {
@@ -182,8 +184,9 @@ float integer_step(const QuantisedRows& rows, const std::byte* stored) {
 }
 
 template <const float& kHalf>
-void decode_integer(const Lanes& lanes, const std::uint8_t* codes, float* values, std::size_t n) {
-    lanes.of_integer(codes, kHalf, values, n);
+void decode_integer(const QuantiseKernels& kernels, const std::uint8_t* codes, float* values,
+                    std::size_t n) {
+    kernels.of_integer(codes, kHalf, values, n);
 }
 
 const Coder& integer_coder(Encoding encoding) {
@@ -226,7 +229,7 @@ class Quantiser {
           values_(values),
           places_(rows),
           coder_(coder_of(rows.encoding)),
-          lanes_(best_lanes()),
+          kernels_(best_quantise_kernels()),
           row_(places_.n_columns),
           operands_(places_.n_tiles),
           // Nibbles of the last, partly filled element are zeros.
@@ -262,8 +265,9 @@ class Quantiser {
         for (std::size_t row = begin; row < end; ++row) {
             load(row);
             for (std::size_t at = 0; at < places_.n_tiles; ++at) {
-                largest[at] = std::max(largest[at], lanes_.largest(row_.data() + at * places_.tile,
-                                                                   places_.width(at)));
+                largest[at] =
+                    std::max(largest[at],
+                             kernels_.largest(row_.data() + at * places_.tile, places_.width(at)));
             }
         }
         for (std::size_t at = 0; at < places_.n_tiles; ++at) {
@@ -284,11 +288,11 @@ class Quantiser {
         }
         for (std::size_t at = 0; at < places_.n_tiles; ++at) {
             const std::size_t first = at * places_.tile;
-            coder_.encode(rows_, lanes_, row_.data() + first, operands_[at], out + first,
+            coder_.encode(rows_, kernels_, row_.data() + first, operands_[at], out + first,
                           places_.width(at));
         }
         if (is_packed) {
-            lanes_.pack_nibbles(codes_.data(), bytes, codes.size());
+            kernels_.pack_nibbles(codes_.data(), bytes, codes.size());
         }
     }
 
@@ -298,7 +302,7 @@ class Quantiser {
     std::span<const std::byte> values_;
     RowPlaces places_;
     const Coder& coder_;
-    const Lanes& lanes_;
+    const QuantiseKernels& kernels_;
     std::vector<float> row_;
     std::vector<float> operands_;
     std::vector<std::uint8_t> codes_;
@@ -335,7 +339,7 @@ float largest_magnitude(DType dtype, std::span<const std::byte> values) {
         const std::size_t n = std::min(kAtOnce, values.size() / size_of(dtype));
         const auto some = std::span(part).first(n);
         convert(dtype, values.first(n * size_of(dtype)), DType::f32, std::as_writable_bytes(some));
-        largest = std::max(largest, best_lanes().largest(some.data(), n));
+        largest = std::max(largest, best_quantise_kernels().largest(some.data(), n));
         values = values.subspan(n * size_of(dtype));
     }
     return std::bit_cast<float>(largest);

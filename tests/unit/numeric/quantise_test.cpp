@@ -18,7 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <openssl/sha.h>
 
-#include "numeric/lanes.hpp"
+#include "numeric/quantise_kernels.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::numeric {
@@ -248,42 +248,43 @@ TEST(Quantise, gives_the_same_bits_on_every_instruction_set) {
         values.push_back(static_cast<float>(i) / 8);
     }
     const std::size_t n = values.size() - 3;
-    for (const Lanes* lanes : {avx2_lanes(), avx512_lanes()}) {
-        if (lanes == nullptr) {
+    for (const QuantiseKernels* kernels : {avx2_quantise_kernels(), avx512_quantise_kernels()}) {
+        if (kernels == nullptr) {
             continue;
         }
         const auto same = [&](auto&& loop) {
             std::vector<std::uint8_t> wanted(n + 1), found(n + 1);
-            loop(portable_lanes(), wanted.data());
-            loop(*lanes, found.data());
+            loop(portable_quantise_kernels(), wanted.data());
+            loop(*kernels, found.data());
             EXPECT_EQ(wanted, found);
         };
-        EXPECT_EQ(lanes->largest(values.data(), n), portable_lanes().largest(values.data(), n));
+        EXPECT_EQ(kernels->largest(values.data(), n),
+                  portable_quantise_kernels().largest(values.data(), n));
         for (const float operand : {1.0F, 0.37F, 0x1p-126F, 0x1p100F}) {
-            same([&](const Lanes& of, std::uint8_t* out) {
+            same([&](const QuantiseKernels& of, std::uint8_t* out) {
                 of.e4m3_of_product(values.data(), operand, out, n);
             });
-            same([&](const Lanes& of, std::uint8_t* out) {
+            same([&](const QuantiseKernels& of, std::uint8_t* out) {
                 of.e4m3_of_quotient(values.data(), operand, out, n);
             });
-            same([&](const Lanes& of, std::uint8_t* out) {
+            same([&](const QuantiseKernels& of, std::uint8_t* out) {
                 of.integer_of_quotient(values.data(), operand, 128, out, n);
             });
-            same([&](const Lanes& of, std::uint8_t* out) {
+            same([&](const QuantiseKernels& of, std::uint8_t* out) {
                 of.integer_of_quotient(values.data(), operand, 8, out, n);
             });
-            same([&](const Lanes& of, std::uint8_t* out) {
+            same([&](const QuantiseKernels& of, std::uint8_t* out) {
                 of.e2m1_of_quotient(values.data(), operand, 0x1p-134F, out, n);
             });
-            same([&](const Lanes& of, std::uint8_t* out) {
+            same([&](const QuantiseKernels& of, std::uint8_t* out) {
                 of.e2m1_of_product(values.data(), operand, out, n);
             });
         }
         for (const std::size_t first : {std::size_t{0}, n / 2, n - 40}) {
             std::array<float, 4> found{};
-            lanes->extremes(values.data() + first, 37, found.data(), found.data() + 1);
-            portable_lanes().extremes(values.data() + first, 37, found.data() + 2,
-                                      found.data() + 3);
+            kernels->extremes(values.data() + first, 37, found.data(), found.data() + 1);
+            portable_quantise_kernels().extremes(values.data() + first, 37, found.data() + 2,
+                                                 found.data() + 3);
             EXPECT_EQ(found[0], found[2]);
             EXPECT_EQ(found[1], found[3]);
         }
@@ -291,17 +292,17 @@ TEST(Quantise, gives_the_same_bits_on_every_instruction_set) {
         const std::vector<float> small(values.end() - 4096, values.end());
         for (const float factor : {0.37F, 0.5F, 0.03F}) {
             std::vector<std::uint8_t> wanted(4096), bytes(4096);
-            portable_lanes().byte_of_product(small.data(), factor, wanted.data(), 4093);
-            lanes->byte_of_product(small.data(), factor, bytes.data(), 4093);
+            portable_quantise_kernels().byte_of_product(small.data(), factor, wanted.data(), 4093);
+            kernels->byte_of_product(small.data(), factor, bytes.data(), 4093);
             EXPECT_EQ(wanted, bytes);
-            portable_lanes().whole_of_product(small.data(), -256, factor, 0.5F, 31, wanted.data(),
-                                              4093);
-            lanes->whole_of_product(small.data(), -256, factor, 0.5F, 31, bytes.data(), 4093);
+            portable_quantise_kernels().whole_of_product(small.data(), -256, factor, 0.5F, 31,
+                                                         wanted.data(), 4093);
+            kernels->whole_of_product(small.data(), -256, factor, 0.5F, 31, bytes.data(), 4093);
             EXPECT_EQ(wanted, bytes);
         }
         std::vector<std::uint8_t> codes(256);
         std::iota(codes.begin(), codes.end(), std::uint8_t{0});
-        const auto read = [&](const Lanes& of) {
+        const auto read = [&](const QuantiseKernels& of) {
             std::vector<float> x(4 * codes.size() - 4);
             std::vector<std::uint8_t> nibbles(2 * codes.size());
             of.of_e4m3(codes.data(), x.data(), 253);
@@ -313,18 +314,19 @@ TEST(Quantise, gives_the_same_bits_on_every_instruction_set) {
             std::memcpy(bits.data(), x.data(), bits.size() * sizeof(float));
             return bits;
         };
-        EXPECT_EQ(read(*lanes), read(portable_lanes()));
+        EXPECT_EQ(read(*kernels), read(portable_quantise_kernels()));
         for (const std::size_t count : {std::size_t{1}, std::size_t{16}, std::size_t{37}, n}) {
             Quality found;
             Quality wanted;
-            lanes->compare(values.data(), values.data() + 1, 0.75F, 2.5F, count, &found);
-            portable_lanes().compare(values.data(), values.data() + 1, 0.75F, 2.5F, count, &wanted);
+            kernels->compare(values.data(), values.data() + 1, 0.75F, 2.5F, count, &found);
+            portable_quantise_kernels().compare(values.data(), values.data() + 1, 0.75F, 2.5F,
+                                                count, &wanted);
             EXPECT_EQ(found.error_squares, wanted.error_squares);
             EXPECT_EQ(found.value_squares, wanted.value_squares);
             EXPECT_EQ(found.n_saturated, wanted.n_saturated);
             EXPECT_EQ(found.n_zeroed, wanted.n_zeroed);
         }
-        same([&](const Lanes& of, std::uint8_t* out) {
+        same([&](const QuantiseKernels& of, std::uint8_t* out) {
             std::vector<std::uint8_t> unpacked(n);
             of.e2m1_of_product(values.data(), 1, unpacked.data(), n);
             of.pack_nibbles(unpacked.data(), out, n / 2);

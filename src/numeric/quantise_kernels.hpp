@@ -9,7 +9,7 @@
 
 namespace shardweld::numeric {
 
-struct Lanes {
+struct QuantiseKernels {
     /// Bits of the largest magnitude; a NaN's are above an infinity's.
     std::uint32_t (*largest)(const float* x, std::size_t n);
     /// E4M3FN of x * factor, x / divisor: nearest even, 448 at most. No NaN. A quotient of -0
@@ -47,9 +47,10 @@ struct Lanes {
                     Quality* sums);
 };
 
-const Lanes& portable_lanes();
-const Lanes* avx2_lanes();    ///< nullptr where the processor (or the build) has none
-const Lanes* avx512_lanes();  ///< the same
-const Lanes& best_lanes();
+const QuantiseKernels& portable_quantise_kernels();
+/// nullptr where the processor (or the build) has none.
+const QuantiseKernels* avx2_quantise_kernels();
+const QuantiseKernels* avx512_quantise_kernels();
+const QuantiseKernels& best_quantise_kernels();
 
 }  // namespace shardweld::numeric

@@ -1,5 +1,5 @@
 // The loops are written once, without branches, and compiled for each instruction set.
-#include "lanes.hpp"
+#include "quantise_kernels.hpp"
 
 #include <bit>
 #include <cstring>
@@ -241,33 +241,34 @@ SHARDWELD_LOOP void compare_loop(const float* x, const float* codes, float step,
 }
 
 template <template <auto> class Set, typename Registers>
-constexpr Lanes kLanes{Set<largest_loop>::run,       Set<e4m3_product_loop>::run,
-                       Set<e4m3_quotient_loop>::run, Set<integer_loop>::run,
-                       Set<e2m1_quotient_loop>::run, Set<e2m1_product_loop>::run,
-                       Set<whole_loop>::run,         Set<byte_loop>::run,
-                       Set<extremes_loop>::run,      Set<pack_loop>::run,
-                       Set<unpack_loop>::run,        Set<of_e4m3_loop>::run,
-                       Set<of_e2m1_loop>::run,       Set<of_integer_loop>::run,
-                       Set<multiply_loop>::run,      Set<compare_loop<Registers>>::run};
+constexpr QuantiseKernels kQuantiseKernels{
+    Set<largest_loop>::run,       Set<e4m3_product_loop>::run,
+    Set<e4m3_quotient_loop>::run, Set<integer_loop>::run,
+    Set<e2m1_quotient_loop>::run, Set<e2m1_product_loop>::run,
+    Set<whole_loop>::run,         Set<byte_loop>::run,
+    Set<extremes_loop>::run,      Set<pack_loop>::run,
+    Set<unpack_loop>::run,        Set<of_e4m3_loop>::run,
+    Set<of_e2m1_loop>::run,       Set<of_integer_loop>::run,
+    Set<multiply_loop>::run,      Set<compare_loop<Registers>>::run};
 
 }  // namespace
 
-const Lanes& portable_lanes() {
-    return kLanes<Portable, Two>;
+const QuantiseKernels& portable_quantise_kernels() {
+    return kQuantiseKernels<Portable, Two>;
 }
 
-const Lanes* avx2_lanes() {
-    return has_avx2() ? &kLanes<Avx2, Four> : nullptr;
+const QuantiseKernels* avx2_quantise_kernels() {
+    return has_avx2() ? &kQuantiseKernels<Avx2, Four> : nullptr;
 }
 
-const Lanes* avx512_lanes() {
-    return has_avx512() ? &kLanes<Avx512, Eight> : nullptr;
+const QuantiseKernels* avx512_quantise_kernels() {
+    return has_avx512() ? &kQuantiseKernels<Avx512, Eight> : nullptr;
 }
 
-const Lanes& best_lanes() {
-    static const Lanes& best = has_avx512() ? kLanes<Avx512, Eight>
-                               : has_avx2() ? kLanes<Avx2, Four>
-                                            : kLanes<Portable, Two>;
+const QuantiseKernels& best_quantise_kernels() {
+    static const QuantiseKernels& best = has_avx512() ? kQuantiseKernels<Avx512, Eight>
+                                         : has_avx2() ? kQuantiseKernels<Avx2, Four>
+                                                      : kQuantiseKernels<Portable, Two>;
     return best;
 }
 
