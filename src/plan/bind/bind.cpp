@@ -15,8 +15,8 @@
 #include "shardweld/error.hpp"
 
 #include "as_stored.hpp"
-#include "instances.hpp"
 #include "join_shards.hpp"
+#include "logical_segments.hpp"
 #include "mismatches.hpp"
 #include "store_match.hpp"
 #include "stored_sizes.hpp"
@@ -155,7 +155,7 @@ void refuse_unknown(const std::vector<Tensor>& others, const Model& model) {
                       "--tie_word_embedding, or give a --recipe");
 }
 
-/// What filing tells beside the instances.
+/// What filing tells beside the logical segments.
 struct FilingResult {
     Binding& binding;
     Mismatches& mismatches;
@@ -195,9 +195,9 @@ Error of_other_meaning(const Tensor& tensor, bool is_value) {
 }
 
 void file_one(const Tensor& tensor, const StoreMatch& match, const Model& model,
-              const StoreMatcher& matcher, Instances& instances, Mismatches& mismatches) {
+              const StoreMatcher& matcher, LogicalSegments& segments, Mismatches& mismatches) {
     try {
-        instances.add(tensor, *match.line, match.captures);
+        segments.add(tensor, *match.line, match.captures);
     } catch (Error& error) {
         error.add_context("stored tensor " + tensor.name + " " + shape_text(tensor.shape));
         error.set_detail(match.line->origin);
@@ -215,18 +215,18 @@ void file_one(const Tensor& tensor, const StoreMatch& match, const Model& model,
 
 /// Files every stored tensor under its logical tensors; returns those that no line takes.
 std::vector<Tensor> file_all(Catalogue& catalogue, const Model& model, const StoreMatcher& matcher,
-                             Instances& instances, FilingResult& found) {
+                             LogicalSegments& segments, FilingResult& found) {
     std::vector<Tensor> unknown;
     for (Tensor& tensor : catalogue.tensors) {
         const auto match = matcher.find(tensor.name, tensor.shape);
         if (match) {
             found.sizes.note(*match, tensor.shape);
             const bool fits = found.mismatches.check(tensor.name, [&] {
-                file_one(tensor, *match, model, matcher, instances, found.mismatches);
+                file_one(tensor, *match, model, matcher, segments, found.mismatches);
                 add_padding(tensor, *match, model, found.binding.padding);
             });
             if (!fits) {
-                instances.give_up(match->line->logical);
+                segments.give_up(match->line->logical);
             }
         } else if (const models::IgnoreRule* rule = matcher.ignored(tensor.name)) {
             found.binding.ledger.ignore(tensor.name, rule->reason, catalogue::stored_bytes(tensor));
@@ -277,38 +277,38 @@ std::set<std::string> name_and_join(Catalogue& catalogue, const Model& model,
 }
 
 /// Every stored element must have gone somewhere; names the first tensor of which some did not.
-void check_all_used(const Model& model, const Wanted& wanted, Instances& instances,
+void check_all_used(const Model& model, const Wanted& wanted, LogicalSegments& segments,
                     Binding& binding) {
-    const Instance* worst = nullptr;
-    std::uint32_t segment = 0;
+    const LogicalSegment* worst = nullptr;
+    std::uint32_t worst_id = 0;
     Index n_left = 0;
-    for (const auto& [key, instance] : instances.all()) {
-        binding.logicals.insert(instances.logical_of(key.segment));
-        if (instances.is_given_up(instances.logical_of(key.segment))) {
+    for (const auto& [key, segment] : segments.all()) {
+        binding.logicals.insert(segments.logical_of(key.segment));
+        if (segments.is_given_up(segments.logical_of(key.segment))) {
             continue;
         }
-        const Index left = instance.primary_volume - instance.taken;
+        const Index left = segment.primary_volume - segment.taken;
         const models::IgnoreRule* const rule =
-            left == 0 ? nullptr : left_out(*model.recipe, instances.logical_of(key.segment));
+            left == 0 ? nullptr : left_out(*model.recipe, segments.logical_of(key.segment));
         if (rule != nullptr) {
-            binding.ledger.ignore(instances.stored_name(instance.name), rule->reason,
-                                  bytes_of(left, instance.dtype));
-        } else if (instance.dropped && instance.taken == 0) {
-            for (const InstanceSource& source : instance.sources) {
-                binding.ledger.padding += bytes_of(source.patch.volume(), instance.dtype);
+            binding.ledger.ignore(segments.stored_name(segment.name), rule->reason,
+                                  bytes_of(left, segment.dtype));
+        } else if (segment.dropped && segment.taken == 0) {
+            for (const SegmentSource& source : segment.sources) {
+                binding.ledger.padding += bytes_of(source.patch.volume(), segment.dtype);
             }
         } else if (left != 0) {
             ++n_left;
-            if (worst == nullptr || natural_less(instances.stored_name(instance.name),
-                                                 instances.stored_name(worst->name))) {
-                worst = &instance;
-                segment = key.segment;
+            if (worst == nullptr || natural_less(segments.stored_name(segment.name),
+                                                 segments.stored_name(worst->name))) {
+                worst = &segment;
+                worst_id = key.segment;
             }
         }
     }
     if (worst != nullptr) {
         throw Error(ErrorCode::mismatch,
-                    instances.stored_name(worst->name) + " (" + instances.segment_text(segment) +
+                    segments.stored_name(worst->name) + " (" + segments.segment_text(worst_id) +
                         ") holds " + std::to_string(worst->primary_volume - worst->taken) +
                         " elements that no tensor of the " +
                         (wanted.unplaced_hint.empty() ? "model" : "template") + " uses" +
@@ -376,7 +376,7 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
     binding.ledger.ignored = std::move(catalogue.ignored);
     const StoreMatcher matcher(*model.dialect, *model.recipe, *model.symbols);
     const std::set<std::string> presumed = name_and_join(catalogue, model, matcher);
-    Instances instances(model);
+    LogicalSegments segments(model);
     Mismatches mismatches;
     StoredSizes sizes;
     const bool are_shapes_known = !catalogue.facts.contains(kRanksFact);
@@ -385,24 +385,24 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
                                 : Mismatches::Explanation();
     };
     FilingResult found{binding, mismatches, sizes};
-    std::vector<Tensor> others = file_all(catalogue, model, matcher, instances, found);
+    std::vector<Tensor> others = file_all(catalogue, model, matcher, segments, found);
     catalogue.tensors = {};
     mismatches.check(kUnknown, [&] { refuse_unknown(others, model); });
     for (const models::SameRule& rule : model.recipe->same) {
         mismatches.check("same " + rule.a, [&] {
-            if (instances.is_given_up(rule.a) || instances.is_given_up(rule.b)) {
+            if (segments.is_given_up(rule.a) || segments.is_given_up(rule.b)) {
                 return;
             }
             if (model.symbols->holds(rule.condition)) {
-                instances.tie(rule);
+                segments.tie(rule);
             } else {
-                instances.require_apart(rule);
+                segments.require_apart(rule);
             }
         });
     }
     const TargetContext surroundings{matcher, mismatches, others, explain};
-    build_targets(model, wanted, surroundings, instances, binding);
-    mismatches.check("left", [&] { check_all_used(model, wanted, instances, binding); });
+    build_targets(model, wanted, surroundings, segments, binding);
+    mismatches.check("left", [&] { check_all_used(model, wanted, segments, binding); });
     mismatches.require_none(explain);
     if (model.recipe->is_form && !wanted.pieces) {
         leave_out(others, model, binding.ledger);

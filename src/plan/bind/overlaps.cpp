@@ -23,12 +23,12 @@ void add_runs(const layout::Patch& patch, std::vector<layout::Range>& runs) {
     }
 }
 
-void overlap_into(const Instance& instance, const layout::Patch& wanted, Overlaps& found) {
+void overlap_into(const LogicalSegment& segment, const layout::Patch& wanted, Overlaps& found) {
     layout::Box box;
     for (const layout::Axis& axis : wanted.axes) {
         box.push_back({axis.lo, axis.extent});
     }
-    for (const InstanceSource& source : instance.sources) {
+    for (const SegmentSource& source : segment.sources) {
         const auto copy = layout::overlap(source.patch, wanted);
         if (!copy) {
             continue;
@@ -40,7 +40,7 @@ void overlap_into(const Instance& instance, const layout::Patch& wanted, Overlap
             found.clipped.push_back(*layout::clip(source.patch, box));
         }
     }
-    for (const InstanceSource& source : instance.same) {
+    for (const SegmentSource& source : segment.same) {
         const auto copy = layout::overlap(source.patch, wanted);
         if (copy) {
             found.same.push_back({source.file, source.base, *copy});

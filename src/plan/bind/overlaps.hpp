@@ -6,14 +6,14 @@
 #include "layout/patch.hpp"
 #include "plan/plan.hpp"
 
-#include "instances.hpp"
+#include "logical_segments.hpp"
 
 namespace shardweld::plan {
 
 /// Adds the runs of elements in memory that a patch is made of.
 void add_runs(const layout::Patch& patch, std::vector<layout::Range>& runs);
 
-/// Overlaps of an instance's sources with one target patch; counts what primaries took.
+/// Overlaps of a segment's sources with one target patch; counts what primaries took.
 struct Overlaps {
     std::vector<Operand> primary;
     std::vector<Operand> replicas;
@@ -23,6 +23,6 @@ struct Overlaps {
 };
 
 /// Adds those with the patch `wanted`.
-void overlap_into(const Instance& instance, const layout::Patch& wanted, Overlaps& found);
+void overlap_into(const LogicalSegment& segment, const layout::Patch& wanted, Overlaps& found);
 
 }  // namespace shardweld::plan

@@ -47,15 +47,15 @@ struct FoundOptional {
     Index n_absent = 0;
 };
 
-/// Builds targets from hub lines against the filed instances, one after another.
+/// Builds targets from hub lines against the filed segments, one after another.
 class TargetBuilder {
   public:
     TargetBuilder(const Model& model, const Wanted& wanted, const StoreMatcher& matcher,
-                  Instances& instances, Binding& binding)
+                  LogicalSegments& segments, Binding& binding)
         : model_(model),
           wanted_(wanted),
           matcher_(matcher),
-          instances_(instances),
+          segments_(segments),
           binding_(binding) {}
 
     void build(const HubName& hub) {
@@ -86,7 +86,7 @@ class TargetBuilder {
 
     /// Whether so much is missing that counting on tells nothing: a field of config.json is wrong.
     [[nodiscard]] bool is_hopeless() const {
-        return n_missing_ > static_cast<Index>(instances_.n_stored()) + kMostMissing;
+        return n_missing_ > static_cast<Index>(segments_.n_stored()) + kMostMissing;
     }
 
     /// What missing names are noted under.
@@ -227,7 +227,7 @@ class TargetBuilder {
         }
         if (wanted_.has_parts) {
             std::ranges::transform(filed, std::back_inserter(target.parts),
-                                   [&](const Filed& one) { return instances_.part_of(one); });
+                                   [&](const Filed& one) { return segments_.part_of(one); });
         }
         finish(std::move(target), std::move(same), line, part.in_template);
         return true;
@@ -236,14 +236,14 @@ class TargetBuilder {
     /// The segments of a part, filed; those of padding become the target's zeros.
     std::vector<Filed> filed_of(const HubName& hub, const PartOfTensor& part, Target& target) {
         std::vector<Filed> filed;
-        const std::vector<SegmentPlan>& plans = instances_.plans_of(*hub.line);
+        const std::vector<SegmentPlan>& plans = segments_.plans_of(*hub.line);
         for (const layout::SegmentPatch& patch : part.lowered) {
             if (plans[static_cast<std::size_t>(patch.segment)].is_dropped) {
                 if (!take_padding(hub, patch, filed)) {
                     add_runs(patch.patch, target.zeros);
                 }
             } else {
-                instances_.file(*hub.line, bound_, patch, hub.captures, filed);
+                segments_.file(*hub.line, bound_, patch, hub.captures, filed);
             }
         }
         std::ranges::sort(target.zeros, {}, &layout::Range::lo);
@@ -260,12 +260,12 @@ class TargetBuilder {
             return false;
         }
         std::vector<Filed> padding;
-        instances_.file(*hub.line, bound_, patch, hub.captures, padding);
+        segments_.file(*hub.line, bound_, patch, hub.captures, padding);
         const bool is_stored = std::ranges::all_of(padding, [&](const Filed& one) {
-            const Instance* const instance = instances_.find(one.key);
+            const LogicalSegment* const segment = segments_.find(one.key);
             Overlaps found;
-            if (instance != nullptr) {
-                overlap_into(*instance, one.patch, found);
+            if (segment != nullptr) {
+                overlap_into(*segment, one.patch, found);
             }
             return found.volume == one.patch.volume();
         });
@@ -279,15 +279,15 @@ class TargetBuilder {
     /// tensor it belongs to.
     void take_types(const HubName& hub, Target& target) {
         std::vector<Filed> whole;
-        instances_.file(*hub.line, bound_, lowered_.front(), hub.captures, whole);
-        const Instance* const instance =
-            whole.empty() ? nullptr : instances_.find(whole.front().key);
-        if (instance != nullptr) {
-            target.stored = instance->dtype;
-            target.dtype = instance->written_as;
-            target.source = source_name(instances_.stored_name(instance->name));
+        segments_.file(*hub.line, bound_, lowered_.front(), hub.captures, whole);
+        const LogicalSegment* const segment =
+            whole.empty() ? nullptr : segments_.find(whole.front().key);
+        if (segment != nullptr) {
+            target.stored = segment->dtype;
+            target.dtype = segment->written_as;
+            target.source = source_name(segments_.stored_name(segment->name));
         } else {
-            target.stored = target.dtype = instances_.usual_type();
+            target.stored = target.dtype = segments_.usual_type();
         }
     }
 
@@ -357,17 +357,16 @@ class TargetBuilder {
         if (n_missing_++ == 0) {
             missing_line_ = hub.line;
             first_missing_ =
-                hub.name +
-                (model_.dialect->has_own_names
-                     ? " is not stored"
-                     : " needs " + instances_.segment_text(segment) +
-                           ", but the checkpoint holds no " +
-                           matcher_.names_of(instances_.logical_of(segment)) + " for it");
+                hub.name + (model_.dialect->has_own_names
+                                ? " is not stored"
+                                : " needs " + segments_.segment_text(segment) +
+                                      ", but the checkpoint holds no " +
+                                      matcher_.names_of(segments_.logical_of(segment)) + " for it");
         } else if (n_missing_ <= kMostListed) {
             other_missing_ += (n_missing_ == 2 ? "" : ", ") + hub.name;
         }
         if (n_missing_ <= kMostCompared) {
-            matcher_.add_shapes(instances_.logical_of(segment), missing_);
+            matcher_.add_shapes(segments_.logical_of(segment), missing_);
         }
     }
 
@@ -406,10 +405,10 @@ class TargetBuilder {
         }
     }
 
-    /// Takes one segment patch of a target from its instance; false when an optional one is absent.
+    /// Takes one patch of a target from its logical segment; false when an optional one is absent.
     bool take(const Filed& wanted, const HubName& hub, Target& target, std::vector<Operand>& same) {
-        Instance* const instance = instances_.find(wanted.key);
-        if (instance == nullptr) {
+        LogicalSegment* const segment = segments_.find(wanted.key);
+        if (segment == nullptr) {
             if (hub.line->optional || wanted_.may_lack || is_supplied(hub)) {
                 return false;
             }
@@ -417,17 +416,17 @@ class TargetBuilder {
             return true;
         }
         Overlaps found;
-        overlap_into(*instance, wanted.patch, found);
-        check(found, *instance, wanted, hub);
-        const std::string& stored = instances_.stored_name(instance->name);
+        overlap_into(*segment, wanted.patch, found);
+        check(found, *segment, wanted, hub);
+        const std::string& stored = segments_.stored_name(segment->name);
         if (target.operands.empty()) {
-            target.stored = instance->dtype;
-            target.dtype = instance->written_as;
+            target.stored = segment->dtype;
+            target.dtype = segment->written_as;
             target.source = source_name(stored);
-        } else if (target.stored != instance->dtype) {
+        } else if (target.stored != segment->dtype) {
             throw Error(ErrorCode::mismatch,
                         hub.name + " would mix " + std::string(safetensors_name(target.stored)) +
-                            " and " + std::string(safetensors_name(instance->dtype)) + " (" +
+                            " and " + std::string(safetensors_name(segment->dtype)) + " (" +
                             stored + ")",
                         "copy all files from one save: these are of several");
         }
@@ -436,11 +435,11 @@ class TargetBuilder {
         }
         // A form may have a tensor under a second name, as module trees have a tied head.
         if (wanted_.pieces && wanted.copy == 0 && !target.is_copy &&
-            instance->taken == instance->primary_volume) {
+            segment->taken == segment->primary_volume) {
             target.is_copy = target.is_second_name = true;
         }
         if (!target.is_copy && wanted.copy == 0) {
-            instance->taken += found.volume;
+            segment->taken += found.volume;
             n_counted_ += found.volume;
         }
         std::move(found.primary.begin(), found.primary.end(), std::back_inserter(target.operands));
@@ -450,15 +449,15 @@ class TargetBuilder {
         std::move(found.replicas.begin(), found.replicas.end(),
                   std::back_inserter(target.replicas));
         if (!found.same.empty()) {
-            same_name_ = instances_.stored_name(instance->same_name);
+            same_name_ = segments_.stored_name(segment->same_name);
             std::move(found.same.begin(), found.same.end(), std::back_inserter(same));
         }
         return true;
     }
 
-    void check(const Overlaps& found, const Instance& instance, const Filed& wanted,
+    void check(const Overlaps& found, const LogicalSegment& segment, const Filed& wanted,
                const HubName& hub) const {
-        const std::string& stored = instances_.stored_name(instance.name);
+        const std::string& stored = segments_.stored_name(segment.name);
         const auto cover = cover_by(found.clipped, wanted.patch, hub.name);
         if (cover == layout::Cover::Kind::overlap) {
             throw Error(ErrorCode::mismatch,
@@ -470,8 +469,7 @@ class TargetBuilder {
                         hub.name + " " + shape_text(bound_.shape()) +
                             " is not covered: " + std::to_string(found.volume) + " of " +
                             std::to_string(wanted.patch.volume()) + " elements of " +
-                            instances_.segment_text(wanted.key.segment) + " are stored in " +
-                            stored,
+                            segments_.segment_text(wanted.key.segment) + " are stored in " + stored,
                         kConfigHint);
         }
     }
@@ -500,7 +498,7 @@ class TargetBuilder {
     const Model& model_;
     const Wanted& wanted_;
     const StoreMatcher& matcher_;
-    Instances& instances_;
+    LogicalSegments& segments_;
     Binding& binding_;
     const models::Line* line_ = nullptr;
     std::vector<Index> extents_;
@@ -523,13 +521,13 @@ class TargetBuilder {
 }  // namespace
 
 void build_targets(const Model& model, const Wanted& wanted, TargetContext surroundings,
-                   Instances& instances, Binding& binding) {
-    TargetBuilder builder(model, wanted, surroundings.matcher, instances, binding);
+                   LogicalSegments& segments, Binding& binding) {
+    TargetBuilder builder(model, wanted, surroundings.matcher, segments, binding);
     Mismatches& mismatches = surroundings.mismatches;
     const auto build = [&](const HubName& hub) {
-        if (!instances.is_given_up(hub.line->logical) &&
+        if (!segments.is_given_up(hub.line->logical) &&
             !mismatches.check(hub.name, [&] { builder.build(hub); })) {
-            instances.give_up(hub.line->logical);
+            segments.give_up(hub.line->logical);
         }
         return !builder.is_hopeless();
     };

@@ -1,4 +1,4 @@
-// Output tensors from what is stored: each hub name takes its segments from the filed instances.
+// Output tensors from what is stored: each hub name takes its elements from the logical segments.
 #pragma once
 
 #include <span>
@@ -6,7 +6,7 @@
 #include "catalogue/tensor.hpp"
 #include "plan/binding.hpp"
 
-#include "instances.hpp"
+#include "logical_segments.hpp"
 #include "mismatches.hpp"
 #include "store_match.hpp"
 
@@ -24,6 +24,6 @@ struct TargetContext {
 /// once, and marks what was taken. A mismatch is noted for a name that nothing, too little or too
 /// much is stored for, unless what it needs was given up.
 void build_targets(const Model& model, const Wanted& wanted, TargetContext surroundings,
-                   Instances& instances, Binding& binding);
+                   LogicalSegments& segments, Binding& binding);
 
 }  // namespace shardweld::plan

@@ -37,23 +37,24 @@ bool is_same(const std::string& logical, const std::string& pattern) {
            models::Pattern::parse(logical).match(pattern).has_value();
 }
 
-/// A segment of a logical tensor.
-struct LogicalSegment {
+/// A segment by the name of its logical tensor, with the captures filled in, and its label.
+struct SegmentName {
     std::string logical;
     std::string label;
 };
 
-std::vector<LogicalSegment> parts_of(const models::Line& line, const models::Captures& captures) {
-    std::vector<LogicalSegment> parts;
+std::vector<SegmentName> segments_of_line(const models::Line& line,
+                                          const models::Captures& captures) {
+    std::vector<SegmentName> parts;
     for (const layout::SegmentAxes& segment : layout::segments_of(line.layout)) {
         parts.push_back({logical_text(line, captures), segment.label});
     }
     return parts;
 }
 
-bool share_segment(const std::vector<LogicalSegment>& a, const std::vector<LogicalSegment>& b) {
-    return std::any_of(a.begin(), a.end(), [&](const LogicalSegment& one) {
-        return std::any_of(b.begin(), b.end(), [&](const LogicalSegment& other) {
+bool share_segment(const std::vector<SegmentName>& a, const std::vector<SegmentName>& b) {
+    return std::any_of(a.begin(), a.end(), [&](const SegmentName& one) {
+        return std::any_of(b.begin(), b.end(), [&](const SegmentName& other) {
             return one.label == other.label && is_same(one.logical, other.logical);
         });
     });
@@ -130,7 +131,7 @@ class StoredTrace {
     void find_hub_lines() {
         for_each_hub_name(*model_.recipe, *model_.symbols, [&](const HubName& hub) {
             if (hub.name == name_) {
-                add(parts_of(*hub.line, hub.captures));
+                add(segments_of_line(*hub.line, hub.captures));
                 hub_lines_.push_back(hub.name + ": " + line_text(*hub.line));
             }
             return true;
@@ -142,7 +143,7 @@ class StoredTrace {
         const auto note = [&](const std::string& stored, std::size_t n_dims) {
             const auto match = matcher_.find(renamed(*model_.recipe, stored), n_dims);
             if (stored == name_ && match) {
-                add(parts_of(*match->line, match->captures));
+                add(segments_of_line(*match->line, match->captures));
             }
         };
         for (const catalogue::Tensor& tensor : catalogue_.tensors) {
@@ -152,7 +153,7 @@ class StoredTrace {
             note(shard.name, shard.shape.size());
         }
         for_each_hub_name(*model_.recipe, *model_.symbols, [&](const HubName& hub) {
-            if (share_segment(parts_, parts_of(*hub.line, hub.captures))) {
+            if (share_segment(parts_, segments_of_line(*hub.line, hub.captures))) {
                 hub_lines_.push_back(hub.name + ": " + line_text(*hub.line));
             }
             return true;
@@ -165,10 +166,10 @@ class StoredTrace {
         if (!match_) {
             return stored == name_ || renamed(*model_.recipe, stored) == name_;
         }
-        return share_segment(parts_, parts_of(*match_->line, match_->captures));
+        return share_segment(parts_, segments_of_line(*match_->line, match_->captures));
     }
 
-    void add(std::vector<LogicalSegment> parts) {
+    void add(std::vector<SegmentName> parts) {
         std::move(parts.begin(), parts.end(), std::back_inserter(parts_));
     }
 
@@ -181,7 +182,7 @@ class StoredTrace {
     const Model& model_;
     StoreMatcher matcher_;
     std::string name_;
-    std::vector<LogicalSegment> parts_;
+    std::vector<SegmentName> parts_;
     std::vector<std::string> hub_lines_;
     std::optional<StoreMatch> match_;
     std::vector<std::string> out_;

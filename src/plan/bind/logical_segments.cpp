@@ -1,4 +1,4 @@
-#include "instances.hpp"
+#include "logical_segments.hpp"
 
 #include <algorithm>
 #include <map>
@@ -89,7 +89,7 @@ std::vector<Index> extents_of(const layout::Layout& layout, const models::Symbol
     return extents;
 }
 
-std::size_t InstanceKeyHash::operator()(const InstanceKey& key) const {
+std::size_t SegmentKeyHash::operator()(const SegmentKey& key) const {
     std::size_t hash = key.segment;
     for (const Index value : key.index) {
         hash = hash * 0x9E3779B97F4A7C15ULL + static_cast<std::size_t>(value) + 1;
@@ -97,7 +97,7 @@ std::size_t InstanceKeyHash::operator()(const InstanceKey& key) const {
     return hash ^ (hash >> 29U);
 }
 
-Instances::Instances(const Model& model) : model_(model) {
+LogicalSegments::LogicalSegments(const Model& model) : model_(model) {
     for (const auto* lines : {&model.dialect->store, &model.recipe->hub}) {
         for (const models::Line& line : *lines) {
             std::vector<std::string>& all = captures_of_logical_[line.logical];
@@ -113,7 +113,7 @@ Instances::Instances(const Model& model) : model_(model) {
     }
 }
 
-std::uint32_t Instances::segment_id(const std::string& logical, const std::string& segment) {
+std::uint32_t LogicalSegments::segment_id(const std::string& logical, const std::string& segment) {
     const auto [at, is_new] =
         ids_.try_emplace({logical, segment}, static_cast<std::uint32_t>(logicals_.size()));
     if (is_new) {
@@ -123,12 +123,12 @@ std::uint32_t Instances::segment_id(const std::string& logical, const std::strin
     return at->second;
 }
 
-std::string Instances::segment_text(std::uint32_t id) const {
+std::string LogicalSegments::segment_text(std::uint32_t id) const {
     const auto& [logical, segment] = logicals_[id];
     return segment.empty() ? logical : logical + "[" + segment + "]";
 }
 
-const std::vector<SegmentPlan>& Instances::plans_of(const models::Line& line) {
+const std::vector<SegmentPlan>& LogicalSegments::plans_of(const models::Line& line) {
     const auto [at, is_new] = plans_.try_emplace(&line);
     if (!is_new) {
         return at->second;
@@ -161,9 +161,9 @@ const std::vector<SegmentPlan>& Instances::plans_of(const models::Line& line) {
     return at->second;
 }
 
-void Instances::file(const models::Line& line, const layout::BoundLayout& bound,
-                     const layout::SegmentPatch& lowered, const models::Captures& captures,
-                     std::vector<Filed>& out) {
+void LogicalSegments::file(const models::Line& line, const layout::BoundLayout& bound,
+                           const layout::SegmentPatch& lowered, const models::Captures& captures,
+                           std::vector<Filed>& out) {
     const SegmentPlan& plan = plans_of(line)[static_cast<std::size_t>(lowered.segment)];
     Filed filed;
     filed.key.segment = plan.id;
@@ -186,7 +186,7 @@ void Instances::file(const models::Line& line, const layout::BoundLayout& bound,
 }
 
 /// Those of all lines' patches are the same.
-void Instances::note_axes(const SegmentPlan& plan) {
+void LogicalSegments::note_axes(const SegmentPlan& plan) {
     std::vector<std::string>& axes = axes_[plan.id];
     if (!axes.empty()) {
         return;
@@ -198,7 +198,7 @@ void Instances::note_axes(const SegmentPlan& plan) {
     }
 }
 
-Part Instances::part_of(const Filed& filed) const {
+Part LogicalSegments::part_of(const Filed& filed) const {
     const auto& [logical, segment] = logicals_[filed.key.segment];
     Part part{logical, {}};
     std::map<std::string, Axis> axes;
@@ -224,9 +224,9 @@ Part Instances::part_of(const Filed& filed) const {
     return part;
 }
 
-const layout::BoundLayout& Instances::bound_for(const models::Line& line,
-                                                const std::vector<Index>& shape,
-                                                const models::Captures& captures) {
+const layout::BoundLayout& LogicalSegments::bound_for(const models::Line& line,
+                                                      const std::vector<Index>& shape,
+                                                      const models::Captures& captures) {
     std::vector<Index> key = extents_of(line.layout, *model_.symbols, captures);
     key.insert(key.end(), shape.begin(), shape.end());
     const auto found = bound_.find({&line, key});
@@ -239,27 +239,27 @@ const layout::BoundLayout& Instances::bound_for(const models::Line& line,
     return bound_.emplace(std::pair{&line, std::move(key)}, std::move(bound)).first->second;
 }
 
-/// The instance under a key, made by the first tensor that has a part in it; all must have its
-/// dtype.
-Instance& Instances::instance_of(const InstanceKey& key, const catalogue::Tensor& tensor,
-                                 std::uint32_t name) {
-    const auto [at, is_new] = instances_.try_emplace(key);
-    Instance& instance = at->second;
+/// The logical segment under a key, made by the first tensor that has elements of it; all must
+/// have its dtype.
+LogicalSegment& LogicalSegments::segment_at(const SegmentKey& key, const catalogue::Tensor& tensor,
+                                            std::uint32_t name) {
+    const auto [at, is_new] = segments_.try_emplace(key);
+    LogicalSegment& segment = at->second;
     if (is_new) {
-        instance.dtype = tensor.dtype;
-        instance.written_as = tensor.written_as.value_or(tensor.dtype);
-        instance.name = name;
-    } else if (instance.dtype != tensor.dtype) {
+        segment.dtype = tensor.dtype;
+        segment.written_as = tensor.written_as.value_or(tensor.dtype);
+        segment.name = name;
+    } else if (segment.dtype != tensor.dtype) {
         throw Error(ErrorCode::mismatch,
                     tensor.name + " is " + std::string(safetensors_name(tensor.dtype)) + " but " +
-                        names_[instance.name] + ", part of the same tensor, is " +
-                        std::string(safetensors_name(instance.dtype)));
+                        names_[segment.name] + ", part of the same tensor, is " +
+                        std::string(safetensors_name(segment.dtype)));
     }
-    return instance;
+    return segment;
 }
 
-void Instances::add(const catalogue::Tensor& tensor, const models::Line& line,
-                    const models::Captures& captures) {
+void LogicalSegments::add(const catalogue::Tensor& tensor, const models::Line& line,
+                          const models::Captures& captures) {
     const layout::BoundLayout& bound = bound_for(line, tensor.shape, captures);
     const auto name = static_cast<std::uint32_t>(names_.size());
     names_.push_back(tensor.name);
@@ -274,45 +274,45 @@ void Instances::add(const catalogue::Tensor& tensor, const models::Line& line,
             file(line, bound, part, captures, filed);
             const bool is_dropped = plans[static_cast<std::size_t>(part.segment)].is_dropped;
             for (const Filed& one : filed) {
-                Instance& instance = instance_of(one.key, tensor, name);
-                instance.dropped = is_dropped;
+                LogicalSegment& segment = segment_at(one.key, tensor, name);
+                segment.dropped = is_dropped;
                 const std::uint32_t replica = piece.replica == 0 ? one.copy : piece.replica;
-                instance.sources.push_back({piece.file, replica, piece.base, one.patch});
-                instance.primary_volume += replica == 0 ? one.patch.volume() : 0;
+                segment.sources.push_back({piece.file, replica, piece.base, one.patch});
+                segment.primary_volume += replica == 0 ? one.patch.volume() : 0;
             }
         }
     }
 }
 
-DType Instances::usual_type() const {
+DType LogicalSegments::usual_type() const {
     std::map<DType, std::size_t> counts;
-    for (const auto& [key, instance] : instances_) {
-        ++counts[instance.written_as];
+    for (const auto& [key, segment] : segments_) {
+        ++counts[segment.written_as];
     }
     const auto most =
         std::ranges::max_element(counts, {}, &std::map<DType, std::size_t>::value_type::second);
     return most == counts.end() ? DType::f32 : most->first;
 }
 
-Instance* Instances::find(const InstanceKey& key) {
-    const auto found = instances_.find(key);
-    return found == instances_.end() ? nullptr : &found->second;
+LogicalSegment* LogicalSegments::find(const SegmentKey& key) {
+    const auto found = segments_.find(key);
+    return found == segments_.end() ? nullptr : &found->second;
 }
 
-void Instances::require_apart(const models::SameRule& rule) const {
+void LogicalSegments::require_apart(const models::SameRule& rule) const {
     // Where elements begin with the file (raw chunks) it holds nothing else.
-    const auto place_of = [](const InstanceSource& source) {
+    const auto place_of = [](const SegmentSource& source) {
         return std::tuple(source.file, source.base, source.patch.offset);
     };
-    for (const auto& [key, copy] : instances_) {
+    for (const auto& [key, copy] : segments_) {
         const auto other = ids_.find({rule.b, logicals_[key.segment].second});
         if (logicals_[key.segment].first != rule.a || other == ids_.end()) {
             continue;
         }
-        InstanceKey wanted = key;
+        SegmentKey wanted = key;
         wanted.segment = other->second;
-        const auto original = instances_.find(wanted);
-        if (original == instances_.end() || copy.sources.empty() ||
+        const auto original = segments_.find(wanted);
+        if (original == segments_.end() || copy.sources.empty() ||
             original->second.sources.empty() || copy.sources.front().base == 0 ||
             place_of(copy.sources.front()) != place_of(original->second.sources.front())) {
             continue;
@@ -325,20 +325,20 @@ void Instances::require_apart(const models::SameRule& rule) const {
     }
 }
 
-void Instances::tie(const models::SameRule& rule) {
-    std::vector<std::pair<InstanceKey, Instance*>> copies;
-    for (auto& [key, instance] : instances_) {
-        if (logicals_[key.segment].first == rule.a && !instance.dropped) {
-            copies.emplace_back(key, &instance);
+void LogicalSegments::tie(const models::SameRule& rule) {
+    std::vector<std::pair<SegmentKey, LogicalSegment*>> copies;
+    for (auto& [key, segment] : segments_) {
+        if (logicals_[key.segment].first == rule.a && !segment.dropped) {
+            copies.emplace_back(key, &segment);
         }
     }
     for (auto& [key, copy] : copies) {
-        InstanceKey other = key;
+        SegmentKey other = key;
         other.segment = segment_id(rule.b, logicals_[key.segment].second);
-        Instance* const original = find(other);
+        LogicalSegment* const original = find(other);
         if (original == nullptr) {  // saved once, under the copy's name
-            instances_.emplace(other, std::move(*copy));
-            instances_.erase(key);
+            segments_.emplace(other, std::move(*copy));
+            segments_.erase(key);
             continue;
         }
         if (original->dtype != copy->dtype) {

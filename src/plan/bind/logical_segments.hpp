@@ -15,46 +15,46 @@
 
 namespace shardweld::plan {
 
-/// Some elements of an instance and where they lie.
-struct InstanceSource {
+/// Some elements of a logical segment and where they lie.
+struct SegmentSource {
     std::uint32_t file = 0;
     std::uint32_t replica = 0;
     Bytes base = 0;
-    layout::Patch patch;  ///< over the instance's axes, sorted by name
+    layout::Patch patch;  ///< over the segment's axes, sorted by name
 };
 
 /// One segment of one logical tensor for fixed index values (layer 3, expert 7).
-struct Instance {
+struct LogicalSegment {
     DType dtype = DType::f32;
     DType written_as = DType::f32;  ///< unless --dtype says more
-    std::vector<InstanceSource> sources;
-    std::vector<InstanceSource> same;  ///< of another logical tensor that must equal this one
-    std::uint32_t name = 0;            ///< a stored tensor it comes from: Instances::stored_name
-    std::uint32_t same_name = 0;       ///< the stored tensor behind `same`
+    std::vector<SegmentSource> sources;
+    std::vector<SegmentSource> same;  ///< of another logical tensor that must equal this one
+    std::uint32_t name = 0;       ///< a stored tensor it comes from: LogicalSegments::stored_name
+    std::uint32_t same_name = 0;  ///< the stored tensor behind `same`
     Index primary_volume = 0;
     Index taken = 0;       ///< elements that targets took
     bool dropped = false;  ///< padding: the dialect says that it is not used
 };
 
-struct InstanceKey {
-    std::uint32_t segment = 0;     ///< (logical tensor, segment), see Instances::segment_id
+struct SegmentKey {
+    std::uint32_t segment = 0;     ///< (logical tensor, segment), see LogicalSegments::segment_id
     InlineVector<Index, 4> index;  ///< values of the split axes, sorted by axis name
-    friend bool operator==(const InstanceKey&, const InstanceKey&) = default;
+    friend bool operator==(const SegmentKey&, const SegmentKey&) = default;
 };
-struct InstanceKeyHash {
-    std::size_t operator()(const InstanceKey& key) const;
+struct SegmentKeyHash {
+    std::size_t operator()(const SegmentKey& key) const;
 };
 
 /// A patch and the key it is filed under.
 struct Filed {
-    InstanceKey key;
+    SegmentKey key;
     layout::Patch patch;
     std::uint32_t copy = 0;  ///< of which repetition, see models::Line::repeat
 };
 
-class Instances {
+class LogicalSegments {
   public:
-    Instances(const Model& model);
+    LogicalSegments(const Model& model);
 
     /// Plans for the segments of a line, in the order of its layout's segments; cached.
     const std::vector<SegmentPlan>& plans_of(const models::Line& line);
@@ -73,9 +73,9 @@ class Instances {
     void add(const catalogue::Tensor& tensor, const models::Line& line,
              const models::Captures& captures);
 
-    Instance* find(const InstanceKey& key);
+    LogicalSegment* find(const SegmentKey& key);
 
-    /// The type of most instances, as they are written.
+    /// The type of most segments, as they are written.
     [[nodiscard]] DType usual_type() const;
 
     /// Moves the sources of logical tensor `a` behind those of `b` (rule `same a = b`).
@@ -98,15 +98,15 @@ class Instances {
     [[nodiscard]] const std::string& logical_of(std::uint32_t id) const {
         return logicals_[id].first;
     }
-    [[nodiscard]] std::unordered_map<InstanceKey, Instance, InstanceKeyHash>& all() {
-        return instances_;
+    [[nodiscard]] std::unordered_map<SegmentKey, LogicalSegment, SegmentKeyHash>& all() {
+        return segments_;
     }
 
   private:
     std::uint32_t segment_id(const std::string& logical, const std::string& segment);
     void note_axes(const SegmentPlan& plan);
-    Instance& instance_of(const InstanceKey& key, const catalogue::Tensor& tensor,
-                          std::uint32_t name);
+    LogicalSegment& segment_at(const SegmentKey& key, const catalogue::Tensor& tensor,
+                               std::uint32_t name);
     const layout::BoundLayout& bound_for(const models::Line& line, const std::vector<Index>& shape,
                                          const models::Captures& captures);
 
@@ -117,7 +117,7 @@ class Instances {
     std::map<std::string, std::vector<std::string>> captures_of_logical_;
     std::unordered_map<const models::Line*, std::vector<SegmentPlan>> plans_;
     std::map<std::pair<const models::Line*, std::vector<Index>>, layout::BoundLayout> bound_;
-    std::unordered_map<InstanceKey, Instance, InstanceKeyHash> instances_;
+    std::unordered_map<SegmentKey, LogicalSegment, SegmentKeyHash> segments_;
     std::vector<std::string> names_;
     std::set<std::string> given_up_;
 };
