@@ -383,8 +383,8 @@ struct Binding {
     std::vector<std::string> supplied = {};  ///< names that another model has, sorted
 };
 
-/// What the command line says about the targets.
-struct Wanted {
+/// What is asked of the targets, by the command line and by what is written.
+struct BindOptions {
     std::optional<DType> dtype;  ///< --dtype
     /// Under which name a target is written; empty: under the recipe's.
     std::function<std::string(const std::string&)> spelled = {};
@@ -439,7 +439,8 @@ std::string renamed(const models::Recipe& recipe, const std::string& name);
 
 /// A target that is one stored tensor under `name`, with operands for its pieces. Error(mismatch)
 /// when they do not cover it exactly once.
-Target target_as_stored(const catalogue::Tensor& tensor, std::string name, const Wanted& wanted);
+Target target_as_stored(const catalogue::Tensor& tensor, std::string name,
+                        const BindOptions& options);
 
 /// A tensor of a checkpoint as bind sees it: whole, under the name that the recipe knows.
 struct NamedTensor {
@@ -458,6 +459,6 @@ std::vector<NamedTensor> named_tensors(catalogue::Catalogue catalogue, const Mod
 /// has the recipe's own names, tensors that no line takes are written as they are stored, with a
 /// warning unless the recipe lets them pass. `catalogue` is taken by value: its pieces move into
 /// the binding.
-Binding bind(catalogue::Catalogue catalogue, const Model& model, const Wanted& wanted);
+Binding bind(catalogue::Catalogue catalogue, const Model& model, const BindOptions& options);
 
 }  // namespace shardweld::plan

@@ -19,10 +19,10 @@
 #include "shardweld/error.hpp"
 
 #include "bind_alone.hpp"
+#include "bind_options.hpp"
 #include "framework_adapter.hpp"
 #include "model_files.hpp"
 #include "quantised.hpp"
-#include "wanted.hpp"
 
 namespace shardweld::app {
 
@@ -135,10 +135,10 @@ class AdapterBinder {
             return;
         }
         const bool is_folded = lora_ == Lora::fold;
-        const plan::Wanted wanted{dtype_of_adapter()};
-        FrameworkAdapter adapter =
-            bind_framework_adapter(std::move(stored), framework, wanted,
-                                   is_folded ? wanted_of(prepared_) : wanted, !is_folded);
+        const plan::BindOptions bind_options{dtype_of_adapter()};
+        FrameworkAdapter adapter = bind_framework_adapter(
+            std::move(stored), framework, bind_options,
+            is_folded ? bind_options_of(prepared_) : bind_options, !is_folded);
         require_only_padding(adapter.trained.padding, files_.tokens);
         models::Recipe recipe = *prepared_.recipe;
         if (is_folded) {
@@ -186,7 +186,7 @@ class AdapterBinder {
         base_names_ = names_of(base);
         if (bound_.has_model) {
             require_values(base);
-            bound_.binding = plan::bind(std::move(base), model, wanted_of(prepared_));
+            bound_.binding = plan::bind(std::move(base), model, bind_options_of(prepared_));
         } else {
             bound_.binding.ledger.ignored = std::move(base.ignored);
         }

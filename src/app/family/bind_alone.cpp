@@ -10,9 +10,9 @@
 #include "plan/bind/dequantise.hpp"
 #include "shardweld/error.hpp"
 
+#include "bind_options.hpp"
 #include "quantised.hpp"
 #include "supplement.hpp"
-#include "wanted.hpp"
 
 namespace shardweld::app {
 
@@ -43,14 +43,14 @@ void dequantise(const std::vector<plan::EncodedWeight>& weights, Bound& bound) {
 void bind_alone(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
                 catalogue::Catalogue catalogue, Bound& bound) {
     const auto encoded = encoded_weights(prepared, options, catalogue);
-    plan::Wanted wanted = wanted_of(prepared);
-    wanted.spelled = spelling(prepared, files);
-    wanted.keeps_padding = options.state != formats::TakenState::weights;
+    plan::BindOptions bind_options = bind_options_of(prepared);
+    bind_options.spelled = spelling(prepared, files);
+    bind_options.keeps_padding = options.state != formats::TakenState::weights;
     if (const auto& reference = prepared.choice.supplement) {
-        bound.binding = bind_supplemented(prepared, files, wanted, std::move(catalogue));
+        bound.binding = bind_supplemented(prepared, files, bind_options, std::move(catalogue));
         bound.told.push_back(supplement_text(*reference, bound.binding));
     } else {
-        bound.binding = plan::bind(std::move(catalogue), prepared.model(), wanted);
+        bound.binding = plan::bind(std::move(catalogue), prepared.model(), bind_options);
     }
     dequantise(encoded, bound);
 }

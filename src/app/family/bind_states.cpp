@@ -13,10 +13,10 @@
 #include "formats/shared/hints.hpp"
 #include "shardweld/error.hpp"
 
+#include "bind_options.hpp"
 #include "optimizer_text.hpp"
 #include "training_form.hpp"
 #include "vocabulary.hpp"
-#include "wanted.hpp"
 
 namespace shardweld::app {
 
@@ -98,7 +98,7 @@ class StateBinder {
         const std::string name = state.name;
         Catalogue checkpoint = checkpoint_of(std::move(state), whole_);
         if (name == kMaster) {
-            masters_ = bound_to(checkpoint, wanted_of(prepared_));
+            masters_ = bound_to(checkpoint, bind_options_of(prepared_));
             if (is_in_weights()) {
                 take_as_weights();
                 require_same_parameters(name, masters_.lacking);
@@ -136,24 +136,25 @@ class StateBinder {
         if (state == kMaster && prepared_.training == nullptr) {
             return std::exchange(masters_, {});
         }
-        plan::Wanted wanted = wanted_of(prepared_);
+        plan::BindOptions bind_options = bind_options_of(prepared_);
         if (prepared_.training != nullptr) {
-            wanted.pieces = prepared_.training->pieces(state);
+            bind_options.pieces = prepared_.training->pieces(state);
         }
-        return bound_to(std::move(checkpoint), std::move(wanted));
+        return bound_to(std::move(checkpoint), std::move(bind_options));
     }
 
-    /// The state's tensors, as `wanted` has them.
-    [[nodiscard]] plan::Binding bound_to(Catalogue checkpoint, plan::Wanted wanted) const {
-        wanted.may_lack = true;
-        wanted.keeps_padding = true;
-        wanted.has_parts = false;
-        wanted.dtype.reset();
+    /// The state's tensors, as `bind_options` say.
+    [[nodiscard]] plan::Binding bound_to(Catalogue checkpoint,
+                                         plan::BindOptions bind_options) const {
+        bind_options.may_lack = true;
+        bind_options.keeps_padding = true;
+        bind_options.has_parts = false;
+        bind_options.dtype.reset();
         const models::Symbols symbols = prepared_.symbols_of(checkpoint);
         const Bytes stored = catalogue::stored_bytes(checkpoint);
         plan::Model model = prepared_.model();
         model.symbols = &symbols;
-        plan::Binding binding = plan::bind(std::move(checkpoint), model, wanted);
+        plan::Binding binding = plan::bind(std::move(checkpoint), model, bind_options);
         binding.ledger.stored += stored;
         binding.ledger.require_closed();
         return binding;

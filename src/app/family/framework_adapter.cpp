@@ -325,8 +325,8 @@ Catalogue take_adapter(Catalogue& catalogue, const models::LoraNames& names) {
 }
 
 FrameworkAdapter bind_framework_adapter(Catalogue stored, const PreparedModel& framework,
-                                        const plan::Wanted& factors, const plan::Wanted& trained,
-                                        bool is_beside) {
+                                        const plan::BindOptions& factors,
+                                        const plan::BindOptions& trained, bool is_beside) {
     const models::LoraNames& names = *framework.dialect->lora;
     const models::Symbols& symbols = *framework.symbols;
     const models::LoraForm form = models::lora_form(*framework.recipe, *framework.dialect);

@@ -26,7 +26,7 @@ struct FrameworkAdapter {
 /// base, where no tensor keeps its dtype. Pure. Error(unsupported) for adapters that are no plain
 /// LoRA of matrices; else as plan::bind.
 FrameworkAdapter bind_framework_adapter(catalogue::Catalogue stored, const PreparedModel& framework,
-                                        const plan::Wanted& factors, const plan::Wanted& trained,
-                                        bool is_beside);
+                                        const plan::BindOptions& factors,
+                                        const plan::BindOptions& trained, bool is_beside);
 
 }  // namespace shardweld::app

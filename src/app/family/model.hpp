@@ -67,7 +67,7 @@ struct PreparedModel {
     std::shared_ptr<const PreparedModel> framework;
     /// The form of a training checkpoint that it is bound in; null: a model's.
     std::shared_ptr<const TrainingForm> training;
-    std::vector<std::string> kept;        ///< plan::Wanted::kept
+    std::vector<std::string> kept;        ///< plan::BindOptions::kept
     bool is_value = false;                ///< the head is score.weight
     std::vector<plan::Warning> warnings;  ///< e.g. recipe_unverified
     std::vector<std::string> notes;       ///< for people

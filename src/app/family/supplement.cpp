@@ -12,7 +12,7 @@
 #include "plan/bind/hub_names.hpp"
 #include "shardweld/error.hpp"
 
-#include "wanted.hpp"
+#include "bind_options.hpp"
 
 namespace shardweld::app {
 
@@ -98,16 +98,17 @@ PreparedModel prepare_hub(const PreparedModel& prepared, const ModelFiles& files
     return prepare_model(files, choice, catalogue);
 }
 
-Binding bind_some(const PreparedModel& prepared, Catalogue catalogue, plan::Wanted wanted) {
-    wanted.may_lack = true;
-    return plan::bind(std::move(catalogue), prepared.model(), wanted);
+Binding bind_some(const PreparedModel& prepared, Catalogue catalogue,
+                  plan::BindOptions bind_options) {
+    bind_options.may_lack = true;
+    return plan::bind(std::move(catalogue), prepared.model(), bind_options);
 }
 
 /// The reference, bound by the checkpoint's config.json.
-Binding bind_reference(const PreparedModel& prepared, const plan::Wanted& wanted,
+Binding bind_reference(const PreparedModel& prepared, const plan::BindOptions& bind_options,
                        Catalogue catalogue, const Supplement& reference) {
     try {
-        return bind_some(prepared, std::move(catalogue), wanted);
+        return bind_some(prepared, std::move(catalogue), bind_options);
     } catch (Error& error) {
         error.add_context(shown(reference));
         error.set_hint(
@@ -168,17 +169,18 @@ void require_no_codes(const Supplement& reference) {
 /// The targets of the reference that are supplied: those called so, or pieces of which the
 /// checkpoint's binding has none.
 std::vector<Target> take_supplied(std::vector<Target> reference, const Binding& checkpoint,
-                                  const plan::Wanted& wanted) {
+                                  const plan::BindOptions& bind_options) {
     std::set<std::string> names;
-    for (const std::string& name : wanted.supplied) {
-        names.insert(wanted.spelled ? wanted.spelled(name) : name);
+    for (const std::string& name : bind_options.supplied) {
+        names.insert(bind_options.spelled ? bind_options.spelled(name) : name);
     }
     std::set<std::string> bound;
     for (const Target& target : checkpoint.targets) {
         bound.insert(target.name);
     }
     std::erase_if(reference, [&](const Target& target) {
-        return bound.contains(target.name) || (!wanted.pieces && !names.contains(target.name));
+        return bound.contains(target.name) ||
+               (!bind_options.pieces && !names.contains(target.name));
     });
     return reference;
 }
@@ -186,7 +188,7 @@ std::vector<Target> take_supplied(std::vector<Target> reference, const Binding& 
 }  // namespace
 
 Binding bind_supplemented(const PreparedModel& prepared, const ModelFiles& files,
-                          const plan::Wanted& wanted, Catalogue checkpoint) {
+                          const plan::BindOptions& bind_options, Catalogue checkpoint) {
     const Supplement& reference = *prepared.choice.supplement;
     require_no_codes(reference);
     Catalogue copy = checkpoint;
@@ -194,10 +196,10 @@ Binding bind_supplemented(const PreparedModel& prepared, const ModelFiles& files
     const Binding stored = bind_some(hub, std::move(copy), {});
     Catalogue other = reference.catalogue;
     const PreparedModel other_hub = prepare_hub(prepared, files, other);
-    plan::Wanted as_hub;
-    as_hub.dtype = wanted.dtype;
+    plan::BindOptions as_hub;
+    as_hub.dtype = bind_options.dtype;
     Binding found = bind_reference(other_hub, as_hub, std::move(other), reference);
-    plan::Wanted rest = wanted;
+    plan::BindOptions rest = bind_options;
     rest.supplied = supplied_names(hub, stored, found);
     require_whole_modules(ModuleNames(hub), stored.targets, rest.supplied, reference);
     Binding binding;
@@ -209,8 +211,8 @@ Binding bind_supplemented(const PreparedModel& prepared, const ModelFiles& files
     }
     Catalogue again = reference.catalogue;
     const PreparedModel other_prepared = prepare_model(files, prepared.choice, again);
-    plan::Wanted of_reference = wanted_of(other_prepared);
-    of_reference.spelled = wanted.spelled;
+    plan::BindOptions of_reference = bind_options_of(other_prepared);
+    of_reference.spelled = bind_options.spelled;
     Binding whole = bind_reference(other_prepared, of_reference, std::move(again), reference);
     require_types(whole.targets, binding.targets, reference);
     plan::supplement(binding, take_supplied(std::move(whole.targets), binding, rest));

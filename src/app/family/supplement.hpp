@@ -19,15 +19,16 @@ struct Supplement {
     catalogue::Catalogue catalogue;  ///< its files stand behind the checkpoint's
 };
 
-/// As plan::bind of the checkpoint with `wanted`; beside its targets stand those of the reference
-/// (ModelChoice::supplement) whose names the model has and the checkpoint does not, bound by the
-/// same config.json (Binding::supplied). Nothing is taken for a module of which the checkpoint
-/// holds a part. Pure. Error(mismatch) for such a part, with a name of either side; for shapes of
-/// the reference that are not the model's; for types that are others than the checkpoint's in
-/// what both have; for what both lack. Error(unsupported) for a reference of codes. Else as
-/// plan::bind.
+/// As plan::bind of the checkpoint with `bind_options`; beside its targets stand those of the
+/// reference (ModelChoice::supplement) whose names the model has and the checkpoint does not, bound
+/// by the same config.json (Binding::supplied). Nothing is taken for a module of which the
+/// checkpoint holds a part. Pure. Error(mismatch) for such a part, with a name of either side; for
+/// shapes of the reference that are not the model's; for types that are others than the
+/// checkpoint's in what both have; for what both lack. Error(unsupported) for a reference of codes.
+/// Else as plan::bind.
 plan::Binding bind_supplemented(const PreparedModel& prepared, const ModelFiles& files,
-                                const plan::Wanted& wanted, catalogue::Catalogue checkpoint);
+                                const plan::BindOptions& bind_options,
+                                catalogue::Catalogue checkpoint);
 
 /// "3 tensors of DIR, which the checkpoint does not have: ..."; "nothing: ...".
 std::string supplement_text(const Supplement& reference, const plan::Binding& binding);

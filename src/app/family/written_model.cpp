@@ -11,7 +11,7 @@
 #include "plan/bind/recut.hpp"
 #include "shardweld/error.hpp"
 
-#include "wanted.hpp"
+#include "bind_options.hpp"
 
 namespace shardweld::app {
 
@@ -98,7 +98,7 @@ BoundModel cut_from(const BoundModel& model, const std::string& form,
     cut.prepared = prepare_model(cut.files, choice, stored);
     cut.prepared.warnings = both(model.prepared.warnings, cut.prepared.warnings);
     plan::Binding& binding = cut.bound.binding;
-    binding = plan::bind(std::move(stored), cut.prepared.model(), wanted_of(cut.prepared));
+    binding = plan::bind(std::move(stored), cut.prepared.model(), bind_options_of(cut.prepared));
     plan::recut(whole.targets, n_files, binding.targets);
     binding.same.clear();
     binding.ledger = whole.ledger;

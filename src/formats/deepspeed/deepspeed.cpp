@@ -144,9 +144,10 @@ FileScan scan_zero(const Location& location, const std::string& file) {
     const bool is_states = name.kind == FileKind::model || name.kind == FileKind::model_part;
     const bool is_rest = is_states && weights != Weights::model;
     const bool has_states = is_states && location.state != TakenState::weights;
-    return scan_model_states(location, file, name,
-                             {is_rest ? Wanted::rest : Wanted::all, weights == Weights::master,
-                              (is_rest || has_states) && is_first(location, name), has_states});
+    return scan_model_states(
+        location, file, name,
+        {is_rest ? WeightSelection::rest : WeightSelection::all, weights == Weights::master,
+         (is_rest || has_states) && is_first(location, name), has_states});
 }
 
 // Adds a row for the files found that hold none of the weights taken.

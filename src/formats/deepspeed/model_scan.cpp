@@ -129,10 +129,10 @@ class ModuleScan {
         const bool is_buffer = listed_.buffers.contains(name);
         const Bytes bytes = to_bytes(stored_.volume(), "elements") * size_of(stored_.dtype);
         // A universal checkpoint's copies of them are fp32, whatever they are.
-        const bool is_taken = options_.wanted != Wanted::all && is_elsewhere(name);
+        const bool is_taken = options_.selection != WeightSelection::all && is_elsewhere(name);
         const bool is_kept = options_.keeps_weights && listed_.shapes.contains(name);
         if (stored_.volume() == 0 || (is_taken && !is_kept) ||
-            (options_.wanted == Wanted::buffers && !is_buffer)) {
+            (options_.selection == WeightSelection::buffers && !is_buffer)) {
             note_beginning(name);
             leave_aside("copies of weights that are taken from the optimizer's partitions",
                         stored_.volume() == 0 ? 0 : 1, bytes);
@@ -191,10 +191,10 @@ class ModelScan {
     ModelScan(const ScannedFile& in, const ScanOptions& options) : in_(in), options_(options) {}
 
     void add(const PickleValue& root) {
-        if (options_.wanted != Wanted::all) {
+        if (options_.selection != WeightSelection::all) {
             add_shared(root);
         }
-        if (options_.wanted == Wanted::rest) {
+        if (options_.selection == WeightSelection::rest) {
             add_fragments(root);
         }
         add_parameters(root);

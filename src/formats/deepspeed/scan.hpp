@@ -108,13 +108,13 @@ struct FileContent {
 using FileScan = ScanOf<FileContent>;
 
 /// Which weights of a module are wanted of a file of model states.
-enum class Wanted {
+enum class WeightSelection {
     all,      ///< as they are
     rest,     ///< those that are in no flat group; of these the parameters' shapes
     buffers,  ///< only these, and the parameters' shapes
 };
 struct ScanOptions {
-    Wanted wanted = Wanted::all;
+    WeightSelection selection = WeightSelection::all;
     bool in_fp32 = false;           ///< narrower floats, buffers apart, are to be written so
     bool names_parameters = false;  ///< else another file of its model-parallel rank does
     bool has_scheduler = false;     ///< that of the learning rate is wanted, too

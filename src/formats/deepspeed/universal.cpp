@@ -473,14 +473,15 @@ FileScan scan_universal(const Location& location, const std::string& file) {
     const auto states = decoded<ModelStates>(location.own);
     const bool is_first = states.first == name.dp;
     if (is_module_alone(location)) {
-        return scan_model_states(location, file, name, {Wanted::all});
+        return scan_model_states(location, file, name, {WeightSelection::all});
     }
     // What tensor-parallel ranks hold beside buffers is no whole tensor.
-    const Wanted wanted = states.has_others ? Wanted::buffers : Wanted::rest;
+    const WeightSelection selection =
+        states.has_others ? WeightSelection::buffers : WeightSelection::rest;
     const bool has_states = location.state != TakenState::weights && is_first;
-    FileScan scan = scan_model_states(
-        location, file, name,
-        {wanted, true, is_first, has_states, has_states && !states.has_others, !states.has_others});
+    FileScan scan = scan_model_states(location, file, name,
+                                      {selection, true, is_first, has_states,
+                                       has_states && !states.has_others, !states.has_others});
     if (has_states) {
         add_groups(location, scan.told);
     }

@@ -29,7 +29,7 @@ std::string renamed(const models::Recipe& recipe, const std::string& name) {
 
 /// The elements of a box of a tensor.
 Target target_of_box(const catalogue::Tensor& tensor, std::string name, const layout::Box& box,
-                     const Wanted& wanted) {
+                     const BindOptions& options) {
     Target target;
     target.name = std::move(name);
     target.source = tensor.name;
@@ -37,9 +37,9 @@ Target target_of_box(const catalogue::Tensor& tensor, std::string name, const la
     target.stored = tensor.dtype;
     const DType own = tensor.written_as.value_or(tensor.dtype);
     target.is_kept = std::ranges::any_of(
-        wanted.kept, [&](const std::string& glob) { return glob_matches(glob, tensor.name); });
+        options.kept, [&](const std::string& glob) { return glob_matches(glob, tensor.name); });
     const bool is_cast = is_float(tensor.dtype) && !target.is_kept;
-    target.dtype = is_cast ? wanted.dtype.value_or(own) : tensor.dtype;
+    target.dtype = is_cast ? options.dtype.value_or(own) : tensor.dtype;
     const layout::Patch whole = layout::dense(box);
     std::vector<layout::Patch> primaries;
     Index volume = 0;
@@ -73,8 +73,9 @@ Target target_of_box(const catalogue::Tensor& tensor, std::string name, const la
     return target;
 }
 
-Target target_as_stored(const catalogue::Tensor& tensor, std::string name, const Wanted& wanted) {
-    return target_of_box(tensor, std::move(name), layout::whole_box(tensor.shape), wanted);
+Target target_as_stored(const catalogue::Tensor& tensor, std::string name,
+                        const BindOptions& options) {
+    return target_of_box(tensor, std::move(name), layout::whole_box(tensor.shape), options);
 }
 
 /// One number beside a family's modules, such as a loss or a step.
@@ -88,13 +89,13 @@ bool is_lone_number(const models::Recipe& recipe, const catalogue::Tensor& tenso
 }
 
 /// What a training checkpoint calls the tensor, and where it holds it; a model has it whole.
-std::vector<TensorPiece> pieces_of(const catalogue::Tensor& tensor, const Wanted& wanted) {
-    if (!wanted.pieces) {
+std::vector<TensorPiece> pieces_of(const catalogue::Tensor& tensor, const BindOptions& options) {
+    if (!options.pieces) {
         return {{"", {tensor.name}, layout::whole_box(tensor.shape)}};
     }
     models::Line line;
-    line.name = models::Pattern::parse(wanted.passing(tensor.name));
-    return wanted.pieces(line, {}, tensor.shape);
+    line.name = models::Pattern::parse(options.passing(tensor.name));
+    return options.pieces(line, {}, tensor.shape);
 }
 
 void add_target(Target target, bool is_presumed, const std::string& name, Binding& binding) {
@@ -115,7 +116,7 @@ void add_target(Target target, bool is_presumed, const std::string& name, Bindin
 }
 
 void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::string>& presumed,
-                   const Model& model, const Wanted& wanted, Binding& binding) {
+                   const Model& model, const BindOptions& options, Binding& binding) {
     std::vector<std::string> extra;
     std::vector<std::string> unplaced;
     binding.targets.reserve(binding.targets.size() + tensors.size());
@@ -125,13 +126,13 @@ void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::s
                                   catalogue::stored_bytes(tensor));
             continue;
         }
-        const std::vector<TensorPiece> pieces = pieces_of(tensor, wanted);
+        const std::vector<TensorPiece> pieces = pieces_of(tensor, options);
         if (pieces.empty()) {
             unplaced.push_back(tensor.name);
         }
         for (const TensorPiece& piece : pieces) {
-            Target target = target_of_box(tensor, wanted.pieces ? piece_name(piece) : tensor.name,
-                                          piece.box, wanted);
+            Target target = target_of_box(tensor, options.pieces ? piece_name(piece) : tensor.name,
+                                          piece.box, options);
             target.is_copy = piece.is_copy;
             make_like(piece.in_template, target);
             add_target(std::move(target), presumed.contains(tensor.name), tensor.name, binding);
@@ -145,9 +146,9 @@ void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::s
         throw Error(ErrorCode::mismatch,
                     "the template has no place for " + counted(unplaced.size(), "tensor") +
                         " of the model: " + listed(unplaced),
-                    wanted.unplaced_hint);
+                    options.unplaced_hint);
     }
-    if (!extra.empty() && !wanted.has_names_for_all) {
+    if (!extra.empty() && !options.has_names_for_all) {
         throw Error(ErrorCode::unsupported,
                     counted(extra.size(), "tensor") + " " + verb_of(extra.size(), "is", "are") +
                         " no part of a " + model.recipe->name + " model, and " +

@@ -21,7 +21,7 @@ bool passes_unlisted(const models::Recipe& recipe, const catalogue::Tensor& tens
 /// Appends a target for each tensor. Those whose name is in `presumed` are to be compared with
 /// their replicas in full. A warning lists tensors that no `pass` rule of the recipe covers.
 void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::string>& presumed,
-                   const Model& model, const Wanted& wanted, Binding& binding);
+                   const Model& model, const BindOptions& options, Binding& binding);
 
 /// Gives a target, whose elements are counted, its type in the template, and the padding there.
 /// Error(mismatch) where no cast leads from what is stored to that type.

@@ -277,7 +277,7 @@ std::set<std::string> name_and_join(Catalogue& catalogue, const Model& model,
 }
 
 /// Every stored element must have gone somewhere; names the first tensor of which some did not.
-void check_all_used(const Model& model, const Wanted& wanted, LogicalSegments& segments,
+void check_all_used(const Model& model, const BindOptions& options, LogicalSegments& segments,
                     Binding& binding) {
     const LogicalSegment* worst = nullptr;
     std::uint32_t worst_id = 0;
@@ -311,9 +311,9 @@ void check_all_used(const Model& model, const Wanted& wanted, LogicalSegments& s
                     segments.stored_name(worst->name) + " (" + segments.segment_text(worst_id) +
                         ") holds " + std::to_string(worst->primary_volume - worst->taken) +
                         " elements that no tensor of the " +
-                        (wanted.unplaced_hint.empty() ? "model" : "template") + " uses" +
+                        (options.unplaced_hint.empty() ? "model" : "template") + " uses" +
                         (n_left > 1 ? ", and so do " + std::to_string(n_left - 1) + " others" : ""),
-                    wanted.unplaced_hint.empty() ? kConfigHint : wanted.unplaced_hint);
+                    options.unplaced_hint.empty() ? kConfigHint : options.unplaced_hint);
     }
 }
 
@@ -371,7 +371,7 @@ std::vector<NamedTensor> named_tensors(Catalogue catalogue, const Model& model) 
     return named;
 }
 
-Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
+Binding bind(Catalogue catalogue, const Model& model, const BindOptions& options) {
     Binding binding;
     binding.ledger.ignored = std::move(catalogue.ignored);
     const StoreMatcher matcher(*model.dialect, *model.recipe, *model.symbols);
@@ -401,15 +401,15 @@ Binding bind(Catalogue catalogue, const Model& model, const Wanted& wanted) {
         });
     }
     const TargetContext surroundings{matcher, mismatches, others, explain};
-    build_targets(model, wanted, surroundings, segments, binding);
-    mismatches.check("left", [&] { check_all_used(model, wanted, segments, binding); });
+    build_targets(model, options, surroundings, segments, binding);
+    mismatches.check("left", [&] { check_all_used(model, options, segments, binding); });
     mismatches.require_none(explain);
-    if (model.recipe->is_form && !wanted.pieces) {
+    if (model.recipe->is_form && !options.pieces) {
         leave_out(others, model, binding.ledger);
     }
-    add_as_stored(std::move(others), presumed, model, wanted, binding);
+    add_as_stored(std::move(others), presumed, model, options, binding);
     for (Target& target : binding.targets) {
-        target.name = wanted.spelled ? wanted.spelled(target.name) : target.name;
+        target.name = options.spelled ? options.spelled(target.name) : target.name;
     }
     sort_targets(binding);
     std::ranges::sort(binding.lacking);

@@ -50,23 +50,23 @@ struct FoundOptional {
 /// Builds targets from hub lines against the filed segments, one after another.
 class TargetBuilder {
   public:
-    TargetBuilder(const Model& model, const Wanted& wanted, const StoreMatcher& matcher,
+    TargetBuilder(const Model& model, const BindOptions& options, const StoreMatcher& matcher,
                   LogicalSegments& segments, Binding& binding)
         : model_(model),
-          wanted_(wanted),
+          options_(options),
           matcher_(matcher),
           segments_(segments),
           binding_(binding) {}
 
     void build(const HubName& hub) {
         const layout::BoundLayout& bound = bound_for(*hub.line, hub.captures);
-        if (!wanted_.pieces) {
+        if (!options_.pieces) {
             build(hub, {hub.name, bound.shape(), lowered_});
             return;
         }
         std::vector<layout::SegmentPatch> lowered;
         std::map<std::vector<Index>, std::size_t> built;  // targets by their box
-        for (const TensorPiece& piece : wanted_.pieces(*hub.line, hub.captures, bound.shape())) {
+        for (const TensorPiece& piece : options_.pieces(*hub.line, hub.captures, bound.shape())) {
             const auto [same, is_new] = built.emplace(numbers_of(piece.box), n_targets());
             if (!is_new && piece.is_copy && !piece.in_template) {
                 add_copy(hub, same->second, piece_name(piece));
@@ -148,7 +148,7 @@ class TargetBuilder {
                         difference.hint)
                 .set_detail(text + " (" + missing_line_->origin + ")");
         }
-        if (difference.hint.empty() && wanted_.supplied.empty()) {
+        if (difference.hint.empty() && options_.supplied.empty()) {
             text +=
                 "; what training did not hold is taken from another model with --supplement DIR";
         }
@@ -181,7 +181,7 @@ class TargetBuilder {
     /// Ranks by the hundred hold the same box of a tensor: what was found for one of them goes for
     /// all.
     void add_copy(const HubName& hub, std::size_t of, std::string name) {
-        if (!wanted_.may_lack) {
+        if (!options_.may_lack) {
             note_optional(hub, true);
         }
         Target copy = binding_.targets[of];
@@ -222,10 +222,10 @@ class TargetBuilder {
                         kConfigHint)
                 .set_detail(line.origin);
         }
-        if (!wanted_.may_lack) {
+        if (!options_.may_lack) {
             note_optional(hub, true);
         }
-        if (wanted_.has_parts) {
+        if (options_.has_parts) {
             std::ranges::transform(filed, std::back_inserter(target.parts),
                                    [&](const Filed& one) { return segments_.part_of(one); });
         }
@@ -256,7 +256,7 @@ class TargetBuilder {
     /// Files padding that is stored, if it is wanted and all there.
     bool take_padding(const HubName& hub, const layout::SegmentPatch& patch,
                       std::vector<Filed>& filed) {
-        if (!wanted_.keeps_padding) {
+        if (!options_.keeps_padding) {
             return false;
         }
         std::vector<Filed> padding;
@@ -294,7 +294,7 @@ class TargetBuilder {
     /// Who looks for targets by what is stored, as adapters do, finds no pieces, of which there may
     /// be a million.
     [[nodiscard]] std::string source_name(const std::string& stored) const {
-        return wanted_.pieces ? std::string() : stored;
+        return options_.pieces ? std::string() : stored;
     }
 
     /// Error(mismatch) where all but a head is there: one that the model would share with the
@@ -371,7 +371,7 @@ class TargetBuilder {
     }
 
     [[nodiscard]] bool is_supplied(const HubName& hub) const {
-        return !wanted_.supplied.empty() && wanted_.supplied.contains(hub.name);
+        return !options_.supplied.empty() && options_.supplied.contains(hub.name);
     }
 
     void note_optional(const HubName& hub, bool is_stored) {
@@ -389,7 +389,7 @@ class TargetBuilder {
         if (lacking.empty() || lacking.back() != hub.name) {
             lacking.push_back(hub.name);
         }
-        if (!wanted_.may_lack) {
+        if (!options_.may_lack) {
             note_optional(hub, false);
         }
     }
@@ -409,7 +409,7 @@ class TargetBuilder {
     bool take(const Filed& wanted, const HubName& hub, Target& target, std::vector<Operand>& same) {
         LogicalSegment* const segment = segments_.find(wanted.key);
         if (segment == nullptr) {
-            if (hub.line->optional || wanted_.may_lack || is_supplied(hub)) {
+            if (hub.line->optional || options_.may_lack || is_supplied(hub)) {
                 return false;
             }
             note_missing(hub, wanted.key.segment);
@@ -434,7 +434,7 @@ class TargetBuilder {
             target.source.clear();
         }
         // A form may have a tensor under a second name, as module trees have a tied head.
-        if (wanted_.pieces && wanted.copy == 0 && !target.is_copy &&
+        if (options_.pieces && wanted.copy == 0 && !target.is_copy &&
             segment->taken == segment->primary_volume) {
             target.is_copy = target.is_second_name = true;
         }
@@ -480,7 +480,7 @@ class TargetBuilder {
         if (target.is_kept || !is_float(target.stored)) {
             target.dtype = target.stored;
         } else {
-            target.dtype = wanted_.dtype.value_or(target.dtype);
+            target.dtype = options_.dtype.value_or(target.dtype);
         }
         binding_.ledger.consumed += stored_bytes(n_counted_, target.stored);
         make_like(in_template, target);
@@ -496,7 +496,7 @@ class TargetBuilder {
     }
 
     const Model& model_;
-    const Wanted& wanted_;
+    const BindOptions& options_;
     const StoreMatcher& matcher_;
     LogicalSegments& segments_;
     Binding& binding_;
@@ -520,9 +520,9 @@ class TargetBuilder {
 
 }  // namespace
 
-void build_targets(const Model& model, const Wanted& wanted, TargetContext surroundings,
+void build_targets(const Model& model, const BindOptions& options, TargetContext surroundings,
                    LogicalSegments& segments, Binding& binding) {
-    TargetBuilder builder(model, wanted, surroundings.matcher, segments, binding);
+    TargetBuilder builder(model, options, surroundings.matcher, segments, binding);
     Mismatches& mismatches = surroundings.mismatches;
     const auto build = [&](const HubName& hub) {
         if (!segments.is_given_up(hub.line->logical) &&

@@ -23,7 +23,7 @@ struct TargetContext {
 /// Appends a target for every hub name that the recipe expects, with operands that cover it exactly
 /// once, and marks what was taken. A mismatch is noted for a name that nothing, too little or too
 /// much is stored for, unless what it needs was given up.
-void build_targets(const Model& model, const Wanted& wanted, TargetContext surroundings,
+void build_targets(const Model& model, const BindOptions& options, TargetContext surroundings,
                    LogicalSegments& segments, Binding& binding);
 
 }  // namespace shardweld::plan

@@ -1,0 +1,21 @@
+#include "bind_options.hpp"
+
+#include "training_form.hpp"
+
+namespace shardweld::app {
+
+plan::BindOptions bind_options_of(const PreparedModel& prepared) {
+    plan::BindOptions bind_options{
+        prepared.choice.dtype, {}, prepared.choice.has_parts, prepared.kept};
+    if (prepared.training != nullptr) {
+        bind_options.pieces = prepared.training->pieces();
+        bind_options.passing = prepared.training->passing();
+        bind_options.has_names_for_all = prepared.training->has_names_for_all();
+        if (prepared.training->like() != nullptr) {
+            bind_options.unplaced_hint = kOtherTemplate;
+        }
+    }
+    return bind_options;
+}
+
+}  // namespace shardweld::app
