@@ -199,13 +199,13 @@ struct Operand {
     };
 };
 
-/// Elements of a logical tensor, and where they stand in a target: destination addresses as those
+/// Elements of a logical segment, and where they stand in a target: destination addresses as those
 /// of operands.
-struct Part {
-    std::string of;  ///< logical tensor, segment and axes, layers' numbers filled in
+struct LogicalPatch {
+    std::string segment;  ///< logical tensor, segment and axes, layers' numbers filled in
     layout::Patch patch;
 
-    static constexpr auto fields = [](auto& self) { return std::tie(self.of, self.patch); };
+    static constexpr auto fields = [](auto& self) { return std::tie(self.segment, self.patch); };
 };
 
 /// Bytes of a tensor in one block of its checksum; its last block may have less. Codes and scales
@@ -248,8 +248,9 @@ struct Target : WrittenTensor {
     Rare<Decode> decode = {};
     Index block = 0;  ///< elements under one checksum, where that is not what block_elements says
     Index strip = 0;  ///< elements that are made at once, where another output is made with it
-    bool is_kept = false;                   ///< written as it is stored, whatever --dtype says
-    std::vector<Part> parts = {};           ///< what it holds of the model, where it is asked for
+    bool is_kept = false;  ///< written as it is stored, whatever --dtype says
+    std::vector<LogicalPatch> logical_patches =
+        {};                                 ///< what it holds of the model, where it is asked for
     std::vector<layout::Range> zeros = {};  ///< ascending: nothing is stored of these elements
     bool is_copy = false;                   ///< another target has the same elements of the model
     bool is_second_name = false;  ///< that one is another tensor, as the embedding of a tied head
@@ -262,7 +263,7 @@ struct Target : WrittenTensor {
             std::tie(self.stored, self.add, self.zeros, self.is_copy, self.is_second_name,
                      self.beside, self.source, self.file, self.fold, self.folded, self.decoded,
                      self.mix, self.encode, self.decode, self.block, self.strip, self.is_kept,
-                     self.parts, self.state));
+                     self.logical_patches, self.state));
     };
 
     [[nodiscard]] Index n_zeros() const {
@@ -388,7 +389,7 @@ struct BindOptions {
     std::optional<DType> dtype;  ///< --dtype
     /// Under which name a target is written; empty: under the recipe's.
     std::function<std::string(const std::string&)> spelled = {};
-    bool has_parts = false;  ///< targets get their parts
+    bool has_logical_patches = false;  ///< targets get theirs
     /// Globs of names: of what is written as it is stored, these keep their dtype.
     std::vector<std::string> kept = {};
     PiecesOf pieces = {};  ///< how the ranks of a training run hold tensors; empty: whole

@@ -148,7 +148,7 @@ class StateBinder {
                                          plan::BindOptions bind_options) const {
         bind_options.may_lack = true;
         bind_options.keeps_padding = true;
-        bind_options.has_parts = false;
+        bind_options.has_logical_patches = false;
         bind_options.dtype.reset();
         const models::Symbols symbols = prepared_.symbols_of(checkpoint);
         const Bytes stored = catalogue::stored_bytes(checkpoint);

@@ -41,7 +41,8 @@ struct ModelChoice {
     std::optional<Index> vocab_size;  ///< instead of config.json's
     Lora lora = Lora::split;          ///< what becomes of an adapter
     std::optional<Encoding> ggml;     ///< written in llama.cpp's form, mostly of this type
-    bool has_parts = false;           ///< a GGUF file is made of the same read (plan::Part)
+    /// A GGUF file beside it is made of the same read (plan::LogicalPatch).
+    bool has_logical_patches = false;
     std::optional<DType> dtype = {};  ///< of floats; nullopt: as they are stored
     std::string gguf_file = {};       ///< as OutputRequest has it
     std::string form = {};            ///< likewise: a training checkpoint's

@@ -33,7 +33,7 @@ ModelChoice choice_for(const ModelChoice& of_model, const std::string& form) {
     choice.lora = Lora::drop;
     choice.dtype.reset();
     choice.form = form;
-    choice.has_parts = false;
+    choice.has_logical_patches = false;
     return choice;
 }
 

@@ -117,11 +117,11 @@ void quantise_bound(const PreparedModel& prepared, const ModelFiles& files,
     bound.notes.insert(bound.notes.end(), made.notes.begin(), made.notes.end());
 }
 
-/// Targets of which no line of a recipe tells parts: each is one.
-void name_parts(std::vector<plan::Target>& targets) {
+/// A target that no line of a recipe makes is one logical patch under its own name.
+void add_own_patches(std::vector<plan::Target>& targets) {
     for (plan::Target& target : targets) {
-        if (target.parts.empty() && !target.operands.empty()) {
-            target.parts.push_back({target.name, layout::dense_shape(target.shape)});
+        if (target.logical_patches.empty() && !target.operands.empty()) {
+            target.logical_patches.push_back({target.name, layout::dense_shape(target.shape)});
         }
     }
 }
@@ -229,7 +229,7 @@ std::vector<BoundModel> bound_for_all(const Outputs& outputs, std::size_t primar
                                  : in_other_type(outputs[primary].output, output, models[primary]));
         }
         if (at == primary && outputs.size() > 1) {
-            name_parts(models[at].bound.binding.targets);
+            add_own_patches(models[at].bound.binding.targets);
         }
     }
     models.front().kept.reset();

@@ -198,16 +198,16 @@ void LogicalSegments::note_axes(const SegmentPlan& plan) {
     }
 }
 
-Part LogicalSegments::part_of(const Filed& filed) const {
+LogicalPatch LogicalSegments::logical_patch_of(const Filed& filed) const {
     const auto& [logical, segment] = logicals_[filed.key.segment];
-    Part part{logical, {}};
+    LogicalPatch found{logical, {}};
     std::map<std::string, Axis> axes;
     const std::vector<std::string>& keys = captures_of_logical_.at(logical);
     for (std::size_t slot = 0; slot < keys.size(); ++slot) {
         const Index value = filed.key.index[slot];
         const std::string place = "{" + keys[slot] + "}";
-        if (const auto at = part.of.find(place); at != std::string::npos) {
-            part.of.replace(at, place.size(), std::to_string(value));
+        if (const auto at = found.segment.find(place); at != std::string::npos) {
+            found.segment.replace(at, place.size(), std::to_string(value));
         } else {
             axes[keys[slot]] = {value, 1, 0};
         }
@@ -215,13 +215,13 @@ Part LogicalSegments::part_of(const Filed& filed) const {
     for (std::size_t i = 0; i < filed.patch.axes.size(); ++i) {
         axes[axes_[filed.key.segment][i]] = filed.patch.axes[i];
     }
-    part.of += "[" + segment + "]";
-    part.patch.offset = filed.patch.offset;
+    found.segment += "[" + segment + "]";
+    found.patch.offset = filed.patch.offset;
     for (const auto& [name, axis] : axes) {
-        part.of += " " + name;
-        part.patch.axes.push_back(axis);
+        found.segment += " " + name;
+        found.patch.axes.push_back(axis);
     }
-    return part;
+    return found;
 }
 
 const layout::BoundLayout& LogicalSegments::bound_for(const models::Line& line,

@@ -65,9 +65,9 @@ class LogicalSegments {
               const layout::SegmentPatch& lowered, const models::Captures& captures,
               std::vector<Filed>& out);
 
-    /// What a filed patch holds, the same text for the same elements whatever the line: what the
-    /// logical tensor's name has no place for among the key is an axis again.
-    [[nodiscard]] Part part_of(const Filed& filed) const;
+    /// A filed patch by the name of what it holds, the same for the same elements whatever the
+    /// line. Indices of its key that the logical tensor's name has no place for are axes again.
+    [[nodiscard]] LogicalPatch logical_patch_of(const Filed& filed) const;
 
     /// Adds a stored tensor taken by a line; `name_id` from name_of.
     void add(const catalogue::Tensor& tensor, const models::Line& line,

@@ -225,9 +225,10 @@ class TargetBuilder {
         if (!options_.may_lack) {
             note_optional(hub, true);
         }
-        if (options_.has_parts) {
-            std::ranges::transform(filed, std::back_inserter(target.parts),
-                                   [&](const Filed& one) { return segments_.part_of(one); });
+        if (options_.has_logical_patches) {
+            std::ranges::transform(
+                filed, std::back_inserter(target.logical_patches),
+                [&](const Filed& one) { return segments_.logical_patch_of(one); });
         }
         finish(std::move(target), std::move(same), line, part.in_template);
         return true;

@@ -15,9 +15,9 @@ class Transposed {
     explicit Transposed(const std::vector<Index>& shape)
         : rows_(shape[1]), columns_(shape[2]), matrix_(shape[1] * shape[2]) {}
 
-    /// Its parts are lost: other outputs have these elements in another order.
+    /// Its logical patches are lost: other outputs have these elements in another order.
     void transpose(Target& target) const {
-        target.parts.clear();
+        target.logical_patches.clear();
         for (auto* operands : {&target.operands, &target.replicas}) {
             for (Operand& operand : *operands) {
                 operand.copy = transposed(operand.copy);

@@ -21,8 +21,9 @@ Bytes held(const Container& container) {
 
 Bytes held_by(const Target& target) {
     return held(target.literal) + held(target.name) + held(target.shape) + held(target.operands) +
-           held(target.replicas) + held(target.source) + held(target.file) + held(target.parts) +
-           held(target.beside) + (target.mix ? sizeof(Mix) + held(target.mix->terms) : Bytes{0}) +
+           held(target.replicas) + held(target.source) + held(target.file) +
+           held(target.logical_patches) + held(target.beside) +
+           (target.mix ? sizeof(Mix) + held(target.mix->terms) : Bytes{0}) +
            (target.fold ? sizeof(Fold) : 0) + held(target.folded) + held(target.decoded) +
            (target.encode ? sizeof(Encode) : 0) + (target.decode ? sizeof(Decode) : 0);
 }

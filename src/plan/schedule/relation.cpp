@@ -16,15 +16,15 @@ namespace shardweld::plan {
 
 namespace {
 
-/// By Part::of: the primary output's targets that hold a part of that.
+/// By LogicalPatch::segment: the primary output's targets that hold elements of it.
 using Holders =
     std::unordered_map<std::string, std::vector<std::pair<std::uint32_t, const layout::Patch*>>>;
 
 Holders holders_of(const std::vector<Target>& primary) {
     Holders holders;
     for (std::uint32_t i = 0; i < primary.size(); ++i) {
-        for (const Part& part : primary[i].parts) {
-            holders[part.of].emplace_back(i, &part.patch);
+        for (const LogicalPatch& held : primary[i].logical_patches) {
+            holders[held.segment].emplace_back(i, &held.patch);
         }
     }
     return holders;
@@ -78,13 +78,13 @@ bool find_place(Relation& relation) {
 /// What a target has in common with those of the primary output, by the latter.
 std::map<std::uint32_t, Relation> common_parts(const Holders& holders, const Target& own) {
     std::map<std::uint32_t, Relation> found;
-    for (const Part& part : own.parts) {
-        const auto held = holders.find(part.of);
+    for (const LogicalPatch& wanted : own.logical_patches) {
+        const auto held = holders.find(wanted.segment);
         if (held == holders.end()) {
             continue;
         }
         for (const auto& [primary, patch] : held->second) {
-            if (const auto copy = layout::overlap(*patch, part.patch)) {
+            if (const auto copy = layout::overlap(*patch, wanted.patch)) {
                 found[primary].copies.push_back(*copy);
             }
         }

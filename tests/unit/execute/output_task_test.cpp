@@ -28,13 +28,13 @@ constexpr Index kHeight = 4, kWidth = 6;
 /// A matrix of f32, whose rows are `row` elements apart in what is written, and columns `column`.
 Target matrix(const std::string& name, Index row, Index column) {
     Target target = test::flat_target(name, DType::f32, kHeight * kWidth);
-    target.parts = {{"m", {0, {{0, kHeight, row}, {0, kWidth, column}}}}};
+    target.logical_patches = {{"m", {0, {{0, kHeight, row}, {0, kWidth, column}}}}};
     return target;
 }
 
 Target row(const std::string& name, DType stored, Index n) {
     Target target = test::flat_target(name, stored, n);
-    target.parts = {{name, {0, {{0, n, 1}}}}};
+    target.logical_patches = {{name, {0, {{0, n, 1}}}}};
     return target;
 }
 
@@ -85,7 +85,7 @@ class OutputTaskTest : public ::testing::Test {
     OutputTaskTest() {
         std::vector<Target> first{matrix("m", kWidth, 1), row("v", DType::u8, 5)};
         Target bytes = row("own_v", DType::u8, 5);
-        bytes.parts.front().of = "v";
+        bytes.logical_patches.front().segment = "v";
         std::vector<Target> second{bytes, matrix("turned", 1, kHeight)};
         second.back().dtype = DType::bf16;
         const std::array<float, 2> known{7, 9};

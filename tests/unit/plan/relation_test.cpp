@@ -21,10 +21,11 @@ Patch patch_of(Index offset, std::initializer_list<Axis> axes) {
     return {offset, axes};
 }
 
-Target weight(const std::string& name, std::vector<Index> shape, std::vector<Part> parts) {
+Target weight(const std::string& name, std::vector<Index> shape,
+              std::vector<LogicalPatch> patches) {
     Target target = test::flat_target(name, DType::bf16, volume_of(shape, name));
     target.shape = std::move(shape);
-    target.parts = std::move(parts);
+    target.logical_patches = std::move(patches);
     return target;
 }
 
@@ -57,7 +58,7 @@ Target queries() {
 
 /// The rows of a head in pairs of its halves.
 Target paired_queries() {
-    std::vector<Part> halves;
+    std::vector<LogicalPatch> halves;
     for (const Index half : {0, 1}) {
         halves.push_back({"q", patch_of(half * kHidden, {{half * kHalf, kHalf, 2 * kHidden},
                                                          {0, kHidden, 1},
