@@ -63,10 +63,10 @@ std::vector<std::size_t> own_files(int rank, const plan::Plan& plan) {
 }
 
 /// The ranges of a file's tensors and header, united.
-std::vector<plan::LineRange> raw_ranges(const outputs::Placement& placement, std::size_t at,
-                                        const std::vector<outputs::OutputTensor>& tensors) {
+std::vector<plan::OutputRange> raw_ranges(const outputs::Placement& placement, std::size_t at,
+                                          const std::vector<outputs::OutputTensor>& tensors) {
     const outputs::PlacedFile& file = placement.files[at];
-    std::vector<plan::LineRange> ranges = {
+    std::vector<plan::OutputRange> ranges = {
         {file.header_offset, file.header_offset + file.header.size()}};
     for (const std::uint32_t tensor : file.tensors) {
         const Bytes begin = placement.slots[tensor].offset;
@@ -83,7 +83,7 @@ io::WrittenFile create(const outputs::Frame& frame, const outputs::Placement& pl
     const auto raw = raw_ranges(placement, at, tensors);
     for (const outputs::FileBytes& part : frame.parts) {
         // What an earlier run has written of the tensors stays.
-        for (const plan::LineRange& own :
+        for (const plan::OutputRange& own :
              plan::without({part.offset, part.offset + part.bytes.size()}, raw)) {
             made.file.write(own.begin,
                             part.bytes.subspan(own.begin - part.offset, own.end - own.begin));

@@ -24,9 +24,9 @@ using io::hex;
 
 using plan::kDigestBlock;
 
-/// Digests of the blocks that begin in one rank's run; bytes arrive in line order, and what is left
-/// out are whole blocks. The end of a block whose beginning is another rank's is kept, less than a
-/// block, until gather() hands it over.
+/// Digests of the blocks that begin in one rank's run; bytes arrive in output order, and what is
+/// left out are whole blocks. The end of a block whose beginning is another rank's is kept, less
+/// than a block, until gather() hands it over.
 class BlockDigests {
   public:
     /// Without `keeps_ends` such ends are forgotten: only whole blocks are wanted, and no gather().
@@ -37,7 +37,7 @@ class BlockDigests {
     BlockDigests(BlockDigests&&) = delete;
     BlockDigests& operator=(BlockDigests&&) = delete;
 
-    /// The written bytes of a slice, in the order of the line.
+    /// The written bytes of a slice, in output order.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes);
 
     /// A block that an earlier run has written.

@@ -165,9 +165,9 @@ std::vector<std::pair<Index, fs::path>> files_by_session(const fs::path& directo
 }  // namespace
 
 BlockPlaces::BlockPlaces(const plan::Plan& plan) : plan_(plan), begins_(plan.tensors.size()) {
-    for (std::size_t i = 0; i < plan.line.order.size(); ++i) {
-        const std::uint32_t tensor = plan.line.order[i];
-        begins_[tensor] = {plan.line.begins[i], n_blocks_};
+    for (std::size_t i = 0; i < plan.space.order.size(); ++i) {
+        const std::uint32_t tensor = plan.space.order[i];
+        begins_[tensor] = {plan.space.begins[i], n_blocks_};
         n_blocks_ += n_blocks_of(plan, tensor) * n_together({0, tensor, {}});
     }
 }
@@ -195,9 +195,9 @@ std::size_t BlockPlaces::index(const DoneBlock& block) const {
            (block.tensor - first);
 }
 
-plan::LineRange BlockPlaces::line(const DoneBlock& block) const {
+plan::OutputRange BlockPlaces::range(const DoneBlock& block) const {
     const plan::Slice part = slice(block);
-    return {part.line_begin, part.line_begin + plan_.bytes_of(part)};
+    return {part.output_begin, part.output_begin + plan_.bytes_of(part)};
 }
 
 plan::Slice BlockPlaces::slice(const DoneBlock& block) const {
@@ -208,15 +208,15 @@ plan::Slice BlockPlaces::slice(const DoneBlock& block) const {
     const Bytes size = is_alone ? static_cast<Bytes>(n) * size_of(plan_.tensor(first).dtype)
                                 : plan_.target_of(first).strip_bytes();
     const plan::Slice of_first{first, begin, std::min(begin + n, plan_.tensor(first).volume()),
-                               begins_[first].line + static_cast<Bytes>(block.number) * size};
+                               begins_[first].output + static_cast<Bytes>(block.number) * size};
     return is_alone ? of_first : plan::made_with(plan_, of_first)[block.tensor - first];
 }
 
-std::vector<plan::LineRange> BlockPlaces::lines(std::span<const DoneBlock> blocks) const {
-    std::vector<plan::LineRange> ranges;
+std::vector<plan::OutputRange> BlockPlaces::ranges(std::span<const DoneBlock> blocks) const {
+    std::vector<plan::OutputRange> ranges;
     ranges.reserve(blocks.size());
     for (const DoneBlock& block : blocks) {
-        ranges.push_back(line(block));
+        ranges.push_back(range(block));
     }
     return plan::united(std::move(ranges));
 }

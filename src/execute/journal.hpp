@@ -41,22 +41,22 @@ class BlockPlaces {
 
     /// Whether the plan has such a block; the others ask for one that it has.
     [[nodiscard]] bool has(const DoneBlock& block) const;
-    [[nodiscard]] plan::LineRange line(const DoneBlock& block) const;
+    [[nodiscard]] plan::OutputRange range(const DoneBlock& block) const;
     [[nodiscard]] plan::Slice slice(const DoneBlock& block) const;
     /// Blocks that are right together only: this one, and those of the tensors that are made with
     /// its own, strip by strip.
     [[nodiscard]] std::size_t n_together(const DoneBlock& block) const;
     [[nodiscard]] bool are_together(const DoneBlock& a, const DoneBlock& b) const;
-    /// The lines of all, united.
-    [[nodiscard]] std::vector<plan::LineRange> lines(std::span<const DoneBlock> blocks) const;
+    /// The ranges of all, united.
+    [[nodiscard]] std::vector<plan::OutputRange> ranges(std::span<const DoneBlock> blocks) const;
 
-    /// Blocks in all, and a block's place among them in the order of the line.
+    /// Blocks in all, and a block's place among them in output order.
     [[nodiscard]] std::size_t count() const { return n_blocks_; }
     [[nodiscard]] std::size_t index(const DoneBlock& block) const;
 
   private:
     struct Begin {
-        Bytes line = 0;
+        Bytes output = 0;
         std::size_t block = 0;
     };
     /// The first of the tensors that are made together with one.
@@ -69,12 +69,11 @@ class BlockPlaces {
 
 /// How a journal was read.
 struct JournalRead {
-    std::vector<DoneBlock>
-        blocks;                  ///< in the order of the line, each once: the latest session's word
-    std::vector<RangeSum> sums;  ///< of input, in no order; not many more than blocks
-    std::vector<SeenBlock> seen;  ///< those of the blocks that some run read back, in their order
-    Index n_unreadable = 0;       ///< records cut short or damaged
-    Index last_session = 0;       ///< 0: none
+    std::vector<DoneBlock> blocks;  ///< in output order, each once: the latest session's word
+    std::vector<RangeSum> sums;     ///< of input, in no order; not many more than blocks
+    std::vector<SeenBlock> seen;    ///< those of the blocks that some run read back, in their order
+    Index n_unreadable = 0;         ///< records cut short or damaged
+    Index last_session = 0;         ///< 0: none
 };
 
 /// Reads all ranks' records in `directory`, of the sessions from `first` on; what is no whole

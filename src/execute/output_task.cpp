@@ -31,7 +31,7 @@ using OnReused = std::function<void(const DoneBlock& block, const plan::Slice& s
 using OnKept = std::function<void(const DoneBlock& block, const plan::Slice& slice,
                                   const numeric::Census& census)>;
 
-/// Reads blocks in the order of the line: one file is open at a time.
+/// Reads blocks in output order: one file is open at a time.
 class BlockReader {
   public:
     /// With `sync` the files that are read are brought to the disk, at the latest by `finish`.
@@ -71,8 +71,8 @@ std::span<const DoneBlock> share_of(const std::vector<DoneBlock>& blocks, const 
     std::vector<Bytes> ends;
     Bytes total = 0;
     for (const DoneBlock& block : blocks) {
-        const plan::LineRange line = places.line(block);
-        ends.push_back(total += line.end - line.begin);
+        const plan::OutputRange range = places.range(block);
+        ends.push_back(total += range.end - range.begin);
     }
     const auto cut = [&](int rank) {
         const Bytes at = total / static_cast<Bytes>(comm.size()) * static_cast<Bytes>(rank);
@@ -95,8 +95,8 @@ std::span<const DoneBlock> share_of(const std::vector<DoneBlock>& blocks, const 
 Index bytes_of(std::span<const DoneBlock> blocks, const BlockPlaces& places) {
     Bytes bytes = 0;
     for (const DoneBlock& block : blocks) {
-        const plan::LineRange line = places.line(block);
-        bytes += line.end - line.begin;
+        const plan::OutputRange range = places.range(block);
+        bytes += range.end - range.begin;
     }
     return static_cast<Index>(bytes);
 }
@@ -126,7 +126,7 @@ std::pair<std::vector<DoneBlock>, std::vector<DoneBlock>> parted(const Resumptio
     return {std::move(seen), std::move(unread)};
 }
 
-std::vector<plan::LineRange> shared(mpi::Comm& comm, const std::vector<plan::LineRange>& mine) {
+std::vector<plan::OutputRange> shared(mpi::Comm& comm, const std::vector<plan::OutputRange>& mine) {
     return plan::united(mpi::gather_all(comm, mine));
 }
 
@@ -195,13 +195,13 @@ class ReadBack {
 };
 
 /// Collective. Reads the blocks of `options.resumption` back, each by one rank, not necessarily its
-/// owner, and calls `on_reused` there; `on_kept` for those that need not be read. Returns the lines
-/// of those that are right, the same on all ranks, and counts this rank's. Error(io),
+/// owner, and calls `on_reused` there; `on_kept` for those that need not be read. Returns the
+/// ranges of those that are right, the same on all ranks, and counts this rank's. Error(io),
 /// Error(stopped).
-std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
-                                   const io::Directory& directory, const RunOptions& options,
-                                   const OnReused& on_reused, const OnKept& on_kept,
-                                   RankCounts& counts) {
+std::vector<plan::OutputRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
+                                     const io::Directory& directory, const RunOptions& options,
+                                     const OnReused& on_reused, const OnKept& on_kept,
+                                     RankCounts& counts) {
     if (options.resumption.blocks.empty()) {
         return {};
     }
@@ -221,7 +221,7 @@ std::vector<plan::LineRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
     ReadBack back(plan, places, directory, options);
     const auto read = back.read(comm, share_of(unread, places, comm), on_reused, counts);
     good.insert(good.end(), read.begin(), read.end());
-    return shared(comm, places.lines(good));
+    return shared(comm, places.ranges(good));
 }
 
 }  // namespace
@@ -253,11 +253,11 @@ void OutputTask::take_over(mpi::Comm& comm, const SourceFiles& source) {
         counts_);
 }
 
-std::vector<plan::LineRange> OutputTask::done_of_primary() const {
+std::vector<plan::OutputRange> OutputTask::done_of_primary() const {
     return derived_ ? derived_->done_of_primary(done_) : done_;
 }
 
-void OutputTask::put(const Round& round, plan::LineRange range) {
+void OutputTask::put(const Round& round, plan::OutputRange range) {
     if (!writer_.is_wanted()) {
         return;
     }
@@ -267,8 +267,8 @@ void OutputTask::put(const Round& round, plan::LineRange range) {
     }
     for (const Assembled& from : round.slices) {
         for (const plan::Relation& relation : derived_->of(from.slice.tensor)) {
-            const plan::LineRange line = derived_->line_of(relation, from.slice);
-            for (const plan::LineRange& part : plan::without(line, done_)) {
+            const plan::OutputRange made = derived_->range_of(relation, from.slice);
+            for (const plan::OutputRange& part : plan::without(made, done_)) {
                 put_part(round, from, relation, part);
             }
         }
@@ -277,7 +277,7 @@ void OutputTask::put(const Round& round, plan::LineRange range) {
 
 /// Strips that have to be arranged share a buffer.
 void OutputTask::put_part(const Round& round, const Assembled& from, const plan::Relation& relation,
-                          plan::LineRange part) {
+                          plan::OutputRange part) {
     std::vector<Assembled> slices;
     for (const plan::Slice& slice : plan::work_of(plan_, part)) {
         if (!relation.is_straight() && !slices.empty()) {
@@ -292,8 +292,8 @@ void OutputTask::put_slices(std::uint32_t term, std::vector<Assembled> slices) {
     if (slices.empty()) {
         return;
     }
-    const plan::LineRange range{slices.front().slice.line_begin,
-                                plan::range_of(plan_, slices.back().slice).end};
+    const plan::OutputRange range{slices.front().slice.output_begin,
+                                  plan::range_of(plan_, slices.back().slice).end};
     Round own;
     own.term = term;
     own.slices = std::move(slices);
@@ -335,7 +335,7 @@ void OutputTask::put_constants(const mpi::Comm& comm) {
     const auto n_ranks = static_cast<std::size_t>(comm.size());
     const auto& alone = derived_->constants();
     for (auto at = static_cast<std::size_t>(comm.rank()); at < alone.size(); at += n_ranks) {
-        for (const plan::LineRange& part : plan::without(alone[at], done_)) {
+        for (const plan::OutputRange& part : plan::without(alone[at], done_)) {
             std::vector<Assembled> constants;
             for (const plan::Slice& slice : plan::work_of(plan_, part)) {
                 constants.push_back({slice, {}});

@@ -26,12 +26,12 @@ class OutputTask {
 
     /// Collective. What an earlier run has done is taken over.
     void take_over(mpi::Comm& comm, const SourceFiles& source);
-    /// The parts of the primary output's line that need no round, as far as this output goes.
-    [[nodiscard]] std::vector<plan::LineRange> done_of_primary() const;
+    /// The parts of the primary output's space that need no round, as far as this output goes.
+    [[nodiscard]] std::vector<plan::OutputRange> done_of_primary() const;
 
     /// Makes what belongs to a round of the primary output, of which `range` is this rank's part,
     /// and is not done yet. Error as Writer::put.
-    void put(const Round& round, plan::LineRange range);
+    void put(const Round& round, plan::OutputRange range);
     /// Before the rounds, whose last block may be open: writes this rank's share of the constants.
     void put_constants(const mpi::Comm& comm);
     /// Collective. Error(internal) unless all bytes are there, each once.
@@ -46,7 +46,7 @@ class OutputTask {
 
   private:
     void put_part(const Round& round, const Assembled& from, const plan::Relation& relation,
-                  plan::LineRange part);
+                  plan::OutputRange part);
     void put_slices(std::uint32_t term, std::vector<Assembled> slices);
     [[nodiscard]] Assembled assembled(const Round& round, const Assembled& from,
                                       const plan::Relation& relation, const plan::Slice& slice);
@@ -58,7 +58,7 @@ class OutputTask {
     std::optional<plan::DerivedOutput> derived_;
     Writer writer_;
     Buffer arranged_;  ///< a strip whose elements stand in another order than in the primary output
-    std::vector<plan::LineRange> done_;  ///< by an earlier run
+    std::vector<plan::OutputRange> done_;  ///< by an earlier run
     RankCounts counts_;
 };
 

@@ -108,8 +108,8 @@ PartReader::PartReader(const plan::Plan& plan, const SourceFiles& source, fs::pa
       buffers_(plan.limits),
       writer_(plan, source, fs::path(), options_, 0),
       places_(plan.targets.size()) {
-    for (std::size_t at = 0; at < plan.line.order.size(); ++at) {
-        places_[plan.line.order[at]] = at;
+    for (std::size_t at = 0; at < plan.space.order.size(); ++at) {
+        places_[plan.space.order[at]] = at;
     }
 }
 
@@ -198,17 +198,17 @@ void PartReader::make(std::uint32_t target, layout::Range elements, std::span<st
     const Index end =
         std::min((elements.lo + elements.extent + strip - 1) / strip * strip, made.volume());
     const auto size = static_cast<Index>(size_of(made.dtype));
-    const Bytes begins = plan_.line.begins[places_[target]];
-    const plan::LineRange part{begins + static_cast<Bytes>(elements.lo / strip * strip * size),
-                               begins + static_cast<Bytes>(end * size)};
+    const Bytes begins = plan_.space.begins[places_[target]];
+    const plan::OutputRange part{begins + static_cast<Bytes>(elements.lo / strip * strip * size),
+                                 begins + static_cast<Bytes>(end * size)};
     wanted_ = elements;
     out_ = out;
-    const std::array around{plan::LineRange{0, part.begin},
-                            plan::LineRange{part.end, plan_.line.begins.back()}};
+    const std::array around{plan::OutputRange{0, part.begin},
+                            plan::OutputRange{part.end, plan_.space.begins.back()}};
     plan::Rounds rounds(plan_, 0, plan::united({around.begin(), around.end()}));
-    std::vector<plan::LineRange> ranges;
+    std::vector<plan::OutputRange> ranges;
     while (rounds.next(ranges)) {
-        const plan::LineRange range = ranges.front();
+        const plan::OutputRange range = ranges.front();
         Round round = make_round(plan_, ranges, rounds.term(), 0, buffers_);
         reader_.read(std::move(round.reads));
         writer_.put(round, range);

@@ -48,7 +48,7 @@ class PartReader {
     Reader reader_;
     RoundBuffers buffers_;
     Writer writer_;
-    std::vector<std::size_t> places_;  ///< by target: its place in the line's order
+    std::vector<std::size_t> places_;  ///< by target: its place in output order
     Buffer stored_, rows_;
     layout::Range wanted_;  ///< what `make` is asked for, and where it goes
     std::span<std::byte> out_;

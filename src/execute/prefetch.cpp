@@ -38,7 +38,7 @@ Prefetch::Prefetch(const plan::Plan& plan, plan::Rounds rounds, int rank, Reader
       reader_(reader),
       n_ahead_(reader.may_announce() ? rounds_ahead(plan) : 0) {}
 
-bool Prefetch::next(std::vector<plan::LineRange>& ranges) {
+bool Prefetch::next(std::vector<plan::OutputRange>& ranges) {
     Ranges made;
     while (coming_.size() <= n_ahead_ && rounds_.next(made)) {
         // What is read at once needs no announcement.
@@ -57,7 +57,7 @@ bool Prefetch::next(std::vector<plan::LineRange>& ranges) {
     return true;
 }
 
-void Prefetch::announce(int owner, plan::LineRange range, std::uint32_t term) {
+void Prefetch::announce(int owner, plan::OutputRange range, std::uint32_t term) {
     for (const plan::Slice& slice : plan::work_of(plan_, range)) {
         const plan::Target& target = plan_.target_of(slice.tensor);
         for (const plan::Operand& operand : plan_.operands_of(slice.tensor)) {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/line_range.hpp"
+#include "plan/output_range.hpp"
 #include "plan/schedule/rounds.hpp"
 
 #include "reader.hpp"
@@ -24,14 +24,14 @@ class Prefetch {
 
     /// As Rounds::next; asks for what the rounds behind it read. Error(io) when a file of theirs
     /// cannot be opened.
-    bool next(std::vector<plan::LineRange>& ranges);
+    bool next(std::vector<plan::OutputRange>& ranges);
     /// As Rounds::term.
     [[nodiscard]] std::uint32_t term() const { return term_; }
 
   private:
-    using Ranges = std::vector<plan::LineRange>;
+    using Ranges = std::vector<plan::OutputRange>;
 
-    void announce(int owner, plan::LineRange range, std::uint32_t term);
+    void announce(int owner, plan::OutputRange range, std::uint32_t term);
 
     const plan::Plan& plan_;
     plan::Rounds rounds_;

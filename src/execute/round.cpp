@@ -40,7 +40,7 @@ class RoundMaker {
           outgoing_(static_cast<std::size_t>(plan.n_ranks())),
           incoming_(static_cast<std::size_t>(plan.n_ranks())) {}
 
-    void add_owner(int owner, plan::LineRange range) {
+    void add_owner(int owner, plan::OutputRange range) {
         const auto slices = plan::work_of(plan_, range);
         if (owner == rank_) {
             assemble(slices);
@@ -145,10 +145,11 @@ class RoundMaker {
         const Bytes every = plan_.sample_every[target];
         const std::vector<Operand>& replicas = plan_.replicas_of(slice.tensor);
         for (std::uint32_t i = 0; i < replicas.size(); ++i) {
-            // Replicas take turns: what they cost is spread over the line, and each is looked at.
+            // Replicas take turns: what they cost is spread over the output space, and each is
+            // looked at.
             const Bytes phase = every * i / replicas.size();
             if (every == 0 || replicas[i].term != round_.term ||
-                (slice.line_begin / kSampleBytes + phase) % every != 0) {
+                (slice.output_begin / kSampleBytes + phase) % every != 0) {
                 continue;
             }
             Index* n_different = nullptr;
@@ -230,7 +231,7 @@ Bytes file_offset_of(const plan::Plan& plan, const plan::Slice& slice) {
            static_cast<Bytes>(slice.begin) * size_of(plan.tensor(slice.tensor).dtype);
 }
 
-Round make_round(const Plan& plan, std::vector<plan::LineRange> ranges, std::uint32_t term,
+Round make_round(const Plan& plan, std::vector<plan::OutputRange> ranges, std::uint32_t term,
                  int rank, RoundBuffers& buffers) {
     Round round;
     round.term = term;

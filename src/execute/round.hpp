@@ -74,10 +74,10 @@ struct ComparedReplica {
 };
 
 struct Round {
-    std::vector<plan::LineRange> ranges;  ///< by owner; empty after the last round
-    std::uint32_t term = 0;               ///< of the plan's terms: the only one that is read
-    std::vector<Assembled> slices;        ///< this rank's own part
-    std::vector<Move> reads;              ///< into slices and outgoing messages
+    std::vector<plan::OutputRange> ranges;  ///< by owner; empty after the last round
+    std::uint32_t term = 0;                 ///< of the plan's terms: the only one that is read
+    std::vector<Assembled> slices;          ///< this rank's own part
+    std::vector<Move> reads;                ///< into slices and outgoing messages
     std::vector<Move>
         compares;  ///< replicas this rank reads for itself, after everything is in place
     std::vector<Unpack> unpacks;
@@ -101,7 +101,7 @@ struct RoundBuffers {
 /// Lays out round `ranges` (one range per owner) of a term for `rank`. Sender and receiver go
 /// through operands in the same order, so no description travels with the data. Error(internal)
 /// naming the tensor when operands do not fill this rank's part of it.
-Round make_round(const plan::Plan& plan, std::vector<plan::LineRange> ranges, std::uint32_t term,
+Round make_round(const plan::Plan& plan, std::vector<plan::OutputRange> ranges, std::uint32_t term,
                  int rank, RoundBuffers& buffers);
 
 /// Where a slice's first byte lies in its file.

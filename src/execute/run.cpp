@@ -53,13 +53,13 @@ class Worker {
     }
 
     void read_back() {
-        std::vector<std::vector<plan::LineRange>> done;
+        std::vector<std::vector<plan::OutputRange>> done;
         for (OutputTask& task : tasks_) {
             task.take_over(comm_, source_);
             done.push_back(task.done_of_primary());
         }
-        done_ = plan::in_all({0, plan_.line.begins.back()}, done);
-        const plan::LineRange mine{plan_.cuts[own()], plan_.cuts[own() + 1]};
+        done_ = plan::in_all({0, plan_.space.begins.back()}, done);
+        const plan::OutputRange mine{plan_.cuts[own()], plan_.cuts[own() + 1]};
         done_bytes_ = mine.end - mine.begin - plan::total_of(plan::without(mine, done_));
         if (options_.on_taken_over) {
             mpi::collectively(comm_, [&] { options_.on_taken_over(options_, done_); });
@@ -202,7 +202,7 @@ class Worker {
     }
 
     Round read_next(Prefetch& rounds, RoundBuffers& buffers) {
-        std::vector<plan::LineRange> ranges;
+        std::vector<plan::OutputRange> ranges;
         if (!rounds.next(ranges)) {
             return {};
         }
@@ -225,7 +225,7 @@ class Worker {
 
     /// Unpacks, compares replicas, converts and puts out.
     void finish(Round& round) {
-        const plan::LineRange range = round.ranges[own()];
+        const plan::OutputRange range = round.ranges[own()];
         mine_.read_s += round.read_s;
         for (const Unpack& part : round.unpacks) {
             layout::run(part.copy, part.element_bytes, part.src, part.dst);
@@ -308,7 +308,7 @@ class Worker {
     std::size_t n_started_ = 0;  ///< rounds read ahead
     RankCounts mine_;
     std::vector<Difference> differences_;
-    std::vector<plan::LineRange> done_;  ///< by an earlier run, of all outputs
+    std::vector<plan::OutputRange> done_;  ///< by an earlier run, of all outputs
     Bytes done_bytes_ = 0;
 };
 

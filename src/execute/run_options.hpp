@@ -18,7 +18,7 @@
 #include "written_output.hpp"
 
 namespace shardweld::plan {
-struct LineRange;
+struct OutputRange;
 struct Plan;
 struct Slice;
 }  // namespace shardweld::plan
@@ -28,8 +28,8 @@ namespace shardweld::execute {
 /// Called on every rank, first and after each round, with the bytes of the output it has finished.
 using OnProgress = std::function<void(Bytes done_by_this_rank)>;
 
-/// Called on the rank that owns a slice of the output with its finished bytes, in the order of the
-/// output line. May throw.
+/// Called on the rank that owns a slice of the output with its finished bytes, in output
+/// order. May throw.
 using OnSlice = std::function<void(const plan::Slice& slice, std::span<const std::byte> bytes)>;
 
 /// Called on one rank with a slice that is not read again, and what an earlier run saw in it.
@@ -79,10 +79,9 @@ struct Result {
 
 /// What is written down of a run, and what an earlier one has done of it.
 struct Resumption {
-    fs::path journal;   ///< the directory of records; "": none are made
-    Index session = 1;  ///< of this run, unlike any before
-    std::vector<DoneBlock>
-        blocks;  ///< written earlier, in the order of the line, alike on all ranks
+    fs::path journal;               ///< the directory of records; "": none are made
+    Index session = 1;              ///< of this run, unlike any before
+    std::vector<DoneBlock> blocks;  ///< written earlier, in output order, alike on all ranks
     std::vector<SeenBlock>
         seen;  ///< those that need not be read back again, in their order, alike on all ranks
     std::vector<RangeSum> sums;  ///< of what was read for them; on rank 0
@@ -96,11 +95,11 @@ struct Resumption {
 /// Called on the rank that wrote them with blocks that are on the disk and in the journal.
 using OnRecorded = std::function<void(std::span<const DoneBlock> blocks)>;
 
-/// Called on every rank, before the first round, with the run's own options and the lines that an
-/// earlier run has done.
+/// Called on every rank, before the first round, with the run's own options and the ranges of
+/// the output that an earlier run has done.
 struct RunOptions;
 using OnTakenOver =
-    std::function<void(const RunOptions& options, std::span<const plan::LineRange> done)>;
+    std::function<void(const RunOptions& options, std::span<const plan::OutputRange> done)>;
 
 struct RunOptions {
     bool sync = true;       ///< fsync the output files

@@ -112,7 +112,7 @@ void Sink::put_cached(const io::OutputFile& file, Bytes offset, std::span<const 
     pace_.next(bytes.size(), wall_seconds() - wall, thread_cpu_seconds() - cpu);
 }
 
-void Sink::write(plan::LineRange range, std::span<const std::byte> bytes) {
+void Sink::write(plan::OutputRange range, std::span<const std::byte> bytes) {
     // Consecutive slices that follow each other in their file too are one write.
     const auto slices = plan::slices_of(plan_, range);
     for (std::size_t first = 0; first < slices.size();) {
@@ -121,10 +121,10 @@ void Sink::write(plan::LineRange range, std::span<const std::byte> bytes) {
         while (last < slices.size() && follows(slices[last - 1], slices[last])) {
             ++last;
         }
-        const Bytes line_end = last < slices.size() ? slices[last].line_begin : range.end;
+        const Bytes output_end = last < slices.size() ? slices[last].output_begin : range.end;
         const Bytes offset = file_offset_of(plan_, slices[first]);
-        const auto part = bytes.subspan(slices[first].line_begin - range.begin,
-                                        line_end - slices[first].line_begin);
+        const auto part = bytes.subspan(slices[first].output_begin - range.begin,
+                                        output_end - slices[first].output_begin);
         put(file(slot.file), offset, part);
         first = last;
     }

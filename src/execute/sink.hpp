@@ -1,4 +1,4 @@
-// Writes finished parts of the output line to their files.
+// Writes finished parts of the output space to their files.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 #include "io/output_file.hpp"
 #include "io/throttle.hpp"
 #include "io/write_behind.hpp"
-#include "plan/line_range.hpp"
+#include "plan/output_range.hpp"
 
 namespace shardweld::plan {
 struct Plan;
@@ -22,8 +22,8 @@ struct Slice;
 
 namespace shardweld::execute {
 
-/// One rank's side of writing. A rank's part of the line goes through the files in their order, so
-/// one file is open at a time.
+/// One rank's side of writing. A rank's part of the output space goes through the files in their
+/// order, so one file is open at a time.
 class Sink {
   public:
     /// How bytes get to the disk.
@@ -37,9 +37,9 @@ class Sink {
     Sink(const plan::Plan& plan, io::Directory directory, Manner manner)
         : plan_(plan), directory_(std::move(directory)), manner_(std::move(manner)) {}
 
-    /// Writes the bytes of a part of the line (contiguous, in line order). Error(io), also when a
-    /// file is not what was made any more; Error(space).
-    void write(plan::LineRange range, std::span<const std::byte> bytes);
+    /// Writes the bytes of a part of the output space (contiguous, in output order). Error(io),
+    /// also when a file is not what was made any more; Error(space).
+    void write(plan::OutputRange range, std::span<const std::byte> bytes);
 
     /// Brings everything written so far to the disk, where files are synced; they stay open.
     void sync();
@@ -64,7 +64,7 @@ class Sink {
     void hold(const OpenOutput& open);
     void put(const OpenOutput& open, Bytes offset, std::span<const std::byte> bytes);
     void put_cached(const io::OutputFile& file, Bytes offset, std::span<const std::byte> bytes);
-    /// Whether `slice`, the next of the line, begins where `before` ends in its file.
+    /// Whether `slice`, the next of the output space, begins where `before` ends in its file.
     [[nodiscard]] bool follows(const plan::Slice& before, const plan::Slice& slice) const;
 
     const plan::Plan& plan_;

@@ -22,7 +22,7 @@ std::string tensor_at(const plan::Plan& plan, Bytes position) {
     std::string name = "the output";
     for (const plan::Slice& work : plan::work_of(plan, {position, position + 1})) {
         for (const plan::Slice& slice : plan::made_with(plan, work)) {
-            name = slice.line_begin <= position ? plan.tensor(slice.tensor).name : name;
+            name = slice.output_begin <= position ? plan.tensor(slice.tensor).name : name;
         }
     }
     return name;
@@ -41,15 +41,16 @@ Tally gathered(mpi::Comm& comm, const Tally& mine) {
 }
 
 void require_each_byte_once(const plan::Plan& plan, const Tally& all,
-                            const std::vector<plan::LineRange>& reused) {
-    std::vector<plan::LineRange> parts = all.parts;
+                            const std::vector<plan::OutputRange>& reused) {
+    std::vector<plan::OutputRange> parts = all.parts;
     parts.insert(parts.end(), reused.begin(), reused.end());
-    std::sort(parts.begin(), parts.end(), [](const plan::LineRange& a, const plan::LineRange& b) {
-        return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
-    });
-    const Bytes total = plan.line.begins.back();
+    std::sort(parts.begin(), parts.end(),
+              [](const plan::OutputRange& a, const plan::OutputRange& b) {
+                  return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+              });
+    const Bytes total = plan.space.begins.back();
     Bytes done = 0;
-    for (const plan::LineRange& part : parts) {
+    for (const plan::OutputRange& part : parts) {
         if (part.begin < done && part.begin < part.end) {
             refuse("bytes of " + tensor_at(plan, part.begin) + " were written twice");
         }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "mpi/comm.hpp"
-#include "plan/line_range.hpp"
+#include "plan/output_range.hpp"
 
 namespace shardweld::plan {
 struct Plan;
@@ -13,11 +13,11 @@ struct Plan;
 
 namespace shardweld::execute {
 
-/// What became of the line in one run, of one rank or of all.
+/// What became of the output space in one run, of one rank or of all.
 struct Tally {
-    Bytes written = 0;                   ///< bytes given to the system
-    Bytes reused = 0;                    ///< bytes of an earlier run, found as they should be
-    std::vector<plan::LineRange> parts;  ///< of the line that were written, in any order
+    Bytes written = 0;                     ///< bytes given to the system
+    Bytes reused = 0;                      ///< bytes of an earlier run, found as they should be
+    std::vector<plan::OutputRange> parts;  ///< of the output space that were written, in any order
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.written, self.reused, self.parts);
@@ -28,8 +28,8 @@ struct Tally {
 Tally gathered(mpi::Comm& comm, const Tally& mine);
 
 /// Error(internal), naming the first tensor concerned, unless `all.parts` and what `reused` holds
-/// (a united list) are the plan's line, each byte once, and the counted bytes are as many.
+/// (a united list) are the plan's output space, each byte once, and the counted bytes are as many.
 void require_each_byte_once(const plan::Plan& plan, const Tally& all,
-                            const std::vector<plan::LineRange>& reused);
+                            const std::vector<plan::OutputRange>& reused);
 
 }  // namespace shardweld::execute

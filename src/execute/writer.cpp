@@ -119,7 +119,7 @@ bool Writer::is_wanted() const {
     return options_.write || has_digests_ || options_.on_slice;
 }
 
-void Writer::put(const Round& round, plan::LineRange range) {
+void Writer::put(const Round& round, plan::OutputRange range) {
     try {
         sums_.add(round);
         if (round.term + 1 < plan_.n_terms) {
@@ -139,7 +139,7 @@ void Writer::put(const Round& round, plan::LineRange range) {
     }
 }
 
-void Writer::make(const Round& round, plan::LineRange range) {
+void Writer::make(const Round& round, plan::OutputRange range) {
     const bool is_plain = std::none_of(
         round.slices.begin(), round.slices.end(),
         [&](const Assembled& one) { return plan_.target_of(one.slice.tensor).is_converted(); });
@@ -153,7 +153,7 @@ void Writer::make(const Round& round, plan::LineRange range) {
         const auto made = plan::made_with(plan_, round.slices[i].slice);
         InlineVector<std::span<std::byte>, 2> places;
         for (const plan::Slice& slice : made) {
-            places.push_back(out.subspan(slice.line_begin - range.begin, plan_.bytes_of(slice)));
+            places.push_back(out.subspan(slice.output_begin - range.begin, plan_.bytes_of(slice)));
         }
         if (!is_plain) {
             convert(round, i, places.span());
@@ -298,7 +298,7 @@ void Writer::compute(const Round& round, std::size_t i, std::span<std::byte> out
     }
 }
 
-void Writer::write(plan::LineRange range, std::span<const std::byte> bytes) {
+void Writer::write(plan::OutputRange range, std::span<const std::byte> bytes) {
     sink_.write(range, bytes);
     since_flush_ += bytes.size();
     if (journal_ && is_flush_due()) {

@@ -31,7 +31,8 @@ class Sums {
     explicit Sums(const plan::Plan& plan)
         : plan_(plan), sum_(plan.limits.sums), base_(plan.limits.sums / 2) {}
 
-    /// Adds the round's term of every mixed slice. Terms of one part of the line come in order.
+    /// Adds the round's term of every mixed slice. Terms of one part of the output space come in
+    /// order.
     void add(const Round& round);
 
     /// Behind the last term: the sums of the round's `i`-th slice, rounded to the written type.
@@ -60,7 +61,7 @@ class Writer {
     [[nodiscard]] bool is_wanted() const;
     /// Makes the output's bytes of this rank's part of a round, when its last term is there.
     /// Error(io), Error(space): then nothing is written down any more.
-    void put(const Round& round, plan::LineRange range);
+    void put(const Round& round, plan::OutputRange range);
     /// A block found on the disk as it should be.
     void put_done(const DoneBlock& block, const plan::Slice& slice,
                   std::span<const std::byte> bytes);
@@ -99,14 +100,14 @@ class Writer {
     }
 
   private:
-    void make(const Round& round, plan::LineRange range);
+    void make(const Round& round, plan::OutputRange range);
     void convert(const Round& round, std::size_t i, std::span<const std::span<std::byte>> places);
     void compute(const Round& round, std::size_t i, std::span<std::byte> out);
     void decode(const Assembled& codes, std::span<std::byte> out);
     void encode(const Round& round, std::size_t i, std::span<std::byte> out,
                 std::span<std::byte> scales);
     void hand_out(const plan::Slice& slice, std::span<const std::byte> bytes);
-    void write(plan::LineRange range, std::span<const std::byte> bytes);
+    void write(plan::OutputRange range, std::span<const std::byte> bytes);
     [[nodiscard]] bool is_flush_due() const;
     void note_seen(const DoneBlock& block, std::span<const std::byte> bytes);
     void write_journal();
@@ -126,7 +127,7 @@ class Writer {
     std::shared_ptr<RecordSums> record_sums_;  ///< of what is read; may be null
     std::size_t n_written_down_ = 0;           ///< of the finished blocks
     std::vector<SeenBlock> seen_;              ///< read back, not written down yet
-    std::vector<plan::LineRange> put_;         ///< in the order of the line
+    std::vector<plan::OutputRange> put_;       ///< in output order
     Bytes since_flush_ = 0;
     double flushed_at_;
 };

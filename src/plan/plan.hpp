@@ -15,13 +15,13 @@
 #include "plan/visibility.hpp"
 
 #include "limits.hpp"
-#include "line_range.hpp"
+#include "output_range.hpp"
 #include "ownership.hpp"
 
 namespace shardweld::plan {
 
-/// A place in the source line (file, address): from here to the next one `reader` reads what owners
-/// do not read themselves.
+/// A place among all bytes that are read, by file and address: from here to the next one `reader`
+/// reads what owners do not read themselves.
 struct ReadCut {
     std::uint32_t file = 0;
     Bytes address = 0;
@@ -42,7 +42,7 @@ struct Slice {
     std::uint32_t tensor = 0;
     Index begin = 0;
     Index end = 0;
-    Bytes line_begin = 0;  ///< line position of `begin`
+    Bytes output_begin = 0;  ///< where `begin` lies in the output space
 };
 
 /// Targets are what is to be done; tensors are what is written, in the order of targets, and what
@@ -51,8 +51,8 @@ struct Plan {
     std::vector<Target> targets;
     std::vector<OutputOfTarget> tensors;
     outputs::Placement placement;
-    OutputLine line;
-    std::vector<Bytes> cuts;         ///< owners' runs on the line, n_ranks + 1
+    OutputSpace space;
+    std::vector<Bytes> cuts;         ///< owners' runs in the output space, n_ranks + 1
     std::vector<int> readers;        ///< ranks that may read, ascending
     std::vector<ReadCut> read_cuts;  ///< in order; none where owners read all themselves
     Strategy strategy = Strategy::direct;
@@ -61,14 +61,14 @@ struct Plan {
     Bytes replica_bytes = 0;
     Bytes equal_bytes = 0;     ///< of these, by their checksums: no target has them any more
     Bytes compared_bytes = 0;  ///< of these; about, where samples are
-    /// By target: each of its replicas is compared in every n-th megabyte of the line; 0: not at
-    /// all.
+    /// By target: each of its replicas is compared in every n-th megabyte of the output space; 0:
+    /// not at all.
     std::vector<std::uint32_t> sample_every;
     Visibility visibility;
     Limits limits;
     std::vector<bool> scattered;  ///< by target: is_scattered
-    /// Each part of the line takes so many rounds, one for each checkpoint of a mix. What is not
-    /// mixed is read in the last.
+    /// Each part of the output space takes so many rounds, one for each checkpoint of a mix. What
+    /// is not mixed is read in the last.
     std::uint32_t n_terms = 1;
     /// The digest, where this is a rank's part of a plan (as_bytes); "": it has to be worked out.
     std::string known_hash = {};
@@ -111,35 +111,36 @@ struct Plan {
     [[nodiscard]] std::string hash() const;
 };
 
-/// Cuts the line anew, so that each rank has as much of what no range of the united list `done`
-/// holds.
-void share_rest(Plan& plan, std::span<const LineRange> done, Bytes alignment);
+/// Cuts the output space anew, so that each rank has as much of what no range of the united list
+/// `done` holds.
+void share_rest(Plan& plan, std::span<const OutputRange> done, Bytes alignment);
 
 /// Places, cuts and chooses. Error(mismatch) when there is nothing to write; Error(usage) when the
 /// readers that PlanChoice::max_readers allows do not see all files.
 Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& files,
                Visibility visibility, const PlanChoice& choice);
 
-/// The last step of make_plan, and the only one that depends on ranks: cuts the line and chooses
-/// who reads, for others than those that the plan was made for.
+/// The last step of make_plan, and the only one that depends on ranks: cuts the output space and
+/// chooses who reads, for others than those that the plan was made for.
 void share_among(Plan& plan, const std::vector<catalogue::File>& files, Visibility visibility,
                  const PlanChoice& choice);
 
 /// What outputs need to know of targets.
 std::vector<outputs::OutputTensor> output_tensors(const std::vector<Target>& targets);
 
-/// What a part of the line takes to make, in line order: slices of tensors, but of those that are
-/// made together, strip by strip, only the first one's. The part ends between strips.
-std::vector<Slice> work_of(const Plan& plan, LineRange range);
+/// What a part of the output space takes to make, in output order: slices of tensors, but of those
+/// that are made together, strip by strip, only the first one's. The part ends between strips.
+std::vector<Slice> work_of(const Plan& plan, OutputRange range);
 
-/// A slice of work_of and, behind it on the line, those of the tensors that are made with it.
+/// A slice of work_of and, behind it in the output space, those of the tensors that are made with
+/// it.
 using MadeTogether = InlineVector<Slice, 2>;
 MadeTogether made_with(const Plan& plan, const Slice& slice);
 
-/// All slices of a part of the line, in line order.
-std::vector<Slice> slices_of(const Plan& plan, LineRange range);
+/// All slices of a part of the output space, in output order.
+std::vector<Slice> slices_of(const Plan& plan, OutputRange range);
 
-/// The part of the line that a slice of work_of and those made with it take.
-LineRange range_of(const Plan& plan, const Slice& slice);
+/// The part of the output space that a slice of work_of and those made with it take.
+OutputRange range_of(const Plan& plan, const Slice& slice);
 
 }  // namespace shardweld::plan

@@ -1,6 +1,6 @@
 // Any bytes as what a stopped merge left beside its files: a rank's records, as they are or under
 // the checksums that fit them, or the header. Every block must be one of the plan, each once and in
-// the order of the line; tensors must lie inside the file where the header says they are.
+// the order of the output space; tensors must lie inside the file where the header says they are.
 #include <array>
 
 #include <xxhash.h>
@@ -44,14 +44,14 @@ void records(const JsonFile& file) {
     for (const execute::DoneBlock& block : read.blocks) {
         fuzz::require(places.has(block) && places.index(block) >= next);
         next = places.index(block) + 1;
-        const plan::LineRange line = places.line(block);
+        const plan::OutputRange range = places.range(block);
         const plan::Slice slice = places.slice(block);
         const plan::WrittenTensor& tensor = the_plan().tensor(block.tensor);
-        fuzz::require(line.begin < line.end && slice.begin < slice.end && slice.begin >= 0 &&
+        fuzz::require(range.begin < range.end && slice.begin < slice.end && slice.begin >= 0 &&
                       static_cast<Bytes>(slice.end) * size_of(tensor.dtype) <= tensor.bytes());
-        total += line.end - line.begin;
+        total += range.end - range.begin;
     }
-    fuzz::require(plan::total_of(places.lines(read.blocks)) == total);
+    fuzz::require(plan::total_of(places.ranges(read.blocks)) == total);
 }
 
 /// The text is records without their checksums, which no fuzzer guesses.

@@ -115,7 +115,7 @@ TEST(Run, writes_nothing_down_on_a_rank_that_could_not_write) {
         plan::Plan plan = plan_of(comm, sample, way);
         execute::RunOptions options;
         options.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
-            if (comm.rank() == 0 && slice.line_begin + bytes.size() >= plan.cuts[1]) {
+            if (comm.rank() == 0 && slice.output_begin + bytes.size() >= plan.cuts[1]) {
                 throw Error(ErrorCode::io, "in front of its last write");
             }
         };
@@ -141,7 +141,7 @@ TEST(Run, fails_where_a_byte_is_missing_or_there_twice) {
         // Taken over twice.
         options.resumption.blocks.push_back(options.resumption.blocks.back());
         EXPECT_EQ(code_of(comm, sample, whole, options), ErrorCode::internal);
-        // Nobody owns the end of the line.
+        // Nobody owns the end of the output space.
         plan::Plan cut = plan_of(comm, sample, way);
         cut.cuts.back() -= 2;
         EXPECT_EQ(code_of(comm, sample, cut, {}), ErrorCode::internal);

@@ -269,7 +269,7 @@ void drop_behind(const Planned& planned, const io::Directory& directory, execute
     run.flush_bytes = kDropEvery;
     const auto dropper = std::make_shared<std::optional<execute::Dropper>>();
     run.on_taken_over = [&planned, &directory, dropper](const execute::RunOptions& options,
-                                                        std::span<const plan::LineRange> done) {
+                                                        std::span<const plan::OutputRange> done) {
         const Output& output = planned.first();
         dropper->emplace(output.plan, source_of(output.session, planned.input), directory, options,
                          planned.droppable->files, output.session.comm.rank());

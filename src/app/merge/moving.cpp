@@ -232,19 +232,20 @@ void settle_options(Output& output, const Input& input, Moving& moving, const fs
     }
 }
 
-/// The line of a run's first output is cut anew where an earlier run has done a part of all.
+/// The output space of a run's first output is cut anew where an earlier run has done a part of
+/// all.
 void share_rest(Planned& planned, const std::vector<Moving>& moving,
                 const std::vector<std::size_t>& run) {
     Output& primary = planned.outputs[run.front()];
     plan::Plan& first = primary.plan;
-    std::vector<std::vector<plan::LineRange>> done;
+    std::vector<std::vector<plan::OutputRange>> done;
     for (const std::size_t at : run) {
         const plan::Plan& own = planned.outputs[at].plan;
-        const auto lines = execute::BlockPlaces(own).lines(moving[at].options.resumption.blocks);
-        done.push_back(run.size() == 1 ? lines
-                                       : plan::DerivedOutput(first, own).done_of_primary(lines));
+        const auto ranges = execute::BlockPlaces(own).ranges(moving[at].options.resumption.blocks);
+        done.push_back(run.size() == 1 ? ranges
+                                       : plan::DerivedOutput(first, own).done_of_primary(ranges));
     }
-    const auto all = plan::in_all({0, first.line.begins.back()}, done);
+    const auto all = plan::in_all({0, first.space.begins.back()}, done);
     if (all.empty()) {
         return;
     }

@@ -269,7 +269,7 @@ class NodePlanning {
 
     Session session_;
     HostGroups hosts_;
-    bool is_cut_anew_;                     ///< the line: the plan's owners may be others
+    bool is_cut_anew_;                     ///< the output space: the plan's owners may be others
     std::unique_ptr<mpi::Comm> planners_;  ///< null on other ranks
     std::unique_ptr<mpi::Comm> beside_;    ///< a planner, the first of them, and its neighbours
     MemoryMeter meter_;

@@ -92,7 +92,7 @@ std::vector<std::string> options_of(const Session& session) {
 }
 
 Bytes bytes_of(const std::vector<execute::DoneBlock>& blocks, const plan::Plan& plan) {
-    return plan::total_of(execute::BlockPlaces(plan).lines(blocks));
+    return plan::total_of(execute::BlockPlaces(plan).ranges(blocks));
 }
 
 /// Those files of the output that are there, where the file system tells of changes.

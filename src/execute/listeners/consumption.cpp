@@ -43,7 +43,7 @@ Bytes given_back(const FileRange& range) {
     return last > first ? last - first : 0;
 }
 
-/// One rank's part of the line in steps: what is there at most beyond what was given back.
+/// The most bytes that one rank's output, made in steps, is ahead of the input that was given back.
 Bytes most_of_rank(const plan::Plan& plan, int rank, Bytes every, Consumption& consumption) {
     const auto at = static_cast<std::size_t>(rank);
     Bytes written = 0;

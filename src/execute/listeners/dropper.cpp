@@ -97,9 +97,9 @@ void Dropper::take(const DoneBlock& block, std::vector<FileRange>& freed) {
     }
 }
 
-void Dropper::take_over(std::span<const plan::LineRange> done) {
+void Dropper::take_over(std::span<const plan::OutputRange> done) {
     const std::vector<FileRange> gone = freed_.all();
-    for (const plan::LineRange& left : plan::without({0, plan_.line.begins.back()}, done)) {
+    for (const plan::OutputRange& left : plan::without({0, plan_.space.begins.back()}, done)) {
         for (const plan::Slice& slice : plan::work_of(plan_, left)) {
             if (const plan::Operand* operand = consumption_.needing(slice, gone)) {
                 throw Error(
@@ -114,8 +114,8 @@ void Dropper::take_over(std::span<const plan::LineRange> done) {
     }
     std::vector<FileRange> freed;
     for (const DoneBlock& block : options_.resumption.blocks) {
-        const plan::LineRange line = places_.line(block);
-        if (plan::without(line, done).empty()) {
+        const plan::OutputRange range = places_.range(block);
+        if (plan::without(range, done).empty()) {
             take(block, freed);
         }
     }

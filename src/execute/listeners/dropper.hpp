@@ -30,10 +30,10 @@ class Dropper {
     Dropper(const plan::Plan& plan, SourceFiles source, const io::Directory& output,
             const RunOptions& options, std::vector<bool> may_drop, int rank);
 
-    /// What earlier runs have done and this one found right, `done` of the line: rank 0 gives back
-    /// what is left of its input. Error(corrupt) where something is not done, and its input is
-    /// gone.
-    void take_over(std::span<const plan::LineRange> done);
+    /// `done` is what earlier runs have done of the output and this one found right: rank 0 gives
+    /// back what is left of its input. Error(corrupt) where something is not done, and its
+    /// input is gone.
+    void take_over(std::span<const plan::OutputRange> done);
 
     /// Blocks that are on the disk and in the journal: reads them back, and gives back what they
     /// were made of. Error(io) when they are not what was written.

@@ -17,7 +17,8 @@ Index element_at(const Target& target, Index weight) {
     return how ? weight / how->n_columns * how->row_codes() : weight;
 }
 
-/// Where a target's elements [0, element) end on the line, counted from its begin; between strips.
+/// Where a target's elements [0, element) end in the output space, counted from its begin; between
+/// strips.
 Bytes bytes_before(const Target& target, Index element, Bytes whole) {
     if (element >= target.volume()) {
         return whole;
@@ -28,7 +29,7 @@ Bytes bytes_before(const Target& target, Index element, Bytes whole) {
 }
 
 /// The elements that lie wholly in a part of a target's item, whole strips where it has them.
-layout::Range elements_within(const Target& target, LineRange part, Bytes whole) {
+layout::Range elements_within(const Target& target, OutputRange part, Bytes whole) {
     const Index strip = target.strip_elements();
     const Bytes unit = strip > 0 ? target.strip_bytes() : size_of(target.dtype);
     const Index step = strip > 0 ? strip : 1;
@@ -55,9 +56,9 @@ DerivedOutput::DerivedOutput(const Plan& primary, const Plan& own)
       relations_(relations_of(primary.targets, own.targets)),
       items_(own.targets.size()) {
     std::ranges::stable_sort(relations_, {}, &Relation::primary);
-    for (std::size_t at = 0; at < own.line.order.size(); ++at) {
-        const std::uint32_t tensor = own.line.order[at];
-        const LineRange item{own.line.begins[at], own.line.begins[at + 1]};
+    for (std::size_t at = 0; at < own.space.order.size(); ++at) {
+        const std::uint32_t tensor = own.space.order[at];
+        const OutputRange item{own.space.begins[at], own.space.begins[at + 1]};
         if (own.is_constant(tensor)) {
             constants_.push_back(item);
         } else {
@@ -75,8 +76,8 @@ std::span<const Relation> DerivedOutput::of(std::uint32_t tensor) const {
     return {found.begin(), found.end()};
 }
 
-LineRange DerivedOutput::line_of(const Relation& relation, const Slice& slice) const {
-    const LineRange item = items_[relation.own];
+OutputRange DerivedOutput::range_of(const Relation& relation, const Slice& slice) const {
+    const OutputRange item = items_[relation.own];
     const Target& primary_target = primary_.targets[relation.primary];
     const Target& own = own_.targets[relation.own];
     const auto place = [&](Index element) {
@@ -91,10 +92,11 @@ LineRange DerivedOutput::line_of(const Relation& relation, const Slice& slice) c
 }
 
 /// What is done of the primary output's item `at` when a part of the own item is done.
-LineRange DerivedOutput::done_of(std::size_t at, const Relation& relation, LineRange done) const {
+OutputRange DerivedOutput::done_of(std::size_t at, const Relation& relation,
+                                   OutputRange done) const {
     const Target& primary_target = primary_.targets[relation.primary];
     const Target& own = own_.targets[relation.own];
-    const LineRange item = items_[relation.own];
+    const OutputRange item = items_[relation.own];
     const auto there = elements_within(own, {done.begin - item.begin, done.end - item.begin},
                                        item.end - item.begin);
     const auto in_relation = [&](Index element) {
@@ -108,18 +110,19 @@ LineRange DerivedOutput::done_of(std::size_t at, const Relation& relation, LineR
     const Index begin = element_at(primary_target, first);
     const auto here =
         whole_strips(primary_target, {begin, element_at(primary_target, last) - begin});
-    const Bytes line = primary_.line.begins[at];
-    const Bytes whole = primary_.line.begins[at + 1] - line;
-    return {line + bytes_before(primary_target, here.lo, whole),
-            line + bytes_before(primary_target, here.lo + here.extent, whole)};
+    const Bytes item_begin = primary_.space.begins[at];
+    const Bytes whole = primary_.space.begins[at + 1] - item_begin;
+    return {item_begin + bytes_before(primary_target, here.lo, whole),
+            item_begin + bytes_before(primary_target, here.lo + here.extent, whole)};
 }
 
-std::vector<LineRange> DerivedOutput::done_for(std::size_t at, const Relation& relation,
-                                               std::span<const LineRange> done) const {
-    const LineRange item = items_[relation.own];
-    std::vector<LineRange> parts;
-    const auto first = std::partition_point(
-        done.begin(), done.end(), [&](const LineRange& range) { return range.end <= item.begin; });
+std::vector<OutputRange> DerivedOutput::done_for(std::size_t at, const Relation& relation,
+                                                 std::span<const OutputRange> done) const {
+    const OutputRange item = items_[relation.own];
+    std::vector<OutputRange> parts;
+    const auto first =
+        std::partition_point(done.begin(), done.end(),
+                             [&](const OutputRange& range) { return range.end <= item.begin; });
     for (auto range = first; range != done.end() && range->begin < item.end; ++range) {
         parts.push_back(done_of(
             at, relation, {std::max(range->begin, item.begin), std::min(range->end, item.end)}));
@@ -127,14 +130,14 @@ std::vector<LineRange> DerivedOutput::done_for(std::size_t at, const Relation& r
     return united(std::move(parts));
 }
 
-std::vector<LineRange> DerivedOutput::done_of_primary(std::span<const LineRange> done) const {
-    std::vector<LineRange> parts;
-    for (std::size_t at = 0; at < primary_.line.order.size(); ++at) {
-        std::vector<std::vector<LineRange>> lists;
-        for (const Relation& relation : of(primary_.line.order[at])) {
+std::vector<OutputRange> DerivedOutput::done_of_primary(std::span<const OutputRange> done) const {
+    std::vector<OutputRange> parts;
+    for (std::size_t at = 0; at < primary_.space.order.size(); ++at) {
+        std::vector<std::vector<OutputRange>> lists;
+        for (const Relation& relation : of(primary_.space.order[at])) {
             lists.push_back(done_for(at, relation, done));
         }
-        const auto all = in_all({primary_.line.begins[at], primary_.line.begins[at + 1]}, lists);
+        const auto all = in_all({primary_.space.begins[at], primary_.space.begins[at + 1]}, lists);
         parts.insert(parts.end(), all.begin(), all.end());
     }
     return united(std::move(parts));

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/line_range.hpp"
+#include "plan/output_range.hpp"
 #include "plan/plan.hpp"
 
 #include "relation.hpp"
@@ -23,27 +23,28 @@ class DerivedOutput {
     /// What this output makes of the elements that a tensor of the primary output is made of.
     [[nodiscard]] std::span<const Relation> of(std::uint32_t tensor) const;
 
-    /// The part of the own line that is made, by one of the relations, of a slice of the primary
-    /// output: whole strips of both.
-    [[nodiscard]] LineRange line_of(const Relation& relation, const Slice& slice) const;
+    /// The part of the own output space that is made, by one of the relations, of a slice of the
+    /// primary output: whole strips of both.
+    [[nodiscard]] OutputRange range_of(const Relation& relation, const Slice& slice) const;
 
-    /// The parts of the primary output's line for which nothing is left to do where the united list
-    /// `done` of the own line is there.
-    [[nodiscard]] std::vector<LineRange> done_of_primary(std::span<const LineRange> done) const;
+    /// The parts of the primary output's space for which nothing is left to do where the united
+    /// list `done` of the own output space is there.
+    [[nodiscard]] std::vector<OutputRange> done_of_primary(std::span<const OutputRange> done) const;
 
-    /// Parts of the own line that are made of nothing stored: constants.
-    [[nodiscard]] const std::vector<LineRange>& constants() const { return constants_; }
+    /// Parts of the own output space that are made of nothing stored: constants.
+    [[nodiscard]] const std::vector<OutputRange>& constants() const { return constants_; }
 
   private:
-    [[nodiscard]] LineRange done_of(std::size_t at, const Relation& relation, LineRange done) const;
-    [[nodiscard]] std::vector<LineRange> done_for(std::size_t at, const Relation& relation,
-                                                  std::span<const LineRange> done) const;
+    [[nodiscard]] OutputRange done_of(std::size_t at, const Relation& relation,
+                                      OutputRange done) const;
+    [[nodiscard]] std::vector<OutputRange> done_for(std::size_t at, const Relation& relation,
+                                                    std::span<const OutputRange> done) const;
 
     const Plan& primary_;
     const Plan& own_;
     std::vector<Relation> relations_;  ///< in the order of the primary output's targets
-    std::vector<LineRange> items_;     ///< on the own line, by own target
-    std::vector<LineRange> constants_;
+    std::vector<OutputRange> items_;   ///< in the own output space, by own target
+    std::vector<OutputRange> constants_;
 };
 
 }  // namespace shardweld::plan

@@ -56,7 +56,7 @@ Bytes used_buffers(const Plan& plan) {
         return buffers_with(plan, 0, 0);
     }
     Rounds rounds(plan);
-    std::vector<LineRange> ranges;
+    std::vector<OutputRange> ranges;
     const auto n_ranks = static_cast<Index>(plan.n_ranks());
     Index left = kWalked / n_ranks / n_ranks;
     while (left-- > 0 && rounds.next(ranges)) {
@@ -73,7 +73,7 @@ Bytes writing_buffers(const Plan& plan) {
 Bytes metadata_bytes(const Plan& plan) {
     // What the list of targets has room for besides is never touched.
     Bytes bytes = plan.targets.size() * sizeof(Target) + held(plan.tensors) +
-                  held(plan.line.order) + held(plan.line.begins) + held(plan.placement.slots) +
+                  held(plan.space.order) + held(plan.space.begins) + held(plan.placement.slots) +
                   held(plan.cuts) + held(plan.readers) + held(plan.read_cuts) +
                   held(plan.sample_every);
     for (const Target& target : plan.targets) {

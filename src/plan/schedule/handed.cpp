@@ -10,7 +10,7 @@ namespace {
 
 /// All but the targets and the digest.
 auto parts_of(auto& plan) {
-    return std::tie(plan.tensors, plan.placement, plan.line, plan.cuts, plan.readers,
+    return std::tie(plan.tensors, plan.placement, plan.space, plan.cuts, plan.readers,
                     plan.read_cuts, plan.strategy, plan.why, plan.is_lockstep, plan.replica_bytes,
                     plan.equal_bytes, plan.compared_bytes, plan.sample_every, plan.visibility,
                     plan.limits, plan.scattered, plan.n_terms);
@@ -21,9 +21,9 @@ std::vector<bool> owned_by(const Plan& plan, std::size_t n_targets, int rank) {
     const Bytes begin = plan.cuts[static_cast<std::size_t>(rank)];
     const Bytes end = plan.cuts[static_cast<std::size_t>(rank) + 1];
     std::vector<bool> owned(n_targets, false);
-    for (std::size_t i = 0; i < plan.line.order.size(); ++i) {
-        const OutputOfTarget made = plan.tensors[plan.line.order[i]];
-        if (made.output == 0 && plan.line.begins[i] < end && plan.line.begins[i + 1] > begin) {
+    for (std::size_t i = 0; i < plan.space.order.size(); ++i) {
+        const OutputOfTarget made = plan.tensors[plan.space.order[i]];
+        if (made.output == 0 && plan.space.begins[i] < end && plan.space.begins[i + 1] > begin) {
             owned[made.target] = true;
         }
     }

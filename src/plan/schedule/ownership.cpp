@@ -14,20 +14,20 @@ Bytes distance(Bytes a, Bytes b) {
     return a > b ? a - b : b - a;
 }
 
-/// Where the tensor bytes of each file begin on the line, and the line's end.
-std::vector<Bytes> file_begins(const OutputLine& line, const outputs::Placement& placement) {
+/// Where the tensor bytes of each file begin in the output space, and the output space's end.
+std::vector<Bytes> file_begins(const OutputSpace& space, const outputs::Placement& placement) {
     std::vector<Bytes> begins;
-    for (std::size_t at = 0; at < line.order.size(); ++at) {
+    for (std::size_t at = 0; at < space.order.size(); ++at) {
         // A file without tensors begins where the next one does.
-        while (begins.size() <= placement.slots[line.order[at]].file) {
-            begins.push_back(line.begins[at]);
+        while (begins.size() <= placement.slots[space.order[at]].file) {
+            begins.push_back(space.begins[at]);
         }
     }
-    begins.resize(placement.files.size() + 1, line.begins.back());
+    begins.resize(placement.files.size() + 1, space.begins.back());
     return begins;
 }
 
-/// The index of the interval that holds a position before the end of the line.
+/// The index of the interval that holds a position before the end of the output space.
 std::size_t interval_of(const std::vector<Bytes>& begins, Bytes position) {
     const auto after = std::upper_bound(begins.begin(), begins.end(), position);
     return static_cast<std::size_t>(after - begins.begin()) - 1;
@@ -46,11 +46,11 @@ Bytes usable_alignment(Bytes alignment, Bytes share) {
 
 class Cutter {
   public:
-    Cutter(const OutputLine& line, const outputs::Placement& placement, Bytes share,
+    Cutter(const OutputSpace& space, const outputs::Placement& placement, Bytes share,
            Bytes alignment)
-        : line_(line),
+        : space_(space),
           placement_(placement),
-          files_(file_begins(line, placement)),
+          files_(file_begins(space, placement)),
           reach_(share / kSnapPart),
           alignment_(usable_alignment(alignment, share)) {}
 
@@ -64,7 +64,7 @@ class Cutter {
         if (distance(file, ideal) <= reach_) {
             return file;
         }
-        const Bytes tensor = nearest(line_.begins, ideal);
+        const Bytes tensor = nearest(space_.begins, ideal);
         if (distance(tensor, ideal) <= reach_ && aligned(tensor) == tensor) {
             return tensor;
         }
@@ -85,7 +85,7 @@ class Cutter {
         if (position >= files_.back()) {
             return files_.back();
         }
-        const std::size_t at = interval_of(line_.begins, position);
+        const std::size_t at = interval_of(space_.begins, position);
         if (is_strips(at)) {
             return at_strip(at, position);
         }
@@ -99,26 +99,26 @@ class Cutter {
                 ? files_[file]
                 : std::min(position - back + (rounded - (offset - back)), files_[file + 1]);
         return is_at(there, rounded) ? there
-                                     : std::clamp(there, line_.begins[at], line_.begins[at + 1]);
+                                     : std::clamp(there, space_.begins[at], space_.begins[at + 1]);
     }
 
-    [[nodiscard]] bool is_strips(std::size_t at) const { return line_.units[at].is_strip; }
+    [[nodiscard]] bool is_strips(std::size_t at) const { return space_.units[at].is_strip; }
     /// Where in its file a position lies that is inside tensor `order[at]`.
     [[nodiscard]] Bytes offset_of(std::size_t at, Bytes position) const {
-        return placement_.slots[line_.order[at]].offset + (position - line_.begins[at]);
+        return placement_.slots[space_.order[at]].offset + (position - space_.begins[at]);
     }
-    /// Whether line and file go together to here; at the ends of files it does not matter.
+    /// Whether output space and file go together to here; at the ends of files it does not matter.
     [[nodiscard]] bool is_at(Bytes position, Bytes offset) const {
         if (std::binary_search(files_.begin(), files_.end(), position)) {
             return true;
         }
-        const std::size_t at = interval_of(line_.begins, position);
+        const std::size_t at = interval_of(space_.begins, position);
         return !is_strips(at) && offset_of(at, position) == offset;
     }
     [[nodiscard]] Bytes at_strip(std::size_t at, Bytes position) const {
-        const Bytes strip = line_.units[at].bytes;
-        const Bytes n = (position - line_.begins[at] + strip / 2) / strip;
-        return std::min(line_.begins[at] + n * strip, line_.begins[at + 1]);
+        const Bytes strip = space_.units[at].bytes;
+        const Bytes n = (position - space_.begins[at] + strip / 2) / strip;
+        return std::min(space_.begins[at] + n * strip, space_.begins[at + 1]);
     }
 
     /// No element has two owners. Does nothing in safetensors files, where elements are aligned.
@@ -126,12 +126,12 @@ class Cutter {
         if (position >= files_.back()) {
             return files_.back();
         }
-        const std::size_t at = interval_of(line_.begins, position);
-        const Bytes size = is_strips(at) ? 1 : line_.units[at].bytes;
-        return position - (position - line_.begins[at]) % size;
+        const std::size_t at = interval_of(space_.begins, position);
+        const Bytes size = is_strips(at) ? 1 : space_.units[at].bytes;
+        return position - (position - space_.begins[at]) % size;
     }
 
-    const OutputLine& line_;
+    const OutputSpace& space_;
     const outputs::Placement& placement_;
     std::vector<Bytes> files_;
     Bytes reach_;
@@ -140,16 +140,16 @@ class Cutter {
 
 }  // namespace
 
-OutputLine line_of(const std::vector<outputs::OutputTensor>& tensors,
-                   const outputs::Placement& placement) {
+OutputSpace output_space_of(const std::vector<outputs::OutputTensor>& tensors,
+                            const outputs::Placement& placement) {
     const auto strip_bytes = [](const outputs::OutputTensor& tensor) {
         return static_cast<Bytes>(tensor.strip) * size_of(tensor.dtype);
     };
-    OutputLine line;
-    line.order.reserve(tensors.size());
-    line.units.reserve(tensors.size());
-    line.begins.reserve(tensors.size() + 1);
-    line.begins.push_back(0);
+    OutputSpace space;
+    space.order.reserve(tensors.size());
+    space.units.reserve(tensors.size());
+    space.begins.reserve(tensors.size() + 1);
+    space.begins.push_back(0);
     for (const outputs::PlacedFile& file : placement.files) {
         for (const std::uint32_t at : file.tensors) {
             const outputs::OutputTensor& tensor = tensors[at];
@@ -158,29 +158,29 @@ OutputLine line_of(const std::vector<outputs::OutputTensor>& tensors,
             }
             const bool has_scales = at + 1 < tensors.size() && tensors[at + 1].is_made_with_last;
             const bool is_strip = tensor.strip > 0;
-            line.order.push_back(at);
-            line.units.push_back(
+            space.order.push_back(at);
+            space.units.push_back(
                 {is_strip ? strip_bytes(tensor) + (has_scales ? strip_bytes(tensors[at + 1]) : 0)
                           : size_of(tensor.dtype),
                  is_strip});
-            line.begins.push_back(line.begins.back() + tensor.bytes() +
-                                  (has_scales ? tensors[at + 1].bytes() : 0));
+            space.begins.push_back(space.begins.back() + tensor.bytes() +
+                                   (has_scales ? tensors[at + 1].bytes() : 0));
         }
     }
-    return line;
+    return space;
 }
 
-std::vector<Bytes> cut_runs(const OutputLine& line, const outputs::Placement& placement,
-                            int n_ranks, Bytes alignment, std::span<const LineRange> done) {
-    const Bytes rest = line.begins.back() - total_of(done);
+std::vector<Bytes> cut_runs(const OutputSpace& space, const outputs::Placement& placement,
+                            int n_ranks, Bytes alignment, std::span<const OutputRange> done) {
+    const Bytes rest = space.begins.back() - total_of(done);
     const auto n = static_cast<Bytes>(n_ranks);
-    const Cutter cutter(line, placement, rest / n, alignment);
+    const Cutter cutter(space, placement, rest / n, alignment);
     std::vector<Bytes> cuts{0};
     for (Bytes rank = 1; rank < n; ++rank) {
         const Bytes ideal = rest / n * rank + (rest % n) * rank / n;
         cuts.push_back(std::max(cutter.cut(position_outside(ideal, done)), cuts.back()));
     }
-    cuts.push_back(line.begins.back());
+    cuts.push_back(space.begins.back());
     return cuts;
 }
 

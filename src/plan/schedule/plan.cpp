@@ -193,7 +193,7 @@ std::string steps_text(const Target& target) {
     return (target.encode ? text + " " : "") + fold_text(*target.fold);
 }
 
-/// How many rounds a part of the line takes; what is not mixed belongs to the last.
+/// How many rounds a part of the output space takes; what is not mixed belongs to the last.
 std::uint32_t settle_terms(std::vector<Target>& targets) {
     std::size_t n_terms = 1;
     for (const Target& target : targets) {
@@ -321,7 +321,7 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
     Plan plan;
     const auto tensors = output_tensors(targets);
     plan.placement = place(targets, tensors, choice);
-    plan.line = line_of(tensors, plan.placement);
+    plan.space = output_space_of(tensors, plan.placement);
     plan.tensors.reserve(tensors.size());
     for (std::uint32_t i = 0; i < targets.size(); ++i) {
         plan.scattered.push_back(is_scattered(targets[i]));
@@ -339,7 +339,7 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
 void share_among(Plan& plan, const std::vector<catalogue::File>& files, Visibility visibility,
                  const PlanChoice& choice) {
     const int n_ranks = static_cast<int>(visibility.group_of_rank.size());
-    plan.cuts = cut_runs(plan.line, plan.placement, n_ranks, choice.alignment);
+    plan.cuts = cut_runs(plan.space, plan.placement, n_ranks, choice.alignment);
     plan.visibility = std::move(visibility);
     plan.readers = choose_readers(plan.visibility, files, choice);
     choose_strategy(plan, files, choice);
@@ -354,8 +354,8 @@ int Plan::reader_of(const Operand& operand, const Target& target, int owner) con
     return after == read_cuts.begin() ? owner : static_cast<int>(std::prev(after)->reader);
 }
 
-void share_rest(Plan& plan, std::span<const LineRange> done, Bytes alignment) {
-    plan.cuts = cut_runs(plan.line, plan.placement, plan.n_ranks(), alignment, done);
+void share_rest(Plan& plan, std::span<const OutputRange> done, Bytes alignment) {
+    plan.cuts = cut_runs(plan.space, plan.placement, plan.n_ranks(), alignment, done);
     plan.read_cuts = share_reading(plan);  // other owners do not see other files
 }
 
@@ -412,32 +412,33 @@ bool Plan::is_constant(std::uint32_t tensor) const {
 
 namespace {
 
-bool meet(const Plan& plan, LineRange range, const Slice& slice) {
-    return slice.line_begin < range.end && range.begin < slice.line_begin + plan.bytes_of(slice);
+bool meet(const Plan& plan, OutputRange range, const Slice& slice) {
+    return slice.output_begin < range.end &&
+           range.begin < slice.output_begin + plan.bytes_of(slice);
 }
 
-/// The part of a slice that lies in a range of the line, which it meets.
-Slice cut_to(const Plan& plan, LineRange range, const Slice& slice) {
+/// The part of a slice that lies in a range of the output space, which it meets.
+Slice cut_to(const Plan& plan, OutputRange range, const Slice& slice) {
     const Bytes size = size_of(plan.tensor(slice.tensor).dtype);
-    const Bytes lo = std::max(range.begin, slice.line_begin);
-    const Bytes hi = std::min(range.end, slice.line_begin + plan.bytes_of(slice));
-    return {slice.tensor, slice.begin + static_cast<Index>((lo - slice.line_begin) / size),
-            slice.begin + static_cast<Index>((hi - slice.line_begin) / size), lo};
+    const Bytes lo = std::max(range.begin, slice.output_begin);
+    const Bytes hi = std::min(range.end, slice.output_begin + plan.bytes_of(slice));
+    return {slice.tensor, slice.begin + static_cast<Index>((lo - slice.output_begin) / size),
+            slice.begin + static_cast<Index>((hi - slice.output_begin) / size), lo};
 }
 
 }  // namespace
 
-std::vector<Slice> work_of(const Plan& plan, LineRange range) {
+std::vector<Slice> work_of(const Plan& plan, OutputRange range) {
     std::vector<Slice> work;
     if (range.begin >= range.end) {
         return work;
     }
-    const auto& begins = plan.line.begins;
+    const auto& begins = plan.space.begins;
     auto at = static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), range.begin) -
                                        begins.begin()) -
               1;
-    for (; at < plan.line.order.size() && begins[at] < range.end; ++at) {
-        const std::uint32_t number = plan.line.order[at];
+    for (; at < plan.space.order.size() && begins[at] < range.end; ++at) {
+        const std::uint32_t number = plan.space.order[at];
         const WrittenTensor& tensor = plan.tensor(number);
         const Bytes lo = std::max(range.begin, begins[at]) - begins[at];
         const Bytes hi = std::min(range.end, begins[at + 1]) - begins[at];
@@ -471,17 +472,17 @@ MadeTogether made_with(const Plan& plan, const Slice& slice) {
         const Index begin = slice.begin / plan.strip_elements(slice.tensor) * strip;
         made.push_back({slice.tensor + i, begin,
                         std::min(begin + strip, plan.tensor(slice.tensor + i).volume()),
-                        made.back().line_begin + plan.bytes_of(made.back())});
+                        made.back().output_begin + plan.bytes_of(made.back())});
     }
     return made;
 }
 
-LineRange range_of(const Plan& plan, const Slice& slice) {
+OutputRange range_of(const Plan& plan, const Slice& slice) {
     const Slice last = made_with(plan, slice).back();
-    return {slice.line_begin, last.line_begin + plan.bytes_of(last)};
+    return {slice.output_begin, last.output_begin + plan.bytes_of(last)};
 }
 
-std::vector<Slice> slices_of(const Plan& plan, LineRange range) {
+std::vector<Slice> slices_of(const Plan& plan, OutputRange range) {
     std::vector<Slice> slices;
     for (const Slice& work : work_of(plan, range)) {
         for (const Slice& slice : made_with(plan, work)) {

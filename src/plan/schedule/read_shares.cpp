@@ -67,10 +67,10 @@ class Sharing {
   private:
     /// All reads in file order, and what owners read themselves.
     void collect() {
-        const OutputLine& line = plan_.line;
-        for (std::size_t at = 0; at < line.order.size(); ++at) {
-            const LineRange range{line.begins[at], line.begins[at + 1]};
-            const std::uint32_t tensor = line.order[at];
+        const OutputSpace& space = plan_.space;
+        for (std::size_t at = 0; at < space.order.size(); ++at) {
+            const OutputRange range{space.begins[at], space.begins[at + 1]};
+            const std::uint32_t tensor = space.order[at];
             const Target& target = plan_.target_of(tensor);
             for (const Operand& operand : plan_.operands_of(tensor)) {
                 add(range, target, operand, 1);
@@ -84,7 +84,7 @@ class Sharing {
         std::sort(reads_.begin(), reads_.end());
     }
 
-    void add(LineRange range, const Target& target, const Operand& operand, Bytes every) {
+    void add(OutputRange range, const Target& target, const Operand& operand, Bytes every) {
         const Bytes all = source_bytes(target, operand);
         const Bytes own =
             plan_.strategy == Strategy::direct ? read_by_owners(range, target, operand, every) : 0;
@@ -94,7 +94,7 @@ class Sharing {
     }
 
     /// Bytes of owners that see the file, noted as theirs.
-    Bytes read_by_owners(LineRange range, const Target& target, const Operand& operand,
+    Bytes read_by_owners(OutputRange range, const Target& target, const Operand& operand,
                          Bytes every) {
         const auto& cuts = plan_.cuts;
         const Bytes all = range.end - range.begin;

@@ -9,9 +9,9 @@ namespace shardweld::plan {
 
 namespace {
 
-/// Bytes each reader sends to `owner` for a part of the line, added to `sent`: by term, then
-/// reader.
-void add_sent(const Plan& plan, int owner, LineRange range, std::vector<Bytes>& sent) {
+/// Bytes each reader sends to `owner` for a part of the output space, added to `sent`: by term,
+/// then reader.
+void add_sent(const Plan& plan, int owner, OutputRange range, std::vector<Bytes>& sent) {
     const auto n_ranks = static_cast<std::size_t>(plan.n_ranks());
     for (const Slice& slice : work_of(plan, range)) {
         const Target& target = plan.target_of(slice.tensor);
@@ -47,21 +47,21 @@ Bytes most_added(const std::vector<Bytes>& with, const std::vector<Bytes>& befor
     return most;
 }
 
-/// The line position nearest below `end` at which the file's offset is a multiple of the part's
+/// The output position nearest below `end` at which the file's offset is a multiple of the part's
 /// size (rounded down to a power of two), so that the parts that follow are whole extents; `end`
-/// where there is none. The part begins at `begin` and ends inside tensor `line.order[at]`.
+/// where there is none. The part begins at `begin` and ends inside tensor `space.order[at]`.
 Bytes aligned_end(const Plan& plan, std::size_t at, Bytes begin, Bytes end) {
-    const std::uint32_t tensor = plan.line.order[at];
+    const std::uint32_t tensor = plan.space.order[at];
     const Bytes extent = std::bit_floor(end - begin);
-    const Bytes offset = plan.placement.slots[tensor].offset + (end - plan.line.begins[at]);
+    const Bytes offset = plan.placement.slots[tensor].offset + (end - plan.space.begins[at]);
     const Bytes beyond = offset % extent;
     const bool is_whole = beyond % size_of(plan.tensor(tensor).dtype) == 0;
-    return is_whole && beyond < end - std::max(begin, plan.line.begins[at]) ? end - beyond : end;
+    return is_whole && beyond < end - std::max(begin, plan.space.begins[at]) ? end - beyond : end;
 }
 
 /// What rounds are made of: an element, or a strip of codes and scales.
 struct Unit {
-    Bytes size = 0;   ///< on the line
+    Bytes size = 0;   ///< in the output space
     Bytes width = 0;  ///< in buffers
 };
 
@@ -76,7 +76,7 @@ Unit unit_of(const Plan& plan, std::uint32_t tensor) {
 
 }  // namespace
 
-Rounds::Rounds(const Plan& plan, std::span<const LineRange> done) : plan_(plan) {
+Rounds::Rounds(const Plan& plan, std::span<const OutputRange> done) : plan_(plan) {
     for (std::size_t owner = 0; owner + 1 < plan.cuts.size(); ++owner) {
         Run& run = runs_.emplace_back();
         run.parts = without({plan.cuts[owner], plan.cuts[owner + 1]}, done);
@@ -84,7 +84,7 @@ Rounds::Rounds(const Plan& plan, std::span<const LineRange> done) : plan_(plan) 
     }
 }
 
-Rounds::Rounds(const Plan& plan, int rank, std::span<const LineRange> done) : Rounds(plan, done) {
+Rounds::Rounds(const Plan& plan, int rank, std::span<const OutputRange> done) : Rounds(plan, done) {
     for (std::size_t other = 0; other < runs_.size(); ++other) {
         if (other != static_cast<std::size_t>(rank)) {
             runs_[other] = {};
@@ -102,23 +102,23 @@ bool Rounds::has_more(std::size_t owner) {
     return run.part < run.parts.size();
 }
 
-/// The largest line position whose slices from `begin` lie in one file and need at most `most`
+/// The largest output position whose slices from `begin` lie in one file and need at most `most`
 /// buffer bytes, or a round's for scattered targets; at least one element further.
 Bytes Rounds::step_end(Bytes begin, Bytes run_end, Bytes most) const {
-    const auto& begins = plan_.line.begins;
+    const auto& begins = plan_.space.begins;
     auto at = static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), begin) -
                                        begins.begin()) -
               1;
-    const bool is_scattered = plan_.is_read_scattered(plan_.line.order[at]);
+    const bool is_scattered = plan_.is_read_scattered(plan_.space.order[at]);
     Bytes room =
         is_scattered ? std::min(most, plan_.limits.round) : std::min(most, plan_.limits.step);
     const auto file_of = [&](std::size_t position) {
-        return plan_.placement.slots[plan_.line.order[position]].file;
+        return plan_.placement.slots[plan_.space.order[position]].file;
     };
     const std::uint32_t file = file_of(at);
     Bytes end = begin;
-    for (; at < plan_.line.order.size() && begins[at] < run_end; ++at) {
-        const std::uint32_t tensor = plan_.line.order[at];
+    for (; at < plan_.space.order.size() && begins[at] < run_end; ++at) {
+        const std::uint32_t tensor = plan_.space.order[at];
         if (plan_.is_read_scattered(tensor) != is_scattered || file_of(at) != file) {
             break;
         }
@@ -138,7 +138,7 @@ Bytes Rounds::step_end(Bytes begin, Bytes run_end, Bytes most) const {
     return end;
 }
 
-void Rounds::fill(int owner, LineRange& range, std::vector<Bytes>& sent) {
+void Rounds::fill(int owner, OutputRange& range, std::vector<Bytes>& sent) {
     Run& run = runs_[static_cast<std::size_t>(owner)];
     const Bytes end = run.parts[run.part].end;
     const Bytes limit = step_end(run.at, end, plan_.limits.round);
@@ -169,11 +169,11 @@ void Rounds::fill(int owner, LineRange& range, std::vector<Bytes>& sent) {
         range.end = stop;
         most_.received = std::max(most_.received, received);
     }
-    most_.line = std::max(most_.line, range.end - range.begin);
+    most_.output = std::max(most_.output, range.end - range.begin);
     run.at = range.end;
 }
 
-bool Rounds::next(std::vector<LineRange>& ranges) {
+bool Rounds::next(std::vector<OutputRange>& ranges) {
     if (term_ + 1 < plan_.n_terms && !ranges_.empty()) {
         ++term_;
         ranges = ranges_;
@@ -181,17 +181,17 @@ bool Rounds::next(std::vector<LineRange>& ranges) {
     }
     term_ = 0;
     const bool any = next_part(ranges);
-    ranges_ = any && plan_.n_terms > 1 ? ranges : std::vector<LineRange>();
+    ranges_ = any && plan_.n_terms > 1 ? ranges : std::vector<OutputRange>();
     return any;
 }
 
-bool Rounds::next_part(std::vector<LineRange>& ranges) {
+bool Rounds::next_part(std::vector<OutputRange>& ranges) {
     ranges.assign(runs_.size(), {});
     std::vector<Bytes> sent(runs_.size() * plan_.n_terms, 0);
     bool any = false;
     for (std::size_t owner = 0; owner < runs_.size(); ++owner) {
         Run& run = runs_[owner];
-        LineRange& range = ranges[owner];
+        OutputRange& range = ranges[owner];
         const bool is_left = has_more(owner);
         range = {run.at, run.at};
         if (!is_left) {
@@ -201,7 +201,7 @@ bool Rounds::next_part(std::vector<LineRange>& ranges) {
             fill(static_cast<int>(owner), range, sent);
         } else {
             range.end = run.at = step_end(range.begin, run.parts[run.part].end, plan_.limits.round);
-            most_.line = std::max(most_.line, range.end - range.begin);
+            most_.output = std::max(most_.output, range.end - range.begin);
         }
         any = any || range.end > range.begin;
     }

@@ -18,10 +18,11 @@ std::size_t index_of(int rank) {
     return static_cast<std::size_t>(rank);
 }
 
-/// The rounds of one owner, counted along its part of the line as if they were always full.
-class RoundLine {
+/// The rounds of one owner, counted along its part of the output space as if they were always full.
+class RoundCounter {
   public:
-    RoundLine(const Limits& limits, int n_ranks) : limits_(limits), next_(index_of(n_ranks), 0) {}
+    RoundCounter(const Limits& limits, int n_ranks)
+        : limits_(limits), next_(index_of(n_ranks), 0) {}
 
     void enter(bool is_scattered) {
         if (is_scattered != is_scattered_) {
@@ -78,7 +79,7 @@ class TrafficCounter {
 
     Traffic count() {
         for (int owner = 0; owner < plan_.n_ranks(); ++owner) {
-            RoundLine rounds(plan_.limits, plan_.n_ranks());
+            RoundCounter rounds(plan_.limits, plan_.n_ranks());
             std::size_t last_file = traffic_.outputs.size();
             for (const Slice& slice :
                  slices_of(plan_, {plan_.cuts[index_of(owner)], plan_.cuts[index_of(owner) + 1]})) {
@@ -107,7 +108,7 @@ class TrafficCounter {
         traffic_.outputs[file].ranks += is_new ? 1 : 0;
     }
 
-    void add_slice(int owner, const Slice& slice, RoundLine& rounds) {
+    void add_slice(int owner, const Slice& slice, RoundCounter& rounds) {
         const OutputOfTarget made = plan_.tensors[slice.tensor];
         const Target& target = plan_.targets[made.target];
         rounds.enter(plan_.is_read_scattered(slice.tensor));
@@ -132,7 +133,7 @@ class TrafficCounter {
     };
 
     void add_operand(int owner, const SourceElements& sources, const Operand& operand,
-                     Index sample_every, RoundLine& rounds) {
+                     Index sample_every, RoundCounter& rounds) {
         const Target& target = sources.target;
         const layout::Range elements = sources.elements;
         const layout::Range all = layout::dst_span(operand.copy);

@@ -12,35 +12,35 @@
 namespace shardweld::execute {
 namespace {
 
-/// 2.5 MiB, 12 bytes and 1 MiB; on the line the small one comes first.
+/// 2.5 MiB, 12 bytes and 1 MiB; in the output space the small one comes first.
 class DigestsTest : public testing::Test {
   protected:
-    DigestsTest() : the_plan(test::small_plan()), line(the_plan.line.begins.back()) {
+    DigestsTest() : the_plan(test::small_plan()), output(the_plan.space.begins.back()) {
         std::mt19937 random(7);
-        for (std::byte& byte : line) {
+        for (std::byte& byte : output) {
             byte = static_cast<std::byte>(random());
         }
     }
 
-    /// Puts a part of the line in, in steps.
+    /// Puts a part of the output space in, in steps.
     void add(BlockDigests& digests, Bytes begin, Bytes end, Bytes step) const {
         for (Bytes at = begin; at < end; at += step) {
-            const plan::LineRange range{at, std::min(at + step, end)};
+            const plan::OutputRange range{at, std::min(at + step, end)};
             for (const plan::Slice& slice : plan::slices_of(the_plan, range)) {
-                digests.add(slice,
-                            std::span(line).subspan(slice.line_begin, the_plan.bytes_of(slice)));
+                digests.add(
+                    slice, std::span(output).subspan(slice.output_begin, the_plan.bytes_of(slice)));
             }
         }
     }
     [[nodiscard]] Digest digest(Bytes begin, Bytes end) const {
-        return digest_of(std::span(line).subspan(begin, end - begin));
+        return digest_of(std::span(output).subspan(begin, end - begin));
     }
     /// "tensor/number" of blocks, those with other digests than their bytes marked.
     [[nodiscard]] std::string text_of(std::span<const DoneBlock> blocks) const {
         const BlockPlaces places(the_plan);
         std::string text;
         for (const DoneBlock& block : blocks) {
-            const plan::LineRange at = places.line(block);
+            const plan::OutputRange at = places.range(block);
             text += std::to_string(block.tensor) + "/" + std::to_string(block.number) +
                     (block.digest == digest(at.begin, at.end) ? " " : "! ");
         }
@@ -48,13 +48,13 @@ class DigestsTest : public testing::Test {
     }
 
     plan::Plan the_plan;
-    std::vector<std::byte> line;
+    std::vector<std::byte> output;
 };
 
 TEST_F(DigestsTest, are_the_same_for_any_steps) {
     for (const Bytes step : {Bytes{4096 + 4}, kMiB - 4, kMiB, kMiB + 4, 9 * kMiB}) {
         BlockDigests digests(the_plan, true);
-        add(digests, 0, line.size(), step / 4 * 4);
+        add(digests, 0, output.size(), step / 4 * 4);
         EXPECT_EQ(text_of(digests.finished()), "1/0 0/0 0/1 0/2 2/0 ") << step;
         EXPECT_TRUE(digests.take_written().edges.empty());
         EXPECT_EQ(digests.buffer_bytes(), 0U);
@@ -75,7 +75,7 @@ TEST_F(DigestsTest, of_blocks_that_ranks_share_are_known_in_parts) {
 
     for (const bool keeps_ends : {true, false}) {
         BlockDigests second(the_plan, keeps_ends);
-        add(second, cut, line.size(), 50'000);
+        add(second, cut, output.size(), 50'000);
         EXPECT_EQ(text_of(second.finished()), "0/2 2/0 ");
         EXPECT_EQ(second.buffer_bytes(), keeps_ends ? kMiB - 1000 : 0U);
         const Written ended = second.take_written();
@@ -89,7 +89,7 @@ TEST_F(DigestsTest, of_blocks_that_ranks_share_are_known_in_parts) {
 TEST_F(DigestsTest, of_a_tensor_are_those_of_its_blocks_digests_whoever_made_them) {
     const auto comm = mpi::serial_comm();
     BlockDigests whole(the_plan, true);
-    add(whole, 0, line.size(), kMiB);
+    add(whole, 0, output.size(), kMiB);
     const std::vector<DoneBlock> blocks(whole.finished().begin(), whole.finished().end());
     const auto tensors = whole.gather(*comm);
     ASSERT_EQ(tensors.size(), 3U);

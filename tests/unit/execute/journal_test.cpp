@@ -63,13 +63,13 @@ TEST(BlockPlaces, know_where_blocks_lie) {
     const plan::Plan plan = small_plan();
     const BlockPlaces places(plan);
     EXPECT_EQ(places.count(), 5U);
-    EXPECT_EQ(places.line(block(1, 0)), (plan::LineRange{0, 12}));
-    EXPECT_EQ(places.line(block(0, 0)), (plan::LineRange{12, 12 + kMiB}));
-    EXPECT_EQ(places.line(block(0, 2)), (plan::LineRange{12 + 2 * kMiB, 12 + 5 * kMiB / 2}));
+    EXPECT_EQ(places.range(block(1, 0)), (plan::OutputRange{0, 12}));
+    EXPECT_EQ(places.range(block(0, 0)), (plan::OutputRange{12, 12 + kMiB}));
+    EXPECT_EQ(places.range(block(0, 2)), (plan::OutputRange{12 + 2 * kMiB, 12 + 5 * kMiB / 2}));
     EXPECT_EQ(places.slice(block(0, 2)).begin, kMiB);
     EXPECT_EQ(places.slice(block(0, 2)).end, 5 * kMiB / 4);
-    EXPECT_EQ(places.lines(Blocks{block(0, 2), block(2, 0), block(1, 0)}),
-              (std::vector<plan::LineRange>{{0, 12}, {12 + 2 * kMiB, 12 + 7 * kMiB / 2}}));
+    EXPECT_EQ(places.ranges(Blocks{block(0, 2), block(2, 0), block(1, 0)}),
+              (std::vector<plan::OutputRange>{{0, 12}, {12 + 2 * kMiB, 12 + 7 * kMiB / 2}}));
     for (const DoneBlock& none : {block(0, 3), block(1, 1), block(3, 0), block(0, -1),
                                   block(~0U, 0), block(0, Index{1} << 62U)}) {
         EXPECT_FALSE(places.has(none));

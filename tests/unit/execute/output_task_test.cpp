@@ -96,10 +96,10 @@ class OutputTaskTest : public ::testing::Test {
         derived_.emplace(std::move(second), place_.path() / "derived");
     }
 
-    /// All of the primary output's line as one round.
+    /// All of the primary output's space as one round.
     void put_all(OutputTask& task) {
         const plan::Plan& plan = primary_->plan;
-        const plan::LineRange all{0, plan.line.begins.back()};
+        const plan::OutputRange all{0, plan.space.begins.back()};
         Round round;
         for (const plan::Slice& slice : plan::work_of(plan, all)) {
             std::vector<std::byte>& stored =
@@ -179,7 +179,7 @@ TEST_F(OutputTaskTest, takes_over_what_is_as_the_journal_says) {
     task.take_over(*comm_, SourceFiles{derived_->path, &derived_->files});
     EXPECT_EQ(task.counts().blocks_reused, 2);
     EXPECT_EQ(task.counts().bytes_damaged, derived_->plan.tensor(1).bytes());
-    const std::vector<plan::LineRange> done = task.done_of_primary();
+    const std::vector<plan::OutputRange> done = task.done_of_primary();
     ASSERT_EQ(done.size(), 1U);
     EXPECT_EQ(done.front().end - done.front().begin, vector_.size());
     task.put_constants(*comm_);

@@ -51,8 +51,8 @@ struct ColdTensor {
 TEST(Prefetch, gives_the_rounds_that_there_are) {
     ColdTensor cold;
     plan::Rounds expected(cold.the_plan, 0);
-    std::vector<plan::LineRange> ranges;
-    std::vector<plan::LineRange> same;
+    std::vector<plan::OutputRange> ranges;
+    std::vector<plan::OutputRange> same;
     Bytes at = 0;
     while (expected.next(same)) {
         ASSERT_TRUE(cold.prefetch.next(ranges));
@@ -73,7 +73,7 @@ TEST(Prefetch, brings_what_comes_next_into_memory_and_no_more) {
     if (file.cached_share() > 0) {
         GTEST_SKIP() << "files of this file system are always in memory";
     }
-    std::vector<plan::LineRange> ranges;
+    std::vector<plan::OutputRange> ranges;
     ASSERT_TRUE(cold.prefetch.next(ranges));
     // 16 MiB of 64 behind the first round, which is left to its own read.
     for (int i = 0; i < 500 && file.cached_share() < 0.2; ++i) {
@@ -89,7 +89,7 @@ TEST(Prefetch, asks_for_nothing_where_ranks_fill_the_cores) {
     if (file.cached_share() > 0) {
         GTEST_SKIP() << "files of this file system are always in memory";
     }
-    std::vector<plan::LineRange> ranges;
+    std::vector<plan::OutputRange> ranges;
     while (cold.prefetch.next(ranges)) {
     }
     EXPECT_EQ(file.cached_share(), 0);

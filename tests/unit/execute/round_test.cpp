@@ -174,7 +174,7 @@ Done all_rounds(const Stored& data, int n_ranks, plan::Strategy strategy) {
     plan.limits.send = 48 << 10U;
     plan::Rounds rounds(plan);
     Done done;
-    std::vector<plan::LineRange> ranges;
+    std::vector<plan::OutputRange> ranges;
     while (rounds.next(ranges)) {
         std::vector<Member> members;
         for (int rank = 0; rank < n_ranks; ++rank) {

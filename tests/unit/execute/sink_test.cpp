@@ -1,5 +1,5 @@
-// Parts of the line go to their places in the files, and a file that is another one, or cannot
-// take them, ends the run.
+// Parts of the output space go to their places in the files, and a file that is another one, or
+// cannot take them, ends the run.
 #include "execute/sink.hpp"
 
 #include <csignal>
@@ -18,7 +18,7 @@
 namespace shardweld::execute {
 namespace {
 
-/// Tensors of 20, 4000 and 7 bytes in two files; on the line a, b, c.
+/// Tensors of 20, 4000 and 7 bytes in two files; in the output space a, b, c.
 class SinkTest : public testing::Test {
   protected:
     SinkTest() {
@@ -32,25 +32,25 @@ class SinkTest : public testing::Test {
             place.put(file.name, std::string(static_cast<std::size_t>(file.size), '.'));
             made.push_back(*io::identity_at(place.path(), file.name));
         }
-        line.resize(static_cast<std::size_t>(the_plan.line.begins.back()));
-        for (std::size_t i = 0; i < line.size(); ++i) {
-            line[i] = static_cast<std::byte>('A' + i % 23);
+        output.resize(static_cast<std::size_t>(the_plan.space.begins.back()));
+        for (std::size_t i = 0; i < output.size(); ++i) {
+            output[i] = static_cast<std::byte>('A' + i % 23);
         }
     }
 
     void write(Sink& sink, Bytes begin, Bytes end) const {
-        sink.write({begin, end}, std::span(line).subspan(begin, end - begin));
+        sink.write({begin, end}, std::span(output).subspan(begin, end - begin));
     }
-    /// What the files have to hold when the line is in them up to `end`.
+    /// What the files have to hold when the output space is in them up to `end`.
     void expect_written(Bytes end) const {
         for (std::uint32_t at = 0; at < 3; ++at) {
             const outputs::Slot& slot = the_plan.placement.slots[at];
             const std::string text =
                 test::content_of(place.path() / the_plan.placement.files[slot.file].name);
             for (Bytes i = 0; i < the_plan.tensor(at).bytes(); ++i) {
-                const Bytes position = the_plan.line.begins[at] + i;
+                const Bytes position = the_plan.space.begins[at] + i;
                 ASSERT_EQ(text[slot.offset + i],
-                          position < end ? static_cast<char>(line[position]) : '.')
+                          position < end ? static_cast<char>(output[position]) : '.')
                     << at << " " << i;
             }
         }
@@ -64,7 +64,7 @@ class SinkTest : public testing::Test {
     test::TemporaryDirectory place;
     plan::Plan the_plan;
     std::vector<io::Identity> made;
-    std::vector<std::byte> line;
+    std::vector<std::byte> output;
 };
 
 TEST_F(SinkTest, writes_parts_of_any_size_over_tensors_and_files) {
@@ -75,14 +75,14 @@ TEST_F(SinkTest, writes_parts_of_any_size_over_tensors_and_files) {
             Sink sink(the_plan, place.path(),
                       {syncs, false, nullptr,
                        [&](const fs::path& path) { opened.push_back(path.filename()); }, made});
-            for (Bytes at = 0; at < line.size(); at += step) {
-                write(sink, at, std::min<Bytes>(at + step, line.size()));
+            for (Bytes at = 0; at < output.size(); at += step) {
+                write(sink, at, std::min<Bytes>(at + step, output.size()));
             }
             sink.finish();
-            EXPECT_EQ(sink.bytes_written(), line.size());
+            EXPECT_EQ(sink.bytes_written(), output.size());
             EXPECT_EQ(opened.size(), 2U);
             EXPECT_EQ(sink.take_held().size(), 2U);
-            expect_written(line.size());
+            expect_written(output.size());
         }
     }
 }
@@ -93,9 +93,9 @@ TEST_F(SinkTest, writes_whole_blocks_past_the_cache_where_addresses_allow) {
     if (refused != "no error") {
         GTEST_SKIP() << refused;
     }
-    write(sink, 4020, line.size());
+    write(sink, 4020, output.size());
     sink.finish();
-    expect_written(line.size());
+    expect_written(output.size());
 }
 
 TEST_F(SinkTest, leaves_what_comes_later_alone) {

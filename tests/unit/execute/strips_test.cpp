@@ -1,4 +1,4 @@
-// Codes and scales on the line: strips that neither ranks nor rounds nor blocks divide.
+// Codes and scales in the output space: strips that neither ranks nor rounds nor blocks divide.
 #include <algorithm>
 #include <set>
 
@@ -54,8 +54,8 @@ void expect_whole(const plan::Plan& plan, const std::vector<plan::Slice>& slices
         if (plan.tensors[slice.tensor].output == 0) {
             ASSERT_LT(i + 1, slices.size());
             EXPECT_EQ(slices[i + 1].tensor, slice.tensor + 1);
-            EXPECT_EQ(slices[i + 1].line_begin,
-                      slice.line_begin + static_cast<Bytes>(slice.end - slice.begin));
+            EXPECT_EQ(slices[i + 1].output_begin,
+                      slice.output_begin + static_cast<Bytes>(slice.end - slice.begin));
         }
     }
     for (std::uint32_t i = 0; i < done.size(); ++i) {
@@ -66,11 +66,11 @@ void expect_whole(const plan::Plan& plan, const std::vector<plan::Slice>& slices
 TEST(Strips, are_never_divided) {
     for (const int n_ranks : {1, 2, 3, 5, 8, 13}) {
         const plan::Plan plan = strips_plan(n_ranks);
-        expect_whole(plan, plan::slices_of(plan, {0, plan.line.begins.back()}));
+        expect_whole(plan, plan::slices_of(plan, {0, plan.space.begins.back()}));
         std::vector<plan::Slice> slices;
         for (int rank = 0; rank < n_ranks; ++rank) {
             plan::Rounds rounds(plan, rank);
-            std::vector<plan::LineRange> ranges;
+            std::vector<plan::OutputRange> ranges;
             while (rounds.next(ranges)) {
                 const auto of_round = plan::slices_of(plan, ranges[static_cast<std::size_t>(rank)]);
                 slices.insert(slices.end(), of_round.begin(), of_round.end());
@@ -91,7 +91,7 @@ TEST(Strips, are_blocks_of_the_journal) {
         for (Index number = 0; places.has({number, tensor, {}}); ++number) {
             blocks.push_back({number, tensor, {}});
             numbers.insert(places.index(blocks.back()));
-            const auto found = plan::slices_of(plan, places.line(blocks.back()));
+            const auto found = plan::slices_of(plan, places.range(blocks.back()));
             ASSERT_EQ(found.size(), 1U);
             EXPECT_EQ(found.front().tensor, tensor);
             EXPECT_EQ(found.front().begin, places.slice(blocks.back()).begin);
@@ -100,9 +100,9 @@ TEST(Strips, are_blocks_of_the_journal) {
     }
     EXPECT_EQ(numbers.size(), blocks.size());
     EXPECT_EQ(numbers.size(), places.count());
-    const auto lines = places.lines(blocks);
-    ASSERT_EQ(lines.size(), 1U);
-    EXPECT_EQ(lines.front(), (plan::LineRange{0, plan.line.begins.back()}));
+    const auto ranges = places.ranges(blocks);
+    ASSERT_EQ(ranges.size(), 1U);
+    EXPECT_EQ(ranges.front(), (plan::OutputRange{0, plan.space.begins.back()}));
 }
 
 TEST(Strips, need_memory_for_a_whole_one) {

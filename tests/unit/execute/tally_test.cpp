@@ -10,7 +10,7 @@
 namespace shardweld::execute {
 namespace {
 
-/// Tensors of 20, 40 and 60 bytes; on the line in the order of their names.
+/// Tensors of 20, 40 and 60 bytes; in the output space in the order of their names.
 plan::Plan tallied_plan() {
     return plan::make_plan(
         {test::flat_target("a", DType::f32, 5), test::flat_target("b", DType::f32, 10),
@@ -18,7 +18,7 @@ plan::Plan tallied_plan() {
         {{"file", 1 << 20}}, plan::Visibility::everywhere(1, 1), {});
 }
 
-std::string refusal(const Tally& all, const std::vector<plan::LineRange>& reused = {}) {
+std::string refusal(const Tally& all, const std::vector<plan::OutputRange>& reused = {}) {
     return test::error_text([&] { require_each_byte_once(tallied_plan(), all, reused); });
 }
 

@@ -41,7 +41,7 @@ Target encoded() {
     return target;
 }
 
-/// One rank that writes a plan's line from made-up elements.
+/// One rank that writes a plan's output from made-up elements.
 class WriterExample {
   public:
     explicit WriterExample(std::vector<Target> targets)
@@ -56,7 +56,7 @@ class WriterExample {
         options.digests = true;
         options.on_slice = [this](const plan::Slice& slice, std::span<const std::byte> bytes) {
             EXPECT_EQ(bytes.size(), the_plan.bytes_of(slice));
-            line.insert(line.end(), bytes.begin(), bytes.end());
+            output.insert(output.end(), bytes.begin(), bytes.end());
         };
     }
 
@@ -79,8 +79,8 @@ class WriterExample {
         return bytes;
     }
 
-    /// Puts a part of the line as one round of a term.
-    void put(Writer& writer, plan::LineRange range, std::uint32_t term = 0) {
+    /// Puts a part of the output space as one round of a term.
+    void put(Writer& writer, plan::OutputRange range, std::uint32_t term = 0) {
         Round round;
         round.term = term;
         std::vector<std::byte> buffer;
@@ -104,7 +104,7 @@ class WriterExample {
 
     /// All of it, each piece of work as a round or everything at once.
     void put_all(Writer& writer, bool is_at_once) {
-        const plan::LineRange all{0, the_plan.line.begins.back()};
+        const plan::OutputRange all{0, the_plan.space.begins.back()};
         if (is_at_once) {
             put(writer, all);
             return;
@@ -128,7 +128,7 @@ class WriterExample {
     SourceFiles source{place.path(), &files};
     plan::Plan the_plan;
     RunOptions options;
-    std::vector<std::byte> line;  ///< what was handed out
+    std::vector<std::byte> output;  ///< what was handed out
 };
 
 std::string text_of(std::span<const std::byte> bytes) {
@@ -144,9 +144,9 @@ TEST(Writer, writes_what_is_stored_as_it_is) {
     writer.close();
     EXPECT_EQ(example.written(0), text_of(WriterExample::stored(example.the_plan.targets[0])));
     EXPECT_EQ(example.written(1), text_of(WriterExample::stored(example.the_plan.targets[1])));
-    EXPECT_EQ(text_of(example.line), example.written(0) + example.written(1));
+    EXPECT_EQ(text_of(example.output), example.written(0) + example.written(1));
     EXPECT_EQ(writer.bytes_written(), 2003U);
-    EXPECT_EQ(writer.tally(5).parts, (std::vector<plan::LineRange>{{0, 2003}}));
+    EXPECT_EQ(writer.tally(5).parts, (std::vector<plan::OutputRange>{{0, 2003}}));
 }
 
 TEST(Writer, casts_and_adds_in_the_wider_type) {
@@ -189,7 +189,7 @@ TEST(Writer, makes_codes_scales_and_constants_of_one_weight_in_any_rounds) {
         EXPECT_EQ(example.written(1), text_of(codes));
         EXPECT_EQ(example.written(2), text_of(scales));
         EXPECT_EQ(example.written(3), text_of(target.output(2).literal));
-        EXPECT_EQ(example.line.size(), example.the_plan.placement.tensor_bytes);
+        EXPECT_EQ(example.output.size(), example.the_plan.placement.tensor_bytes);
         const auto comm = mpi::serial_comm();
         EXPECT_EQ(writer.gather_quality(*comm).begin()->first, 1U);
         const auto digests = writer.gather_digests(*comm);
@@ -224,7 +224,7 @@ TEST(Writer, notes_whole_blocks_that_are_on_the_disk) {
     WriterExample example({test::flat_target("a", DType::u8, 3 * kMiB / 2), encoded()});
     example.options.resumption.journal = example.place.path() / "journal";
     Writer writer = example.writer();
-    // The constant comes first on the line, then the bytes.
+    // The constant comes first in the output space, then the bytes.
     const Bytes part = 8 + kMiB + 1;
     example.put(writer, {0, part});
     writer.flush();
@@ -234,7 +234,7 @@ TEST(Writer, notes_whole_blocks_that_are_on_the_disk) {
     ASSERT_EQ(blocks().size(), 2U);
     const auto bytes = WriterExample::stored(example.the_plan.targets[0]);
     EXPECT_EQ(blocks()[1].digest, digest_of(std::span(bytes).first(kMiB)));
-    example.put(writer, {part, example.the_plan.line.begins.back()});
+    example.put(writer, {part, example.the_plan.space.begins.back()});
     writer.close();
     EXPECT_EQ(blocks().size(), BlockPlaces(example.the_plan).count());
     EXPECT_EQ(blocks().size(), 2U + 2 * 3 + 1);
@@ -277,7 +277,7 @@ TEST(Writer, takes_over_what_an_earlier_run_has_done) {
     census.n_nan = 4;
     writer.put_done(done, places.slice(done), bytes);
     writer.put_kept({0, 1, {}}, places.slice({0, 1, {}}), census);
-    EXPECT_EQ(example.line, bytes);
+    EXPECT_EQ(example.output, bytes);
     EXPECT_EQ(seen, std::vector<std::string>{"1 4"});
     writer.close();
     EXPECT_EQ(writer.bytes_written(), 0U);
@@ -296,7 +296,7 @@ TEST(Writer, writes_nothing_where_bytes_are_only_looked_at) {
     EXPECT_TRUE(writer.is_wanted());
     example.put_all(writer, true);
     writer.close();
-    EXPECT_EQ(example.line.size(), 50U);
+    EXPECT_EQ(example.output.size(), 50U);
     EXPECT_EQ(example.written(0), std::string(50, '.'));
     example.options.on_slice = {};
     EXPECT_FALSE(example.writer().is_wanted());

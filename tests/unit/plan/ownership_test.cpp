@@ -39,28 +39,28 @@ std::vector<OutputTensor> odd_decoder(int n_layers) {
 struct Laid {
     std::vector<OutputTensor> tensors;
     outputs::Placement placement;
-    OutputLine line;
+    OutputSpace space;
 
     Laid(std::vector<OutputTensor> list, Bytes file_size)
         : tensors(std::move(list)),
           placement(outputs::default_format().place(tensors, file_size)),
-          line(line_of(tensors, placement)) {}
+          space(output_space_of(tensors, placement)) {}
 
     [[nodiscard]] std::size_t at(Bytes position) const {
         return static_cast<std::size_t>(
-                   std::upper_bound(line.begins.begin(), line.begins.end(), position) -
-                   line.begins.begin()) -
+                   std::upper_bound(space.begins.begin(), space.begins.end(), position) -
+                   space.begins.begin()) -
                1;
     }
-    /// The offset of a position before the end of the line in its file.
+    /// The offset of a position before the end of the output space in its file.
     [[nodiscard]] Bytes offset(Bytes position) const {
-        return placement.slots[line.order[at(position)]].offset + position -
-               line.begins[at(position)];
+        return placement.slots[space.order[at(position)]].offset + position -
+               space.begins[at(position)];
     }
     void expect_whole_elements(Bytes position) const {
-        if (position < line.begins.back()) {
+        if (position < space.begins.back()) {
             const std::size_t i = at(position);
-            EXPECT_EQ((position - line.begins[i]) % size_of(tensors[line.order[i]].dtype), 0U);
+            EXPECT_EQ((position - space.begins[i]) % size_of(tensors[space.order[i]].dtype), 0U);
         }
     }
 };
@@ -84,7 +84,7 @@ TEST(CutRuns, balances_within_five_percent_and_cuts_at_pages) {
                                    {odd_decoder(24), 30'000'000}};
     for (const Laid& laid : all) {
         for (const int n_ranks : {1, 2, 3, 5, 8, 64, 512}) {
-            const auto cuts = cut_runs(laid.line, laid.placement, n_ranks);
+            const auto cuts = cut_runs(laid.space, laid.placement, n_ranks);
             ASSERT_EQ(cuts.size(), static_cast<std::size_t>(n_ranks) + 1);
             expect_balance(laid, cuts);
             const bool is_large =
@@ -101,11 +101,11 @@ TEST(CutRuns, cuts_at_stripes_where_shares_are_large) {
     const Laid laid(odd_decoder(24), 300'000'000);
     for (const Bytes stripe : {Bytes{65536}, Bytes{3} << 16U, Bytes{1} << 20U, Bytes{1} << 26U}) {
         for (const int n_ranks : {2, 5, 64}) {
-            const auto cuts = cut_runs(laid.line, laid.placement, n_ranks, stripe);
+            const auto cuts = cut_runs(laid.space, laid.placement, n_ranks, stripe);
             expect_balance(laid, cuts);
             const Bytes share = laid.placement.tensor_bytes / static_cast<Bytes>(n_ranks);
             const Bytes unit = stripe <= share / 64 ? stripe : kPageBytes;
-            const auto& begins = laid.line.begins;
+            const auto& begins = laid.space.begins;
             for (const Bytes cut : cuts) {
                 const bool begins_file = cut < cuts.back() && laid.at(cut) == 0;
                 EXPECT_TRUE(cut == cuts.back() || begins_file || laid.offset(cut) % unit == 0 ||
@@ -124,14 +124,14 @@ TEST(CutRuns, prefers_the_begin_of_a_file) {
                      {"c", DType::u8, {995'000}},
                      {"d", DType::u8, {1'001'000}}},
                     1'010'000);
-    EXPECT_EQ(cut_runs(laid.line, laid.placement, 4),
+    EXPECT_EQ(cut_runs(laid.space, laid.placement, 4),
               (std::vector<Bytes>{0, 1'000'000, 2'010'000, 3'005'000, 4'006'000}));
 }
 
 TEST(CutRuns, gives_whole_elements_to_more_ranks_than_there_are) {
     for (const int n_ranks : {4, 7}) {
         const Laid laid({{"a", DType::bf16, {3}}, {"b", DType::f32, {1}}}, 100);
-        const auto cuts = cut_runs(laid.line, laid.placement, n_ranks);
+        const auto cuts = cut_runs(laid.space, laid.placement, n_ranks);
         EXPECT_TRUE(std::is_sorted(cuts.begin(), cuts.end()));
         EXPECT_EQ(cuts.back(), 10U);
         for (const Bytes cut : cuts) {

@@ -172,12 +172,13 @@ TEST(Relations, RefuseWhatThePrimaryDoesNotHold) {
     EXPECT_NE(refusal({a}, {even}), "accepted");
 }
 
-/// The own line as the primary output's strips make it.
-std::vector<LineRange> made_by(const DerivedOutput& derived, const Plan& primary, const Plan& own) {
-    std::vector<LineRange> made;
-    for (const Slice& slice : work_of(primary, {0, primary.line.begins.back()})) {
+/// The own output as the primary output's strips make it.
+std::vector<OutputRange> made_by(const DerivedOutput& derived, const Plan& primary,
+                                 const Plan& own) {
+    std::vector<OutputRange> made;
+    for (const Slice& slice : work_of(primary, {0, primary.space.begins.back()})) {
         for (const Relation& relation : derived.of(slice.tensor)) {
-            made.push_back(derived.line_of(relation, slice));
+            made.push_back(derived.range_of(relation, slice));
             const Slice first = slices_of(own, made.back()).front();
             EXPECT_EQ(first.begin % std::max<Index>(own.strip_elements(first.tensor), 1), 0);
         }
@@ -202,14 +203,14 @@ class Outputs : public testing::TestWithParam<bool> {
 
 TEST_P(Outputs, AreMadeOfThePrimaryStripsOnce) {
     for (const Plan& own : others) {
-        std::vector<LineRange> made = made_by(DerivedOutput(primary, own), primary, own);
-        std::ranges::sort(made, {}, &LineRange::begin);
+        std::vector<OutputRange> made = made_by(DerivedOutput(primary, own), primary, own);
+        std::ranges::sort(made, {}, &OutputRange::begin);
         Bytes end = 0;
-        for (const LineRange& range : made) {
+        for (const OutputRange& range : made) {
             EXPECT_EQ(range.begin, end);
             end = range.end;
         }
-        EXPECT_EQ(end, own.line.begins.back());
+        EXPECT_EQ(end, own.space.begins.back());
         EXPECT_GT(made.size(), own.targets.size());
     }
 }
@@ -217,13 +218,13 @@ TEST_P(Outputs, AreMadeOfThePrimaryStripsOnce) {
 TEST_P(Outputs, NeedNoRoundForWhatIsDone) {
     for (const Plan& own : others) {
         const DerivedOutput derived(primary, own);
-        const LineRange all{0, own.line.begins.back()};
+        const OutputRange all{0, own.space.begins.back()};
         const auto whole = derived.done_of_primary({{all}});
-        EXPECT_EQ(whole, (std::vector<LineRange>{{0, primary.line.begins.back()}}));
+        EXPECT_EQ(whole, (std::vector<OutputRange>{{0, primary.space.begins.back()}}));
         // Every third strip is missing.
-        std::vector<LineRange> done;
+        std::vector<OutputRange> done;
         std::size_t n = 0;
-        for (const LineRange& made : made_by(derived, primary, own)) {
+        for (const OutputRange& made : made_by(derived, primary, own)) {
             if (n++ % 3 != 0) {
                 done.push_back(made);
             }
@@ -231,12 +232,13 @@ TEST_P(Outputs, NeedNoRoundForWhatIsDone) {
         done = united(std::move(done));
         const auto needless = derived.done_of_primary(done);
         EXPECT_FALSE(needless.empty());
-        for (const Slice& slice : work_of(primary, {0, primary.line.begins.back()})) {
+        for (const Slice& slice : work_of(primary, {0, primary.space.begins.back()})) {
             const auto relations = derived.of(slice.tensor);
             const bool is_done = std::ranges::all_of(relations, [&](const Relation& relation) {
-                return without(derived.line_of(relation, slice), done).empty();
+                return without(derived.range_of(relation, slice), done).empty();
             });
-            EXPECT_EQ(without({slice.line_begin, slice.line_begin + 1}, needless).empty(), is_done)
+            EXPECT_EQ(without({slice.output_begin, slice.output_begin + 1}, needless).empty(),
+                      is_done)
                 << primary.tensor(slice.tensor).name;
         }
     }

@@ -1,4 +1,4 @@
-// Rounds hold each byte of the line once, for each term, and never more than buffers do.
+// Rounds hold each byte of the output space once, for each term, and never more than buffers do.
 #include "plan/schedule/rounds.hpp"
 
 #include <gtest/gtest.h>
@@ -30,14 +30,14 @@ Plan plan_of(int n_ranks, Strategy strategy, Bytes memory = 4 * kMiB) {
                      Visibility::everywhere(n_ranks, 3), choice);
 }
 
-/// All rounds' parts of the line, in the order of owners; a range may not be empty in all.
-std::vector<LineRange> parts_of(const Plan& plan, Rounds rounds) {
-    std::vector<LineRange> parts;
-    std::vector<LineRange> ranges;
+/// All rounds' parts of the output space, in the order of owners; a range may not be empty in all.
+std::vector<OutputRange> parts_of(const Plan& plan, Rounds rounds) {
+    std::vector<OutputRange> parts;
+    std::vector<OutputRange> ranges;
     while (rounds.next(ranges)) {
         bool any = false;
         for (std::size_t owner = 0; owner < ranges.size(); ++owner) {
-            const LineRange range = ranges[owner];
+            const OutputRange range = ranges[owner];
             if (range.begin < range.end) {
                 EXPECT_GE(range.begin, plan.cuts[owner]);
                 EXPECT_LE(range.end, plan.cuts[owner + 1]);
@@ -58,10 +58,10 @@ TEST(Rounds, hold_each_byte_once) {
     for (const Strategy strategy : {Strategy::direct, Strategy::collective}) {
         for (const int n_ranks : {1, 2, 3, 7}) {
             const Plan plan = plan_of(n_ranks, strategy);
-            const std::vector<LineRange> parts = parts_of(plan, Rounds(plan));
+            const std::vector<OutputRange> parts = parts_of(plan, Rounds(plan));
             EXPECT_GT(parts.size(), 2U);
-            EXPECT_EQ(total_of(parts), plan.line.begins.back());
-            EXPECT_EQ(united(parts), (std::vector<LineRange>{{0, plan.line.begins.back()}}));
+            EXPECT_EQ(total_of(parts), plan.space.begins.back());
+            EXPECT_EQ(united(parts), (std::vector<OutputRange>{{0, plan.space.begins.back()}}));
         }
     }
 }
@@ -71,22 +71,22 @@ TEST(Rounds, of_one_rank_are_its_own) {
     for (int rank = 0; rank < 3; ++rank) {
         const auto at = static_cast<std::size_t>(rank);
         EXPECT_EQ(united(parts_of(plan, Rounds(plan, rank))),
-                  (std::vector<LineRange>{{plan.cuts[at], plan.cuts[at + 1]}}));
+                  (std::vector<OutputRange>{{plan.cuts[at], plan.cuts[at + 1]}}));
     }
 }
 
 TEST(Rounds, of_all_ranks_leave_out_what_is_done) {
     const Plan plan = plan_of(2, Strategy::collective);
-    const Bytes end = plan.line.begins.back();
-    const std::vector<LineRange> done{{0, 8}, {4000, 2'000'000}, {end - 4, end}};
+    const Bytes end = plan.space.begins.back();
+    const std::vector<OutputRange> done{{0, 8}, {4000, 2'000'000}, {end - 4, end}};
     const auto parts = parts_of(plan, Rounds(plan, done));
     EXPECT_EQ(united(parts), without({0, end}, done));
     EXPECT_EQ(total_of(parts), end - total_of(done));
-    EXPECT_TRUE(parts_of(plan, Rounds(plan, std::vector<LineRange>{{0, end}})).empty());
+    EXPECT_TRUE(parts_of(plan, Rounds(plan, std::vector<OutputRange>{{0, end}})).empty());
 }
 
 /// What a rank sends others in a round, at most.
-Bytes most_sent(const Plan& plan, const std::vector<LineRange>& ranges) {
+Bytes most_sent(const Plan& plan, const std::vector<OutputRange>& ranges) {
     std::vector<Bytes> sent(ranges.size(), 0);
     for (std::size_t owner = 0; owner < ranges.size(); ++owner) {
         for (const Slice& slice : slices_of(plan, ranges[owner])) {
@@ -106,7 +106,7 @@ TEST(Rounds, send_and_assemble_no_more_than_buffers_hold) {
         const Plan plan = plan_of(5, Strategy::collective, memory);
         ASSERT_TRUE(plan.is_lockstep);
         Rounds rounds(plan);
-        std::vector<LineRange> ranges;
+        std::vector<OutputRange> ranges;
         Bytes most = 0;
         while (rounds.next(ranges)) {
             most = std::max(most, most_sent(plan, ranges));
@@ -115,7 +115,7 @@ TEST(Rounds, send_and_assemble_no_more_than_buffers_hold) {
         EXPECT_LE(most, plan.limits.send);
         EXPECT_EQ(rounds.most().sent, most);
         EXPECT_LE(rounds.most().received, plan.limits.receive);
-        EXPECT_LE(rounds.most().line, plan.limits.round);
+        EXPECT_LE(rounds.most().output, plan.limits.round);
     }
 }
 
@@ -138,8 +138,8 @@ TEST(Rounds, come_once_for_each_term) {
     ASSERT_EQ(plan.n_terms, 3U);
     EXPECT_EQ(plan.targets[1].operands.front().term, 2U);  // what is not mixed comes last
     Rounds rounds(plan, 0);
-    std::vector<LineRange> ranges;
-    std::vector<LineRange> last;
+    std::vector<OutputRange> ranges;
+    std::vector<OutputRange> last;
     Bytes total = 0;
     std::uint32_t term = 0;
     while (rounds.next(ranges)) {
@@ -152,7 +152,7 @@ TEST(Rounds, come_once_for_each_term) {
         term = (term + 1) % 3;
     }
     EXPECT_EQ(term, 0U);
-    EXPECT_EQ(total, plan.line.begins.back());
+    EXPECT_EQ(total, plan.space.begins.back());
 }
 
 }  // namespace

@@ -1,15 +1,15 @@
-#include "plan/line_range.hpp"
+#include "plan/output_range.hpp"
 
 #include <algorithm>
 #include <numeric>
 
 namespace shardweld::plan {
 
-std::vector<LineRange> united(std::vector<LineRange> ranges) {
+std::vector<OutputRange> united(std::vector<OutputRange> ranges) {
     std::sort(ranges.begin(), ranges.end(),
-              [](const LineRange& a, const LineRange& b) { return a.begin < b.begin; });
-    std::vector<LineRange> whole;
-    for (const LineRange& range : ranges) {
+              [](const OutputRange& a, const OutputRange& b) { return a.begin < b.begin; });
+    std::vector<OutputRange> whole;
+    for (const OutputRange& range : ranges) {
         if (range.begin >= range.end) {
             continue;
         }
@@ -22,11 +22,11 @@ std::vector<LineRange> united(std::vector<LineRange> ranges) {
     return whole;
 }
 
-std::vector<LineRange> without(LineRange whole, std::span<const LineRange> ranges) {
-    std::vector<LineRange> left;
+std::vector<OutputRange> without(OutputRange whole, std::span<const OutputRange> ranges) {
+    std::vector<OutputRange> left;
     const auto first =
         std::partition_point(ranges.begin(), ranges.end(),
-                             [&](const LineRange& range) { return range.end <= whole.begin; });
+                             [&](const OutputRange& range) { return range.end <= whole.begin; });
     Bytes at = whole.begin;
     for (auto range = first; range != ranges.end() && range->begin < whole.end; ++range) {
         if (at < range->begin) {
@@ -40,23 +40,24 @@ std::vector<LineRange> without(LineRange whole, std::span<const LineRange> range
     return left;
 }
 
-std::vector<LineRange> in_all(LineRange whole, std::span<const std::vector<LineRange>> lists) {
-    std::vector<LineRange> missing;
-    for (const std::vector<LineRange>& list : lists) {
+std::vector<OutputRange> in_all(OutputRange whole,
+                                std::span<const std::vector<OutputRange>> lists) {
+    std::vector<OutputRange> missing;
+    for (const std::vector<OutputRange>& list : lists) {
         const auto left = without(whole, list);
         missing.insert(missing.end(), left.begin(), left.end());
     }
     return without(whole, united(std::move(missing)));
 }
 
-Bytes total_of(std::span<const LineRange> ranges) {
+Bytes total_of(std::span<const OutputRange> ranges) {
     return std::accumulate(
         ranges.begin(), ranges.end(), Bytes{0},
-        [](Bytes sum, const LineRange& range) { return sum + (range.end - range.begin); });
+        [](Bytes sum, const OutputRange& range) { return sum + (range.end - range.begin); });
 }
 
-Bytes position_outside(Bytes n, std::span<const LineRange> ranges) {
-    for (const LineRange& range : ranges) {
+Bytes position_outside(Bytes n, std::span<const OutputRange> ranges) {
+    for (const OutputRange& range : ranges) {
         if (n < range.begin) {
             break;
         }

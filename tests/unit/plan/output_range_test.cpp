@@ -1,4 +1,4 @@
-#include "plan/line_range.hpp"
+#include "plan/output_range.hpp"
 
 #include <numeric>
 #include <random>
@@ -11,13 +11,13 @@
 
 namespace shardweld::plan {
 
-void PrintTo(const LineRange& range, std::ostream* out) {
+void PrintTo(const OutputRange& range, std::ostream* out) {
     *out << "[" << range.begin << ", " << range.end << ")";
 }
 
 namespace {
 
-using Ranges = std::vector<LineRange>;
+using Ranges = std::vector<OutputRange>;
 
 TEST(United, joins_what_overlaps_and_touches_and_forgets_what_is_empty) {
     EXPECT_EQ(united({}), Ranges{});
@@ -47,7 +47,7 @@ TEST(PositionOutside, counts_only_what_no_range_holds) {
     EXPECT_EQ(position_outside(5, {}), 5U);
 }
 
-TEST(LineRanges, agree_with_sets_of_bytes) {
+TEST(OutputRanges, agree_with_sets_of_bytes) {
     std::mt19937 random(7);  // NOLINT(cert-msc51-cpp): the same cases every time
     for (int round = 0; round < 500; ++round) {
         std::vector<bool> held(64, false);
@@ -64,7 +64,7 @@ TEST(LineRanges, agree_with_sets_of_bytes) {
         const Bytes lo = random() % 32;
         const Bytes hi = lo + random() % 32;
         std::vector<bool> left(64, false);
-        for (const LineRange& range : without({lo, hi}, whole)) {
+        for (const OutputRange& range : without({lo, hi}, whole)) {
             EXPECT_LT(range.begin, range.end);
             std::fill(left.begin() + static_cast<long>(range.begin),
                       left.begin() + static_cast<long>(range.end), true);
@@ -87,7 +87,7 @@ Plan plan_of(Index n_bytes, int n_ranks) {
 /// What the rounds cover, by owner.
 std::vector<Ranges> covered(Rounds& rounds, int n_ranks) {
     std::vector<Ranges> all(static_cast<std::size_t>(n_ranks));
-    std::vector<LineRange> ranges;
+    std::vector<OutputRange> ranges;
     while (rounds.next(ranges)) {
         for (std::size_t owner = 0; owner < all.size(); ++owner) {
             if (ranges[owner].begin < ranges[owner].end) {
