@@ -15,34 +15,35 @@
 #include "io/write_behind.hpp"
 #include "shardweld/error.hpp"
 
-#include "file_line.hpp"
+#include "concatenated_files.hpp"
 
 namespace shardweld::measure {
 
 namespace {
 
-/// Reads a line through one open file.
-class LineReader {
+/// Reads files one after the other, with one open at a time.
+class ConcatenatedReader {
   public:
-    explicit LineReader(const FileLine& line) : line_(line) {}
+    explicit ConcatenatedReader(const ConcatenatedFiles& files) : files_(files) {}
 
-    /// Fills `out` from a position of the line, across files. Error(corrupt) when a file has
-    /// changed its size.
+    /// Fills `out` from a position among all files, across their ends. Error(corrupt) when a file
+    /// has changed its size.
     void read(Bytes position, std::span<std::byte> out);
     /// The file of a part, for hints.
     const io::InputFile& file(std::size_t at);
 
   private:
-    const FileLine& line_;
+    const ConcatenatedFiles& files_;
     io::InputFile open_;
     std::size_t at_ = 0;
 };
 
-/// Writes new files of a line.
-class LineWriter {
+/// Writes new files one after the other.
+class ConcatenatedWriter {
   public:
     /// With `behind` what is written goes to the disk at once, and its pages are given back.
-    LineWriter(const FileLine& line, bool behind) : line_(line), is_behind_(behind) {}
+    ConcatenatedWriter(const ConcatenatedFiles& files, bool behind)
+        : files_(files), is_behind_(behind) {}
 
     /// Makes every n-th file from `first` on, full-sized, with its space reserved.
     void create(std::size_t first, std::size_t every) const;
@@ -51,7 +52,7 @@ class LineWriter {
     void finish(bool sync);
 
   private:
-    const FileLine& line_;
+    const ConcatenatedFiles& files_;
     struct OpenTarget {
         io::OutputFile file;
         io::WriteBehind behind;
@@ -60,29 +61,29 @@ class LineWriter {
     std::map<std::size_t, OpenTarget> open_;
 };
 
-const io::InputFile& LineReader::file(std::size_t at) {
+const io::InputFile& ConcatenatedReader::file(std::size_t at) {
     if (!open_.is_open() || at != at_) {
-        open_ = io::InputFile::open(line_.files()[at].path);
+        open_ = io::InputFile::open(files_.files()[at].path);
         at_ = at;
-        if (open_.size() != line_.files()[at].size) {
+        if (open_.size() != files_.files()[at].size) {
             throw Error(ErrorCode::corrupt,
                         open_.path().string() + " has changed while it was being measured: " +
                             std::to_string(open_.size()) + " bytes, " +
-                            std::to_string(line_.files()[at].size) + " at the start");
+                            std::to_string(files_.files()[at].size) + " at the start");
         }
     }
     return open_;
 }
 
-void LineReader::read(Bytes position, std::span<std::byte> out) {
-    for (const FilePart& part : line_.parts({position, position + out.size()}, out.size())) {
-        file(part.file).read_at(part.offset, out.subspan(part.line_begin - position, part.size));
+void ConcatenatedReader::read(Bytes position, std::span<std::byte> out) {
+    for (const FilePart& part : files_.parts({position, position + out.size()}, out.size())) {
+        file(part.file).read_at(part.offset, out.subspan(part.position - position, part.size));
     }
 }
 
-void LineWriter::create(std::size_t first, std::size_t every) const {
-    for (std::size_t at = first; at < line_.files().size(); at += every) {
-        const LineFile& file = line_.files()[at];
+void ConcatenatedWriter::create(std::size_t first, std::size_t every) const {
+    for (std::size_t at = first; at < files_.files().size(); at += every) {
+        const SizedFile& file = files_.files()[at];
         io::OutputFile out = io::OutputFile::create(file.path);
         out.resize(file.size);
         out.reserve(file.size);
@@ -90,10 +91,10 @@ void LineWriter::create(std::size_t first, std::size_t every) const {
     }
 }
 
-void LineWriter::write(const FilePart& part, std::span<const std::byte> bytes) {
+void ConcatenatedWriter::write(const FilePart& part, std::span<const std::byte> bytes) {
     auto found = open_.find(part.file);
     if (found == open_.end()) {
-        const auto& path = line_.files()[part.file].path;
+        const auto& path = files_.files()[part.file].path;
         found = open_.emplace(part.file, OpenTarget{io::OutputFile::open_existing(path), {}}).first;
     }
     OpenTarget& open = found->second;
@@ -103,7 +104,7 @@ void LineWriter::write(const FilePart& part, std::span<const std::byte> bytes) {
     }
 }
 
-void LineWriter::finish(bool sync) {
+void ConcatenatedWriter::finish(bool sync) {
     for (auto& [at, open] : open_) {
         if (sync) {
             open.behind.finish(open.file);
@@ -140,10 +141,10 @@ class Runner {
     Runner(mpi::Comm& comm, const Bench& bench)
         : comm_(comm),
           bench_(bench),
-          target_(FileLine::make(bench.directory / "target", bench.size, bench.file_size)),
-          source_(bench.source.empty()
-                      ? FileLine::make(bench.directory / "source", bench.size, bench.file_size)
-                      : bench.source),
+          target_(ConcatenatedFiles::make(bench.directory / "target", bench.size, bench.file_size)),
+          source_(bench.source.empty() ? ConcatenatedFiles::make(bench.directory / "source",
+                                                                 bench.size, bench.file_size)
+                                       : bench.source),
           // Also the first touch of its pages, which is what costs most.
           buffer_(noise(bench.extent, static_cast<std::uint64_t>(comm.rank()))) {}
 
@@ -169,8 +170,8 @@ class Runner {
     }
 
   private:
-    [[nodiscard]] LineStretch own_part(const FileLine& line) const {
-        return line.share(comm_.rank(), comm_.size());
+    [[nodiscard]] ByteRange own_part(const ConcatenatedFiles& files) const {
+        return files.share(comm_.rank(), comm_.size());
     }
 
     void prepare() {
@@ -208,18 +209,18 @@ class Runner {
         });
     }
 
-    void create(LineWriter& out) {
+    void create(ConcatenatedWriter& out) {
         step([&] {
             out.create(static_cast<std::size_t>(comm_.rank()),
                        static_cast<std::size_t>(comm_.size()));
         });
     }
 
-    void write(const FileLine& line) {
-        LineWriter out(line, false);
+    void write(const ConcatenatedFiles& files) {
+        ConcatenatedWriter out(files, false);
         create(out);
         step([&] {
-            for (const FilePart& part : line.parts(own_part(line), bench_.extent)) {
+            for (const FilePart& part : files.parts(own_part(files), bench_.extent)) {
                 out.write(part, std::span(buffer_).first(part.size));
             }
             out.finish(bench_.sync);
@@ -228,21 +229,21 @@ class Runner {
 
     void read() {
         step([&] {
-            LineReader in(source_);
+            ConcatenatedReader in(source_);
             for (const FilePart& part : source_.parts(own_part(source_), bench_.extent)) {
-                in.read(part.line_begin, std::span(buffer_).first(part.size));
+                in.read(part.position, std::span(buffer_).first(part.size));
             }
         });
     }
 
     void copy(bool behind) {
-        LineWriter out(target_, behind);
+        ConcatenatedWriter out(target_, behind);
         create(out);
         step([&] {
-            LineReader in(source_);
+            ConcatenatedReader in(source_);
             for (const FilePart& part : target_.parts(own_part(target_), bench_.extent)) {
                 const auto bytes = std::span(buffer_).first(part.size);
-                in.read(part.line_begin, bytes);
+                in.read(part.position, bytes);
                 out.write(part, bytes);
             }
             out.finish(bench_.sync);
@@ -259,8 +260,8 @@ class Runner {
     }
 
     /// This rank's share, one part for each file.
-    [[nodiscard]] std::vector<FilePart> whole_parts(const FileLine& line) const {
-        return line.parts(own_part(line), std::max<Bytes>(line.size(), 1));
+    [[nodiscard]] std::vector<FilePart> whole_parts(const ConcatenatedFiles& files) const {
+        return files.parts(own_part(files), std::max<Bytes>(files.size(), 1));
     }
 
     void drop_from_cache() {
@@ -269,13 +270,13 @@ class Runner {
         }
         Bytes stayed = 0;
         mpi::collectively(comm_, [&] {
-            LineReader in(source_);
+            ConcatenatedReader in(source_);
             for (const FilePart& part : whole_parts(source_)) {
                 in.file(part.file).forget(part.offset, part.size);
             }
         });
         mpi::collectively(comm_, [&] {
-            LineReader in(source_);
+            ConcatenatedReader in(source_);
             for (const FilePart& part : whole_parts(source_)) {
                 stayed += cached_bytes(in.file(part.file).fd(), part.offset, part.size);
             }
@@ -294,8 +295,8 @@ class Runner {
 
     mpi::Comm& comm_;
     const Bench& bench_;
-    FileLine target_;
-    FileLine source_;
+    ConcatenatedFiles target_;
+    ConcatenatedFiles source_;
     std::vector<std::byte> buffer_;
     Measured measured_;
     Index cpu_ns_ = 0;

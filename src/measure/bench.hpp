@@ -7,17 +7,17 @@
 #include "core/path.hpp"
 #include "mpi/comm.hpp"
 
-#include "file_line.hpp"
+#include "concatenated_files.hpp"
 
 namespace shardweld::measure {
 
 /// What is measured, the same on every rank.
 struct Bench {
-    fs::path directory;   ///< where files are made; all ranks see it
-    FileLine source;      ///< read and copied; empty: files made for it
-    Bytes size = 0;       ///< written, and read and copied without a source
-    Bytes file_size = 0;  ///< of the largest file made
-    Bytes extent = 0;     ///< of one read and one write
+    fs::path directory;        ///< where files are made; all ranks see it
+    ConcatenatedFiles source;  ///< read and copied; empty: files made for it
+    Bytes size = 0;            ///< written, and read and copied without a source
+    Bytes file_size = 0;       ///< of the largest file made
+    Bytes extent = 0;          ///< of one read and one write
     int n_repeats = 1;
     bool sync = true;          ///< fsync what is written, as a merge does
     bool copies_only = false;  ///< leave out the passes that only write and only read

@@ -28,10 +28,10 @@ namespace shardweld::app {
 namespace {
 
 using measure::Bench;
-using measure::FileLine;
-using measure::LineFile;
+using measure::ConcatenatedFiles;
 using measure::Measured;
 using measure::Pass;
+using measure::SizedFile;
 using nlohmann::ordered_json;
 
 /// All files below a directory with content, sorted: read once, by rank 0, for all ranks.
@@ -55,12 +55,12 @@ std::vector<std::pair<std::string, Bytes>> list_files(const fs::path& directory)
     return files;
 }
 
-FileLine share_source(mpi::Comm& comm, const fs::path& directory) {
-    std::vector<LineFile> files;
+ConcatenatedFiles share_source(mpi::Comm& comm, const fs::path& directory) {
+    std::vector<SizedFile> files;
     for (const auto& [name, size] : mpi::share(comm, 0, [&] { return list_files(directory); })) {
         files.push_back({directory / name, size});
     }
-    return FileLine(std::move(files));
+    return ConcatenatedFiles(std::move(files));
 }
 
 Bench bench_of(mpi::Comm& comm, const Options& options) {
