@@ -185,7 +185,7 @@ ordered_json options_json() {
     for (const OptionRow& row : option_rows()) {
         ordered_json by_command = ordered_json::object();
         for (const CommandRow& command : command_rows()) {
-            if (row.is_told_by(command)) {
+            if (row.is_in_help_of(command)) {
                 by_command[std::string(command.name)] = help_for(row, command);
             }
         }

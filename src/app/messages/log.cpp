@@ -202,25 +202,25 @@ std::string text_of(const Error& error, bool has_detail) {
 }
 
 /// Lines that fit, with the codes of a terminal; as it is where there is none.
-std::string Log::shown(const std::string& text, const Looks& looks) const {
+std::string Log::shown(const std::string& text, const Style& style) const {
     if (terminal_ == nullptr) {
         return text;
     }
     const std::size_t width = terminal_->width();
     std::string lines = joined(split(text, '\n'), "\n", [&](std::string_view line) {
-        return broken(line, width, looks.is_typed);
+        return broken(line, width, style.is_typed);
     });
-    if (!terminal_->has_colours() || looks.label_code.empty()) {
+    if (!terminal_->has_colours() || style.label_code.empty()) {
         return lines;
     }
-    const std::size_t label = looks.label.size();
-    const std::size_t bold = end_of(lines, n_visible(looks.label) + looks.n_bold);
-    return looks.label_code + lines.substr(0, label) + kPlain +
-           (looks.n_bold == 0 ? "" : kBold + lines.substr(label, bold - label) + kPlain) +
-           lines.substr(looks.n_bold == 0 ? label : bold);
+    const std::size_t label = style.label.size();
+    const std::size_t bold = end_of(lines, n_visible(style.label) + style.n_bold);
+    return style.label_code + lines.substr(0, label) + kPlain +
+           (style.n_bold == 0 ? "" : kBold + lines.substr(label, bold - label) + kPlain) +
+           lines.substr(style.n_bold == 0 ? label : bold);
 }
 
-void Log::say(LogLevel level, const std::string& text, const Looks& looks) {
+void Log::say(LogLevel level, const std::string& text, const Style& style) {
     const std::string safe = without_controls(text);
     if (own_) {
         own_->write(safe);
@@ -229,15 +229,15 @@ void Log::say(LogLevel level, const std::string& text, const Looks& looks) {
         return;
     }
     // Who reads the level has no need of its name in the text.
-    const std::string told = level <= LogLevel::warning ? safe.substr(looks.label.size()) : safe;
+    const std::string told = level <= LogLevel::warning ? safe.substr(style.label.size()) : safe;
     if (listener_ != nullptr) {
         listener_->message(level, told);
     } else if (is_json_) {
         write_object(dumped({{"event", "message"}, {"level", level_name(level)}, {"text", told}}));
     } else {
         const bool is_dim =
-            terminal_ != nullptr && terminal_->has_colours() && !looks.aside.empty();
-        write(shown(safe, looks) + (is_dim ? kDim + looks.aside + kPlain : looks.aside) + "\n");
+            terminal_ != nullptr && terminal_->has_colours() && !style.aside.empty();
+        write(shown(safe, style) + (is_dim ? kDim + style.aside + kPlain : style.aside) + "\n");
     }
 }
 

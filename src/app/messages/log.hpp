@@ -138,15 +138,15 @@ class Log {
 
   private:
     /// What stands before and in place of a text on a terminal.
-    struct Looks {
+    struct Style {
         std::string label;       ///< at the beginning of the text: "error: "
         std::string label_code;  ///< of a terminal (ECMA-48, SGR)
         std::size_t n_bold = 0;  ///< characters behind the label
         bool is_typed = false;
         std::string aside = {};  ///< dim lines behind the text, for people only
     };
-    void say(LogLevel level, const std::string& text, const Looks& looks);
-    [[nodiscard]] std::string shown(const std::string& text, const Looks& looks) const;
+    void say(LogLevel level, const std::string& text, const Style& style);
+    [[nodiscard]] std::string shown(const std::string& text, const Style& style) const;
     void write(const std::string& text);
 
     std::ostream* out_ = nullptr;

@@ -450,7 +450,7 @@ const OptionRow* find_option(std::string_view name) {
 std::vector<const OptionRow*> listed_options(const CommandRow& command) {
     std::vector<const OptionRow*> listed;
     for (const OptionRow& row : option_rows()) {
-        if (row.is_told_by(command) && !row.group.empty()) {
+        if (row.is_in_help_of(command) && !row.group.empty()) {
             listed.push_back(&row);
         }
     }

@@ -62,8 +62,8 @@ struct OptionRow {
         return (commands & bit_of(command)) != 0;
     }
     [[nodiscard]] bool is_of_finished() const { return (commands & kFinished) != 0; }
-    /// Whether the command's help tells of it, if it is listed.
-    [[nodiscard]] bool is_told_by(const CommandRow& command) const {
+    /// Whether the help of the command has it, unless it is hidden.
+    [[nodiscard]] bool is_in_help_of(const CommandRow& command) const {
         return is_taken_by(command.command) && !(command.needs_form && is_of_finished());
     }
     /// Whether a step of a job takes it, if the job's merge is given it.

@@ -59,10 +59,10 @@ Lookout::State Lookout::state_of(const StepPlace& place, const StepFiles& files,
     const double quiet_s = now - known.quiet_since;
     const auto slack_ns = static_cast<Index>(std::max(wait, kLeastSlack_s) * kNanoseconds);
     const fs::path above = place.path.parent_path();
-    if (!claims_.contains(above)) {
-        claims_.emplace(above, claims_in(above));
+    if (!trackers_.contains(above)) {
+        trackers_.emplace(above, trackers_in(above));
     }
-    const Verdict verdict = verdict_on(place.name, files, claims_.at(above), slack_ns);
+    const Verdict verdict = verdict_on(place.name, files, trackers_.at(above), slack_ns);
     if (verdict.waits_for.empty() && !verdict.is_old) {
         return {quiet_s >= wait ? "" : "its files are not quiet yet", true, verdict.has_signs};
     }
@@ -133,7 +133,7 @@ void Lookout::forget_gone(const std::vector<StepPlace>& places, Look& look) {
 
 Look Lookout::look(double now) {
     last_news_ = last_news_.value_or(now);
-    claims_.clear();
+    trackers_.clear();
     Look look;
     auto [places, doubles] = steps_of(run_, others_);
     for (const StepPlace& place : doubles) {

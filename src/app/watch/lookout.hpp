@@ -103,7 +103,7 @@ class Lookout {
     WatchRequest request_;
     std::map<std::string, std::string> left_;
     std::map<std::string, Known> known_;
-    std::map<fs::path, std::vector<Claim>> claims_;  ///< of this look, by directory
+    std::map<fs::path, std::vector<Tracker>> trackers_;  ///< of this look, by directory
     std::set<fs::path> directories_;
     std::set<fs::path> doubles_;       ///< that were told
     std::optional<double> last_news_;  ///< given by the first look

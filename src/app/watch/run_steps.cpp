@@ -52,18 +52,18 @@ RunSteps steps_of(const fs::path& run, const std::vector<fs::path>& others) {
     return found;
 }
 
-std::vector<Claim> claims_in(const fs::path& directory) {
-    std::vector<Claim> claims;
+std::vector<Tracker> trackers_in(const fs::path& directory) {
+    std::vector<Tracker> trackers;
     const formats::Listing listing = formats::try_list_directory(directory);
     for (const formats::LastSave& save : formats::last_saves(directory, listing)) {
         const fs::path path = directory / save.file;
         struct stat status {};
         if (::stat(path.c_str(), &status) == 0) {
-            claims.push_back(
+            trackers.push_back(
                 {save.file, save.iteration, io::stamp_of(status, path.c_str()).modified_ns});
         }
     }
-    return claims;
+    return trackers;
 }
 
 }  // namespace shardweld::app::watching

@@ -29,6 +29,6 @@ struct RunSteps {
 RunSteps steps_of(const fs::path& run, const std::vector<fs::path>& others);
 
 /// What the files in the directory of steps say of the last one. Local. Error(io).
-std::vector<Claim> claims_in(const fs::path& directory);
+std::vector<Tracker> trackers_in(const fs::path& directory);
 
 }  // namespace shardweld::app::watching

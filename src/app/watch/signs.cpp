@@ -58,7 +58,7 @@ bool has_tracker(std::string_view name) {
 
 class Signs {
   public:
-    Signs(const std::string& name, const StepFiles& files, const std::vector<Claim>& beside)
+    Signs(const std::string& name, const StepFiles& files, const std::vector<Tracker>& beside)
         : name_(name), files_(files), beside_(beside) {
         for (const StepFile& file : files.files) {
             for (std::string at = directory_of(file.path);; at = directory_of(at)) {
@@ -115,14 +115,14 @@ class Signs {
                           behind_ns});
     }
 
-    /// A file beside the steps.
-    void add_claim(std::string_view name, Index behind_ns) {
-        const auto claim = std::ranges::find(beside_, name, &Claim::file);
+    /// A tracker, which lies beside the steps.
+    void add_beside(std::string_view name, Index behind_ns) {
+        const auto tracker = std::ranges::find(beside_, name, &Tracker::file);
         Sign sign{std::string(name), std::nullopt, behind_ns};
-        if (claim != beside_.end()) {
+        if (tracker != beside_.end()) {
             const auto number = formats::parse_step(name_)->iteration;
-            sign.is_denied = !claim->iteration || *claim->iteration < number.value_or(0);
-            sign.written_ns = sign.is_denied ? std::nullopt : std::optional(claim->modified_ns);
+            sign.is_denied = !tracker->iteration || *tracker->iteration < number.value_or(0);
+            sign.written_ns = sign.is_denied ? std::nullopt : std::optional(tracker->modified_ns);
         }
         signs_.push_back(std::move(sign));
     }
@@ -145,7 +145,7 @@ class Signs {
             return;
         }
         if (directory.empty()) {
-            add_claim(kDeepSpeedTag, *states);
+            add_beside(kDeepSpeedTag, *states);
         } else {
             add(path_below(directory_of(directory), kDeepSpeedTag), *states);
         }
@@ -166,7 +166,7 @@ class Signs {
             return;
         }
         if (directory.empty() && has_tracker(name_)) {
-            add_claim(formats::kTrackerFile, newest_weights());
+            add_beside(formats::kTrackerFile, newest_weights());
         } else if (has_tracker(file_name(directory))) {
             add(path_below(directory_of(directory), formats::kTrackerFile), newest_weights());
         }
@@ -181,7 +181,7 @@ class Signs {
 
     const std::string& name_;
     const StepFiles& files_;
-    const std::vector<Claim>& beside_;
+    const std::vector<Tracker>& beside_;
     std::set<std::string> directories_;
     std::vector<Sign> signs_;
 };
@@ -189,7 +189,7 @@ class Signs {
 }  // namespace
 
 Verdict verdict_on(const std::string& name, const StepFiles& files,
-                   const std::vector<Claim>& beside, Index slack_ns) {
+                   const std::vector<Tracker>& beside, Index slack_ns) {
     if (files.files.empty()) {
         return {"its files", true, false, false};
     }

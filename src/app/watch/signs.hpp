@@ -15,8 +15,8 @@
 
 namespace shardweld::app::watching {
 
-/// A file beside the steps that names the last one.
-struct Claim {
+/// A file beside the steps that names the last one. It is never believed alone.
+struct Tracker {
     std::string file;
     std::optional<Index> iteration;  ///< not given: it names none
     Index modified_ns = 0;
@@ -25,14 +25,14 @@ struct Claim {
 /// What the signs of a step say.
 struct Verdict {
     std::string waits_for;       ///< the sign that is not there yet; "" if none is missing
-    bool is_unfinished = false;  ///< a claim says that this step's save has not ended
+    bool is_unfinished = false;  ///< a tracker says that this step's save has not ended
     bool has_signs = false;      ///< such steps have any; else nothing but quiet files tells
     bool is_old = false;         ///< weights were written behind a sign: it is of an earlier save
 };
 
-/// Whether the save of a step has ended, by its directory's name, its files and the claims beside
+/// Whether the save of a step has ended, by its directory's name, its files and the trackers beside
 /// it. Signs and weights may be `slack_ns` apart: clocks of hosts differ. Pure.
 Verdict verdict_on(const std::string& name, const StepFiles& files,
-                   const std::vector<Claim>& beside, Index slack_ns);
+                   const std::vector<Tracker>& beside, Index slack_ns);
 
 }  // namespace shardweld::app::watching

@@ -177,7 +177,7 @@ TEST(OptionTable, is_what_help_lists) {
         NameSet listed;
         NameSet with_letter;
         for (const OptionRow& row : option_rows()) {
-            if (row.is_told_by(command) && !row.group.empty()) {
+            if (row.is_in_help_of(command) && !row.group.empty()) {
                 (row.letter == 0 ? listed : with_letter).emplace(row.name);
             }
         }

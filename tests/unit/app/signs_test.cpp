@@ -22,11 +22,11 @@ StepFiles written(const std::vector<std::string>& paths) {
 constexpr Index kSlack = 100'000'000;
 
 Verdict verdict(const std::string& name, const std::vector<std::string>& paths,
-                const std::vector<Claim>& beside = {}) {
+                const std::vector<Tracker>& beside = {}) {
     return verdict_on(name, written(paths), beside, kSlack);
 }
 
-Claim tracker(Index iteration, Index second = 1000) {
+Tracker tracker(Index iteration, Index second = 1000) {
     return {"latest_checkpointed_iteration.txt", iteration, second * 1'000'000'000};
 }
 
@@ -71,7 +71,7 @@ TEST(Signs, include_what_verl_lists_last) {
     EXPECT_EQ(verdict("global_step_5", files, {tracker(5)}).waits_for, "actor/ckpt_contents.json");
 }
 
-TEST(Signs, are_claims_that_name_the_step_or_a_later_one) {
+TEST(Signs, are_trackers_that_name_the_step_or_a_later_one) {
     const std::vector<std::string> files = {"actor/model_world_size_1_rank_0.pt"};
     const Verdict absent = verdict("global_step_5", files);
     EXPECT_EQ(absent.waits_for, "latest_checkpointed_iteration.txt");
