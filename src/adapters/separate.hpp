@@ -14,7 +14,7 @@ namespace shardweld::adapters {
 /// adapter_config.json).
 enum class Biases { none, all, of_wrapped };
 
-/// Whose weights the base has where a module was trained as a whole (`modules_to_save`).
+/// Which weights the base gets where a module was trained as a whole (`modules_to_save`).
 enum class WholeModules {
     original,  ///< those from before the training; the trained ones are the adapter's
     trained,   ///< the trained ones, as a folded model has them

@@ -27,8 +27,8 @@ struct State {
     std::string name;  ///< kMaster, kMoment or kSquaredMoment
     std::vector<Tensor> tensors;
     std::vector<Shard> shards;
-    /// Those of Catalogue::facts that are others for it: a save may keep whole weights, and the
-    /// state of each rank's part of them.
+    /// Facts that differ from Catalogue::facts for this state: a save may keep whole weights, and
+    /// the state of each rank's part of them.
     std::map<std::string, Index> facts = {};
 
     static constexpr auto fields = [](auto& self) {

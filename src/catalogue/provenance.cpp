@@ -89,7 +89,7 @@ class Sources {
         }
     }
 
-    /// Those of the files' own first.
+    /// The sources in words; what files say of themselves comes first.
     [[nodiscard]] std::vector<std::string> texts(std::size_t n_files) const {
         std::vector<std::string> texts;
         for (auto at = sources_.rbegin(); at != sources_.rend(); ++at) {

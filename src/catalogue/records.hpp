@@ -38,8 +38,8 @@ struct Records {
     [[nodiscard]] std::size_t first_behind(std::uint32_t file, Bytes byte) const;
 };
 
-/// The records of all pieces. Of those that overlap, which no format writes, the first stays and
-/// states nothing. Pure.
+/// The records of all pieces. Where some overlap, which no format writes, the first stays and
+/// states no checksum. Pure.
 Records records_of(const Catalogue& catalogue);
 
 /// Sets `begins` as `all` has it.

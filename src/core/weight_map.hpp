@@ -26,9 +26,9 @@ struct WeightMap {
 /// Larger indices are not read.
 inline constexpr Bytes kLongestWeightMap = Bytes{256} << 20U;
 
-/// Memory: the map. Of equal keys the last counts, as for every loader. Error(corrupt), which calls
-/// the file `origin`, when it is not a JSON object with a weight_map of tensors and their files, or
-/// the path of one leaves the directory.
+/// Memory: the map. Where keys are equal the last counts, as for every loader. Error(corrupt),
+/// which calls the file `origin`, when it is not a JSON object with a weight_map of tensors and
+/// their files, or the path of one leaves the directory.
 WeightMap parse_weight_map(const std::string& text, const std::string& origin);
 
 }  // namespace shardweld

@@ -40,8 +40,8 @@ class Factors {
     void update(std::uint32_t target, Index begin, Index end, std::span<const std::byte> stored,
                 const std::function<void(const MatrixBlock&)>& visit);
 
-    /// Folds as above, normalised where the fold asks for it and rounded to the written type. Of a
-    /// target that is folded in parts the other elements are cast.
+    /// Folds as above, normalised where the fold asks for it and rounded to the written type. Where
+    /// a target is folded in parts, its other elements are cast.
     void fold(std::uint32_t target, Index begin, Index end, std::span<const std::byte> stored,
               std::span<std::byte> out);
 

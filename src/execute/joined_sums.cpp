@@ -43,7 +43,7 @@ class WeightedUnionFind {
 
     [[nodiscard]] bool is_consistent() const { return is_consistent_; }
 
-    /// That of the values of two places, where they are tied.
+    /// The difference between the values of two places, where they are tied.
     std::optional<std::uint32_t> difference(Bytes a, Bytes b) {
         const Tie from = root_of(index_of(places_, a));
         const Tie to = root_of(index_of(places_, b));

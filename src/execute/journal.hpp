@@ -87,9 +87,9 @@ Bytes journal_bytes(const plan::Plan& plan);
 
 /// One rank's records of one session; the file is made with the first one.
 ///
-/// Records have 40 bytes, little-endian. Of a block: its number (8), tensor (4), zero (4), digest
-/// (16), xxh3-64 of the bytes before (8); of a range of input: its begin (8), record (4), one (4),
-/// end (8), CRC-32 (4), zero (4), the same xxh3-64; of a block that was read back: its number (8),
+/// Records have 40 bytes, little-endian. For a block: its number (8), tensor (4), zero (4), digest
+/// (16), xxh3-64 of the bytes before (8); for a range of input: its begin (8), record (4), one (4),
+/// end (8), CRC-32 (4), zero (4), the same xxh3-64; for a block that was read back: its number (8),
 /// tensor (4), two (4), how many NaNs, infinities and zeros (21 bits each) and whether all elements
 /// are alike (1), the bits of one (8), the same xxh3-64.
 class Journal {

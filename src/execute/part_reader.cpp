@@ -57,8 +57,8 @@ bool is_cast_only(const plan::Target& target) {
            !target.mix && !target.encode && !target.decode;
 }
 
-/// A box in up to `n` parts whose elements follow one another. Of targets that are made in whole
-/// rows only the first axis is cut.
+/// A box in up to `n` parts whose elements follow one another. Where a target is made in whole
+/// rows, only the first axis is cut.
 std::vector<layout::Box> parts_of(const layout::Box& box, Bytes n, const plan::Target& target) {
     const std::size_t n_axes = is_cast_only(target) ? box.size() : std::min<Bytes>(box.size(), 1);
     std::size_t axis = 0;

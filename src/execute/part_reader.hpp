@@ -28,9 +28,9 @@ class PartReader {
     PartReader(const PartReader&) = delete;
     PartReader& operator=(const PartReader&) = delete;
 
-    /// Puts a box of a target into `out`, row-major and as it would be written. Of targets that are
-    /// stored as they are written, or cast, only the box's elements are read (and small gaps
-    /// between them); of others the rows that it lies in. `out` has the box's size. Error(io),
+    /// Puts a box of a target into `out`, row-major and as it would be written. For a target that
+    /// is stored as it is written, or cast, only the box's elements are read (and small gaps
+    /// between them); for others the rows that it lies in. `out` has the box's size. Error(io),
     /// Error(corrupt).
     void read(std::uint32_t target, const layout::Box& box, std::span<std::byte> out);
 

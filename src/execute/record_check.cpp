@@ -88,7 +88,8 @@ class Check {
   private:
     [[nodiscard]] const Record& record(std::uint32_t i) const { return sums_.records().all[i]; }
 
-    /// What one rank has read as a whole is proved; of the others all ranges go to all ranks.
+    /// A record that one rank has read as a whole is proved. The ranges that are known of all
+    /// others go to all ranks.
     void share_known() {
         std::vector<NumberRange> whole;
         std::vector<NumberRange> partly;

@@ -306,7 +306,8 @@ void Writer::write(plan::OutputRange range, std::span<const std::byte> bytes) {
     }
 }
 
-/// What is not synced outlives this process from the moment it is written.
+/// Without sync always: the journal promises no more than that blocks outlive this process, as they
+/// do once they are written.
 bool Writer::is_flush_due() const {
     return !options_.sync || since_flush_ >= options_.flush_bytes ||
            wall_seconds() - flushed_at_ >= kFlushSeconds;

@@ -57,8 +57,8 @@ std::string title_of(const Location& location) {
     return "a " + std::string(format.noun) + (detail.empty() ? "" : " (" + detail + ")");
 }
 
-/// What a directory is to formats that were not asked for; those read only by name speak for
-/// themselves.
+/// The location that another format than the one asked for finds in a directory. Formats that are
+/// read only by name are not tried.
 std::optional<Location> otherwise(const fs::path& directory, const std::string& backend) {
     for (const Format* const format : all_formats()) {
         if (!format->explicit_only && format->backend != backend) {

@@ -15,8 +15,8 @@ std::string paths_text(const fs::path& directory, const std::vector<std::string>
 /// where there is nothing, with a word on the Hub where the path looks like a name there.
 void require_sensible(const InputRequest& request);
 
-/// What was found is what this format makes of another one's files, which is tried before it and
-/// knows more of them: DCP of Megatron's torch_dist.
+/// Whether the files are those of another format, which is tried before this one and knows more of
+/// them: Megatron's torch_dist is also a DCP checkpoint.
 bool belongs_to_another(const Location& found);
 
 /// Error(usage) when a directory holds a checkpoint of another format than the one it was found to

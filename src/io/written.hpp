@@ -59,8 +59,8 @@ struct ReadBack {
     std::function<void(Bytes)> before_read = [](Bytes) {};  ///< told the bytes
 };
 
-/// Holds a file against what was written. Of the stretches, in the order of their offsets, the
-/// first, the last, every 64th and all in which the file system sees holes are read, or all. The
+/// Compares a file with what was written. Reads the first of the stretches (in the order of their
+/// offsets), the last, every 64th and all in which the file system sees holes, or all. Returns the
 /// first that is not what was written; nullopt: there is none. Memory: the largest stretch. As
 /// require_same_file; Error(io).
 std::optional<WrittenStretch> first_changed(const Directory& directory, const fs::path& name,

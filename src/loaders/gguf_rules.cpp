@@ -140,7 +140,7 @@ void look_at_numbers_of(const Model& file, Findings& findings) {
     }
 }
 
-/// What no model is loaded without.
+/// Looks for the metadata without which no model is loaded.
 void look_at_keys(const ModelUnderCheck& model, Findings& findings) {
     for (const Model& file : models_of(model.directory)) {
         const std::string name = file.architecture();

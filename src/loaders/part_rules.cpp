@@ -1,7 +1,7 @@
 // Tensors that no line of a recipe stands for: towers, which recipes let pass, and models that no
-// recipe knows. Of them it is known what all layers of a stack have, how many config.json counts,
-// and what a family is never without. Sources: transformers 5.24, run on models of each family
-// without each of their tensors.
+// recipe knows. It is known which tensors all layers of a stack have, how many layers config.json
+// counts, and which tensors a family is never without. Sources: transformers 5.24, run on models of
+// each family without each of their tensors.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -102,8 +102,8 @@ void add_lacking(const std::string& stack, const Layers& layers, std::vector<std
     }
 }
 
-/// What stands beside a part of a layer in every tower that has it, by the last words of names. Of
-/// some the biases do so, too.
+/// What stands beside a part of a layer in every tower that has it, by the last words of names.
+/// Where `is_biased`, biases stand beside each other likewise.
 struct Beside {
     std::string_view part;
     std::vector<std::string_view> others;  ///< '|' between alternatives
@@ -155,7 +155,8 @@ std::optional<std::pair<std::string, std::string>> around(const std::string& nam
     return std::nullopt;
 }
 
-/// What no layer of a tower has, though it has what stands beside it.
+/// Adds parts that no layer of a tower has, though it has others that stand beside such a part in
+/// every tower.
 void add_without_company(const std::string& stack, const Parts& parts,
                          std::vector<std::string>& out) {
     for (const std::string& name : parts) {

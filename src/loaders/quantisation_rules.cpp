@@ -353,7 +353,7 @@ void look_at_experts(const ModelUnderCheck& model, Findings& findings) {
                        "quantise all experts of a layer, or none");
 }
 
-/// What servers join into one matrix must be all quantised, or none of it.
+/// Weights that servers join into one matrix must be quantised all, or none of them.
 void look_at_fused(const ModelUnderCheck& model, Findings& findings) {
     using Group = std::vector<std::string_view>;
     static const std::vector<Group> groups = {{"q_proj", "k_proj", "v_proj"},

@@ -277,7 +277,7 @@ void add_optional(const ModelUnderCheck& model, const Places& places, Census& ce
     }
 }
 
-/// Where what is missing is, by the first of them.
+/// Where a missing tensor may be stored instead, for people.
 std::string whereabouts(const ModelUnderCheck& model, const std::string& name) {
     if (const std::string prefix = prefix_before(model, name); !prefix.empty()) {
         return " (stored behind " + printable(prefix) + ")";

@@ -277,7 +277,7 @@ Declaration resolve(const Declarations& entries, const FoundDeclaration& entry,
     return whole;
 }
 
-/// Those of `hub` or `store`, which are used up, and those of its blocks.
+/// The lines of `hub` or `store` and those of its blocks; the former are moved out of `whole`.
 std::vector<Line> all_lines(Declaration& whole) {
     std::vector<Line> lines = std::move(whole.top.lines);
     std::vector<Line> expanded = expand(whole, whole.blocks);

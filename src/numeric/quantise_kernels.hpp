@@ -33,7 +33,7 @@ struct QuantiseKernels {
     void (*extremes)(const float* x, std::size_t n, float* least, float* most);
     /// Two codes of four bits in a byte, the first one low; `n` bytes.
     void (*pack_nibbles)(const std::uint8_t* codes, std::uint8_t* bytes, std::size_t n);
-    /// And back.
+    /// The codes of such bytes.
     void (*unpack_nibbles)(const std::uint8_t* bytes, std::uint8_t* codes, std::size_t n);
     /// Values of codes: E4M3FN, E2M1, code - half.
     void (*of_e4m3)(const std::uint8_t* codes, float* x, std::size_t n);

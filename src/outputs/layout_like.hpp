@@ -49,8 +49,8 @@ struct ReferenceLayout {
 /// Tensors that the reference has lie in its files and in its order. A file that has the
 /// reference's names, dtypes and shapes gets its header, byte for byte; others get the header of
 /// safetensors_format. What the reference lacks lies behind the tensors of its only file, or in
-/// files of their own behind several (model-extra.safetensors). Of several files there is an index,
-/// by the reference's name: its bytes where they are true. Errors as of safetensors_format.
+/// files of their own behind several (model-extra.safetensors). Several files have an index by
+/// the reference's name, with its bytes where they are true. Errors as of safetensors_format.
 std::shared_ptr<const Format> format_like(std::shared_ptr<const ReferenceLayout> reference);
 
 /// In what a model differs from the reference it is laid out by.

@@ -93,7 +93,7 @@ void move_file(Renames& renames, const NameInDirectory& from, const NameInDirect
     renames.rename(from, to);
 }
 
-/// What a run that was killed in the middle has put aside goes back first.
+/// Puts back what a run that was killed in the middle has put aside.
 void restore(const NameInDirectory& aside, const io::Directory& target) {
     if (!io::identity_at(aside.directory, aside.name)) {
         return;

@@ -67,7 +67,7 @@ std::vector<std::string> lost_assets(
     const fs::path& hf_directory,
     const Opener& open = [](const fs::path& path) { return io::InputFile::open(path); });
 
-/// Those of the assets that hold weights: of sentence-transformers' modules.
+/// The assets that hold weights, by name: those of sentence-transformers' modules do.
 std::vector<std::string> weights_among(const std::vector<Asset>& assets);
 
 /// Writes all assets into `directory`, where none is yet, checked; with `sync` also fsynced.

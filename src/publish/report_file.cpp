@@ -219,7 +219,8 @@ class ReportPlace {
         }
     }
 
-    /// What had the name is looked at when it has lost it, and gets it back if it is another file.
+    /// Exchanges the names and only then looks at the file that had the name: it gets it back if it
+    /// is not the report that was to be replaced.
     void replace(const fs::path& fresh) const {
         if (exchange(fresh)) {
             if (!is_old(fresh)) {

@@ -149,7 +149,8 @@ void require_same_tool(const RunFacts& begun, const RunFacts& now, const fs::pat
     }
 }
 
-/// What was compared less strictly is not compared again.
+/// Error(mismatch) where the run that began compared replicas less strictly: what it has written is
+/// not compared again.
 void require_as_strict(const RunFacts& begun, const RunFacts& now, const fs::path& where) {
     if (begun.replicas != now.replicas && now.replicas != "trust") {
         refuse(ErrorCode::mismatch,

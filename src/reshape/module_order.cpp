@@ -119,7 +119,7 @@ constexpr std::array kChildren = std::to_array<Children>({
      "downsample post_layernorm"},
 });
 
-/// What is another in some families.
+/// The children of a module in a family that has others, or has them in another order.
 struct ChildrenOfFamily {
     std::string_view family;
     Children children;

@@ -21,7 +21,7 @@ using plan::TensorPiece;
 
 /// Settled when the step is known: the directory is called by it.
 constexpr const char* kModelFile = "mp_rank_00_model_states.pt";
-/// What stage 3 asks the same of. It takes all weights from their states.
+/// The file that stage 3 reads in place of kModelFile. It takes all weights from their states.
 constexpr const char* kStage3File = "zero_pp_rank_0_mp_rank_00_model_states.pt";
 constexpr const char* kParameters = "zero/";
 constexpr const char* kDeepSpeed = "0.19.8";  // of DeepSpeed, whose loader compares it

@@ -124,7 +124,7 @@ std::string written_cell(const models::RecipeLibrary& library, const models::Rec
     return library.can_meet(recipe, *library.find_dialect(kMegatron)) ? "like" : "-";
 }
 
-/// What only other recipes use (`with`): no config.json is its own.
+/// Whether only other recipes use it (`with`): it matches no config.json.
 bool is_part(const models::Recipe& recipe) {
     return recipe.match == nullptr && !(recipe.hub.empty() && recipe.symbols.empty());
 }

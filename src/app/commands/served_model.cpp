@@ -340,7 +340,7 @@ void take_whole(const models::Recipe& recipe, const models::Symbols& symbols,
     }
 }
 
-/// Where a family renames its language model, and lets its layers pass.
+/// Notes both names of a language model's root where the family renames it.
 void take_roots(const models::Recipe& recipe, loaders::Directory& found) {
     for (const models::RenameRule& rule : recipe.renames) {
         if (rule.to.starts_with("language_model.") && rule.from.ends_with("language_model.")) {
@@ -401,7 +401,8 @@ std::string inner_config(const std::string& text) {
     return "";
 }
 
-/// Where a family knows the ends of its language model only, the layers are those of its family.
+/// Takes the layers from the language model's own family where `outer` knows only the tensors
+/// before and behind them.
 void take_layers_inside(const models::RecipeLibrary& library, const models::Recipe& outer,
                         loaders::Directory& found) {
     constexpr std::string_view kBelow = "language_model.";

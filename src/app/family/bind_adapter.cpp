@@ -210,7 +210,7 @@ class AdapterBinder {
         }
     }
 
-    /// What was trained as a whole stands in the place of the base's.
+    /// Puts modules that were trained as a whole in the place of the base's.
     void put_in_place(plan::Binding trained) {
         plan::Binding& base = bound_.binding;
         for (plan::Target& target : trained.targets) {
@@ -316,7 +316,7 @@ class AdapterBinder {
         }
     }
 
-    /// But for what the base has, too.
+    /// Counts the adapter's tensors as ignored, but for those that the base has, too.
     void leave_out(const Catalogue& adapter, plan::Ledger& ledger) const {
         const auto ignore = [&](const auto& item) {
             if (!in_both_.contains(item.name)) {
@@ -335,7 +335,7 @@ class AdapterBinder {
         }
     }
 
-    /// What was bound apart, and not written.
+    /// Adds padding and ignored tensors of what was bound apart and is not written.
     void add_to_account(plan::Ledger& apart) {
         plan::Ledger& ledger = bound_.binding.ledger;
         ledger.padding += apart.padding;

@@ -29,7 +29,7 @@ std::function<std::string(const std::string&)> spelling(const PreparedModel& pre
     };
 }
 
-/// What is stored as codes becomes values.
+/// Makes values of weights that are stored as codes.
 void dequantise(const std::vector<plan::EncodedWeight>& weights, Bound& bound) {
     if (!weights.empty()) {
         bound.factors = plan::make_of_codes(bound.binding, weights, kFactors);

@@ -111,7 +111,7 @@ std::vector<publish::Asset> assets_of(const CheckpointTemplate& like) {
         for (const std::string& name : formats::list_directory(above).files) {
             const fs::path file = above / name;
             if (name == formats::kTrackerFile && step && step->iteration) {
-                // That of the template may have gone on to another.
+                // The template's own tracker may name a later step by now.
                 assets.push_back(
                     {like.name_of(file), {}, std::to_string(*step->iteration), nullptr, {}});
             } else if (is_found_above(name)) {

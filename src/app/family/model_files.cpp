@@ -98,7 +98,7 @@ adapters::ConfigFile train_meta_of(const fs::path& shards, const fs::path& given
     return of_swift.text.empty() ? meta : of_swift;
 }
 
-/// Where there is none, as save_pretrained makes one.
+/// Adds the generation_config.json that save_pretrained would make, unless there is one.
 void add_generation_config(ModelFiles& files) {
     constexpr const char* kName = "generation_config.json";
     const bool is_there =
@@ -119,7 +119,8 @@ std::vector<std::string> names_of(const std::vector<publish::Asset>& assets) {
     return names;
 }
 
-/// Those of a directory that has no config.json; they give way to what lies beside one.
+/// Adds the tokenizer's files of a directory that has no config.json. Files that lie beside the
+/// config.json come first: one of the same name is not added.
 void add_tokenizer(const fs::path& directory, const publish::Opener& open, ModelFiles& files) {
     std::vector<publish::Asset> assets = publish::collect_assets(directory, open);
     std::erase_if(assets, [&](const publish::Asset& asset) {

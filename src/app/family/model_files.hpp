@@ -50,9 +50,9 @@ struct Spelled {
 };
 
 /// Takes those lines of a logical tensor that the reference has: `module` lines where it has
-/// their names and none of the hub lines'. Of two lines with one name and other orders of dims,
-/// that of the reference's shape; without one, in a module tree that of the stored shape, else the
-/// hub line's. Pure.
+/// their names and none of the hub lines'. Where two lines have one name and
+/// different orders of dims, takes the line of the reference's shape; where the reference has no
+/// shape, the line of the stored shape in a module tree, else the hub line. Pure.
 Spelled spelled_as(const Reference& reference, const catalogue::Catalogue& catalogue, Spelled known,
                    const models::Symbols& symbols);
 

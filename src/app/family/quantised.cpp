@@ -123,7 +123,8 @@ void require_read(const models::Config& config, const std::vector<Stored>& tenso
                     std::string(torch_name(target.stored)) + "\"");
 }
 
-/// What was not taken, though it holds codes: integers have no values of their own.
+/// Error(unsupported) for a tensor of codes that no quantisation explains: its integers are no
+/// values.
 void require_no_integers(const models::Config& config, const catalogue::Catalogue& catalogue) {
     for (const catalogue::Tensor& tensor : catalogue.tensors) {
         if (!is_float(tensor.dtype) && publish::is_codes(tensor.name, tensor.dtype, tensor.shape)) {

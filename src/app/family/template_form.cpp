@@ -224,7 +224,7 @@ std::vector<plan::TensorPiece> TemplateForm::pieces(const std::string& name,
     return pieces;
 }
 
-/// Where the model has some of the template's layers or experts, it must have all.
+/// Error(mismatch) where the model has some of the template's layers or experts, but not all.
 void TemplateForm::require_same_size(const std::set<std::string>& written) const {
     std::set<std::string> kinds;
     for (const auto& [name, entry] : entries_) {

@@ -49,8 +49,9 @@ models::Dialect dialect_for(const models::RecipeLibrary& library, const models::
     return dialect.has_own_names ? models::own_names(recipe, dialect) : dialect;
 }
 
-/// Where module trees and a framework's names meet, lines for module trees alone do not hold, since
-/// they stand for tensors that no framework's names have; those of towers do, on both sides.
+/// Sets the flags under which a module tree and a framework's names are bound to each other: lines
+/// for module trees alone do not hold, since no framework has a name for their tensors; lines of
+/// towers hold on both sides.
 void meet(const models::Dialect& stored, models::Dialect& form) {
     const char* const flag = form.has_own_names ? "tree" : models::kTowers;
     const auto found = stored.defaults.find(flag);
@@ -75,7 +76,7 @@ models::Recipe form_of(const models::Recipe& recipe, const models::Dialect& dial
     return models::training_form(recipe, dialect, names);
 }
 
-/// What parallel sizes divide is one axis on both sides.
+/// Makes one axis, on both sides, of axes that parallel sizes divide.
 void regroup(const models::Dialect& form, models::Dialect& stored) {
     for (const models::Dialect* const dialect : {&form, &std::as_const(stored)}) {
         stored.fuse.insert(dialect->regroup.begin(), dialect->regroup.end());

@@ -37,7 +37,7 @@ ModelChoice choice_for(const ModelChoice& of_model, const std::string& form) {
     return choice;
 }
 
-/// What is found about the model, and then what is found about the form alone.
+/// The warnings about the model, and behind them those about the form alone.
 std::vector<plan::Warning> both(std::vector<plan::Warning> of_model,
                                 const std::vector<plan::Warning>& of_form) {
     std::ranges::copy_if(of_form, std::back_inserter(of_model), [&](const plan::Warning& warning) {

@@ -14,7 +14,8 @@ namespace shardweld::app {
 
 namespace {
 
-/// What the merge replaces is no base, and no place for versions.
+/// Error(usage) for a path in the target: the merge replaces that, so neither a base nor versions
+/// can lie there.
 void require_apart(const fs::path& path, const char* option, const fs::path& target) {
     if (io::is_within(io::resolved(path), io::resolved(target))) {
         throw Error(ErrorCode::usage,

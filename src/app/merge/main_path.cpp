@@ -125,7 +125,8 @@ SharedStore find_to_publish(const Outputs& outputs, Completeness found, const St
     return std::move(ready.store);
 }
 
-/// Who waits for its turn to read or write stands not still, and stops in time.
+/// A rank that waits for its turn to read or write is no hanging rank, and stops when it is asked
+/// to.
 void keep_alive(const Session& session, const Stopping& stopping) {
     if (session.throttle) {
         session.throttle->stop_when([&] {

@@ -121,7 +121,7 @@ plan::MixInput mix_input(const std::string& name, BoundModel& model) {
     return share;
 }
 
-/// Where another's head differs from the lead's embedding, the mix has both.
+/// The mix has a head of its own where another input's head differs from the lead's embedding.
 void settle_tie(const std::map<std::string, std::string>& tied, BoundModel& lead) {
     const bool has_both =
         std::ranges::any_of(lead.bound.binding.targets,

@@ -280,7 +280,7 @@ void execute_run(Planned& planned, std::vector<Moving>& moving, const std::vecto
     report_what_was_read(session, planned.input, options.why_stop);
 }
 
-/// What is read once more is checked once more.
+/// Forgets the sums of what was read: the next pass reads it again, and it is checked again.
 void forget_sums(Input& input) {
     if (input.sums) {
         input.sums =

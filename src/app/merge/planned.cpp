@@ -162,7 +162,7 @@ void say_plan(const Session& session, const plan::Plan& plan) {
                       std::string(plan::name_of(plan.strategy)) + " (" + plan.why + ")");
 }
 
-/// What of the rest ranks ask for while they move tensors.
+/// What ranks that get a part of the plan need beside it while they move tensors.
 struct Rest {
     fs::path directory;
     std::vector<catalogue::File> files;
@@ -244,7 +244,7 @@ bool sees_as(const FoundCheckpoint& found, const HostGroups& hosts) {
     return found.visibility.hosts().group_of_rank == hosts.group_of_rank;
 }
 
-/// Who plans for whom.
+/// Which ranks plan, and for which others.
 class NodePlanning {
   public:
     /// Collective. `sources` say who sees the same files.

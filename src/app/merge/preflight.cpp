@@ -149,7 +149,7 @@ publish::Room room_of_target(const Session& session) {
     });
 }
 
-/// Whose quotas are known ("user 1000"); empty where they are unknown.
+/// The owners of quotas that are known ("user 1000"); empty where none is.
 std::vector<std::string> quotas_of(const publish::Room& room) {
     std::vector<std::string> quotas;
     for (const publish::Quota& quota : room.quotas) {

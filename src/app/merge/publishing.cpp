@@ -60,7 +60,7 @@ std::function<bool(const std::string&)> left_aside(const Output& output) {
     };
 }
 
-/// Where the result does not say whether its head is tied, the base does.
+/// What both sides say of tied heads; where the result says nothing, the base speaks for it.
 StatedTies ties_of(const Output& output, const ModelDirectory& base) {
     const auto ties = output.ties();
     return {ties ? ties : base.ties(), base.ties()};
@@ -277,7 +277,7 @@ std::string card_of(const Draft& draft) {
     });
 }
 
-/// What is no tensor; on the rank that does so.
+/// Collective. Writes the files that hold no tensors; returns them on the rank that wrote them.
 std::vector<io::WrittenFile> write_beside(const Draft& draft) {
     const Session& session = draft.output.session;
     const std::string card = card_of(draft);

@@ -15,7 +15,7 @@
 
 namespace shardweld::app {
 
-/// What of it the options alone tell.
+/// The facts that the options alone tell.
 publish::RunFacts way_of(const Session& session);
 
 /// Collective. What the output depends on; inputs are looked at by one rank each and known on rank

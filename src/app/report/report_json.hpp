@@ -55,10 +55,10 @@ void write_json(const std::string& text, const fs::path& path, bool sync);
 void write_report(const RunReport& run, const OutputReport& output, const fs::path& path,
                   bool sync);
 
-/// What of a report tells of its output: tensors, files, root, and, unless a version before 0.2 has
-/// written it, where the output lies and what it was made of. Error(not_found) when there is no
-/// such file, Error(corrupt) when it is no report, Error(unsupported) for another schema,
-/// Error(usage) when the run it describes failed or computed no checksums.
+/// The part of a report that tells of its output: tensors, files, root, and, unless a version
+/// before 0.2 has written it, where the output lies and what it was made of. Error(not_found) when
+/// there is no such file, Error(corrupt) when it is no report, Error(unsupported) for another
+/// schema, Error(usage) when the run it describes failed or computed no checksums.
 Report read_reported_output(const fs::path& path);
 
 /// Lines naming each tensor that differs, is missing or is too much, in the order of the report.

@@ -121,7 +121,7 @@ bool has(const OutputReport& report, const std::string& file) {
     return std::ranges::count(report.side_files, file) > 0;
 }
 
-/// What a shell or Python would read otherwise is left to the reader.
+/// Whether a path can stand in a command or in Python as it is. Others are not put into examples.
 bool is_plain(const std::string& path) {
     return path.find_first_of("'\"\\\n") == std::string::npos;
 }

@@ -82,11 +82,11 @@ const OptionRow* find_option(std::string_view name);
 /// Those that the help of a command lists, in its order.
 std::vector<const OptionRow*> listed_options(const CommandRow& command);
 
-/// What there is to say of it to who calls this command: of "A; verify, check: B; clean: C" B if it
-/// is one of these two, C if it is clean, otherwise A.
+/// The help of an option for one command: of "A; verify, check: B; clean: C" it is B for verify and
+/// check, C for clean and A for all others.
 std::string_view help_for(const OptionRow& row, const CommandRow& command);
 
-/// The ten or fewer of them that its short help lists.
+/// The ten or fewer options that a command's short help lists.
 std::vector<const OptionRow*> usual_options(const CommandRow& command);
 
 /// Options known from verl's mergers, or planned, that this version does not have.

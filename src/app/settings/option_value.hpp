@@ -95,7 +95,7 @@ class Setter {
     std::vector<std::string> words_;
 };
 
-/// What the option alone says.
+/// A setter of an option without a value.
 template <typename T>
 Setter flag(T Options::*field, std::type_identity_t<T> value = true) {
     return [=](const Given&, Options& options) { options.*field = value; };
@@ -132,7 +132,7 @@ Setter value(T Options::*field, Read read) {
     return [=](const Given& given, Options& options) { options.*field = read(given); };
 }
 
-/// What the option alone says of a part of a value.
+/// The same for a part of a member.
 template <typename Whole>
 Setter flag(Whole Options::*whole, bool Whole::*part) {
     return [=](const Given&, Options& options) { options.*whole.*part = true; };
@@ -198,7 +198,7 @@ Index count_in(const Given& given);
 Index step_in(const Given& given);
 /// A command line as the words of a process: one word at least, and each quote has an end.
 std::string command_in(const Given& given);
-/// The same, one that sends a file: upload::fault_of_put.
+/// As command_in, for a command that sends a file. Error(usage) as upload::fault_of_put says.
 std::string put_in(const Given& given);
 
 // Setters.

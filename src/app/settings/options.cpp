@@ -74,8 +74,8 @@ void require_as_many(const std::string& option, std::size_t n_given, std::size_t
     }
 }
 
-/// Divided by their sum, which is added up in the order given. Of what is 1 but for the rounding of
-/// decimal fractions nothing changes.
+/// The weights divided by their sum, which is added up in the order given. A sum that is 1 but for
+/// the rounding of decimal fractions changes none.
 std::vector<double> normalised(std::vector<double> weights) {
     constexpr double kNearlyOne = 1e-12;
     const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);

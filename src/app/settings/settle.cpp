@@ -79,7 +79,7 @@ void check_needs(const Options& options) {
     check_store(options);
 }
 
-/// What other models are made of is no GGUF file.
+/// Error(usage) where other models would be made of a GGUF file.
 void check_first_model(const std::vector<OutputRequest>& outputs) {
     const auto is_model = [](const OutputRequest& output) { return !output.is_training(); };
     const auto first = std::ranges::find_if(outputs, is_model);
@@ -189,7 +189,8 @@ void check_drop(const Arguments& arguments, const Options& options) {
     }
 }
 
-/// What is taken from a reference is no average, and an adapter's base is whole.
+/// Error(usage) for --supplement with an average or a difference, which have no reference, and with
+/// --base, since an adapter's base is whole.
 void require_supplement_alone(const Arguments& arguments) {
     if (!arguments.has("supplement")) {
         return;

@@ -70,9 +70,9 @@ std::optional<execute::RecordCounts> check_what_was_read(Session& session, const
 /// Collective. check_what_was_read, whose counts stand in the report.
 void report_what_was_read(Session& session, const Input& input, const mpi::WhyStop& why_stop);
 
-/// What came of them, for people; "" where there is nothing to tell.
+/// The result of checking records, for people; "" where there is nothing to tell.
 std::string text_of(const execute::RecordCounts& counts, CheckCrc when);
-/// The same in three words.
+/// The same result in three words.
 std::string checksums_text(const execute::RecordCounts& counts, CheckCrc when);
 
 }  // namespace shardweld::app

@@ -277,7 +277,8 @@ Catalogue scan_all(mpi::Comm& comm, const FoundCheckpoint& found, const mpi::OnS
         comm, [&] { return formats::combine(found.location, std::move(scans)); });
 }
 
-/// What is said is held against each other, once, and forgotten: hundreds of bytes for each file.
+/// Compares all statements with each other and drops them: they take hundreds of bytes for each
+/// file.
 catalogue::Provenance judge_statements(const Location& location, Catalogue& catalogue) {
     auto statements = std::exchange(catalogue.statements, {});
     std::copy(location.statements.begin(), location.statements.end(),

@@ -29,7 +29,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// What is told sooner than at the next interval is looked at no sooner than this part of it.
+/// The run's directory may tell of a change between two looks. At least this part of the interval
+/// lies between looks all the same.
 constexpr double kLeastPart = 0.25;
 
 /// The model is there, and not on the Hub.

@@ -187,7 +187,7 @@ std::uint32_t read_keys(GgufReader& reader, std::uint64_t count, GgufHeader& hea
 }
 
 /// How GGML lays out a type: blocks of so many values, in so many bytes; floats and integers have
-/// blocks of one. Of gguf 0.19, GGML_QUANT_SIZES.
+/// blocks of one. Source: gguf 0.19, GGML_QUANT_SIZES.
 struct GgmlType {
     std::uint32_t number;
     Index values;

@@ -25,8 +25,8 @@ namespace shardweld::formats::dcp {
 std::string path_name(const std::vector<std::string>& components);
 
 /// Pattern and reason under which a path is left aside as state of optimizers, schedulers, data
-/// loaders, random generators...; nullopt for all others. Of a plain name only where no module is
-/// called as its first component is, or where it is not called as a weight.
+/// loaders, random generators...; nullopt for all others. A plain name is state only where no
+/// module is called as its first component is, or where it is not called as a weight.
 std::optional<std::pair<std::string, std::string>> training_state(std::string_view path);
 /// As above, for a tensor: nullopt also where it is in a dictionary that has the name of a module,
 /// or in none and called as a weight is, so that select_model decides; a single number that

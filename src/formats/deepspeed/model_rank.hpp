@@ -93,7 +93,7 @@ class ModelRank {
     /// All parameters, after arrange. Error(not_found) naming files that are missing and what is
     /// lost with them, Error(mismatch) where parameters and partitions differ in length.
     [[nodiscard]] std::vector<Located> locate() const;
-    /// What locate leaves over.
+    /// Bytes of the partitions that hold no parameter.
     [[nodiscard]] Bytes padding_bytes() const;
     [[nodiscard]] Index data_ranks() const { return partitions_.n_ranks(); }
 

@@ -117,9 +117,9 @@ struct ScanOptions {
     WeightSelection selection = WeightSelection::all;
     bool in_fp32 = false;           ///< narrower floats, buffers apart, are to be written so
     bool names_parameters = false;  ///< else another file of its model-parallel rank does
-    bool has_scheduler = false;     ///< that of the learning rate is wanted, too
-    bool keeps_weights = false;     ///< of parameters in flat groups, too, as they are
-    bool has_beginnings = false;    ///< of the same
+    bool has_scheduler = false;     ///< the learning rate's scheduler is wanted, too
+    bool keeps_weights = false;     ///< also of parameters in flat groups, as they are
+    bool has_beginnings = false;    ///< first elements of parameters in flat groups are wanted
 };
 
 /// *_model_states.pt: the module's tensors, the shapes behind flat groups, joining rules.

@@ -75,7 +75,8 @@ inline constexpr const char* kRunConfigFile = "run_config.yaml";
 /// name.
 std::optional<std::string> sharded_backend(const fs::path& path);
 
-/// Those of run_config.yaml and the location's file of claims that are there, for scan_claims.
+/// The files that scan_claims reads: run_config.yaml and the location's file of claims, where they
+/// are there.
 std::vector<std::string> claims_files(const Location& location);
 
 /// Files to scan: `first`, common.pt where it is, and claims_files.

@@ -405,7 +405,8 @@ std::string summary(const Grid& grid, Index vpp, const Catalogue& catalogue) {
 
 constexpr const char* kLeftAside = "left aside beside the model in each rank directory: ";
 
-/// What is left aside is noted before anyone asks for states.
+/// Takes the optimizer's file out of the note on what is left aside, which was written before
+/// anyone asked for states.
 void tell_taken(Catalogue& catalogue) {
     if (catalogue.optimizer.form != kDistributedOptimizerFile) {
         return;

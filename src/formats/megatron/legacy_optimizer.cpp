@@ -233,7 +233,7 @@ class RankJoin {
              std::uint32_t file)
         : catalogue_(catalogue), told_(told), shards_(std::move(shards)), file_(file) {}
 
-    /// Whose states are vectors of whole buffers.
+    /// For optimizers whose states are vectors of whole buffers.
     void add_buffers(const State& state, State& out) const {
         std::map<Index, std::map<Index, const Tensor*>> buffers;
         for (const Tensor& tensor : state.tensors) {
@@ -260,7 +260,7 @@ class RankJoin {
         }
     }
 
-    /// Whose states are numbered over the groups.
+    /// For optimizers whose states are numbered over the groups.
     void add_groups(const State& state, State& out) const {
         std::vector<Shards> members;
         for (const catalogue::ParameterGroup& group : told_.groups) {

@@ -48,8 +48,8 @@ std::optional<IterationDirectory> parse_step(std::string_view directory);
 /// The step to take in `directory`, with a note when it had to be guessed: the one asked for, else
 /// the one the tracker file names, else the only one; nullopt when there are none at all.
 /// Error(corrupt) when the tracker leads out of the directory, Error(not_found) when the step asked
-/// for or named is absent, Error(mismatch) when two directories bear its number. Of several, the
-/// newest where trainers write no tracker, else Error(usage).
+/// for or named is absent, Error(mismatch) when two directories bear its number. Where there
+/// are several and no tracker, the newest if its trainer writes none, else Error(usage).
 struct StepChoice {
     std::string directory;
     std::string note;  ///< "" if nothing needs saying

@@ -162,8 +162,8 @@ struct FilingResult {
     StoredSizes& sizes;
 };
 
-/// A tensor that the family has, but not by this config.json. Of a framework's names
-/// refuse_unknown tells.
+/// Error(mismatch) for a tensor that the family has, but not by this config.json. Names of a
+/// framework are left to refuse_unknown.
 void refuse_switched_off(const Tensor& tensor, const Model& model, const StoreMatcher& matcher) {
     if (!model.dialect->has_own_names || passes_unlisted(*model.recipe, tensor)) {
         return;

@@ -185,7 +185,7 @@ void LogicalSegments::file(const models::Line& line, const layout::BoundLayout& 
     }
 }
 
-/// Those of all lines' patches are the same.
+/// Notes the axes that patches of a segment have; they are the same whatever the line.
 void LogicalSegments::note_axes(const SegmentPlan& plan) {
     std::vector<std::string>& axes = axes_[plan.id];
     if (!axes.empty()) {

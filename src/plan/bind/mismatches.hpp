@@ -16,8 +16,8 @@ namespace shardweld::plan {
 
 class Mismatches {
   public:
-    /// Runs `body`; notes its Error(mismatch), passes any other on. Of those whose names differ in
-    /// numbers only the first is told and the others are counted. Whether it passed.
+    /// Runs `body`; notes its Error(mismatch), passes any other on. Where names differ in numbers
+    /// alone, the first is told and the others are counted. Returns whether it passed.
     bool check(const std::string& name, const std::function<void()>& body);
 
     /// Notes an error that was caught.
@@ -52,11 +52,11 @@ class Mismatches {
 inline constexpr const char* kConfigHint =
     "config.json is another model's or was changed: give the trained model's with --hf_config DIR";
 
-/// Where the fields that differ are told.
+/// The hint of a message that names the fields that differ.
 inline constexpr const char* kOtherConfigHint =
     "give the trained model's config.json with --hf_config DIR";
 
-/// Where names are missing, too.
+/// The hint of a message that names missing tensors, too.
 inline constexpr const char* kShortHint =
     "give the trained model's config.json with --hf_config DIR; if it is this one, a part of the "
     "checkpoint is missing";

@@ -292,8 +292,8 @@ class TargetBuilder {
         }
     }
 
-    /// Who looks for targets by what is stored, as adapters do, finds no pieces, of which there may
-    /// be a million.
+    /// Target::source, by which adapters look for targets. Pieces have none: there may be a
+    /// million, and nobody looks for them.
     [[nodiscard]] std::string source_name(const std::string& stored) const {
         return options_.pieces ? std::string() : stored;
     }

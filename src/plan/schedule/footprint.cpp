@@ -28,7 +28,7 @@ Bytes held_by(const Target& target) {
            (target.encode ? sizeof(Encode) : 0) + (target.decode ? sizeof(Decode) : 0);
 }
 
-/// Where rounds send and receive so much at most.
+/// The bytes of one rank's buffers where rounds send and receive so much at most.
 Bytes buffers_with(const Plan& plan, Bytes sent, Bytes received) {
     const Limits& limits = plan.limits;
     Bytes largest = 0;

@@ -22,7 +22,8 @@ struct Decision {
 /// Files that some rank does not see.
 std::size_t hidden_files(const Visibility& visibility, const std::vector<catalogue::File>& files);
 
-/// What is asked for; else direct, unless owners would read much again and again. The plan's
+/// The strategy that is asked for; if none is, direct, unless owners would read much again and
+/// again. The plan's
 /// readers, and its limits under `direct`, are set.
 Decision decide(const Plan& plan, const std::vector<catalogue::File>& files,
                 const PlanChoice& choice);
