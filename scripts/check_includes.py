@@ -21,7 +21,7 @@ MODULES = {  # what else a module may include
     "numeric": "core",
     "catalogue": "core layout",
     "models": "core layout",
-    "formats": "core layout io catalogue hdf5",
+    "formats": "core layout io numeric catalogue hdf5",
     "outputs": "core hdf5",
     "plan": "core layout catalogue models outputs",
     "adapters": "core layout catalogue models outputs plan",

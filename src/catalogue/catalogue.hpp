@@ -10,6 +10,7 @@
 #include "core/index.hpp"
 
 #include "file.hpp"
+#include "master_samples.hpp"
 #include "optimizer.hpp"
 #include "tensor.hpp"
 
@@ -39,11 +40,13 @@ struct Catalogue {
     std::map<std::string, Index> inert_globals;  ///< pickle globals left inert, with their counts
     std::vector<MeshDim> mesh;  ///< outermost first, ranks row-major; empty if not told
     Optimizer optimizer;        ///< empty unless it was asked for
+    MasterSamples samples;      ///< of weights that are taken from masters; empty when settled
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.format, self.dialect, self.notes, self.warnings, self.files,
                         self.tensors, self.shards, self.ignored, self.facts, self.claims,
-                        self.statements, self.inert_globals, self.mesh, self.optimizer);
+                        self.statements, self.inert_globals, self.mesh, self.optimizer,
+                        self.samples);
     };
 };
 

@@ -114,9 +114,10 @@ struct Resolution {
     std::vector<std::uint32_t> files;      ///< indices into Catalogue::files
     std::vector<Bytes> sizes;              ///< of those files
     std::vector<catalogue::Piece> pieces;  ///< all their pieces, in the catalogue's order
+    std::vector<std::byte> samples = {};   ///< what lies in them of Catalogue::samples, likewise
 
     static constexpr auto fields = [](auto& self) {
-        return std::tie(self.files, self.sizes, self.pieces);
+        return std::tie(self.files, self.sizes, self.pieces, self.samples);
     };
 };
 
@@ -219,7 +220,7 @@ struct Format {
     /// Second look, for formats whose index names containers (torch_dist: each piece is a small
     /// torch file inside a .distcp): opens those in `files`, a part of resolve_list, and finds
     /// where the elements lie; `before_file` is called at each. Local; one pass over the catalogue;
-    /// never reads tensor data.
+    /// never reads tensor data beyond the catalogue's samples.
     Resolution (*resolve)(const Location& location, const catalogue::Catalogue& catalogue,
                           std::span<const std::uint32_t> files,
                           const std::function<void()>& before_file) = leave_nothing;
@@ -245,11 +246,12 @@ Location begun_at(const Format& format, const fs::path& directory,
 /// Step 3: what the location's format combines, with its name, dialect (unless it gave another),
 /// the location's notes and warnings, and an account of the neighbours. Pure.
 catalogue::Catalogue combine(const Location& location, std::vector<Scan> scans);
-/// Files with pieces that are not located yet, as indices into catalogue.files; empty when combine
-/// left nothing open.
+/// Files with pieces that are not located yet or with samples, as indices into catalogue.files;
+/// empty when combine left nothing open.
 std::vector<std::uint32_t> resolve_list(const catalogue::Catalogue& catalogue);
-/// Puts resolutions into the catalogue they came from, and carves its optimizer. Error(internal)
-/// unless they cover resolve_list exactly.
+/// Puts resolutions into the catalogue they came from, holds its samples against each other, and
+/// carves its optimizer. Error(internal) unless they cover resolve_list exactly, Error(mismatch) of
+/// fp32 masters that are not those of the weights.
 void settle(catalogue::Catalogue& catalogue, const std::vector<Resolution>& resolutions);
 
 /// Steps 2 to 5 by one rank.

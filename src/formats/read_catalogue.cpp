@@ -11,6 +11,7 @@
 #include "core/text.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/hints.hpp"
+#include "formats/shared/master_samples.hpp"
 #include "formats/shared/module_names.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
@@ -103,6 +104,9 @@ std::vector<std::uint32_t> resolve_list(const catalogue::Catalogue& catalogue) {
             }
         }
     });
+    for (const catalogue::MasterSample& sample : catalogue.samples.all) {
+        files.insert({sample.master.file, sample.weight.file});
+    }
     return {files.begin(), files.end()};
 }
 
@@ -134,6 +138,7 @@ void settle(catalogue::Catalogue& catalogue, const std::vector<Resolution>& reso
                         "pieces were located that the catalogue does not have");
         }
     }
+    hold_samples(catalogue, resolutions);
     if (!catalogue.optimizer.is_empty()) {
         format_called(catalogue.format).carve(catalogue);
     }

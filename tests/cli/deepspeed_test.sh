@@ -98,6 +98,29 @@ cp -r "$data/zero2_w2_oddsizes" "$WORK/exchanged"
 (cd "$WORK/exchanged/source/global_step2" && mv bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt x &&
     mv bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt && mv x bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt)
 refused "the file is not the one its place says" 6 "$WORK/exchanged"
+# Masters are held against the module's weights in the first elements of each parameter and of each rank's part, wherever the module is saved.
+# flipped CASE FILE RECORD BYTE: another bit there, in $WORK/flipped; of bf16 byte 0 of an element and of fp32 byte 2 has the last that counts
+flipped() {
+    rm -rf "$WORK/flipped"
+    cp -r "$data/$1" "$WORK/flipped"
+    [[ -d "$WORK/flipped/hf" ]] || cp -r "$WORK/toy" "$WORK/flipped/hf"
+    python3 "$TESTS/support/damage.py" flip_record "$WORK/flipped/source/"global_step*/"$2" "$3" "$4" || fail "cannot change $2"
+}
+flipped zero2_w2_oddsizes bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt data/3 2
+refused "the fp32 masters do not round to the module's weights: model.layers.1.self_attn.q_proj.weight; element 18 of model.layers.1.self_attn.q_proj.weight is " 6 "$WORK/flipped"
+expect_text "in bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt, but "
+expect_text "--weights model takes the module's"
+refused "do not round" 6 "$WORK/flipped" --weights master
+merge_case "$WORK/flipped" "$WORK/flipped_model" 0 --weights model
+like "$data/zero2_w2_oddsizes/expected_16bit" "$WORK/flipped_model"
+flipped autotp_zero1_tp2dp2 mp_rank_01_model_states.pt data/0 0
+refused "but " 6 "$WORK/flipped"
+expect_text "in mp_rank_01_model_states.pt"
+flipped pipe_tied_w2 layer_04-model_states.pt data/0 0
+refused "weights: tied_modules.embed.weight; element 0" 6 "$WORK/flipped" --names module
+flipped moe_zero1_w4 layer_1_expert_2_mp_rank_00_model_states.pt data/0 0
+refused "weights: moe2.deepspeed_moe.experts.deepspeed_experts.2.0.weight; element 0" 6 "$WORK/flipped" --names module
+
 cp -r "$data/zero2_w2_oddsizes" "$WORK/latest"
 echo "../../elsewhere" >"$WORK/latest/source/latest"
 refused "which leaves the directory" 4 "$WORK/latest"

@@ -76,9 +76,13 @@ expect_text "does not round to the stored weight"
 expect_text "--weights model"
 for ranks in 1 3; do
     expect_code 6 mpirun -n $ranks "$SHARDWELD" merge "$WORK/universal" "$WORK/none" --hf_config "$hf"
-    expect_text "do not round to the module's: model.layers.0.self_attn.k_proj.weight, model.layers.0.self_attn.v_proj.weight"
+    expect_text "do not round to the module's weights: model.layers.0.self_attn.k_proj.weight, model.layers.0.self_attn.v_proj.weight"
 done
+expect_text "DeepSpeed's own tool exchanges parameters of runs with round_robin_gradients"
 expect_absent "$WORK/none"
+# The save itself has them where it says.
+expect_code 0 "$SHARDWELD" merge "$data/zero2_padded_w3/source" "$WORK/masters" --hf_config "$hf" --no_fsync -v
+expect_text "the fp32 masters of 21 parameters round to the module's weights"
 expect_code 0 "$SHARDWELD" merge "$WORK/universal" "$WORK/weights" --weights model --hf_config "$hf" --no_fsync -q
 same_tensors "$WORK/weights/model.safetensors" "$data/zero2_padded_w3/expected/model.safetensors" "the module's weights"
 rm -rf "$WORK/weights"

@@ -342,10 +342,14 @@ Survey survey_files(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& 
     const auto sizes = visibility.sizes_of(files);
     check_seen(sizes, files, survey.location.directory, hosts);
     survey.stamps = visibility.stamps(files);
-    resolve_all(comm, hosts, sizes, survey.location, survey.catalogue);
-    survey.n_reads = comm.all_sum(static_cast<Index>(io::read_calls() - n_before));
+    // What files say of themselves comes before what is looked up in them by what they say.
     survey.provenance = mpi::collectively_get(
         comm, [&] { return judge_statements(survey.location, survey.catalogue); });
+    if (survey.has_holes) {
+        survey.catalogue.samples = {};  // they were held when the run began, and may be gone
+    }
+    resolve_all(comm, hosts, sizes, survey.location, survey.catalogue);
+    survey.n_reads = comm.all_sum(static_cast<Index>(io::read_calls() - n_before));
     if (comm.rank() == 0) {
         survey.digests = digests_of(survey.catalogue);
     }

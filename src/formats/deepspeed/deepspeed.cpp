@@ -8,6 +8,7 @@
 #include "core/text.hpp"
 #include "formats/registry.hpp"
 #include "formats/shared/directory_listing.hpp"
+#include "formats/shared/master_samples.hpp"
 #include "formats/shared/neighbour_names.hpp"
 #include "shardweld/error.hpp"
 
@@ -147,7 +148,7 @@ FileScan scan_zero(const Location& location, const std::string& file) {
     return scan_model_states(
         location, file, name,
         {is_rest ? WeightSelection::rest : WeightSelection::all, weights == Weights::master,
-         (is_rest || has_states) && is_first(location, name), has_states});
+         (is_rest || has_states) && is_first(location, name), has_states, is_rest});
 }
 
 // Adds a row for the files found that hold none of the weights taken.
@@ -209,6 +210,7 @@ const Format zero_format = {
     .scan_list = files_to_scan,
     .scan = scan_typed<FileContent, scan_zero>,
     .combine = combine_typed<FileContent, join_zero>,
+    .resolve = read_samples,
 };
 
 }  // namespace shardweld::formats::deepspeed

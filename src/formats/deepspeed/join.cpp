@@ -16,6 +16,7 @@
 #include "file_names.hpp"
 #include "flat_groups.hpp"
 #include "model_rank.hpp"
+#include "module_weights.hpp"
 #include "pickled.hpp"
 #include "scan.hpp"
 
@@ -264,10 +265,12 @@ class ZeroFiles {
             for (auto& [mp, rank] : ranks_) {
                 rank.arrange(grid_.is_split());
             }
+            name_tied_layers();
+            note_module();
             for (auto& [mp, rank] : ranks_) {
                 add_parameters(mp, rank);
             }
-            name_tied_layers();
+            out_.samples.remedy = kTakeModel;
         }
         for (WholeTensor& whole : wholes_) {
             add_whole(whole);
@@ -305,6 +308,7 @@ class ZeroFiles {
             if (weights_ == Weights::rounded && declared.dtype != dtype) {
                 part.tensor->written_as = declared.dtype;
             }
+            module_.hold(mp, grid_.n_tensor_ranks(), located, out_);
         }
         if (const Bytes padding = rank.padding_bytes(); padding > 0) {
             all_.ignored().add({"*", "padding of flat partitions"}, 1, padding);
@@ -331,6 +335,15 @@ class ZeroFiles {
         }
     }
 
+    // Layers that are tied are the one parameter.
+    void note_module() {
+        for (const WholeTensor& whole : wholes_) {
+            const auto original = aliases_.find(whole.tensor.name);
+            const bool is_tied = whole.name.kind == FileKind::layer && original != aliases_.end();
+            module_.add(is_tied ? original->second : whole.tensor.name, whole.name, whole.tensor);
+        }
+    }
+
     [[nodiscard]] bool is_declared(const std::string& name) const {
         return std::any_of(ranks_.begin(), ranks_.end(),
                            [&](const auto& rank) { return rank.second.declares(name); });
@@ -341,7 +354,7 @@ class ZeroFiles {
         if (weights_ != Weights::model &&
             (is_declared(tensor.name) || aliases_.contains(tensor.name))) {
             all_.ignored().add(
-                {"*", "copies of weights that are taken from the optimizer's partitions"}, 1,
+                {"*", kCopies}, 1,
                 to_bytes(volume_of(tensor.shape, tensor.name), "elements") * size_of(tensor.dtype));
             return;
         }
@@ -444,6 +457,7 @@ class ZeroFiles {
     ModelRanks ranks_;
     std::map<Index, std::uint32_t> states_;  // by model-parallel rank: its first states' file
     std::vector<WholeTensor> wholes_;
+    ModuleWeights module_;
     std::map<std::string, LocalShapes> whole_shapes_;
     std::map<std::string, std::string> aliases_;
     std::set<std::string> tied_;  // modules of a pipeline, whose layers are aliases

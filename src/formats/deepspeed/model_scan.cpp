@@ -87,7 +87,7 @@ class ModuleScan {
     void require_no_renamed(const std::vector<std::string>& names) const {
         std::map<std::vector<Index>, std::string> unlisted;
         for (const Tensor& tensor : in_.out.tensors) {
-            if (!listed_.buffers.contains(tensor.name)) {
+            if (!listed_.buffers.contains(tensor.name) && !listed_.shapes.contains(tensor.name)) {
                 unlisted[tensor.shape] = tensor.name;
             }
         }
@@ -133,9 +133,7 @@ class ModuleScan {
         const bool is_kept = options_.keeps_weights && listed_.shapes.contains(name);
         if (stored_.volume() == 0 || (is_taken && !is_kept) ||
             (options_.selection == WeightSelection::buffers && !is_buffer)) {
-            note_beginning(name);
-            leave_aside("copies of weights that are taken from the optimizer's partitions",
-                        stored_.volume() == 0 ? 0 : 1, bytes);
+            leave_aside(kCopies, stored_.volume() == 0 ? 0 : 1, bytes);
             return;
         }
         Tensor tensor{name, stored_.dtype, stored_.shape, {piece_of(stored_)}};
@@ -143,13 +141,6 @@ class ModuleScan {
             widen(tensor, options_);
         }
         in_.out.tensors.push_back(std::move(tensor));
-    }
-
-    void note_beginning(const std::string& name) const {
-        if (options_.has_beginnings && listed_.shapes.contains(name)) {
-            in_.content.beginnings[name] =
-                beginning_of({name, stored_.dtype, stored_.shape, {piece_of(stored_)}}, in_.input);
-        }
     }
 
     void leave_aside(const char* reason, Index count, Bytes bytes) {

@@ -18,7 +18,6 @@
 #include "formats/format.hpp"
 #include "formats/typed_scan.hpp"
 
-#include "beginning.hpp"
 #include "file_names.hpp"
 #include "flat_groups.hpp"
 
@@ -96,13 +95,12 @@ struct FileContent {
     std::optional<Index> n_data_ranks;
     std::optional<Index> n_model_ranks;
     std::optional<Index> n_tensor_ranks;
-    bool is_data_first = false;                        ///< use_data_before_expert_parallelism
-    std::map<std::string, Beginning> beginnings = {};  ///< of tensors, where they are asked for
+    bool is_data_first = false;  ///< use_data_before_expert_parallelism
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.parameters, self.group_sizes, self.rules, self.aliases, self.groups,
                         self.stage, self.n_data_ranks, self.n_model_ranks, self.n_tensor_ranks,
-                        self.is_data_first, self.beginnings);
+                        self.is_data_first);
     };
 };
 using FileScan = ScanOf<FileContent>;
@@ -119,7 +117,6 @@ struct ScanOptions {
     bool names_parameters = false;  ///< else another file of its model-parallel rank does
     bool has_scheduler = false;     ///< the learning rate's scheduler is wanted, too
     bool keeps_weights = false;     ///< also of parameters in flat groups, as they are
-    bool has_beginnings = false;    ///< first elements of parameters in flat groups are wanted
 };
 
 /// *_model_states.pt: the module's tensors, the shapes behind flat groups, joining rules.
@@ -128,6 +125,14 @@ FileScan scan_model_states(const Location& location, const std::string& file, co
 
 /// *_optim_states.pt: the flat partitions of fp32 weights.
 FileScan scan_partition(const Location& location, const std::string& file, const FileName& name);
+
+/// Why weights that the scan kept are left aside.
+inline constexpr const char* kCopies =
+    "copies of weights that are taken from the optimizer's partitions";
+/// What to do where the masters are not those of the module's weights.
+inline constexpr const char* kTakeModel =
+    "--weights model takes the module's, with which the run went on; or give a save whose weights "
+    "and optimizer are of one step";
 
 /// Where the weights are taken from.
 enum class Weights {

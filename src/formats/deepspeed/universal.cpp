@@ -16,6 +16,7 @@
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
+#include "formats/shared/master_samples.hpp"
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
 #include "formats/shared/neighbour_names.hpp"
@@ -160,12 +161,9 @@ void add_groups(const Location& location, Catalogue& out) {
 
 FileScan scan_parameter(const Location& location, const std::string& file) {
     FileScan scan;
-    const auto input = io::InputFile::open(location.directory / file);
-    const auto add = [&](const TorchFile& torch_file, Catalogue& out) {
-        const Tensor& tensor = out.tensors.emplace_back(tensor_in(torch_file, parameter_of(file)));
-        scan.own.beginnings[tensor.name] = beginning_of(tensor, input);
-    };
-    scan.told = scan_torch_file(input, location, file, add);
+    scan.told = scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& out) {
+        out.tensors.push_back(tensor_in(torch_file, parameter_of(file)));
+    });
     if (location.state != TakenState::weights) {
         add_states(location, file, scan.told);
     }
@@ -218,7 +216,6 @@ class UniversalFiles {
             types_.emplace(parameter.name, parameter.dtype);
             declared_.emplace(std::move(parameter.name), std::move(parameter.shape));
         }
-        (is_parameter ? masters_begin_ : weights_begin_).merge(content.beginnings);
         said_.push_back(std::move(told.optimizer));
         for (Tensor& tensor : told.tensors) {
             (is_parameter ? parameters_ : rest_).add(std::move(tensor), file);
@@ -228,7 +225,6 @@ class UniversalFiles {
     }
 
     void finish() {
-        require_rounded();
         for (auto& [name, known] : rest_.tensors) {
             number_copies(known.tensor);
             require_covered(known.tensor);
@@ -253,26 +249,6 @@ class UniversalFiles {
     [[nodiscard]] bool has_weights() const { return has_weights_; }
 
   private:
-    // The weights that are joined are those of the module, as far as beginnings tell.
-    void require_rounded() const {
-        std::vector<std::string> others;
-        for (const auto& [name, weight] : weights_begin_) {
-            const auto master = masters_begin_.find(name);
-            if (master != masters_begin_.end() && !rounds_to(master->second, weight)) {
-                others.push_back(name);
-            }
-        }
-        if (!others.empty()) {
-            throw Error(
-                ErrorCode::mismatch,
-                "the fp32 weights in zero/ do not round to the module's: " + name_list(others) +
-                    " (DeepSpeed's own tool exchanges parameters of runs with "
-                    "round_robin_gradients)",
-                "--weights model takes the module's; or convert the save anew, from a run "
-                "without round_robin_gradients");
-        }
-    }
-
     // ZeRO-3 has a part of each frozen parameter on every rank, and copies of buffers.
     static void number_copies(Tensor& tensor) {
         if (!is_fragment(tensor)) {
@@ -325,7 +301,7 @@ class UniversalFiles {
     }
 
     // Where the module has the weights of all parameters, what was joined are their masters, which
-    // they prove.
+    // they prove. Where no states are taken, a few elements of each do.
     void take_weights() {
         const auto is_there = [&](const auto& parameter) {
             return rest_.tensors.contains(parameter.first) &&
@@ -334,16 +310,36 @@ class UniversalFiles {
         const bool has_all = std::ranges::all_of(declared_, is_there);
         for (const auto& [name, shape] : declared_) {
             auto weight = rest_.tensors.extract(name);
-            if (has_all) {
+            if (has_states_ && has_all) {
                 std::swap(parameters_.tensors.at(name), weight.mapped());
                 weight.mapped().tensor.written_as.reset();
                 masters_.tensors.push_back(std::move(weight.mapped().tensor));
-            } else if (weight) {
-                rest_.ignored().add({"*", "the module's weights of some parameters"}, 1,
-                                    catalogue::stored_bytes(weight.mapped().tensor));
+            } else if (parameters_.tensors.contains(name)) {
+                hold(parameters_.tensors.at(name).tensor,
+                     weight ? &weight.mapped().tensor : nullptr);
             }
         }
         has_weights_ = has_weights_ || !masters_.tensors.empty();
+        out_.samples.doubt =
+            "DeepSpeed's own tool exchanges parameters of runs with round_robin_gradients";
+        out_.samples.remedy =
+            "--weights model takes the module's; or convert the save anew, from a run without "
+            "round_robin_gradients";
+    }
+
+    // `weight`: the module's, which is left aside, or null.
+    void hold(const Tensor& master, const Tensor* weight) {
+        const auto held = place_of_elements(master);
+        const auto module = weight == nullptr ? std::nullopt : place_of_elements(*weight);
+        if (held && module && master.shape == weight->shape) {
+            add_sample(master.name, 0, volume_of(master.shape, master.name), *held, *module,
+                       out_.samples);
+        } else {
+            out_.samples.without.push_back(master.name);
+        }
+        if (weight != nullptr) {
+            rest_.ignored().add({"*", kCopies}, 1, catalogue::stored_bytes(*weight));
+        }
     }
 
     void finish_states() {
@@ -393,8 +389,6 @@ class UniversalFiles {
     Assembler parameters_;
     Assembler rest_;  // of the model states: buffers, frozen parameters, weights where they prove
     catalogue::State masters_{std::string(catalogue::kMaster), {}, {}, {}};
-    std::map<std::string, Beginning> masters_begin_;      // by parameter
-    std::map<std::string, Beginning> weights_begin_;      // of the module, where they are not read
     std::map<std::string, std::vector<Index>> declared_;  // shapes on the first rank
     std::map<std::string, std::string> aliases_;          // other names of parameters
     bool is_whole_ = true;                                // and these are the whole ones
@@ -479,9 +473,9 @@ FileScan scan_universal(const Location& location, const std::string& file) {
     const WeightSelection selection =
         states.has_others ? WeightSelection::buffers : WeightSelection::rest;
     const bool has_states = location.state != TakenState::weights && is_first;
-    FileScan scan = scan_model_states(location, file, name,
-                                      {selection, true, is_first, has_states,
-                                       has_states && !states.has_others, !states.has_others});
+    FileScan scan =
+        scan_model_states(location, file, name,
+                          {selection, true, is_first, has_states, is_first && !states.has_others});
     if (has_states) {
         add_groups(location, scan.told);
     }
@@ -518,6 +512,7 @@ const Format universal_format = {
     .scan_list = whole_list,
     .scan = scan_typed<FileContent, scan_universal>,
     .combine = combine_typed<FileContent, join_universal>,
+    .resolve = read_samples,
 };
 
 }  // namespace shardweld::formats::deepspeed

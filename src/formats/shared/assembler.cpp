@@ -132,8 +132,12 @@ void order_files(Catalogue& catalogue, Unused unused) {
         catalogue::each_tensor(
             catalogue, [&](Tensor& tensor) { std::ranges::for_each(tensor.pieces, visit); });
         catalogue::each_shard(catalogue, [&](catalogue::Shard& shard) { visit(shard.piece); });
+        for (catalogue::MasterSample& sample : catalogue.samples.all) {
+            visit(sample.master);
+            visit(sample.weight);
+        }
     };
-    for_each_piece([&](const Piece& piece) { is_used.at(piece.file) = true; });
+    for_each_piece([&](const auto& piece) { is_used.at(piece.file) = true; });
     const std::vector<catalogue::File> files = std::exchange(catalogue.files, {});
     for (std::size_t i = 0; i < files.size(); ++i) {
         if (is_used[i]) {
@@ -151,7 +155,7 @@ void order_files(Catalogue& catalogue, Unused unused) {
                                                  &catalogue::File::path);
         numbers.push_back(static_cast<std::uint32_t>(at - catalogue.files.begin()));
     }
-    for_each_piece([&](Piece& piece) { piece.file = numbers[piece.file]; });
+    for_each_piece([&](auto& piece) { piece.file = numbers[piece.file]; });
 }
 
 void take_said(Catalogue& scan, Catalogue& out) {

@@ -40,6 +40,7 @@ struct Save {
     std::vector<std::vector<Parameter>> groups;
     std::string prefix = "bf16_";
     Fields more_states;                                ///< of model states
+    std::map<std::string, std::vector<float>> module;  ///< weights by parameter, in fp32
     std::int64_t counted = 0;                          ///< partition_count; 0: ranks
     std::int64_t said_stage = 0;                       ///< zero_stage; 0: stage
     std::map<std::size_t, std::int64_t> expert_ranks;  ///< by group: how many have other experts
@@ -80,13 +81,21 @@ inline std::string shapes_of(const std::vector<Parameter>& parameters) {
     return dict(shapes);
 }
 
-/// A file of model states with an empty module.
+/// A file of model states, whose module has those of the parameters whose weights are given.
 inline std::string model_states(const Save& save, const Fields& more = {}) {
     std::vector<std::string> groups;
+    Fields module;
+    std::map<std::string, std::string> records;
     for (const auto& group : save.groups) {
         groups.push_back(shapes_of(group));
+        for (const Parameter& parameter : group) {
+            if (const auto at = save.module.find(parameter.name); at != save.module.end()) {
+                module.emplace_back(at->first, local_tensor(at->first, parameter.shape));
+                records[at->first] = bytes_of(at->second);
+            }
+        }
     }
-    Fields fields = {{"module", dict({})},
+    Fields fields = {{"module", dict(module)},
                      {"buffer_names", list({})},
                      {"param_shapes", list(groups)},
                      {"global_steps", integer(3)},
@@ -94,7 +103,7 @@ inline std::string model_states(const Save& save, const Fields& more = {}) {
     for (const Fields* const fields_too : {&save.more_states, &more}) {
         fields.insert(fields.end(), fields_too->begin(), fields_too->end());
     }
-    return torch_file(dict(fields), {});
+    return torch_file(dict(fields), records);
 }
 
 /// One rank's optimizer file.

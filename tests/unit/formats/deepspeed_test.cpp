@@ -146,6 +146,71 @@ TEST(DeepSpeed, refuses_divided_groups_that_are_no_experts) {
     refused("mlp.experts.w1", ErrorCode::unsupported);
 }
 
+bool has_note(const catalogue::Catalogue& catalogue, const std::string& part) {
+    return std::any_of(catalogue.notes.begin(), catalogue.notes.end(),
+                       [&](const auto& note) { return note.find(part) != std::string::npos; });
+}
+
+// The first 64 elements of each parameter, and of each rank's part of it.
+TEST(DeepSpeed, holds_masters_against_the_weights_of_the_module) {
+    Save save;
+    save.groups = {{{"p1", {3, 3}}, {"p2", {40, 10}}}, {{"p3", {5}}}};
+    for (const auto& group : save.groups) {
+        for (const Parameter& parameter : group) {
+            save.module[parameter.name] = ds::values_of(parameter);
+        }
+    }
+    const auto read = [](const Save& of) {
+        const Scratch scratch;
+        ds::write(scratch, of);
+        return read_deepspeed(scratch.path());
+    };
+    EXPECT_TRUE(has_note(read(save), "masters of 3 parameters round to the module's weights"));
+    // 409 elements are padded to 412: the second rank's part begins with element 197 of p2.
+    for (const std::size_t at : {0U, 63U, 64U, 196U, 197U, 260U, 261U, 399U}) {
+        Save other = save;
+        other.module["p2"][at] += 1;
+        if (at < 64 || (at >= 197 && at < 261)) {
+            expect_error(ErrorCode::mismatch, "weights: p2; element " + std::to_string(at) + " of",
+                         [&] { read(other); });
+        } else {
+            EXPECT_TRUE(has_note(read(other), "masters of 3 parameters"));
+        }
+    }
+    std::swap(save.module["p1"], save.module["p3"]);
+    save.module["p1"].resize(9);
+    save.module["p3"].resize(5);
+    expect_error(ErrorCode::mismatch,
+                 "the fp32 masters do not round to the module's weights: p1, p3; element 0 of p1 "
+                 "is 10000 in bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt, but 30000 in "
+                 "mp_rank_00_model_states.pt",
+                 [&] { read(save); });
+    save.module = {{"p1", ds::values_of(save.groups[0][0])}};
+    const auto catalogue = read(save);
+    EXPECT_TRUE(has_note(catalogue, "masters of 1 parameter round"));
+    EXPECT_TRUE(has_note(catalogue,
+                         "unchecked: the files have no weights of the module for the "
+                         "fp32 masters of p2, p3"));
+    EXPECT_TRUE(catalogue.samples.all.empty());
+}
+
+// In the model states of each tensor-parallel rank, in files of layers and of experts.
+TEST(DeepSpeed, finds_the_weights_of_the_module_wherever_they_are_saved) {
+    const auto is_held = [](const std::string& name, const std::string& count) {
+        return has_note(read_deepspeed(deepspeed_case(name)),
+                        "masters of " + count + " parameters");
+    };
+    EXPECT_TRUE(is_held("autotp_zero1_tp2dp2", "21"));
+    EXPECT_TRUE(is_held("pipe_w2", "13"));
+    EXPECT_TRUE(is_held("pipe_tied_w2", "7"));
+    EXPECT_TRUE(is_held("moe_zero1_w4", "37"));
+    const auto none =
+        "unchecked: the files have no weights of the module for the fp32 masters of "
+        "any parameter";
+    EXPECT_TRUE(has_note(read_deepspeed(deepspeed_case("zero3_w2_buffers")), none));
+    EXPECT_TRUE(has_note(read_deepspeed(deepspeed_case("universal_tp2")), none));
+}
+
 TEST(DeepSpeed, refuses_files_that_contradict_each_other) {
     const auto text_with = [](const std::function<void(Save&)>& change, ErrorCode code) {
         const Scratch scratch;

@@ -1,0 +1,56 @@
+#include "module_weights.hpp"
+
+#include "core/text.hpp"
+#include "formats/shared/hints.hpp"
+#include "formats/shared/master_samples.hpp"
+
+#include "scan.hpp"
+
+namespace shardweld::formats::deepspeed {
+
+namespace {
+
+catalogue::ElementPlace place_of(const Run& run) {
+    const catalogue::Piece& piece = run.shard->piece;
+    const Bytes first = to_bytes(piece.patch.offset + run.at, "elements");
+    return {piece.file, run.shard->dtype, piece.base + first * size_of(run.shard->dtype)};
+}
+
+}  // namespace
+
+void ModuleWeights::add(const std::string& name, const FileName& in,
+                        const catalogue::Tensor& tensor) {
+    const auto place = place_of_elements(tensor);
+    if (place && in.kind != FileKind::model_part) {
+        weights_.emplace(Key{name, in.kind == FileKind::layer, in.mp},
+                         Weight{*place, tensor.shape});
+    }
+}
+
+void ModuleWeights::hold(Index mp, Index n_tensor_ranks, const ModelRank::Located& master,
+                         catalogue::Catalogue& out) const {
+    const Parameter& parameter = *master.parameter;
+    bool is_held = false;
+    for (const bool is_layer : {false, true}) {
+        const auto [begin, end] =
+            weights_.equal_range({parameter.name, is_layer, is_layer ? mp % n_tensor_ranks : mp});
+        for (auto at = begin; at != end; ++at) {
+            const Weight& weight = at->second;
+            if (weight.shape != parameter.shape) {
+                throw of_several_saves(printable(parameter.name) + " has shape " +
+                                       shape_text(weight.shape) + " in " +
+                                       printable(out.files[weight.place.file].path) +
+                                       ", but its param_shapes say " + shape_text(parameter.shape));
+            }
+            for (const Run& run : master.runs) {
+                is_held = add_sample(parameter.name, run.begin, run.end, place_of(run),
+                                     weight.place, out.samples);
+            }
+        }
+    }
+    if (!is_held) {
+        out.samples.without.push_back(parameter.name);
+    }
+}
+
+}  // namespace shardweld::formats::deepspeed

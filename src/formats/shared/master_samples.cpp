@@ -1,0 +1,254 @@
+#include "master_samples.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "core/text.hpp"
+#include "io/input_file.hpp"
+#include "layout/patch.hpp"
+#include "numeric/scalar.hpp"
+#include "shardweld/error.hpp"
+
+#include "directory_listing.hpp"
+
+namespace shardweld::formats {
+
+namespace {
+
+using catalogue::Catalogue;
+using catalogue::ElementPlace;
+using catalogue::MasterSample;
+using catalogue::MasterSamples;
+
+constexpr Index kMostElements = 64;
+
+bool is_compared(DType dtype) {
+    return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+}
+
+Bytes bytes_of(const MasterSample& sample, const ElementPlace& place) {
+    return to_bytes(sample.count, "elements") * size_of(place.dtype);
+}
+
+/// Calls visit(sample, place) for the master's elements and the weight's of each sample.
+template <typename Visit>
+void each_place(const MasterSamples& samples, const Visit& visit) {
+    for (const MasterSample& sample : samples.all) {
+        visit(sample, sample.master);
+        visit(sample, sample.weight);
+    }
+}
+
+/// The bits of one element.
+std::uint32_t element(std::span<const std::byte> bytes, DType dtype, std::size_t at) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, bytes.data() + at * size_of(dtype), size_of(dtype));
+    return bits;
+}
+
+std::uint32_t bits_as_f32(std::uint32_t bits, DType dtype) {
+    const auto narrow = static_cast<std::uint16_t>(bits);
+    return dtype == DType::bf16  ? numeric::f32_from_bf16(narrow)
+           : dtype == DType::f16 ? numeric::f32_from_f16(narrow)
+                                 : bits;
+}
+
+float value_of(std::uint32_t bits, DType dtype) {
+    return std::bit_cast<float>(bits_as_f32(bits, dtype));
+}
+
+std::uint32_t rounded(std::uint32_t f32_bits, DType dtype) {
+    return dtype == DType::bf16  ? numeric::bf16_from_f32(f32_bits)
+           : dtype == DType::f16 ? numeric::f16_from_f32(f32_bits)
+                                 : f32_bits;
+}
+
+/// One element of both.
+struct Pair {
+    std::uint32_t master = 0;
+    std::uint32_t weight = 0;
+};
+
+bool rounds_to(const Pair& pair, const MasterSample& sample) {
+    const std::uint32_t master = bits_as_f32(pair.master, sample.master.dtype);
+    const bool is_number = !std::isnan(std::bit_cast<float>(master));
+    return is_number ? rounded(master, sample.weight.dtype) == pair.weight
+                     : std::isnan(value_of(pair.weight, sample.weight.dtype));
+}
+
+std::string value_text(float value) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.9g", static_cast<double>(value));
+    return text.data();
+}
+
+/// Walks through the bytes that were read, which follow one another as the samples do.
+class SampleReader {
+  public:
+    explicit SampleReader(const std::vector<Resolution>& resolutions)
+        : resolutions_(resolutions), positions_(resolutions.size(), 0) {
+        for (std::size_t i = 0; i < resolutions.size(); ++i) {
+            for (const std::uint32_t file : resolutions[i].files) {
+                readers_[file] = i;
+            }
+        }
+    }
+
+    std::span<const std::byte> next(const MasterSample& sample, const ElementPlace& place) {
+        const auto reader = readers_.find(place.file);
+        const Bytes size = bytes_of(sample, place);
+        if (reader == readers_.end() ||
+            size > resolutions_[reader->second].samples.size() - positions_[reader->second]) {
+            throw Error(ErrorCode::internal, "no rank read a sample of " + sample.name.text());
+        }
+        std::size_t& position = positions_[reader->second];
+        position += size;
+        return std::span(resolutions_[reader->second].samples).subspan(position - size, size);
+    }
+
+  private:
+    const std::vector<Resolution>& resolutions_;
+    std::vector<std::size_t> positions_;
+    std::map<std::uint32_t, std::size_t> readers_;  // by file
+};
+
+/// What does not round.
+struct Differences {
+    std::vector<std::string> names = {};
+    std::string first = {};  ///< "element 5 of x is 0.5 in FILE, but 0.25 in FILE"
+
+    void note(const MasterSample& sample, std::size_t at, const Pair& pair,
+              const std::vector<catalogue::File>& files) {
+        const std::string& name = sample.name.text();
+        if (names.empty()) {
+            const auto number = static_cast<std::size_t>(sample.first) + at;
+            first = "element " + std::to_string(number) + " of " + printable(name) + " is " +
+                    value_text(value_of(pair.master, sample.master.dtype)) + " in " +
+                    printable(files[sample.master.file].path) + ", but " +
+                    value_text(value_of(pair.weight, sample.weight.dtype)) + " in " +
+                    printable(files[sample.weight.file].path);
+        }
+        if (known.insert(sample.name).second) {
+            names.push_back(name);
+        }
+    }
+
+    std::set<SharedText> known = {};
+};
+
+Differences compare(const Catalogue& catalogue, SampleReader reader) {
+    Differences found;
+    for (const MasterSample& sample : catalogue.samples.all) {
+        const auto master = reader.next(sample, sample.master);
+        const auto weight = reader.next(sample, sample.weight);
+        for (std::size_t at = 0; at < static_cast<std::size_t>(sample.count); ++at) {
+            const Pair pair{element(master, sample.master.dtype, at),
+                            element(weight, sample.weight.dtype, at)};
+            if (!rounds_to(pair, sample)) {
+                found.note(sample, at, pair, catalogue.files);
+                break;
+            }
+        }
+    }
+    return found;
+}
+
+void note_extent(const MasterSamples& samples, std::vector<std::string>& notes) {
+    std::set<SharedText> names;
+    for (const MasterSample& sample : samples.all) {
+        names.insert(sample.name);
+    }
+    if (!names.empty()) {
+        notes.push_back("the fp32 masters of " + counted(names.size(), "parameter") +
+                        " round to the module's weights, in the first " +
+                        std::to_string(kMostElements) +
+                        " elements of each and of every rank's part of it");
+    }
+    if (!samples.without.empty()) {
+        notes.push_back(
+            "unchecked: the files have no weights of the module for the fp32 masters "
+            "of " +
+            (names.empty() ? "any parameter" : name_list(samples.without)));
+    }
+}
+
+}  // namespace
+
+std::optional<ElementPlace> place_of_elements(const catalogue::Tensor& tensor) {
+    if (tensor.pieces.size() != 1 || !is_compared(tensor.dtype)) {
+        return std::nullopt;
+    }
+    const catalogue::Piece& piece = tensor.pieces.front();
+    if (layout::dense_shape(tensor.shape, piece.patch.offset) != piece.patch) {
+        return std::nullopt;
+    }
+    return ElementPlace{
+        piece.file, tensor.dtype,
+        piece.base + to_bytes(piece.patch.offset, "elements") * size_of(tensor.dtype)};
+}
+
+bool add_sample(const std::string& name, Index begin, Index end, const ElementPlace& master,
+                const ElementPlace& weight, MasterSamples& samples) {
+    MasterSample sample{name, begin, std::min(end - begin, kMostElements), master, weight};
+    sample.weight.offset += to_bytes(begin, "elements") * size_of(weight.dtype);
+    if (is_compared(master.dtype)) {
+        samples.all.push_back(sample);
+    }
+    return is_compared(master.dtype);
+}
+
+Resolution read_samples(const Location& location, const Catalogue& catalogue,
+                        std::span<const std::uint32_t> files,
+                        const std::function<void()>& before_file) {
+    Resolution out;
+    out.files.assign(files.begin(), files.end());
+    std::map<std::uint32_t, std::vector<std::pair<Bytes, std::span<std::byte>>>> wanted;
+    for (const std::uint32_t file : files) {
+        out.sizes.push_back(catalogue.files[file].size);
+        wanted[file];
+    }
+    Bytes total = 0;
+    each_place(catalogue.samples, [&](const MasterSample& sample, const ElementPlace& place) {
+        total += wanted.contains(place.file) ? bytes_of(sample, place) : 0;
+    });
+    out.samples.resize(total);
+    std::span<std::byte> rest = out.samples;
+    each_place(catalogue.samples, [&](const MasterSample& sample, const ElementPlace& place) {
+        if (const auto at = wanted.find(place.file); at != wanted.end()) {
+            const Bytes size = bytes_of(sample, place);
+            at->second.emplace_back(place.offset, rest.first(size));
+            rest = rest.subspan(size);
+        }
+    });
+    for (const auto& [file, parts] : wanted) {
+        before_file();
+        const auto input = io::InputFile::open(location.directory / catalogue.files[file].path);
+        for (const auto& [offset, bytes] : parts) {
+            input.read_at(offset, bytes);
+        }
+    }
+    return out;
+}
+
+void hold_samples(Catalogue& catalogue, const std::vector<Resolution>& resolutions) {
+    const Differences found = compare(catalogue, SampleReader(resolutions));
+    const MasterSamples samples = std::exchange(catalogue.samples, {});
+    if (!found.names.empty()) {
+        throw Error(
+            ErrorCode::mismatch,
+            "the fp32 masters do not round to the module's weights: " + name_list(found.names) +
+                "; " + found.first + (samples.doubt.empty() ? "" : " (" + samples.doubt + ")"),
+            samples.remedy);
+    }
+    note_extent(samples, catalogue.notes);
+}
+
+}  // namespace shardweld::formats
