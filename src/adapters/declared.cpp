@@ -92,6 +92,11 @@ bool changes_base(const ordered_json& declared) {
 ordered_json object_in(const ConfigFile& file) {
     std::optional<JsonFault> fault;
     auto json = parse_json<ordered_json>(without_nonfinite(file.text), &fault);
+    if (fault && fault->kind == JsonFault::Kind::mark) {
+        throw Error(ErrorCode::corrupt,
+                    file.path + " begins with a byte order mark, which PEFT's parser refuses",
+                    kMarkHint);
+    }
     if (fault) {
         throw Error(
             ErrorCode::corrupt,

@@ -97,6 +97,22 @@ std::optional<JsonFault> fault_of_size(std::string_view text, bool keeps_order) 
     return at ? std::optional(JsonFault{JsonFault::Kind::wide, *at, ""}) : std::nullopt;
 }
 
+std::optional<JsonFault> fault_of_bytes(std::string_view text) {
+    constexpr std::string_view kMark = "\xef\xbb\xbf";
+    if (text.starts_with(kMark)) {
+        return JsonFault{JsonFault::Kind::mark, 0, ""};
+    }
+    const std::size_t nul = text.find('\0');
+    return nul == std::string_view::npos
+               ? std::nullopt
+               : std::optional(JsonFault{JsonFault::Kind::syntax, nul, "a NUL byte"});
+}
+
+std::string reason_in(std::string_view what) {
+    const std::size_t name = what.starts_with("[json.exception.") ? what.find("] ") : what.npos;
+    return std::string(name == what.npos ? what : what.substr(name + 2));
+}
+
 std::string without_nonfinite(std::string_view text) {
     std::string out(text);
     if (may_hold_stand_ins(text)) {
@@ -139,14 +155,16 @@ Json parse_json(std::string_view text, std::optional<JsonFault>* fault,
     constexpr bool kKeepsOrder = requires {
         typename Json::object_t::Container;
     };
-    std::optional<JsonFault> found = fault_of_size(text, kKeepsOrder);
+    std::optional<JsonFault> found = fault_of_bytes(text);
+    found = found ? found : fault_of_size(text, kKeepsOrder);
     if (!found) {
         try {
             return Json::parse(text, visit);
         } catch (const typename Json::parse_error& error) {
-            found = {JsonFault::Kind::syntax, error.byte > 0 ? error.byte - 1 : 0, error.what()};
+            found = {JsonFault::Kind::syntax, error.byte > 0 ? error.byte - 1 : 0,
+                     reason_in(error.what())};
         } catch (const typename Json::exception& error) {
-            found = {JsonFault::Kind::number, 0, error.what()};
+            found = {JsonFault::Kind::number, 0, reason_in(error.what())};
         }
     }
     if (fault != nullptr) {
@@ -162,7 +180,7 @@ Json parse_known_json(std::string_view text) {
 
 template <typename Json>
 bool hear_json(std::string_view text, typename Json::json_sax_t& listener) {
-    return !too_deep_at(text) && Json::sax_parse(text, &listener);
+    return !fault_of_bytes(text) && !too_deep_at(text) && Json::sax_parse(text, &listener);
 }
 
 #define SHARDWELD_READERS_OF(Json)                                              \

@@ -20,21 +20,33 @@ std::optional<std::size_t> too_deep_at(std::string_view text);
 /// order, and so looks through those before, gets through in seconds.
 std::optional<std::size_t> too_wide_at(std::string_view text);
 
+/// What to do about JsonFault::Kind::mark.
+inline constexpr const char* kMarkHint = "save it as UTF-8 without one";
+
 /// Why a text is not read.
 struct JsonFault {
     enum class Kind {
         deep,    ///< nested deeper than kDeepestJson
         wide,    ///< more fields than a parser that keeps their order gets through
+        mark,    ///< a byte order mark before it, which the parsers that load models refuse
         syntax,  ///< no valid JSON
         number   ///< a number that no type holds
     };
     Kind kind = Kind::syntax;
     std::size_t at = 0;  ///< byte, from 0; of a number: unknown
-    std::string what;    ///< the parser's words, "" of limits
+    std::string what;    ///< the parser's words, "" where it was not asked
 };
 
 /// What of a text is beyond the limits; `keeps_order`: of a parser that does.
 std::optional<JsonFault> fault_of_size(std::string_view text, bool keeps_order);
+
+/// What is no JSON, and the parser passes over: a byte order mark before the text, and a NUL, which
+/// it takes for the end, whatever follows.
+std::optional<JsonFault> fault_of_bytes(std::string_view text);
+
+/// What an exception of the parser's library says, without the name and number in brackets that it
+/// begins with.
+std::string reason_in(std::string_view what);
 
 // Compiled once, for nlohmann::json and ordered_json: each unit that has the parser made for itself
 // takes some seconds longer.

@@ -126,7 +126,8 @@ Listings with_those_below(const fs::path& directory, const Listing& listing) {
 void refuse_faults(const fs::path& directory, const Listing& listing) {
     for (const Format* const format : all_formats()) {
         if (const std::string fault(format->diagnose(listing)); !fault.empty()) {
-            throw Error(ErrorCode::not_found, directory.string() + " " + fault);
+            throw Error(ErrorCode::not_found, directory.string() + " " + fault,
+                        "copy all files of the save again, hidden ones too, or give another save");
         }
     }
 }

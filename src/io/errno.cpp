@@ -11,6 +11,8 @@ const char* advice(int error) {
     switch (error) {
         case EMFILE:
             return "allow more open files (`ulimit -n`), or keep fewer open (--max_open)";
+        case EACCES:
+            return "have its owner permit it, or run as a user who may";
         case ENAMETOOLONG:
             return "give a shorter name: hidden files beside a target have names some 20 bytes "
                    "longer";

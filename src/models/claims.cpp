@@ -83,7 +83,7 @@ std::string text_of(const FieldValue& value) {
         return std::to_string(*integer);
     }
     if (const auto* real = std::get_if<double>(&value)) {
-        return std::to_string(*real);
+        return number_text(*real);
     }
     const auto* text = std::get_if<std::string>(&value);
     return text != nullptr ? printable(*text) : "";

@@ -86,6 +86,8 @@ std::string fault_text(const std::string& text, const JsonFault& fault) {
             return "is nested deeper than " + std::to_string(kDeepestJson) + " levels" + at;
         case JsonFault::Kind::wide:
             return "has too many fields" + at;
+        case JsonFault::Kind::mark:
+            return "begins with a byte order mark, which no loader's parser takes";
         case JsonFault::Kind::syntax:
             return "is not valid JSON" + at;
         case JsonFault::Kind::number:
@@ -104,7 +106,8 @@ nlohmann::ordered_json parse_config_text(const std::string& text, const std::str
     std::optional<JsonFault> fault;
     auto root = parse_json<ordered_json>(without_nonfinite(text), &fault);
     if (fault) {
-        throw Error(ErrorCode::corrupt, origin + " " + fault_text(text, *fault));
+        throw Error(ErrorCode::corrupt, origin + " " + fault_text(text, *fault),
+                    fault->kind == JsonFault::Kind::mark ? kMarkHint : "");
     }
     if (!root.is_object()) {
         throw Error(ErrorCode::corrupt, origin + " is not a JSON object");

@@ -5,6 +5,8 @@
 #include <utility>
 #include <variant>
 
+#include "core/text.hpp"
+
 namespace shardweld::models {
 
 namespace {
@@ -77,7 +79,7 @@ bool is_null(const FieldValue& value) {
 
 Index integer_of(const FieldValue& value, const std::string& what) {
     if (const auto* real = std::get_if<double>(&value)) {
-        throw Fault(what + " is " + std::to_string(*real) + ", expected a whole number of 64 bits");
+        throw Fault(what + " is " + number_text(*real) + ", expected a whole number of 64 bits");
     }
     if (const auto* text = std::get_if<std::string>(&value)) {
         throw Fault(what + " is the text \"" + *text + "\", expected a number");

@@ -388,7 +388,7 @@ class Symbols::Evaluator {
         }
         constexpr double kLimit = 9223372036854775808.0;
         if (!(real >= 0 && real < kLimit)) {
-            throw Fault(name_of(field) + " makes " + std::to_string(real) + ", expected a size");
+            throw Fault(name_of(field) + " makes " + number_text(real) + ", expected a size");
         }
         return {static_cast<Index>(real)};
     }

@@ -221,7 +221,7 @@ RunFacts read_header(const fs::path& journal) {
         }
         return facts_in(root);
     } catch (const json::exception& error) {
-        refuse_header("is damaged: " + printable(error.what()));
+        refuse_header("is damaged: " + printable(reason_in(error.what())));
     }
     return {};
 }

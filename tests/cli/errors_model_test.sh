@@ -155,6 +155,16 @@ start "$dist"
 rm -f "$iter/common.pt" "$hf"/tokenizer*.json
 config vocab_size 1
 accepted "what tensors alone cannot tell"
+config vocab_size 0
+refused "no vocabulary at all" 6 3 "with vocab_size 0, 256 of the 256 rows of embedding.word_embeddings.weight would be cut off as padding, but no row would be left"
+
+# What Python's parser refuses would be published, and no loader would take it.
+start "$legacy"
+cp "$hf/config.json" "$WORK/config.json"
+printf '\0 and more' >>"$hf/config.json"
+refused "text behind a NUL" 4 3 "config.json is not valid JSON at line"
+printf '\xef\xbb\xbf' | cat - "$WORK/config.json" >"$hf/config.json"
+refused "a byte order mark" 4 0 "config.json begins with a byte order mark" "save it as UTF-8 without one"
 
 # Python writes numbers that JSON has not.
 start "$legacy"

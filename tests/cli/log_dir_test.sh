@@ -31,6 +31,14 @@ for rank in 0 1 2; do
     logged "$rank" "exits with code 12"
 done
 
+# A target appears whole, and logs begin before it.
+for logs in "$WORK/fresh" "$WORK/fresh/logs" "$WORK/other/../fresh/logs"; do
+    expect_code 2 mpirun -n 3 "$SHARDWELD" merge "$CASE/source" "$WORK/fresh" --hf_config "$CASE/hf" --log_dir "$logs"
+    expect_text "--log_dir $logs lies in the target directory" && expect_text "name a directory outside of it"
+done
+expect_code 2 "$SHARDWELD" merge "$CASE/source" "$WORK/first" --hf_config "$CASE/hf" --also "$WORK/fresh:fp32" --log_dir "$WORK/fresh"
+[[ ! -e "$WORK/fresh" && ! -e "$WORK/first" ]] || fail "a refused log was begun"
+
 # Nothing is written through a link, to no directory and into no file's place.
 rm -r "$LOGS"
 mkdir -p "$LOGS"

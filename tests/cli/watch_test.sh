@@ -254,6 +254,7 @@ expect_code 2 "$SHARDWELD" watch "$run" "$out" --average && expect_text "--avera
 expect_code 2 "$SHARDWELD" watch "$run" "$out" --report r.json && expect_text "each output has its report"
 expect_code 2 "$SHARDWELD" watch "$run" && expect_text "no target is given"
 expect_code 2 "$SHARDWELD" watch "$run/step-2" "$out" && expect_text "is a step itself"
+expect_code 2 "$SHARDWELD" watch "$SHARDWELD" "$out" && expect_text "$(basename "$SHARDWELD") is a file"
 expect_code 2 "$SHARDWELD" watch "$run" "$run" && expect_text "cannot be watched and written to"
 expect_code 2 "$SHARDWELD" watch "$run" "$out" --then "no-such-program x" && expect_text "no-such-program"
 expect_code 12 "$SHARDWELD" watch "$run" "$SHARDWELD" && expect_text "is not a directory"

@@ -170,11 +170,13 @@ std::string rows_text(const plan::Padding& one) {
 
 [[noreturn]] void refuse_cut(const plan::Padding& one, const std::string& why) {
     const std::string kept = std::to_string(one.kept);
-    throw Error(ErrorCode::mismatch,
-                "with " + std::string(kVocabularyField) + " " + kept + ", " + rows_text(one) +
-                    " would be cut off as padding, but " + why,
-                std::string("correct config.json's ") + kVocabularyField +
-                    ", or, if the model is to have " + kept + " rows, give --vocab_size " + kept);
+    const std::string by_hand =
+        ", or, if the model is to have " + kept + " rows, give --vocab_size " + kept;
+    throw Error(
+        ErrorCode::mismatch,
+        "with " + std::string(kVocabularyField) + " " + kept + ", " + rows_text(one) +
+            " would be cut off as padding, but " + why,
+        std::string("correct config.json's ") + kVocabularyField + (one.kept > 0 ? by_hand : ""));
 }
 
 }  // namespace
@@ -227,6 +229,9 @@ std::map<std::string, Index> known_facts(const catalogue::Catalogue& catalogue,
 void require_only_padding(const std::vector<plan::Padding>& padding,
                           const std::optional<TokenizerTokens>& tokens) {
     for (const plan::Padding& one : padding) {
+        if (one.kept == 0) {
+            refuse_cut(one, "no row would be left");
+        }
         if (one.below && one.dropped >= *one.below) {
             refuse_cut(one, "the framework pads by less than " + std::to_string(*one.below) +
                                 " (make_vocab_size_divisible_by times tensor-parallel ranks)");

@@ -55,8 +55,8 @@ std::map<std::string, std::string> fields_of_vocabulary();
 std::map<std::string, Index> known_facts(const catalogue::Catalogue& catalogue,
                                          const models::Dialect& dialect);
 
-/// Error(mismatch) where more rows would be cut off than the framework adds, or the tokenizer has
-/// tokens for them.
+/// Error(mismatch) where more rows would be cut off than the framework adds, all would be, or the
+/// tokenizer has tokens for them.
 void require_only_padding(const std::vector<plan::Padding>& padding,
                           const std::optional<TokenizerTokens>& tokens);
 

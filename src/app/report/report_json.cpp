@@ -449,9 +449,10 @@ Report read_reported_output(const fs::path& path) {
     try {
         return output_in(root, path.string());
     } catch (const Json::exception& error) {
-        throw Error(ErrorCode::corrupt,
-                    path.string() + " is not a report of a merge: " + printable(error.what()),
-                    kOwnReport);
+        throw Error(
+            ErrorCode::corrupt,
+            path.string() + " is not a report of a merge: " + printable(reason_in(error.what())),
+            kOwnReport);
     }
 }
 

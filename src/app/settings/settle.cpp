@@ -7,6 +7,7 @@
 
 #include "core/encoding.hpp"
 #include "core/text.hpp"
+#include "io/paths.hpp"
 #include "process/process.hpp"
 #include "reshape/destination.hpp"
 
@@ -305,6 +306,21 @@ void check_watch(const Arguments& arguments, const WatchRequest& watch) {
     }
 }
 
+/// A target appears when all is written, and logs are written from the start.
+void check_log_dir(const Options& options) {
+    if (!options.log_dir || options.command != Command::merge) {
+        return;
+    }
+    const fs::path logs = io::resolved(*options.log_dir);
+    for (const OutputRequest& output : output_requests(options)) {
+        if (!output.directory.empty() && io::is_within(logs, io::resolved(output.directory))) {
+            refuse("--log_dir " + printable(options.log_dir->string()) +
+                       " lies in the target directory, which appears only when all is written",
+                   "name a directory outside of it");
+        }
+    }
+}
+
 void check_loudness(const Arguments& arguments) {
     int n_levels = 0;
     for (const char* name : {"verbose", "quiet", "log_level"}) {
@@ -383,6 +399,7 @@ void check_together(const Arguments& arguments, const Options& options) {
     check_delta_options(options);
     check_watch(arguments, options.watch);
     check_drop(arguments, options);
+    check_log_dir(options);
     check_loudness(arguments);
     check_job(arguments, options);
 }
@@ -411,6 +428,9 @@ void take_file_target(Options& options) {
     const fs::path file = options.target_dir;
     const std::string ending = in_small_letters(file.extension().string());
     std::error_code failed;  // what cannot be examined is told when the target is checked
+    if (options.has_target && file.empty()) {
+        refuse("--target_dir is empty", "name the directory to write");
+    }
     if (!options.has_target || fs::is_directory(file, failed)) {
         return;
     }

@@ -60,6 +60,10 @@ std::vector<fs::path> outputs_of(const Options& options) {
 /// The run's directory, which need not be there yet; the one above it must.
 fs::path checked_run(const Options& options, const std::vector<fs::path>& outputs) {
     const fs::path run = io::resolved(options.local_dir);
+    if (io::kind_at(run) != io::FileKind::none && !io::is_directory(run)) {
+        throw Error(ErrorCode::usage, run.string() + " is a file",
+                    "name the directory in which the training run saves its steps");
+    }
     if (!io::is_directory(run) && !io::is_directory(run.parent_path())) {
         throw Error(ErrorCode::not_found, "there is no directory " + run.string(),
                     "name the directory in which the training run saves its steps");

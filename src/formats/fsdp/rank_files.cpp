@@ -41,6 +41,7 @@ nlohmann::json parse(const fs::path& file) {
     }
     const std::string at = "at byte " + std::to_string(fault->at + 1);
     switch (fault->kind) {
+        case JsonFault::Kind::mark:
         case JsonFault::Kind::syntax:
             refuse(file, at + " of " + std::to_string(text.size()));
         case JsonFault::Kind::number:

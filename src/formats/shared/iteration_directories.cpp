@@ -221,8 +221,11 @@ std::optional<StepChoice> newest_step(const fs::path& directory,
 fs::path read_tag(const fs::path& file, const std::string& hint) {
     const std::string text = io::read_text(file, kLargestTracker);
     fs::path tag = trim(text);
+    if (tag.empty()) {
+        throw Error(ErrorCode::corrupt, file.string() + " names nothing: it is empty", hint);
+    }
     const bool stays =
-        !tag.empty() && tag.is_relative() &&
+        tag.is_relative() &&
         std::none_of(tag.begin(), tag.end(), [](const fs::path& part) { return part == ".."; });
     if (!stays) {
         throw Error(ErrorCode::corrupt,
@@ -230,7 +233,8 @@ fs::path read_tag(const fs::path& file, const std::string& hint) {
                         "\", which leaves the directory",
                     hint);
     }
-    if (!io::is_directory(file.parent_path() / tag)) {
+    const bool is_name = text.find('\0') == std::string::npos;
+    if (!is_name || !io::is_directory(file.parent_path() / tag)) {
         throw Error(
             ErrorCode::not_found,
             file.string() + " names " + printable(tag.string(), 80) + ", which is not there",

@@ -51,7 +51,8 @@ Error Mismatches::error_of(const MismatchKind& kind) {
 
 Error Mismatches::all() const {
     if (kinds_.size() == 1) {
-        return error_of(kinds_.front());
+        Error only = error_of(kinds_.front());
+        return only.hint().empty() ? only.set_hint(kConfigHint) : only;
     }
     constexpr std::size_t kMostListed = 20;
     std::string text = "checkpoint and config.json contradict each other in " +
@@ -65,6 +66,7 @@ Error Mismatches::all() const {
         hints.insert(kind.first.hint());
     }
     hints.erase(kConfigHint);
+    hints.erase("");
     return {ErrorCode::mismatch, text, hints.size() == 1 ? *hints.begin() : kConfigHint};
 }
 

@@ -277,10 +277,12 @@ class TargetBuilder {
     }
 
     /// A part that is padding alone, or the rows of a rank that has none, is of the type of the
-    /// tensor it belongs to.
+    /// tensor it belongs to. A tensor without elements has no patches to look by.
     void take_types(const HubName& hub, Target& target) {
         std::vector<Filed> whole;
-        segments_.file(*hub.line, bound_, lowered_.front(), hub.captures, whole);
+        if (!lowered_.empty()) {
+            segments_.file(*hub.line, bound_, lowered_.front(), hub.captures, whole);
+        }
         const LogicalSegment* const segment =
             whole.empty() ? nullptr : segments_.find(whole.front().key);
         if (segment != nullptr) {

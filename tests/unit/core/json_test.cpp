@@ -11,32 +11,6 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-TEST(ParseJson, says_why_a_text_is_not_read) {
-    std::optional<JsonFault> fault;
-    EXPECT_EQ(parse_json<json>("[1, 2]", &fault), json({1, 2}));
-    EXPECT_FALSE(fault.has_value());
-    EXPECT_TRUE(parse_json<json>("[1, x]", &fault).is_discarded());
-    EXPECT_EQ(fault.value().kind, JsonFault::Kind::syntax);
-    EXPECT_EQ(fault->at, 4U);
-    EXPECT_TRUE(parse_json<json>("[1e999]", &fault).is_discarded());
-    EXPECT_EQ(fault.value().kind, JsonFault::Kind::number);
-    EXPECT_TRUE(parse_json<json>(std::string(100, '['), &fault).is_discarded());
-    EXPECT_EQ(fault.value().kind, JsonFault::Kind::deep);
-    EXPECT_EQ(fault->at, kDeepestJson);
-}
-
-TEST(ParseJson, bounds_fields_only_where_their_order_is_kept) {
-    std::string text = "{\"x\":0";
-    for (int i = 0; i < 32'000; ++i) {
-        text += ",\"" + std::to_string(i) + "\":0";
-    }
-    text += "}";
-    std::optional<JsonFault> fault;
-    EXPECT_TRUE(parse_json<ordered_json>(text, &fault).is_discarded());
-    EXPECT_EQ(fault.value().kind, JsonFault::Kind::wide);
-    EXPECT_EQ(parse_json<json>(text).size(), 32'001U);
-}
-
 /// Takes whatever is told.
 struct Acceptor : json::json_sax_t {
     bool null() override { return true; }
@@ -56,6 +30,47 @@ struct Acceptor : json::json_sax_t {
         return false;
     }
 };
+
+TEST(ParseJson, says_why_a_text_is_not_read) {
+    std::optional<JsonFault> fault;
+    EXPECT_EQ(parse_json<json>("[1, 2]", &fault), json({1, 2}));
+    EXPECT_FALSE(fault.has_value());
+    EXPECT_TRUE(parse_json<json>("[1, x]", &fault).is_discarded());
+    EXPECT_EQ(fault.value().kind, JsonFault::Kind::syntax);
+    EXPECT_EQ(fault->at, 4U);
+    EXPECT_TRUE(parse_json<json>("[1e999]", &fault).is_discarded());
+    EXPECT_EQ(fault.value().kind, JsonFault::Kind::number);
+    EXPECT_TRUE(fault->what.starts_with("number overflow")) << fault->what;
+    EXPECT_TRUE(parse_json<json>(std::string(100, '['), &fault).is_discarded());
+    EXPECT_EQ(fault.value().kind, JsonFault::Kind::deep);
+    EXPECT_EQ(fault->at, kDeepestJson);
+}
+
+TEST(ParseJson, takes_neither_a_byte_order_mark_nor_what_follows_a_nul) {
+    std::optional<JsonFault> fault;
+    EXPECT_TRUE(parse_json<json>("\xef\xbb\xbf{}", &fault).is_discarded());
+    EXPECT_EQ(fault.value().kind, JsonFault::Kind::mark);
+    const std::string hidden("{\"a\": 1}\0junk", 13);
+    EXPECT_TRUE(parse_json<ordered_json>(hidden, &fault).is_discarded());
+    EXPECT_EQ(fault.value().kind, JsonFault::Kind::syntax);
+    EXPECT_EQ(fault->at, 8U);
+    EXPECT_TRUE(parse_json<json>(hidden.substr(0, 9)).is_discarded());
+    Acceptor acceptor;
+    EXPECT_FALSE(hear_json<json>(hidden, acceptor));
+    EXPECT_TRUE(hear_json<json>(hidden.substr(0, 8), acceptor));
+}
+
+TEST(ParseJson, bounds_fields_only_where_their_order_is_kept) {
+    std::string text = "{\"x\":0";
+    for (int i = 0; i < 32'000; ++i) {
+        text += ",\"" + std::to_string(i) + "\":0";
+    }
+    text += "}";
+    std::optional<JsonFault> fault;
+    EXPECT_TRUE(parse_json<ordered_json>(text, &fault).is_discarded());
+    EXPECT_EQ(fault.value().kind, JsonFault::Kind::wide);
+    EXPECT_EQ(parse_json<json>(text).size(), 32'001U);
+}
 
 TEST(HearJson, stops_at_texts_that_are_too_deep) {
     Acceptor listener;

@@ -81,11 +81,11 @@ TEST(Symbols, whole_parts_of_real_numbers) {
               "mismatch: nowhere = floor(@half / (@inner - 12)): config.json's half makes inf, "
               "expected a size");
     EXPECT_EQ(error_of_symbol("less"),
-              "mismatch: less = floor(@half * -3): config.json's half makes -1.500000, expected a "
+              "mismatch: less = floor(@half * -3): config.json's half makes -1.5, expected a "
               "size");
     EXPECT_EQ(error_of_symbol("large"),
               "mismatch: large = floor(@huge * 2): config.json's huge makes "
-              "9223372036854775808.000000, expected a size");
+              "9.22337e+18, expected a size");
     EXPECT_EQ(error_of_symbol("text"),
               "mismatch: text = floor(@word): config.json's word is the text \"w\", expected a "
               "number");
@@ -181,7 +181,7 @@ TEST(Symbols, inexact_and_overflowing_values_are_errors) {
               "mismatch: z = -9223372036854775807 - 2: -9223372036854775807 - 2 is "
               "too large");
     EXPECT_EQ(error_of_value("@half + 1"),
-              "mismatch: z = @half + 1: config.json's half is 0.500000, expected a "
+              "mismatch: z = @half + 1: config.json's half is 0.5, expected a "
               "whole number of 64 bits");
     EXPECT_EQ(error_of_value("@word else 3"),
               "mismatch: z = @word else 3: config.json's word is the text \"w\", "
