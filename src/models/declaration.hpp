@@ -74,8 +74,8 @@ void parse_line(Scanner& in, bool is_dialect, std::vector<Edit>& out);
 /// characters a line.
 Declaration parse_source(const RecipeFile& source);
 
-/// What a file without fault says of its place among the others: name, match, extends and with.
-/// Nothing else of it is looked at, which takes a hundredth of the time.
+/// What a file without fault says of its place among the others (name, match, extends, with) and
+/// of whose names it uses. Nothing else of it is looked at, which takes a hundredth of the time.
 Declaration parse_head(const RecipeFile& source);
 
 /// `child` on top of `base`, the lines of its blocks settled. Error(usage) for a guard or `without`
@@ -94,6 +94,7 @@ struct FoundDeclaration {
     std::shared_ptr<const RecipeFile> source;  ///< the built-in ones themselves
     bool is_extra = false;
     std::vector<std::string> bases = {};  ///< what it extends and takes with it
+    bool has_own_names = false;           ///< its own statement `names recipe`
 
     /// The whole file, parsed.
     [[nodiscard]] Declaration declaration() const { return parse_source(*source); }
@@ -107,8 +108,10 @@ void declare(Declarations& entries, const RecipeFile& source, bool is_extra);
 const FoundDeclaration* find_in(const Declarations& entries, std::string_view name,
                                 bool is_dialect);
 
-/// Whether a file of the user has a say in the declaration: its own, or one that it rests on.
-bool rests_on_extra(const Declarations& entries, std::string_view name);
+/// Whether something holds for a declaration or for one that it rests on: `is_extra`, that a file
+/// of the user has a say in it.
+bool rests_on(const Declarations& entries, std::string_view name,
+              bool FoundDeclaration::*is_sought);
 
 /// Error(usage) naming the file and line: a name that is not declared, a cycle, `extends` more than
 /// 8 deep, or lines that do not fit what they change.

@@ -266,8 +266,8 @@ Declaration parse_source(const RecipeFile& source) {
 }
 
 Declaration parse_head(const RecipeFile& source) {
-    constexpr std::array<std::string_view, 5> kWords = {"recipe", "dialect", "match", "extends",
-                                                        "with"};
+    constexpr std::array<std::string_view, 6> kWords = {"recipe",  "dialect", "match",
+                                                        "extends", "with",    "names"};
     Parsed file;
     std::size_t number = 0;
     for (const std::string_view line : split(source.text, '\n')) {

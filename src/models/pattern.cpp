@@ -233,6 +233,21 @@ Pattern parse_pattern(std::string_view text, const std::string& origin) {
     return at_origin(origin, [&] { return Pattern::parse(text); });
 }
 
+Pattern concatenated(const Pattern& front, const Pattern& back, const std::string& origin) {
+    const bool is_apart = front.captures.empty() || !front.literals.back().empty();
+    if (!is_apart ||
+        std::ranges::find_first_of(front.captures, back.captures) != front.captures.end()) {
+        return parse_pattern(front.text + back.text, origin);  // which says what is wrong
+    }
+    Pattern all = front;
+    all.text += back.text;
+    all.literals.back() += back.literals.front();
+    all.literals.insert(all.literals.end(), back.literals.begin() + 1, back.literals.end());
+    all.captures.insert(all.captures.end(), back.captures.begin(), back.captures.end());
+    all.plus.insert(all.plus.end(), back.plus.begin(), back.plus.end());
+    return all;
+}
+
 std::string digits_hidden(const Pattern& pattern) {
     std::string text;
     for (std::size_t i = 0; i < pattern.literals.size(); ++i) {

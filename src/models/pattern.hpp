@@ -38,6 +38,9 @@ std::string without_capture(std::string name, const std::string& capture,
 /// Pattern::parse of a name in a file, whose place its errors begin with.
 Pattern parse_pattern(std::string_view text, const std::string& origin);
 
+/// Pattern::parse of both texts, one behind the other, of which each is a pattern of its own.
+Pattern concatenated(const Pattern& front, const Pattern& back, const std::string& origin);
+
 using shardweld::digits_hidden;
 /// What digits_hidden gives for every name that the pattern matches.
 std::string digits_hidden(const Pattern& pattern);

@@ -352,6 +352,8 @@ class RecipeLibrary {
     void check_meetings() const;
     [[nodiscard]] const Recipe* find_recipe(std::string_view name) const;
     [[nodiscard]] const Dialect* find_dialect(std::string_view name) const;
+    /// find_dialect(dialect)->has_own_names without the dialect's lines; false if there is none.
+    [[nodiscard]] bool has_own_names(std::string_view dialect) const;
     /// Which recipe a config is of: of every recipe that says so, by name.
     [[nodiscard]] std::vector<FamilyMatch> matches() const;
     /// All of them, which takes time and memory.

@@ -62,7 +62,7 @@ void RecipeLibrary::check_meetings() const {
 
 void RecipeLibrary::check_stored(bool all) const {
     const auto is_changed = [&](const auto& name) {
-        return all || rests_on_extra(*declared_, name);
+        return all || rests_on(*declared_, name, &FoundDeclaration::is_extra);
     };
     std::vector<const Dialect*> ordered = dialects();
     const auto unchanged = std::ranges::stable_partition(
@@ -106,7 +106,7 @@ const Recipe* RecipeLibrary::find_recipe(std::string_view name) const {
     auto known = recipes_.find(name);
     if (known == recipes_.end()) {
         known = recipes_.emplace(name, recipe_of(*declared_, *entry)).first;
-        if (rests_on_extra(*declared_, name)) {
+        if (rests_on(*declared_, name, &FoundDeclaration::is_extra)) {
             check_own_lines(known->second);
         }
     }
@@ -121,11 +121,15 @@ const Dialect* RecipeLibrary::find_dialect(std::string_view name) const {
     auto known = dialects_.find(name);
     if (known == dialects_.end()) {
         known = dialects_.emplace(name, dialect_of(*declared_, *entry)).first;
-        if (rests_on_extra(*declared_, name)) {
+        if (rests_on(*declared_, name, &FoundDeclaration::is_extra)) {
             check_lines(known->second.store);
         }
     }
     return &known->second;
+}
+
+bool RecipeLibrary::has_own_names(std::string_view dialect) const {
+    return rests_on(*declared_, dialect, &FoundDeclaration::has_own_names);
 }
 
 std::vector<FamilyMatch> RecipeLibrary::matches() const {

@@ -156,14 +156,14 @@ Declaration inherit(Declaration base, Declaration child) {
 
 namespace {
 
-Line placed(const Line& line, const At& at) {
+Line placed(const Line& line, const At& at, const Pattern& prefix) {
     Line full = line;
-    full.name = parse_pattern(at.prefix + line.name.text, line.origin);
+    full.name = concatenated(prefix, line.name, line.origin);
     full.logical = at.logical + line.logical;
     full.optional = line.optional || at.optional;
     full.together = line.together || (at.together && !line.optional);
     for (std::string& first : full.firsts) {
-        first = at.prefix + first;
+        first = prefix.text + first;
     }
     if (!at.first.empty()) {
         full.firsts.push_back(at.first + line.name.text);
@@ -173,15 +173,14 @@ Line placed(const Line& line, const At& at) {
 }
 
 /// The form of a line whose capture is a leading axis instead.
-Line stacked(const Line& line, At at) {
-    at.prefix = without_capture(at.prefix, at.stacked, at.origin);
+Line stacked(const Line& line, const At& at, const Pattern& prefix) {
     for_each_node(line.condition, [&](const Expr& node) {
         if (node.op == Op::name && node.name == at.stacked) {
             refuse(line.origin, "the condition uses " + at.stacked +
                                     ", which has no single value in the stacked form");
         }
     });
-    Line full = placed(line, at);
+    Line full = placed(line, at, prefix);
     full.is_stacked = true;
     full.layout =
         at_origin(line.origin, [&] { return layout::with_leading_axis(line.layout, at.stacked); });
@@ -191,6 +190,21 @@ Line stacked(const Line& line, At at) {
         }
     }
     return full;
+}
+
+/// Each line of a block below its prefix, which is parsed once for all of them.
+void place(const std::vector<Line>& block, const At& at, std::vector<Line>& out) {
+    const Pattern prefix = parse_pattern(at.prefix, at.origin);
+    const Pattern stack =
+        at.stacked.empty()
+            ? Pattern()
+            : parse_pattern(without_capture(at.prefix, at.stacked, at.origin), at.origin);
+    for (const Line& line : block) {
+        out.push_back(placed(line, at, prefix));
+        if (!at.stacked.empty()) {
+            out.push_back(stacked(line, at, stack));
+        }
+    }
 }
 
 /// Lines are large: a vector that grows would take thrice their memory.
@@ -216,12 +230,7 @@ std::vector<Line> expand(const Declaration& whole, const Blocks& blocks) {
             }
             continue;
         }
-        for (const Line& line : block->second.lines) {
-            lines.push_back(placed(line, at));
-            if (!at.stacked.empty()) {
-                lines.push_back(stacked(line, at));
-            }
-        }
+        place(block->second.lines, at, lines);
         if (lines.size() > kMostLines) {
             refuse(at.origin, "more than 100000 lines in all");
         }
@@ -312,13 +321,14 @@ void declare(Declarations& entries, const RecipeFile& source, bool is_extra) {
     bases.push_back(declaration.extends);
     auto kept = is_extra ? std::make_shared<const RecipeFile>(source)
                          : std::shared_ptr<const RecipeFile>(std::shared_ptr<void>(), &source);
-    entries.insert_or_assign(
-        declaration.name,
-        FoundDeclaration{declaration.is_dialect, declaration.origin, declaration.recipe.match,
-                         std::move(kept), is_extra, std::move(bases)});
+    entries.insert_or_assign(declaration.name,
+                             FoundDeclaration{declaration.is_dialect, declaration.origin,
+                                              declaration.recipe.match, std::move(kept), is_extra,
+                                              std::move(bases), declaration.dialect.has_own_names});
 }
 
-bool rests_on_extra(const Declarations& entries, std::string_view name) {
+bool rests_on(const Declarations& entries, std::string_view name,
+              bool FoundDeclaration::*is_sought) {
     std::set<std::string_view> seen;
     std::vector<std::string_view> open{name};
     while (!open.empty()) {
@@ -327,7 +337,7 @@ bool rests_on_extra(const Declarations& entries, std::string_view name) {
         if (entry == entries.end() || !seen.insert(entry->first).second) {
             continue;
         }
-        if (entry->second.is_extra) {
+        if (entry->second.*is_sought) {
             return true;
         }
         open.insert(open.end(), entry->second.bases.begin(), entry->second.bases.end());

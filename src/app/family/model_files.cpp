@@ -331,9 +331,7 @@ void require_config(const ModelFiles& files, const Options& options,
 }
 
 bool needs_recipe(const formats::Format& format) {
-    const models::Dialect* const dialect =
-        models::RecipeLibrary::load().find_dialect(std::string(format.dialect));
-    return dialect != nullptr && !dialect->has_own_names;
+    return !format.dialect.empty() && !models::RecipeLibrary::load().has_own_names(format.dialect);
 }
 
 void check_model_files(const ModelFiles& files, bool needs_recipe) {

@@ -40,6 +40,22 @@ TEST(Pattern, is_refused_where_a_name_could_be_read_in_two_ways) {
               "usage: the name 'a{l-1}' holds '{l-1}'; expected '{name}' or '{name+symbol}'");
 }
 
+TEST(Pattern, two_behind_one_another_are_what_their_texts_are) {
+    for (const auto& [front, back] : {std::pair("a.{l}.", "b{e}.c"), {"", "b"}, {"a", "{l}.b"}}) {
+        const Pattern whole = Pattern::parse(std::string(front) + back);
+        const Pattern joined = concatenated(Pattern::parse(front), Pattern::parse(back), "");
+        EXPECT_EQ(joined.text, whole.text);
+        EXPECT_EQ(joined.literals, whole.literals);
+        EXPECT_EQ(joined.captures, whole.captures);
+        EXPECT_EQ(joined.plus, whole.plus);
+    }
+    for (const auto& [front, back] :
+         {std::pair("a.{l}.", "b{l}"), {"a{l}", "{e}"}, {"a{l}", "1"}}) {
+        EXPECT_THROW((void)concatenated(Pattern::parse(front), Pattern::parse(back), "x:1"), Error)
+            << front << back;
+    }
+}
+
 TEST(Pattern, formats_values_and_sums) {
     EXPECT_EQ(format(Pattern::parse("m.{k+L}.e{e}"), {{"k", 1}, {"e", 3}}, kTen), "m.11.e3");
     EXPECT_EQ(error_of([] { format(Pattern::parse("m.{k}"), {}, kTen); }),

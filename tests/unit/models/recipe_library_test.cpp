@@ -243,5 +243,18 @@ TEST(RecipeLibrary, dialect_that_extends_a_used_one_is_met) {
     EXPECT_EQ(library.find_dialect("other")->store.size(), 7U);
 }
 
+TEST(RecipeLibrary, whose_names_a_dialect_uses_is_known_without_its_lines) {
+    const RecipeLibrary library =
+        RecipeLibrary::load({{"o.dialect", "dialect other\nextends hf_module\n"}});
+    std::size_t with_own_names = 0;
+    for (const Dialect* const dialect : library.dialects()) {
+        EXPECT_EQ(library.has_own_names(dialect->name), dialect->has_own_names) << dialect->name;
+        with_own_names += dialect->has_own_names ? 1 : 0;
+    }
+    EXPECT_TRUE(library.has_own_names("other"));
+    EXPECT_LT(with_own_names, library.dialects().size());
+    EXPECT_FALSE(library.has_own_names("nobody"));
+}
+
 }  // namespace
 }  // namespace shardweld::models
