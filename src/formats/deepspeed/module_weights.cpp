@@ -44,7 +44,8 @@ void ModuleWeights::hold(Index mp, Index n_tensor_ranks, const ModelRank::Locate
             }
             for (const Run& run : master.runs) {
                 is_held = add_sample(parameter.name, run.begin, run.end, place_of(run),
-                                     weight.place, out.samples);
+                                     weight.place, out.samples) ||
+                          is_held;
             }
         }
     }
