@@ -26,8 +26,8 @@ struct Verification {
     std::vector<std::string> by;  ///< checkpoints, or tables
 };
 
-/// All that is known of a recipe: formats of which there are files, and "names". For a
-/// recipe given at run time what its `verified by` names, for any format ("").
+/// All that is known of a recipe: formats of which there are files, and "names". For a recipe given
+/// at run time it is what `verified by` names there, for any format ("").
 std::vector<Verification> verifications_of(const Recipe& recipe);
 
 /// What was checked in a format. Names and shapes are those of a module tree: they say nothing of a
