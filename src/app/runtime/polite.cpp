@@ -1,6 +1,5 @@
 #include "polite.hpp"
 
-#include <linux/ioprio.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,11 +14,16 @@ namespace {
 
 constexpr int kNicest = 19;
 
+// ioprio_set(2). They stand here since <linux/ioprio.h> of Debian 12's kernel 6.1.192 has a
+// parameter named `class`, which no C++ compiler takes.
+constexpr int kOneProcess = 1;          // IOPRIO_WHO_PROCESS
+constexpr int kIdlePriority = 3 << 13;  // IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0)
+
 }  // namespace
 
 void be_polite() {
     (void)::setpriority(PRIO_PROCESS, 0, kNicest);
-    (void)::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0));
+    (void)::syscall(SYS_ioprio_set, kOneProcess, 0, kIdlePriority);
 }
 
 void leave_cache(const fs::path& output) {
