@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -21,44 +22,47 @@ constexpr std::string_view kBaseLayer = "base_layer";
 constexpr std::array<std::string_view, 5> kFactors{"lora_A", "lora_B", "lora_embedding_A",
                                                    "lora_embedding_B", "lora_magnitude_vector"};
 /// How components of PEFT's other methods and of LoRA's rarer forms begin (peft 0.21, `prefix` and
-/// `adapter_layer_names` of tuners).
-constexpr std::array<std::string_view, 33> kForeign{"lora_E",
-                                                    "ranknum",
-                                                    "lora_ga_",
-                                                    "lora_router",
-                                                    "ia3_l",
-                                                    "hada_",
-                                                    "lokr_",
-                                                    "oft_r",
-                                                    "oft_R",
-                                                    "boft_",
-                                                    "vera_lambda",
-                                                    "vera_A",
-                                                    "vera_B",
-                                                    "vblora_",
-                                                    "randlora_",
-                                                    "token_adapter",
-                                                    "trainable_tokens_",
-                                                    "prompt_encoder",
-                                                    "adaption_",
-                                                    "fourierft_",
-                                                    "waveft_",
-                                                    "hra_u",
-                                                    "bone_block",
-                                                    "miss_block",
-                                                    "c3a_kernel",
-                                                    "shira_weight",
-                                                    "road_theta",
-                                                    "road_alpha",
-                                                    "ln_tuning_layers",
-                                                    "gralora_",
-                                                    "delora_",
-                                                    "osf_",
-                                                    "xlora_"};
+/// `adapter_layer_names` of tuners), in ascending order.
+constexpr auto kForeign = std::to_array<std::string_view>({"adaption_",
+                                                           "boft_",
+                                                           "bone_block",
+                                                           "c3a_kernel",
+                                                           "delora_",
+                                                           "fourierft_",
+                                                           "gralora_",
+                                                           "hada_",
+                                                           "hra_u",
+                                                           "ia3_l",
+                                                           "ln_tuning_layers",
+                                                           "lokr_",
+                                                           "lora_E",
+                                                           "lora_ga_",
+                                                           "lora_router",
+                                                           "miss_block",
+                                                           "oft_R",
+                                                           "oft_r",
+                                                           "osf_",
+                                                           "prompt_encoder",
+                                                           "randlora_",
+                                                           "ranknum",
+                                                           "road_alpha",
+                                                           "road_theta",
+                                                           "shira_weight",
+                                                           "token_adapter",
+                                                           "trainable_tokens_",
+                                                           "vblora_",
+                                                           "vera_A",
+                                                           "vera_B",
+                                                           "vera_lambda",
+                                                           "waveft_",
+                                                           "xlora_"});
+static_assert(std::is_sorted(kForeign.begin(), kForeign.end()));
 
+/// Asked for every part of every tensor's name. None of kForeign begins with another one, so only
+/// the last one that is not behind `part` can be its beginning.
 bool is_foreign(std::string_view part) {
-    return std::any_of(kForeign.begin(), kForeign.end(),
-                       [&](std::string_view known) { return part.starts_with(known); });
+    const auto behind = std::upper_bound(kForeign.begin(), kForeign.end(), part);
+    return behind != kForeign.begin() && part.starts_with(*std::prev(behind));
 }
 
 template <typename List>
