@@ -23,10 +23,15 @@ is_running() { # JOB
     [[ "$(field "$1" JobState)" == RUNNING ]]
 }
 
+# Its processes have ended, and Slurm waits for a node's word. On a busy machine a word is lost; Slurm asks again after minutes.
+is_completing() { # JOB
+    [[ "$(field "$1" JobState)" == COMPLETING ]]
+}
+
 # expect_end JOB STATE CODE NAME [SECONDS]: how a job ends, by default within a minute.
 expect_end() {
     local state code
-    eventually "${5:-60}" has_ended "$1"
+    eventually "${5:-60}" has_ended "$1" || { is_completing "$1" && eventually 240 has_ended "$1"; }
     state="$(field "$1" JobState)"
     code="$(field "$1" ExitCode)"
     [[ "$state" == "$2" && "${code%:*}" == "$3" ]] || {
