@@ -77,12 +77,13 @@ bool is_null(const FieldValue& value) {
     return std::holds_alternative<std::monostate>(value);
 }
 
-Index integer_of(const FieldValue& value, const std::string& what) {
+Index integer_of(const FieldValue& value, const std::string& what, const std::string& hint) {
     if (const auto* real = std::get_if<double>(&value)) {
-        throw Fault(what + " is " + number_text(*real) + ", expected a whole number of 64 bits");
+        throw Fault(what + " is " + number_text(*real) + ", expected a whole number of 64 bits",
+                    hint);
     }
     if (const auto* text = std::get_if<std::string>(&value)) {
-        throw Fault(what + " is the text \"" + *text + "\", expected a number");
+        throw Fault(what + " is the text \"" + *text + "\", expected a number", hint);
     }
     return std::get<Index>(value);
 }

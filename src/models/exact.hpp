@@ -16,7 +16,8 @@ namespace shardweld::models {
 /// before it is said in which symbol or condition.
 class Fault : public Error {
   public:
-    explicit Fault(std::string what) : Error(ErrorCode::mismatch, std::move(what)) {}
+    explicit Fault(std::string what, std::string hint = "")
+        : Error(ErrorCode::mismatch, std::move(what), std::move(hint)) {}
 };
 
 /// One operation on numbers, of which a negation has only one. Throws Fault.
@@ -24,7 +25,8 @@ Index operated(Op op, Index a, Index b);
 
 bool is_null(const FieldValue& value);
 
-/// The number, which a text or a fraction is not; `what` names the field. Throws Fault.
-Index integer_of(const FieldValue& value, const std::string& what);
+/// The number, which a text or a fraction is not; `what` names the field, `hint` says how to mend
+/// it. Throws Fault.
+Index integer_of(const FieldValue& value, const std::string& what, const std::string& hint);
 
 }  // namespace shardweld::models

@@ -122,7 +122,7 @@ class Symbols::Evaluator {
         try {
             return work();
         } catch (const Fault& fault) {
-            throw Error(fault.code(), label() + ": " + fault.what());
+            throw Error(fault.code(), label() + ": " + fault.what(), fault.hint());
         }
     }
 
@@ -256,6 +256,13 @@ class Symbols::Evaluator {
                subject.name;
     }
 
+    /// What to do where no number is stated.
+    static const char* hint_of(const Expr& subject) {
+        return subject.op == Op::claim
+                   ? ""
+                   : "write a number there, as the trained model's config.json has it";
+    }
+
     [[nodiscard]] Outcome absent(const std::string& what) const {
         return scope_.absent_is_zero ? Outcome{0} : Outcome{{}, config_name() + " has no " + what};
     }
@@ -301,8 +308,12 @@ class Symbols::Evaluator {
         if (!is_null(value)) {
             return {&value};
         }
-        return {nullptr, expr.op == Op::claim ? "the checkpoint states no " + expr.name
-                                              : config_name() + " has no " + expr.name};
+        if (expr.op == Op::claim) {
+            return {nullptr, "the checkpoint states no " + expr.name};
+        }
+        return {nullptr, scope_.config && scope_.config->count(expr.name)
+                             ? name_of(expr) + " is a list or an object, not a number"
+                             : config_name() + " has no " + expr.name};
     }
 
     Subject element(const Expr& expr, const Captures& captures) {
@@ -342,7 +353,7 @@ class Symbols::Evaluator {
             return {*whole};
         }
         const char* const of = expr.op == Op::element ? "an element of " : "";
-        return {integer_of(*found.value, of + name_of(expr))};
+        return {integer_of(*found.value, of + name_of(expr), hint_of(expr))};
     }
 
     Outcome text_relation(const Expr& expr, const Captures& captures) {
@@ -375,9 +386,10 @@ class Symbols::Evaluator {
             return {{}, std::move(found.why)};
         }
         const auto* const fraction = std::get_if<double>(found.value);
-        double real = fraction != nullptr
-                          ? *fraction
-                          : static_cast<double>(integer_of(*found.value, name_of(field)));
+        double real =
+            fraction != nullptr
+                ? *fraction
+                : static_cast<double>(integer_of(*found.value, name_of(field), hint_of(field)));
         for (std::size_t i = 0; i < expr.steps.size(); ++i) {
             Outcome factor = evaluate(*expr.args[i + 1], captures);
             if (!factor.value) {
@@ -550,6 +562,21 @@ bool Symbols::is_in_force(const ExprPtr& alternative) const {
 std::optional<Index> Symbols::number_in(const std::string& field) const {
     const Scope& scope = evaluator_->scope();
     return scope.config ? scope.config->integer(field) : std::nullopt;
+}
+
+std::string Symbols::stated_in(const std::string& field) const {
+    const std::optional<Config>& config = evaluator_->scope().config;
+    const FieldValue value = config ? config->field(field) : FieldValue();
+    if (const auto* const text = std::get_if<std::string>(&value)) {
+        return "is the text \"" + *text + "\"";
+    }
+    if (const auto* const real = std::get_if<double>(&value)) {
+        return number_text(*real);
+    }
+    if (const auto* const number = std::get_if<Index>(&value)) {
+        return std::to_string(*number);
+    }
+    return config && config->count(field) ? "is a list or an object" : "is not there";
 }
 
 Symbols Symbols::with_field(const std::string& field, Index number) const {

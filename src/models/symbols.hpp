@@ -67,6 +67,8 @@ class Symbols {
     [[nodiscard]] SymbolFields fields_of(const std::string& symbol) const;
     /// The number in a field; nullopt where config.json has none.
     [[nodiscard]] std::optional<Index> number_in(const std::string& field) const;
+    /// What config.json states there, for messages: "4", "is the text \"4\"", "is not there".
+    [[nodiscard]] std::string stated_in(const std::string& field) const;
     /// The symbols of a config.json that has this number in the field, and else the same.
     [[nodiscard]] Symbols with_field(const std::string& field, Index number) const;
     /// Whether anything defines the name.

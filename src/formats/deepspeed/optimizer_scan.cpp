@@ -11,6 +11,7 @@
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/settings.hpp"
+#include "io/input_file.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::formats::deepspeed {

@@ -203,8 +203,10 @@ void file_one(const Tensor& tensor, const StoreMatch& match, const Model& model,
         error.set_detail(match.line->origin);
         if (const auto other = matcher.other_meaning(tensor.name, match)) {
             const bool is_value = model.symbols->try_value("value").value_or(0) != 0;
-            error.set_hint(is_value ? "if this is a language model, leave --is_value_model out"
-                                    : "if this is a value model, give --is_value_model");
+            if (error.hint().empty()) {
+                error.set_hint(is_value ? "if this is a language model, leave --is_value_model out"
+                                        : "if this is a value model, give --is_value_model");
+            }
             if (matcher.fits(*other, tensor.shape)) {
                 mismatches.note(kOtherMeaning, of_other_meaning(tensor, is_value));
             }

@@ -272,7 +272,7 @@ Mismatches::Explanation explanation_of(const std::vector<FieldDifference>& diffe
         option = typed == model.by_option.end() ? option : typed->second;
         text += (text.empty() ? "" : "; ") +
                 (typed == model.by_option.end() ? one.field : typed->second) + " " +
-                (one.said ? std::to_string(*one.said) : "is not there") +
+                model.symbols->stated_in(one.field) +
                 (&one == &differences.front() ? ", the checkpoint has "
                  : one.said                   ? " and "
                                               : ", but ") +
