@@ -7,6 +7,8 @@
 namespace shardweld::models {
 namespace {
 
+/// The hint of a field that is no number.
+const std::string kMend = "; write a number there, as the trained model's config.json has it";
 constexpr const char* kConfig = R"({
     "inner": 12, "outer": 5.0, "layers": 3, "yes": true, "half": 0.5, "word": "w", "gone": null,
     "kinds": ["full", "thin", "full"], "some": [2, null, "1", 0], "sizes": [4, null, 6], "huge": 4611686018427387904, "reals": [2.625, null, 0.3], "text": "3, 5,x,12",
@@ -88,7 +90,8 @@ TEST(Symbols, whole_parts_of_real_numbers) {
               "9.22337e+18, expected a size");
     EXPECT_EQ(error_of_symbol("text"),
               "mismatch: text = floor(@word): config.json's word is the text \"w\", expected a "
-              "number");
+              "number" +
+                  kMend);
     EXPECT_EQ(error_of_value("floor(2 * @half)"),
               "usage: toy.recipe:14: column 15: expected '@field', found '2'");
     EXPECT_EQ(error_of_value("floor(@half + 1)"),
@@ -182,10 +185,12 @@ TEST(Symbols, inexact_and_overflowing_values_are_errors) {
               "too large");
     EXPECT_EQ(error_of_value("@half + 1"),
               "mismatch: z = @half + 1: config.json's half is 0.5, expected a "
-              "whole number of 64 bits");
+              "whole number of 64 bits" +
+                  kMend);
     EXPECT_EQ(error_of_value("@word else 3"),
               "mismatch: z = @word else 3: config.json's word is the text \"w\", "
-              "expected a number");
+              "expected a number" +
+                  kMend);
     EXPECT_EQ(error_of_value("6 / l", {{"l", 4}}),
               "mismatch: z = 6 / l: 6 / 4 is not a whole number");
     EXPECT_EQ(value_of("6 / l", {{"l", 3}}), 2);
