@@ -1,5 +1,5 @@
-# Writes a C++ file with the texts of FILES, as raw strings in pieces below the compiler's limit. They are a table of pointers: of a string
-# made of a literal the compiler would try to make a constant, character by character.
+# Writes a C++ file with the texts of FILES, as raw strings in pieces below the compiler's limit. They are a table of pointers: strings
+# made of literals the compiler would try to evaluate, character by character.
 set(body "#include \"models/recipe.hpp\"\n\nnamespace shardweld::models {\n\nnamespace {\n\nstruct Embedded {\n    const char* name;\n    std::size_t size;\n    const char* text;\n};\n\nconstexpr Embedded kFiles[] = {\n")
 foreach(file IN LISTS FILES)
   get_filename_component(name ${file} NAME)

@@ -57,9 +57,14 @@ constexpr auto kForeign = std::to_array<std::string_view>({"adaption_",
                                                            "waveft_",
                                                            "xlora_"});
 static_assert(std::is_sorted(kForeign.begin(), kForeign.end()));
+// None begins with another one: in a sorted list that one would be its neighbour's beginning, too.
+static_assert(std::adjacent_find(kForeign.begin(), kForeign.end(),
+                                 [](std::string_view one, std::string_view next) {
+                                     return next.starts_with(one);
+                                 }) == kForeign.end());
 
-/// Asked for every part of every tensor's name. None of kForeign begins with another one, so only
-/// the last one that is not behind `part` can be its beginning.
+/// Asked for every part of every tensor's name: only the last one that is not behind `part` can be
+/// its beginning.
 bool is_foreign(std::string_view part) {
     const auto behind = std::upper_bound(kForeign.begin(), kForeign.end(), part);
     return behind != kForeign.begin() && part.starts_with(*std::prev(behind));

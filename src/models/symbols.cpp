@@ -312,7 +312,7 @@ class Symbols::Evaluator {
             return {nullptr, "the checkpoint states no " + expr.name};
         }
         return {nullptr, scope_.config && scope_.config->count(expr.name)
-                             ? name_of(expr) + " is a list or an object, not a number"
+                             ? name_of(expr) + " is a list or an object"
                              : config_name() + " has no " + expr.name};
     }
 
