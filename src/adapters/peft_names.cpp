@@ -117,48 +117,73 @@ PeftName factor_name(const NameParts& parts, std::size_t at, Index depth) {
     return name;
 }
 
+/// "X.modules_to_save.NAME.Y": the adapter's own copy of X.Y.
+PeftName whole_name(const NameParts& parts, std::size_t at) {
+    PeftName name;
+    name.role = TensorRole::whole;
+    name.whole_module = join(parts, 0, at);
+    name.adapter_name = parts[at + 1];
+    name.module_name = without(parts, at, at + 2);
+    name.saved_name = kPrefix + name.module_name;
+    return name;
+}
+
+/// The wrappers met in a name so far, from the outside in.
+struct Wrappers {
+    TensorRole role = TensorRole::base;  ///< that of all of them; `foreign` where they are mixed
+    Index base_layers = 0;
+    std::size_t last = 0;  ///< the part behind the last one
+
+    void add(TensorRole wrapper, std::size_t at) {
+        role = role == TensorRole::base || role == wrapper ? wrapper : TensorRole::foreign;
+        base_layers += wrapper == TensorRole::wrapped ? 1 : 0;
+        last = at;
+    }
+
+    /// Whether a factor at `at` is LoRA's as PEFT makes it: at the first base layer, or at none.
+    bool fit_factor(std::size_t at) const {
+        return role != TensorRole::original && (base_layers == 0 || last == at);
+    }
+};
+
+/// The wrapper whose name the part is; none: `base`.
+TensorRole wrapper_named(std::string_view part) {
+    if (part == kBaseLayer) {
+        return TensorRole::wrapped;
+    }
+    return part == "original_module" ? TensorRole::original : TensorRole::base;
+}
+
 }  // namespace
 
 PeftName read_name(const std::string& stored) {
     const std::string_view prefix = kPrefix;
     const std::string bare = stored.starts_with(prefix) ? stored.substr(prefix.size()) : stored;
     NameParts parts = split(bare, '.');
-    PeftName name;
-    name.saved_name = kPrefix + bare;
-    Index depth = 0;
-    std::size_t at_wrapper = 0;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
+    Wrappers wrappers;
+    for (std::size_t i = 0; i < parts.size() && wrappers.role != TensorRole::foreign;) {
         const bool is_inner = i > 0 && i + 1 < parts.size();
-        const bool is_base_layer = is_inner && parts[i] == kBaseLayer;
-        if (parts[i] == "token_adapter" && is_inner && parts[i + 1] == kBaseLayer) {
-            parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i--));
+        const TensorRole wrapper = is_inner ? wrapper_named(parts[i]) : TensorRole::base;
+        if (is_inner && parts[i] == "token_adapter" && parts[i + 1] == kBaseLayer) {
+            parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i));
         } else if (is_foreign(parts[i])) {
-            name.role = TensorRole::foreign;
-            break;
+            wrappers.role = TensorRole::foreign;
         } else if (holds(kFactors, parts[i])) {
-            const bool is_odd = name.role == TensorRole::original || (depth > 0 && at_wrapper != i);
-            name = factor_name(parts, i, depth);
-            name.role = is_odd ? TensorRole::foreign : TensorRole::factor;
+            PeftName name = factor_name(parts, i, wrappers.base_layers);
+            name.role = wrappers.fit_factor(i) ? TensorRole::factor : TensorRole::foreign;
             return name;
-        } else if (is_base_layer || (is_inner && parts[i] == "original_module")) {
-            const TensorRole role = is_base_layer ? TensorRole::wrapped : TensorRole::original;
-            if (name.role != TensorRole::base && name.role != role) {
-                name.role = TensorRole::foreign;
-                break;
-            }
-            name.role = role;
-            depth += is_base_layer ? 1 : 0;
-            at_wrapper = i;
-            parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i--));
+        } else if (wrapper != TensorRole::base) {
+            wrappers.add(wrapper, i);
+            parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i));
         } else if (is_inner && parts[i] == "modules_to_save" && i + 2 < parts.size()) {
-            name.role = TensorRole::whole;
-            name.whole_module = join(parts, 0, i);
-            name.adapter_name = parts[i + 1];
-            name.module_name = without(parts, i, i + 2);
-            name.saved_name = kPrefix + name.module_name;
-            return name;
+            return whole_name(parts, i);
+        } else {
+            ++i;
         }
     }
+    PeftName name;
+    name.role = wrappers.role;
+    name.saved_name = kPrefix + bare;
     name.module_name = join(parts, 0, parts.size());
     return name;
 }
