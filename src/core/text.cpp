@@ -42,6 +42,18 @@ std::pair<std::size_t, std::uint32_t> code_point_size(unsigned char lead) {
                         : std::pair<std::size_t, std::uint32_t>{lead < 0xF5U ? 4 : 0, 0x10000};
 }
 
+/// "\\x1b" for each byte.
+std::string hex_escaped(std::string_view bytes) {
+    std::string out;
+    for (const char c : bytes) {
+        std::array<char, 5> escaped{};
+        (void)std::snprintf(escaped.data(), escaped.size(), "\\x%02x",
+                            static_cast<unsigned char>(c));
+        out += escaped.data();
+    }
+    return out;
+}
+
 }  // namespace
 
 std::string listed(const std::vector<std::string>& texts) {
@@ -53,28 +65,53 @@ std::string listed(const std::vector<std::string>& texts) {
     return list + (texts.size() > kMost ? ", ..." : "");
 }
 
+Character first_character(std::string_view text) {
+    const unsigned char lead = text.empty() ? 0 : static_cast<unsigned char>(text.front());
+    const auto [size, smallest] = code_point_size(lead);
+    if (size == 0 || size > text.size()) {
+        return {};
+    }
+    char32_t point = size == 1 ? lead : lead & (0x7FU >> size);
+    for (std::size_t k = 1; k < size; ++k) {
+        const auto byte = static_cast<unsigned char>(text[k]);
+        if ((byte & 0xC0U) != 0x80U) {
+            return {};
+        }
+        point = point << 6U | (byte & 0x3FU);
+    }
+    const bool is_surrogate = point >= 0xD800 && point < 0xE000;
+    const bool is_valid = point >= smallest && !is_surrogate && point <= 0x10FFFF;
+    return is_valid ? Character{size, point} : Character{};
+}
+
 bool is_utf8(std::string_view text) {
-    for (std::size_t i = 0; i < text.size();) {
-        const auto lead = static_cast<unsigned char>(text[i]);
-        const auto [size, smallest] = code_point_size(lead);
-        if (size == 0 || size > text.size() - i) {
+    while (!text.empty()) {
+        const std::size_t size = first_character(text).size;
+        if (size == 0) {
             return false;
         }
-        std::uint32_t point = size == 1 ? lead : lead & (0x7FU >> size);
-        for (std::size_t k = 1; k < size; ++k) {
-            const auto byte = static_cast<unsigned char>(text[i + k]);
-            if ((byte & 0xC0U) != 0x80U) {
-                return false;
-            }
-            point = point << 6U | (byte & 0x3FU);
-        }
-        const bool is_surrogate = point >= 0xD800 && point < 0xE000;
-        if (point < smallest || is_surrogate || point > 0x10FFFF) {
-            return false;
-        }
-        i += size;
+        text.remove_prefix(size);
     }
     return true;
+}
+
+bool is_unseen(char32_t point) {
+    using Range = std::pair<char32_t, char32_t>;
+    constexpr auto kUnseen = std::to_array<Range>({
+        {0, 0x1F},           // controls
+        {0x7F, 0x9F},        // more of them
+        {0xAD, 0xAD},        // soft hyphen
+        {0x61C, 0x61C},      // a mark of direction
+        {0x200B, 0x200B},    // a space of no width; the joiners behind it belong to words
+        {0x200E, 0x200F},    // marks of direction
+        {0x2028, 0x202E},    // separators of lines, and directions
+        {0x2060, 0x206F},    // signs of no width, and directions
+        {0xFEFF, 0xFEFF},    // mark of byte order
+        {0xFFF9, 0xFFFB},    // annotations
+        {0xE0000, 0xE007F},  // tags
+    });
+    return std::ranges::any_of(
+        kUnseen, [&](const Range& range) { return range.first <= point && point <= range.second; });
 }
 
 int natural_compare(std::string_view a, std::string_view b) {
@@ -183,17 +220,18 @@ std::string shape_text(std::span<const Index> shape) {
 
 std::string printable(std::string_view text, std::size_t limit) {
     std::string out;
-    for (const char c : text.substr(0, limit)) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (byte >= 0x20 && byte < 0x7F) {
-            out += c;
-        } else {
-            std::array<char, 5> escaped{};
-            (void)std::snprintf(escaped.data(), escaped.size(), "\\x%02x", byte);
-            out += escaped.data();
+    std::size_t at = 0;
+    while (at < text.size()) {
+        const auto [size, point] = first_character(text.substr(at));
+        const std::string_view bytes = text.substr(at, std::max<std::size_t>(size, 1));
+        if (at + bytes.size() > limit) {
+            return out + "...";
         }
+        const bool is_shown = size > 0 && !is_unseen(point);
+        out += is_shown ? std::string(bytes) : hex_escaped(bytes);
+        at += bytes.size();
     }
-    return text.size() > limit ? out + "..." : out;
+    return out;
 }
 
 std::vector<std::string_view> split(std::string_view text, char separator) {

@@ -41,7 +41,8 @@ std::string zero_filled(const std::string& digits, std::size_t width);
 /// "[3, 64, 32]".
 std::string shape_text(std::span<const Index> shape);
 
-/// Text from a file made safe to print: control and non-ASCII bytes escaped, cut at `limit` bytes.
+/// Text from a file made safe to print: unseen characters and bytes that are no UTF-8 are escaped
+/// ("\x1b"), and the rest is left as it is. Cut at `limit` bytes, between two characters.
 std::string printable(std::string_view text, std::size_t limit = 200);
 
 /// The elements' texts with `separator` between them.
@@ -58,8 +59,22 @@ std::string joined(const Range& range, std::string_view separator, TextOf text_o
 /// "a, b, c", each made safe to print; of more than eight the first eight and ", ...".
 std::string listed(const std::vector<std::string>& texts);
 
+/// A character in UTF-8: its bytes, and its code point.
+struct Character {
+    std::size_t size = 0;
+    char32_t point = 0;
+};
+
+/// The character that the text begins with; its size is 0 where the text is empty or its first
+/// bytes are no UTF-8.
+Character first_character(std::string_view text);
+
 /// Whether the text is valid UTF-8: JSON and what reads it take nothing else.
 bool is_utf8(std::string_view text);
+
+/// Whether the character shows nothing or changes how others are shown: controls, marks of
+/// direction, separators of lines. No text of a file may bring it to a terminal or a page.
+bool is_unseen(char32_t point);
 
 /// ASCII only, whatever the locale says.
 constexpr bool is_digit(char c) {

@@ -135,4 +135,9 @@ for name in $'\e[31mred' $'two\nlines' $'bell\a' "../../etc/passwd" $'\xff\xfe';
         fail "control characters are printed"
     fi
 done
+# Words of any language are shown as they are.
+start "$fsdp"
+damage copy_entry "$source/$rank" model.norm.weight "模型.权重"
+refused "a tensor called 模型.权重" 6 0 "$rank"
+expect_text "模型.权重"
 finish

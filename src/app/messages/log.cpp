@@ -39,14 +39,16 @@ using nlohmann::ordered_json;
 constexpr const char* kEraseLine = "\r\x1b[K";
 
 /// Whatever a message quotes, no terminal is to obey it.
-std::string without_controls(std::string text) {
-    for (char& c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F) {
-            c = '?';
-        }
+std::string without_unseen(std::string_view text) {
+    std::string out;
+    while (!text.empty()) {
+        const auto [size, point] = first_character(text);
+        const bool is_shown = size > 0 && (point == U'\n' || point == U'\t' || !is_unseen(point));
+        const std::size_t length = std::max<std::size_t>(size, 1);
+        out += is_shown ? text.substr(0, length) : "?";
+        text.remove_prefix(length);
     }
-    return text;
+    return out;
 }
 
 constexpr const char* kBold = "\x1b[1m";
@@ -221,7 +223,7 @@ std::string Log::shown(const std::string& text, const Style& style) const {
 }
 
 void Log::say(LogLevel level, const std::string& text, const Style& style) {
-    const std::string safe = without_controls(text);
+    const std::string safe = without_unseen(text);
     if (own_) {
         own_->write(safe);
     }

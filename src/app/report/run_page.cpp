@@ -23,22 +23,6 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-/// The bytes of a control or direction character at the beginning; 0 if it is none.
-std::size_t unseen_length(std::string_view text) {
-    const auto at = [&](std::size_t i) {
-        return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
-    };
-    if ((at(0) < 0x20U && at(0) != '\n') || at(0) == 0x7FU) {
-        return 1;
-    }
-    if (at(0) == 0xC2U && at(1) >= 0x80U && at(1) < 0xA0U) {
-        return 2;
-    }
-    const bool turns = at(0) == 0xE2U && ((at(1) == 0x80U && at(2) >= 0xAAU && at(2) <= 0xAEU) ||
-                                          (at(1) == 0x81U && at(2) >= 0xA6U && at(2) <= 0xA9U));
-    return turns ? 3 : 0;
-}
-
 std::string_view escape_of(char c) {
     switch (c) {
         case '&':
@@ -440,10 +424,12 @@ std::string body(const RunRecord& record) {
 std::string escaped(std::string_view text) {
     std::string out;
     while (!text.empty()) {
-        const std::size_t unseen = unseen_length(text);
+        const auto [size, point] = first_character(text);
+        const std::size_t length = std::max<std::size_t>(size, 1);
+        const bool is_shown = size > 0 && (point == U'\n' || !is_unseen(point));
         const std::string_view escape = escape_of(text.front());
-        out += unseen > 0 ? kReplacement : escape.empty() ? text.substr(0, 1) : escape;
-        text.remove_prefix(unseen > 0 ? unseen : 1);
+        out += !is_shown ? kReplacement : escape.empty() ? text.substr(0, length) : escape;
+        text.remove_prefix(length);
     }
     return out;
 }

@@ -64,7 +64,9 @@ TEST(Log, prints_nothing_that_a_terminal_obeys) {
     std::ostringstream out;
     Log log(out, LogLevel::info, true);
     log.info(std::string_view("caf\xC3\xA9\x1b[31m\0\x7f\none more line", 26));
-    EXPECT_EQ(out.str(), "caf\xC3\xA9?[31m??\none more line\n");
+    // 8-bit controls, a direction of writing, and bytes that are no text.
+    log.info("\u009b31m \u202e\u6a21\u578b \x9b\xff");
+    EXPECT_EQ(out.str(), "caf\xC3\xA9?[31m??\none more line\n?31m ?\u6a21\u578b ??\n");
 }
 
 /// What a log says on a terminal of so many columns.

@@ -39,6 +39,17 @@ TEST(Printable, escapes_what_a_terminal_would_obey) {
     EXPECT_EQ(printable("abcdef", 3), "abc...");
 }
 
+TEST(Printable, leaves_words_of_any_language_and_escapes_what_is_unseen_or_no_text) {
+    const std::string word = "\u6a21\u578b \u00e9\U0001f600";
+    EXPECT_EQ(printable(word), word);
+    EXPECT_EQ(printable("a\u202eb\u200b\u009b"), "a\\xe2\\x80\\xaeb\\xe2\\x80\\x8b\\xc2\\x9b");
+    EXPECT_EQ(printable("a\xff\xe6z"), "a\\xff\\xe6z");
+    // Cut between characters, never within one.
+    EXPECT_EQ(printable(word, 3), word.substr(0, 3) + "...");
+    EXPECT_EQ(printable(word, 5), word.substr(0, 3) + "...");
+    EXPECT_EQ(printable(word, word.size()), word);
+}
+
 TEST(Listed, shows_eight_and_escapes_them) {
     EXPECT_EQ(listed({}), "");
     EXPECT_EQ(listed({"a", "\x1b[31m"}), "a, \\x1b[31m");
