@@ -13,6 +13,7 @@ class Rare {
     using value_type = T;
 
     Rare() = default;
+    // As std::optional's. NOLINTNEXTLINE(google-explicit-constructor)
     Rare(T value) : value_(std::make_unique<T>(std::move(value))) {}
     ~Rare() = default;
     Rare(const Rare& other) : value_(other ? std::make_unique<T>(*other) : nullptr) {}

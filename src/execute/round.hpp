@@ -76,7 +76,7 @@ struct ComparedReplica {
 struct Round {
     std::vector<plan::OutputRange> ranges;  ///< by owner; empty after the last round
     std::uint32_t term = 0;                 ///< of the plan's terms: the only one that is read
-    std::vector<Assembled> slices;          ///< this rank's own part
+    std::vector<Assembled> slices;          ///< this rank's own part, behind one another in memory
     std::vector<Move> reads;                ///< into slices and outgoing messages
     std::vector<Move>
         compares;  ///< replicas this rank reads for itself, after everything is in place

@@ -44,11 +44,14 @@ std::vector<T> gather(Comm& comm, T mine) {
     }
     auto travelled = comm.all_gather(out.take());
     std::vector<T> all(travelled.size());
+    const auto own = static_cast<std::size_t>(comm.rank());
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
         const std::vector<std::byte> bytes = std::move(travelled[rank]);
-        all[rank] =
-            static_cast<int>(rank) == comm.rank() ? std::move(mine) : ByteReader(bytes).get<T>();
+        if (rank != own) {
+            all[rank] = ByteReader(bytes).get<T>();
+        }
     }
+    all[own] = std::move(mine);
     return all;
 }
 

@@ -280,6 +280,12 @@ bool has_tokenizer(const std::vector<std::string>& file_names) {
     });
 }
 
+std::vector<std::string> names_of(const std::vector<Asset>& assets) {
+    std::vector<std::string> names(assets.size());
+    std::ranges::transform(assets, names.begin(), &Asset::name);
+    return names;
+}
+
 std::vector<Asset> collect_assets(const fs::path& hf_directory, const Opener& open) {
     std::vector<FoundAsset> entries =
         entries_called_so(hf_directory, modules_of(hf_directory, open).directories);

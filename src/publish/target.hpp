@@ -109,7 +109,7 @@ class PartialDirectory {
     ~PartialDirectory();
 
   private:
-    PartialDirectory(const TargetRequest& request);
+    explicit PartialDirectory(const TargetRequest& request);
     void settle_old();
     void settle_journal(bool resume);
     void make_partial(bool resume);

@@ -46,18 +46,24 @@ Examination run(const Comm& comm, Events& events, const std::function<Options()>
     });
 }
 
-/// A command on a directory; `own`: what the request says beside it.
-Examination examine(const Comm& comm, const ExamineRequest& request, Events& events,
-                    Command command, app::OptionTexts own, const Run& body) {
-    own.emplace("local_dir", request.directory.string());
+/// A command on a directory.
+struct Look {
+    Command command;
+    app::OptionTexts own;  ///< what the request says beside the directory
+    Run body;
+};
+
+Examination examine(const Comm& comm, const ExamineRequest& request, Events& events, Look look) {
+    look.own.emplace("local_dir", request.directory.string());
     return run(
-        comm, events, [&] { return app::options_of(command, own, request.options); }, body);
+        comm, events, [&] { return app::options_of(look.command, look.own, request.options); },
+        look.body);
 }
 
 }  // namespace
 
 Examination inspect_checkpoint(const Comm& comm, const ExamineRequest& request, Events& events) {
-    return examine(comm, request, events, Command::inspect, {}, app::inspect);
+    return examine(comm, request, events, {Command::inspect, {}, app::inspect});
 }
 
 Examination plan_merge(const Comm& comm, const MergeRequest& request, int n_ranks, Events& events) {
@@ -76,14 +82,14 @@ Examination test_merge(const Comm& comm, const MergeRequest& request,
 
 Examination diff_models(const Comm& comm, const ExamineRequest& request,
                         const std::filesystem::path& reference, Events& events) {
-    return examine(comm, request, events, Command::diff, {{"test_hf_dir", reference.string()}},
-                   app::diff);
+    return examine(comm, request, events,
+                   {Command::diff, {{"test_hf_dir", reference.string()}}, app::diff});
 }
 
 Examination verify_model(const Comm& comm, const ExamineRequest& request,
                          const std::filesystem::path& report, Events& events) {
-    return examine(comm, request, events, Command::verify, {{"report", report.string()}},
-                   app::verify);
+    return examine(comm, request, events,
+                   {Command::verify, {{"report", report.string()}}, app::verify});
 }
 
 Examination check_model(const ExamineRequest& request) {

@@ -127,14 +127,14 @@ Options options_of(const MergeRequest& request, Command command, OptionTexts own
     return settled(std::move(options), row_of(command), given);
 }
 
-Options options_of(Command command, OptionTexts own, const OptionTexts& others) {
+Options options_of(Command command, const OptionTexts& own, const OptionTexts& others) {
     Options options;
     options.command = command;
     options.stall_timeout = 0;
     Arguments given;
-    for (auto& [name, text] : own) {
+    for (const auto& [name, text] : own) {
         if (!text.empty()) {
-            given.values.emplace(name, std::move(text));
+            given.values.emplace(name, text);
         }
     }
     add_others(command, others, false, given);

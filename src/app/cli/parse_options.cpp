@@ -246,7 +246,7 @@ class Splitter {
 
     /// The next word, where it is a value of the option; else the implied one, "" if there is none.
     std::string next_value(const OptionRow& row) {
-        const std::string next = at_ < words_.size() ? words_[at_] : "";
+        std::string next = at_ < words_.size() ? words_[at_] : "";
         const auto implied = implied_words(row);
         const bool is_value =
             implied.empty() ? !next.starts_with("--") && !is_letters(next, command_)

@@ -52,6 +52,7 @@ Bytes bytes_of(const std::vector<Abandoned>& all, Fate fate) {
 std::string cleaning_text(const std::vector<Abandoned>& all, const std::vector<fs::path>& unseen,
                           bool is_dry_run) {
     std::vector<std::vector<std::string>> rows;
+    rows.reserve(all.size());
     for (const Abandoned& one : all) {
         rows.push_back({fate_name(one.fate), human_bytes(one.bytes), age_text(one.age_s),
                         printable(one.path.string(), 1000) +

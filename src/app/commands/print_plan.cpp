@@ -470,13 +470,12 @@ int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& 
         if (options.has_target) {
             check_target_place(preflight, ready);
         }
-        preflight.check([&] {
-            mpi::collectively(comm, [&] {
-                if (comm.rank() == 0) {
-                    print_planned(advised(options, std::move(ready)), options, out, log);
-                }
-            });
-        });
+        const auto print = [&] {
+            if (comm.rank() == 0) {
+                print_planned(advised(options, std::move(ready)), options, out, log);
+            }
+        };
+        preflight.check([&] { mpi::collectively(comm, print); });
     }
     preflight.require_none();
     return 0;

@@ -205,12 +205,8 @@ std::string tokenizer_fault(const fs::path& directory, const loaders::Directory&
 
 void take_served_tokenizer(const fs::path& directory, loaders::Directory& found) {
     const std::vector<publish::Asset> assets = publish::collect_assets(directory);
-    std::vector<std::string> names;
-    for (const publish::Asset& asset : assets) {
-        names.push_back(asset.name);
-    }
     loaders::Tokenizer& tokenizer = found.tokenizer;
-    tokenizer.is_there = publish::has_tokenizer(names);
+    tokenizer.is_there = publish::has_tokenizer(publish::names_of(assets));
     if (const auto tokens = tokenizer_tokens(assets)) {
         tokenizer.n_tokens = tokens->count;
     }

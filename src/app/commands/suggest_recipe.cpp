@@ -418,7 +418,7 @@ class Suggestion {
     bool has_new_ = false;
 };
 
-NamedShapes read_shapes(const Options& options, formats::InputRequest request) {
+NamedShapes read_shapes(const Options& options, const formats::InputRequest& request) {
     const std::unique_ptr<mpi::Comm> comm = mpi::serial_comm();
     Log quiet(std::cerr, LogLevel::error, true);
     const Run run(*comm, options, quiet);

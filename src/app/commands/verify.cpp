@@ -76,8 +76,8 @@ std::string findings_json(const Findings& findings, const fs::path& directory) {
 
 int verify(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
     const Findings findings =
-        verify_model(comm, options, {options.local_dir, {}, {}, options.report}, options.sha256,
-                     !options.has_no_report, log);
+        verify_model(comm, options, {options.local_dir, {}, {}, options.report},
+                     {options.sha256, !options.has_no_report}, log);
     if (!findings.has_report) {
         log.warning(options.has_no_report
                         ? "--report none: the tensors' contents were not checked"

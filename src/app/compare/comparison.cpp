@@ -260,7 +260,7 @@ std::string name_text(const DifferenceRow& row) {
 /// "[2, 22]"; of several tensors "{3} [2, 22]", with the numbers in the name of the one that is
 /// meant.
 std::string place_text(const DifferenceRow& row, const ComparedTensor& tensor, Index at) {
-    const std::string position = shape_text(position_of(at, shape_of(tensor)));
+    std::string position = shape_text(position_of(at, shape_of(tensor)));
     if (row.n_tensors == 1) {
         return position;
     }

@@ -61,7 +61,9 @@ std::vector<std::string> list(const fs::path& directory) {
     return names;
 }
 
-constexpr auto is_gguf = [](const std::string& name) { return name.ends_with(".gguf"); };
+bool is_gguf(const std::string& name) {
+    return name.ends_with(".gguf");
+}
 
 /// Reads one directory; each member adds what it finds wrong.
 class DirectoryCheck {
@@ -305,6 +307,7 @@ void ModelDirectory::want(const std::vector<execute::Pair>& pairs) const {
         return;
     }
     std::vector<catalogue::Tensor> read;
+    read.reserve(pairs.size());
     for (const execute::Pair& pair : pairs) {
         read.push_back(tensors[pair.reference]);
     }

@@ -31,8 +31,7 @@ std::optional<Index> version_in(const std::string& name) {
     if (!name.starts_with(kVersionName) || name.size() < kVersionName.size() + kDigits) {
         return std::nullopt;
     }
-    const std::optional<Index> version =
-        parse_index(std::string_view(name).substr(kVersionName.size()));
+    const std::optional<Index> version = parse_index(name.substr(kVersionName.size()));
     return version && version_name(*version) == name ? version : std::nullopt;
 }
 

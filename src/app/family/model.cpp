@@ -461,13 +461,12 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
         take_form(library, is_headless, prepared, catalogue.claims);
     }
     std::map<std::string, Index> facts = known_facts(catalogue, *prepared.dialect);
-    const std::map<std::string, Index> given{{"value", prepared.is_value ? 1 : 0}};
-    prepared.given = given;
+    prepared.given = {{"value", prepared.is_value ? 1 : 0}};
     if (!choice.form.empty()) {
         InTrainingForm made = in_training_form(
             choice.form == "same" ? form_of(catalogue) : choice.form,
-            {*library, *prepared.recipe, *prepared.dialect, prepared.config, given, head.rows,
-             choice.like, choice.has_states ? embedding_rows(catalogue) : std::nullopt});
+            {*library, *prepared.recipe, *prepared.dialect, prepared.config, prepared.given,
+             head.rows, choice.like, choice.has_states ? embedding_rows(catalogue) : std::nullopt});
         prepared.training = std::move(made.form);
         prepared.recipe = std::move(made.recipe);
         prepared.dialect = std::move(made.stored);
@@ -479,7 +478,7 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
         facts.emplace("labels", *head.rows);
     }
     prepared.symbols = std::make_shared<const models::Symbols>(
-        *prepared.recipe, *prepared.dialect, prepared.config, std::move(facts), given);
+        *prepared.recipe, *prepared.dialect, prepared.config, std::move(facts), prepared.given);
     if (family != nullptr && !holds_adapter_only(catalogue)) {
         require_family_names(*own, *prepared.symbols, prepared.config, catalogue);
     }

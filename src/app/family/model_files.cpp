@@ -89,7 +89,7 @@ adapters::ConfigFile train_meta_of(const fs::path& shards, const fs::path& given
         return meta;
     }
     const auto run_config = read_if_there(shards / kRunConfig, given);
-    const auto of_bridge = adapters::train_meta_of(run_config);
+    auto of_bridge = adapters::train_meta_of(run_config);
     if (!of_bridge.text.empty()) {
         return of_bridge;
     }
@@ -111,14 +111,6 @@ void add_generation_config(ModelFiles& files) {
     }
 }
 
-std::vector<std::string> names_of(const std::vector<publish::Asset>& assets) {
-    std::vector<std::string> names;
-    for (const publish::Asset& asset : assets) {
-        names.push_back(asset.name);
-    }
-    return names;
-}
-
 /// Adds the tokenizer's files of a directory that has no config.json. Files that lie beside the
 /// config.json come first: one of the same name is not added.
 void add_tokenizer(const fs::path& directory, const publish::Opener& open, ModelFiles& files) {
@@ -127,7 +119,7 @@ void add_tokenizer(const fs::path& directory, const publish::Opener& open, Model
         return std::ranges::count(files.assets, asset.name, &publish::Asset::name) > 0;
     });
     std::ranges::move(assets, std::back_inserter(files.assets));
-    files.has_tokenizer = publish::has_tokenizer(names_of(files.assets));
+    files.has_tokenizer = publish::has_tokenizer(publish::names_of(files.assets));
 }
 
 constexpr const char* kIndexName = "model.safetensors.index.json";
@@ -293,7 +285,7 @@ ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
                                 : io::text_of(open(config), models::kMaxConfig);
         files.assets = publish::collect_assets(files.hf_directory, open);
         files.lost_assets = publish::lost_assets(files.hf_directory, open);
-        files.has_tokenizer = publish::has_tokenizer(names_of(files.assets));
+        files.has_tokenizer = publish::has_tokenizer(publish::names_of(files.assets));
         if (!files.has_tokenizer && model.tokenizer_directory) {
             const fs::path& directory = *model.tokenizer_directory;
             add_tokenizer(directory, own_opener(directory, given), files);

@@ -24,7 +24,8 @@ constexpr std::string_view kLayers = "decoder.layers.";
 
 bool has_name_with(const Catalogue& catalogue, std::string_view part) {
     const auto has = [&](const auto& item) {
-        return std::string_view(item.name).find(part) != std::string_view::npos;
+        const std::string_view name = item.name;
+        return name.find(part) != std::string_view::npos;
     };
     return std::ranges::any_of(catalogue.tensors, has) ||
            std::ranges::any_of(catalogue.shards, has);
@@ -68,7 +69,7 @@ std::optional<Index> layer_of(std::string_view name) {
 std::map<std::pair<int, int>, std::set<Index>> stages_of(const Catalogue& catalogue) {
     std::map<std::pair<int, int>, std::set<Index>> stages;
     for (const catalogue::Shard& shard : catalogue.shards) {
-        const auto layer = layer_of(std::string_view(shard.name));
+        const auto layer = layer_of(shard.name.text());
         auto& layers = stages[{std::max(shard.at.vpp, 0), std::max(shard.at.pp, 0)}];
         if (layer) {
             layers.insert(*layer);

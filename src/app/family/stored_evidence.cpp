@@ -320,7 +320,7 @@ std::string holder_of(const Family& family, const Names& names) {
     for (std::size_t dot = common.find('.'); dot != std::string::npos;
          dot = common.find('.', dot + 1)) {
         const auto is_known = [&](const std::string& name) {
-            return family.is_telling(std::string_view(name).substr(dot + 1));
+            return family.is_telling(name.substr(dot + 1));
         };
         if (family.has_telling_name() ? std::ranges::any_of(names, is_known)
                                       : std::ranges::all_of(names, is_known)) {

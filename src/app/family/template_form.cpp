@@ -127,6 +127,7 @@ class ImageReader {
   private:
     static std::vector<outputs::StatedSum> stated(const std::vector<formats::RecordSum>& records) {
         std::vector<outputs::StatedSum> sums;
+        sums.reserve(records.size());
         for (const formats::RecordSum& record : records) {
             sums.push_back(
                 {record.begin, record.size, {record.places.begin(), record.places.end()}});

@@ -179,7 +179,7 @@ bool TrainingForm::has_masters_as_weights() const {
 }
 
 TrainingForm::TrainingForm(std::shared_ptr<const TemplateForm> like,
-                           std::shared_ptr<const models::Recipe> recipe,
+                           const std::shared_ptr<const models::Recipe>& recipe,
                            std::shared_ptr<const models::Symbols> written, Passing passing)
     : written_(std::move(written)), passing_(std::move(passing)), like_(std::move(like)) {
     pieces_ = [like = like_, recipe, symbols = written_](const models::Line& line,

@@ -35,7 +35,7 @@ class TrainingForm {
                  Passing passing);
     /// Like a template, whose tensors have the hub's beginnings of names: `recipe` tells them.
     TrainingForm(std::shared_ptr<const TemplateForm> like,
-                 std::shared_ptr<const models::Recipe> recipe,
+                 const std::shared_ptr<const models::Recipe>& recipe,
                  std::shared_ptr<const models::Symbols> written, Passing passing);
 
     [[nodiscard]] const models::Symbols& written() const { return *written_; }

@@ -261,8 +261,8 @@ std::optional<Index> embedding_rows(const catalogue::Catalogue& catalogue) {
     }
     Index rows = 0;
     for (const catalogue::Shard& shard : catalogue.shards) {
-        const bool is_one = std::string_view(shard.name).ends_with(kEmbedding) &&
-                            !shard.shape.empty() && shard.piece.replica == 0;
+        const bool is_one = shard.name.text().ends_with(kEmbedding) && !shard.shape.empty() &&
+                            shard.piece.replica == 0;
         // Each tensor-parallel rank's; data-parallel and expert-parallel ranks have copies.
         if (is_one && shard.at.pp <= 0 && shard.at.vpp <= 0 && shard.at.ep <= 0) {
             rows += shard.shape.front();

@@ -30,10 +30,11 @@ std::optional<catalogue::Catalogue> kept_if_needed(const PreparedModel& prepared
     return is_tied || prepared.choice.is_bound_again ? std::optional(catalogue) : std::nullopt;
 }
 
-BoundModel bind(Session& session, const Input& input, ModelFiles files, const ModelChoice& choice,
-                catalogue::Catalogue catalogue) {
+BoundModel bind(Session& session, const Input& input, Unbound checkpoint,
+                const ModelChoice& choice) {
     const std::string& trace = session.options.trace;
-    BoundModel model{std::move(files), {}, {}, {}, {}};
+    catalogue::Catalogue& catalogue = checkpoint.catalogue;
+    BoundModel model{std::move(checkpoint.files), {}, {}, {}, {}};
     mpi::collectively(session.comm, [&] {
         model.prepared = prepare_with_adapter(model.files, choice, catalogue);
         model.kept = kept_if_needed(model.prepared, catalogue);
@@ -68,19 +69,19 @@ void require_known_shape(const Untied& untied) {
 BoundModel bind_untied(Session& session, const Input& input, BoundModel tied,
                        const Untied& untied) {
     const std::string text = text_of(untied);
-    catalogue::Catalogue catalogue = std::move(tied.kept).value();
-    if (shares_embeddings(catalogue)) {
+    Unbound again{std::move(tied.files), std::move(tied.kept).value()};
+    if (shares_embeddings(again.catalogue)) {
         throw Error(ErrorCode::mismatch, text + " and the training job shared them",
                     "copy all files from one save: the checkpoint contradicts itself");
     }
-    ModelFiles files = std::move(tied.files);
+    ModelFiles& files = again.files;
     ModelChoice choice = tied.prepared.choice;
     tied = {};
     models::Config config = models::Config::parse(files.config_text, files.config_path);
     config.set("tie_word_embeddings", "false");
     files.config_text = config.text_to_write();
     choice.is_tied = false;
-    BoundModel model = bind(session, input, std::move(files), choice, std::move(catalogue));
+    BoundModel model = bind(session, input, std::move(again), choice);
     warn(session,
          plan::Warning{
              "tied_differs", untied.stored_name,
@@ -120,10 +121,9 @@ BoundModel resolve_ties(Session& session, const Input& input, BoundModel model,
 
 }  // namespace
 
-BoundModel bind_checkpoint(Session& session, const Input& input, ModelFiles files,
-                           const ModelChoice& wanted, catalogue::Catalogue catalogue,
-                           const plan::PlanChoice& choice) {
-    BoundModel model = bind(session, input, std::move(files), wanted, std::move(catalogue));
+BoundModel bind_checkpoint(Session& session, const Input& input, Unbound checkpoint,
+                           const ModelChoice& wanted, const plan::PlanChoice& choice) {
+    BoundModel model = bind(session, input, std::move(checkpoint), wanted);
     return resolve_ties(session, input, std::move(model), choice);
 }
 

@@ -10,12 +10,17 @@
 
 namespace shardweld::app {
 
+/// A checkpoint before it is bound: its metadata, and the files that lie beside its shards.
+struct Unbound {
+    ModelFiles files;
+    catalogue::Catalogue catalogue;
+};
+
 /// Collective. Copies that must equal another tensor are compared with it, by the ranks that are
 /// here, and bound anew as tensors of their own where they differ. Errors as plan::bind;
 /// Error(mismatch) where tied tensors differ that may not, Error(unsupported) where --drop_consumed
 /// would lose them.
-BoundModel bind_checkpoint(Session& session, const Input& input, ModelFiles files,
-                           const ModelChoice& wanted, catalogue::Catalogue catalogue,
-                           const plan::PlanChoice& choice);
+BoundModel bind_checkpoint(Session& session, const Input& input, Unbound checkpoint,
+                           const ModelChoice& wanted, const plan::PlanChoice& choice);
 
 }  // namespace shardweld::app

@@ -324,8 +324,9 @@ std::vector<BoundModel> bind_outputs(const Outputs& outputs, Destination sink,
         wanted.form.clear();
     }
     const Layout layout = take_layout(read.files);
-    BoundModel model = bind_checkpoint(session, read.input, std::move(read.files), wanted,
-                                       std::move(read.survey.catalogue), choice);
+    BoundModel model =
+        bind_checkpoint(session, read.input,
+                        {std::move(read.files), std::move(read.survey.catalogue)}, wanted, choice);
     if (!read.others.empty()) {
         model = mix_in(session, read.input, std::move(model), std::move(read.others), choice);
     }

@@ -272,7 +272,7 @@ std::string fault_of(const fs::path& target, const Report& output) {
 /// Collective. The first tensor that is not the report's; "" if there is none.
 std::string change_of_contents(const Session& session) {
     const Findings found =
-        verify_model(session.comm, session.options, session.output, false, true, session.log);
+        verify_model(session.comm, session.options, session.output, {}, session.log);
     return found.differences.empty() ? "" : found.differences.front();
 }
 
@@ -321,10 +321,10 @@ std::string why_not_complete(const Session& session, Sources& sources) {
 }  // namespace
 
 Findings verify_model(mpi::Comm& comm, const Options& options, const OutputRequest& output,
-                      bool has_hashes, bool looks_for_report, Log& log) {
+                      Evidence evidence, Log& log) {
     Findings findings;
     const fs::path report =
-        looks_for_report ? mpi::share(comm, 0, [&] { return report_of(output); }) : fs::path();
+        evidence.has_report ? mpi::share(comm, 0, [&] { return report_of(output); }) : fs::path();
     findings.model = mpi::share(comm, 0, [&] { return written_in(output.directory, report); });
     if (!report.empty()) {
         Options with = options;
@@ -332,8 +332,8 @@ Findings verify_model(mpi::Comm& comm, const Options& options, const OutputReque
         OutputRequest told = output;
         told.report = report;
         const Run run(comm, with, {told}, log, log);
-        check_contents(run.session(), has_hashes, findings);
-    } else if (has_hashes) {
+        check_contents(run.session(), evidence.has_hashes, findings);
+    } else if (evidence.has_hashes) {
         throw Error(ErrorCode::usage, "--sha256 needs a report, which holds the checksums",
                     "give the merge's report with --report FILE");
     }

@@ -25,12 +25,18 @@ struct Findings {
     std::vector<std::string> differences;
 };
 
-/// Collective. Looks at the model that lies in `output.directory`; where it `looks_for_report` and
-/// there is one, given or kept in the directory, at all tensors, too, against their checksums, and,
-/// if it `has_hashes` that count, at those of files. Error(corrupt) or Error(not_found) listing the
+/// What else than the model itself is looked at.
+struct Evidence {
+    bool has_hashes = false;  ///< those of files count, too
+    bool has_report = true;   ///< false: a report is not looked for
+};
+
+/// Collective. Looks at the model that lies in `output.directory`; where its report is to be looked
+/// for and there is one, given or kept in the directory, at all tensors, too, against their
+/// checksums, and at files' hashes if they count. Error(corrupt) or Error(not_found) listing the
 /// rules broken; Error(usage) for hashes without a report.
 Findings verify_model(mpi::Comm& comm, const Options& options, const OutputRequest& output,
-                      bool has_hashes, bool looks_for_report, Log& log);
+                      Evidence evidence, Log& log);
 
 /// xxh3-128 of the text of the model's config.json, in hex.
 std::string config_digest(const std::string& text);

@@ -68,8 +68,8 @@ BoundModel bind_other(Session& session, const Input& input, Survey other, const 
                       const plan::PlanChoice& choice) {
     try {
         ModelFiles files = files_of(session, other, lead);
-        return bind_checkpoint(session, input, std::move(files), lead.prepared.choice,
-                               std::move(other.catalogue), choice);
+        return bind_checkpoint(session, input, {std::move(files), std::move(other.catalogue)},
+                               lead.prepared.choice, choice);
     } catch (Error& error) {
         error.add_context("checkpoint " + other.given.string());
         throw;

@@ -53,8 +53,11 @@ class Run {
         Log& shown);
     Run(mpi::Comm& comm, const Options& options, Log& log)
         : Run(comm, options, output_requests(options), log, log) {}
+    ~Run() = default;
     Run(const Run&) = delete;
     Run& operator=(const Run&) = delete;
+    Run(Run&&) = delete;
+    Run& operator=(Run&&) = delete;
 
     [[nodiscard]] const Outputs& outputs() const { return outputs_; }
     [[nodiscard]] Session session() const { return outputs_.front(); }

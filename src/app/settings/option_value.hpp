@@ -82,6 +82,7 @@ class Setter {
   public:
     /// Error(usage) when the text is no value of the option.
     template <std::invocable<const Given&, Options&> Put>
+    // The table of options lists functions. NOLINTNEXTLINE(google-explicit-constructor)
     Setter(Put put) : put_(std::move(put)) {}
     Setter(Setter setter, std::vector<std::string> words)
         : put_(std::move(setter.put_)), words_(std::move(words)) {}

@@ -23,11 +23,11 @@ inline constexpr const char* kNothingStated =
 
 /// Error(mismatch) of files that contradict each other.
 inline Error of_several_saves(const std::string& what) {
-    return Error(ErrorCode::mismatch, what, kOneSave);
+    return {ErrorCode::mismatch, what, kOneSave};
 }
 /// Error(not_found) of files without which the others are no whole checkpoint.
 inline Error files_missing(const std::string& what) {
-    return Error(ErrorCode::not_found, what, kCopyAll);
+    return {ErrorCode::not_found, what, kCopyAll};
 }
 
 }  // namespace shardweld::formats

@@ -101,10 +101,14 @@ class OutputTaskTest : public ::testing::Test {
         const plan::Plan& plan = primary_->plan;
         const plan::OutputRange all{0, plan.space.begins.back()};
         Round round;
+        assembled_.resize(matrix_.size() + vector_.size());
+        std::span<std::byte> free = assembled_;
         for (const plan::Slice& slice : plan::work_of(plan, all)) {
-            std::vector<std::byte>& stored =
+            const std::vector<std::byte>& stored =
                 plan.target_of(slice.tensor).name == "m" ? matrix_ : vector_;
-            round.slices.push_back({slice, stored});
+            std::ranges::copy(stored, free.begin());
+            round.slices.push_back({slice, free.first(stored.size())});
+            free = free.subspan(stored.size());
         }
         task.put(round, all);
     }
@@ -128,6 +132,7 @@ class OutputTaskTest : public ::testing::Test {
     std::vector<std::byte> matrix_ = counted_up(kHeight * kWidth);
     std::vector<std::byte> vector_ = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4},
                                       std::byte{5}};
+    std::vector<std::byte> assembled_;
     std::unique_ptr<mpi::Comm> comm_ = mpi::serial_comm();
 };
 

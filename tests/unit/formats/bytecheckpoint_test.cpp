@@ -74,7 +74,7 @@ TEST(ByteCheckpoint, honours_strides_and_offsets_of_views) {
     saved.length = 16;
     saved.bytes = "0123456789abcdef";
     saved.write(scratch);
-    const auto& piece = read_bytecheckpoint(scratch.path()).tensors.at(0).pieces.at(0);
+    const catalogue::Piece piece = read_bytecheckpoint(scratch.path()).tensors.at(0).pieces.at(0);
     EXPECT_EQ(layout::to_text(piece.patch), "1 + [0,2)*1 [0,3)*2");
     EXPECT_EQ(piece.storage_bytes, 16U);
 }
