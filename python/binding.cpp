@@ -24,7 +24,7 @@
 namespace {
 
 using nlohmann::json;
-using namespace shardweld;
+using namespace shardweld;  // NOLINT(google-build-using-namespace): all of it is about that
 
 constexpr const char* kCapsule = "shardweld.OpenModel";
 
@@ -35,6 +35,8 @@ class Released {
     ~Released() { PyEval_RestoreThread(state_); }
     Released(const Released&) = delete;
     Released& operator=(const Released&) = delete;
+    Released(Released&&) = delete;
+    Released& operator=(Released&&) = delete;
 
   private:
     PyThreadState* state_;
@@ -47,6 +49,8 @@ class Held {
     ~Held() { PyGILState_Release(state_); }
     Held(const Held&) = delete;
     Held& operator=(const Held&) = delete;
+    Held(Held&&) = delete;
+    Held& operator=(Held&&) = delete;
 
   private:
     PyGILState_STATE state_;
@@ -317,6 +321,7 @@ PyObject* read_py(PyObject*, PyObject* args) {
         const Released released;
         outcome = outcome_of([&] {
             // The address of an array that the caller holds, of `size` bytes.
+            // NOLINTNEXTLINE(performance-no-int-to-ptr)
             auto* const out = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address));
             model->read(at, box, {out, size});
             return json::object();
@@ -328,6 +333,8 @@ PyObject* read_py(PyObject*, PyObject* args) {
     return text_of(outcome);
 }
 
+// NOLINTBEGIN(*-non-const-global-variables,bugprone-reserved-identifier,*-identifier-naming):
+// Python's interface
 PyMethodDef methods[] = {{"merge", merge_py, METH_VARARGS, nullptr},
                          {"examine", examine_py, METH_VARARGS, nullptr},
                          {"open", open_py, METH_VARARGS, nullptr},
@@ -355,3 +362,4 @@ PyMODINIT_FUNC PyInit__core() {
     }
     return made;
 }
+// NOLINTEND(*-non-const-global-variables,bugprone-reserved-identifier,*-identifier-naming)

@@ -141,7 +141,7 @@ struct Wrappers {
     }
 
     /// Whether a factor at `at` is LoRA's as PEFT makes it: at the first base layer, or at none.
-    bool fit_factor(std::size_t at) const {
+    [[nodiscard]] bool fit_factor(std::size_t at) const {
         return role != TensorRole::original && (base_layers == 0 || last == at);
     }
 };

@@ -1,6 +1,7 @@
 #include "provenance.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <string_view>
@@ -14,29 +15,33 @@ namespace shardweld::catalogue {
 
 namespace {
 
-std::string told_by(const FileAssertion& statement) {
-    return printable(statement.file) + " (" + printable(statement.source) + ")";
-}
+/// A value and who states it.
+struct Claim {
+    const std::string& value;
+    const FileAssertion& by;
 
-[[noreturn]] void throw_contradiction(const std::string& key, const std::string& value,
-                                      const FileAssertion& by, const std::string& other_value,
-                                      const FileAssertion& other, const char* meaning) {
+    [[nodiscard]] std::string text() const {
+        return printable(value) + " in " + printable(by.file) + " (" + printable(by.source) + ")";
+    }
+};
+
+[[noreturn]] void throw_contradiction(const std::string& key, const Claim& first,
+                                      const Claim& other, const char* meaning) {
     throw Error(ErrorCode::mismatch,
-                printable(key) + " is " + printable(value) + " in " + told_by(by) + " but " +
-                    printable(other_value) + " in " + told_by(other) + ": " + meaning,
+                printable(key) + " is " + first.text() + " but " + other.text() + ": " + meaning,
                 "copy all files of one save again, under the names that they were saved with");
 }
 
-/// The first statement of each value that has been said so far.
-using Said = std::map<std::string_view, std::pair<const FileAssertion*, const std::string*>>;
+/// The first claim about each key so far.
+using Said = std::map<std::string_view, Claim>;
 
 void require_agreement(Said& said, const FileAssertion::Values& claims,
                        const FileAssertion& statement, const char* meaning) {
     for (const auto& [key, value] : claims) {
-        const auto [at, is_new] = said.try_emplace(key, &statement, &value);
-        if (!is_new && *at->second.second != value) {
-            throw_contradiction(key, *at->second.second, *at->second.first, value, statement,
-                                meaning);
+        const Claim claim{value, statement};
+        const auto [first, is_new] = said.emplace(key, claim);
+        if (!is_new && first->second.value != value) {
+            throw_contradiction(key, first->second, claim, meaning);
         }
     }
 }
@@ -92,10 +97,9 @@ class Sources {
     /// The sources in words; what files say of themselves comes first.
     [[nodiscard]] std::vector<std::string> texts(std::size_t n_files) const {
         std::vector<std::string> texts;
-        for (auto at = sources_.rbegin(); at != sources_.rend(); ++at) {
-            const auto& [is_inner, name] = at->first;
-            const auto& [files, keys] = at->second;
-            std::string text = printable(name) + " in ";
+        for (const auto& [source, told] : sources_) {
+            const auto& [files, keys] = told;
+            std::string text = printable(source.second) + " in ";
             text += files.size() == 1 && n_files != 1
                         ? printable(*files.begin())
                         : std::to_string(files.size()) + (n_files == 1 ? " file" : " files");
@@ -113,7 +117,7 @@ class Sources {
         std::set<std::string_view> files;
         std::set<std::string_view> keys;
     };
-    std::map<std::pair<bool, std::string_view>, Source> sources_;
+    std::map<std::pair<bool, std::string_view>, Source, std::greater<>> sources_;
 };
 
 /// Files that could change places with another one.

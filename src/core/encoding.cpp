@@ -20,15 +20,22 @@ constexpr EncodingFacts integers(Encoding encoding, std::string_view name, std::
             bits,     std::nullopt, "_packed", "_scale", true,    false, true};
 }
 
+/// A block of a type of GGML's.
+struct GgmlBlock {
+    Index values = 0;
+    Bytes bytes = 0;
+    DType codes = DType::u8;
+};
+
 constexpr EncodingFacts ggml(Encoding encoding, std::string_view name, std::uint32_t type,
-                             Index values, Bytes bytes, DType codes = DType::u8) {
+                             GgmlBlock block) {
     EncodingFacts facts{};
     facts.encoding = encoding;
     facts.name = name;
-    facts.tile_columns = values;
-    facts.codes = codes;
+    facts.tile_columns = block.values;
+    facts.codes = block.codes;
     facts.is_compressed_tensors = false;
-    facts.block_bytes = bytes;
+    facts.block_bytes = block.bytes;
     facts.ggml_type = type;
     return facts;
 }
@@ -58,14 +65,14 @@ constexpr std::array kEncodings = {
                   "_packed", "_scale", false, false, true},
     EncodingFacts{Encoding::gptoss_mxfp4, "gptoss-mxfp4", "", 1, 32, true, DType::u8, 4, DType::u8,
                   "_blocks", "_scales", false, false, false},
-    ggml(Encoding::gguf_q8_0, "gguf:q8_0", 8, 32, 34),
-    ggml(Encoding::gguf_q5_1, "gguf:q5_1", 7, 32, 24),
-    ggml(Encoding::gguf_q5_0, "gguf:q5_0", 6, 32, 22),
-    ggml(Encoding::gguf_q4_1, "gguf:q4_1", 3, 32, 20),
-    ggml(Encoding::gguf_q4_0, "gguf:q4_0", 2, 32, 18),
-    ggml(Encoding::gguf_f16, "gguf:f16", 1, 1, 2, DType::f16),
-    ggml(Encoding::gguf_bf16, "gguf:bf16", 30, 1, 2, DType::bf16),
-    ggml(Encoding::gguf_f32, "gguf:f32", 0, 1, 4, DType::f32),
+    ggml(Encoding::gguf_q8_0, "gguf:q8_0", 8, {32, 34}),
+    ggml(Encoding::gguf_q5_1, "gguf:q5_1", 7, {32, 24}),
+    ggml(Encoding::gguf_q5_0, "gguf:q5_0", 6, {32, 22}),
+    ggml(Encoding::gguf_q4_1, "gguf:q4_1", 3, {32, 20}),
+    ggml(Encoding::gguf_q4_0, "gguf:q4_0", 2, {32, 18}),
+    ggml(Encoding::gguf_f16, "gguf:f16", 1, {1, 2, DType::f16}),
+    ggml(Encoding::gguf_bf16, "gguf:bf16", 30, {1, 2, DType::bf16}),
+    ggml(Encoding::gguf_f32, "gguf:f32", 0, {1, 4, DType::f32}),
 };
 
 Index parts(Index whole, Index part) {
@@ -121,6 +128,7 @@ std::optional<Encoding> encoding_from(std::string_view name) {
 
 std::vector<std::string> encoding_names() {
     std::vector<std::string> names;
+    names.reserve(kEncodings.size());
     for (const EncodingFacts& facts : kEncodings) {
         names.emplace_back(facts.name);
     }

@@ -16,7 +16,7 @@ class SharedText {
     SharedText() : SharedText(std::string_view()) {}
     SharedText(std::string_view text);   // NOLINT(google-explicit-constructor): it is a text
     SharedText(const std::string& text)  // NOLINT(google-explicit-constructor)
-        : SharedText(std::string_view(text)) {}
+        : SharedText(std::string_view{text}) {}
     SharedText(const char* text)  // NOLINT(google-explicit-constructor)
         : SharedText(std::string_view(text)) {}
 

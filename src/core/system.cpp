@@ -19,6 +19,7 @@ namespace shardweld {
 
 namespace {
 
+// Set as the program starts. NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 bool is_heeded = false;
 
 }  // namespace

@@ -40,10 +40,10 @@ std::vector<plan::Operand> operands_of(const catalogue::Tensor& tensor) {
 
 class Comparer::State {
   public:
-    State(const plan::Plan& plan, const Reference& reference, std::vector<Pair> pairs,
+    State(const plan::Plan& plan, Reference reference, std::vector<Pair> pairs,
           numeric::Tolerance tolerance, Bytes memory)
         : plan_(plan),
-          reference_(reference),
+          reference_(std::move(reference)),
           pairs_(std::move(pairs)),
           tolerance_(tolerance),
           // A window, and at most three parts: the reference's elements and both sides rounded.
@@ -169,9 +169,10 @@ class Comparer::State {
     Buffer read_, own_rounded_, their_rounded_;
 };
 
-Comparer::Comparer(const plan::Plan& plan, const Reference& reference, std::vector<Pair> pairs,
+Comparer::Comparer(const plan::Plan& plan, Reference reference, std::vector<Pair> pairs,
                    numeric::Tolerance tolerance, Bytes memory)
-    : state_(std::make_unique<State>(plan, reference, std::move(pairs), tolerance, memory)) {}
+    : state_(std::make_unique<State>(plan, std::move(reference), std::move(pairs), tolerance,
+                                     memory)) {}
 Comparer::~Comparer() = default;
 
 void Comparer::add(const plan::Slice& slice, std::span<const std::byte> bytes) {

@@ -37,8 +37,8 @@ struct Reference {
 
 class Comparer {
   public:
-    /// Buffers take at most `memory` bytes. The references must outlive it.
-    Comparer(const plan::Plan& plan, const Reference& reference, std::vector<Pair> pairs,
+    /// Buffers take at most `memory` bytes. `plan` and what `reference` points to must outlive it.
+    Comparer(const plan::Plan& plan, Reference reference, std::vector<Pair> pairs,
              numeric::Tolerance tolerance, Bytes memory);
     ~Comparer();
     Comparer(const Comparer&) = delete;

@@ -75,12 +75,11 @@ std::vector<plan::OutputRange> raw_ranges(const outputs::Placement& placement, s
     return plan::united(std::move(ranges));
 }
 
-io::WrittenFile create(const outputs::Frame& frame, const outputs::Placement& placement,
-                       std::size_t at, const std::vector<outputs::OutputTensor>& tensors,
-                       const io::Directory& directory, const CreateManner& how) {
-    const outputs::PlacedFile& file = placement.files[at];
+/// `raw`: the ranges of the file that the frame leaves alone.
+io::WrittenFile create(const outputs::Frame& frame, const outputs::PlacedFile& file,
+                       const std::vector<plan::OutputRange>& raw, const io::Directory& directory,
+                       const CreateManner& how) {
     MadeFile made = make(file, directory, how.reserves);
-    const auto raw = raw_ranges(placement, at, tensors);
     for (const outputs::FileBytes& part : frame.parts) {
         // What an earlier run has written of the tensors stays.
         for (const plan::OutputRange& own :
@@ -137,10 +136,12 @@ std::vector<io::WrittenFile> create_own(mpi::Comm& comm, plan::Plan& plan,
         const outputs::Framer framer = format.framer();
         for (const std::size_t at : own) {
             before_file();
-            // A frame that states checksums is written when they are known (write_stated_sums).
+            // A frame that states checksums is written when they are known
+            // (WrittenSums::write_frames).
             const outputs::Frame frame =
                 format.states_checksums() ? outputs::Frame() : framer(plan.placement, at, tensors);
-            made.push_back(create(frame, plan.placement, at, tensors, directory, how));
+            made.push_back(create(frame, plan.placement.files[at],
+                                  raw_ranges(plan.placement, at, tensors), directory, how));
         }
     });
     if (!plan.placement.is_settled) {

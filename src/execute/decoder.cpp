@@ -59,18 +59,23 @@ void Decoder::decode_parts(const plan::Target& target, layout::Range elements,
                            std::span<const std::byte> codes, std::span<std::byte> out) {
     try {
         for (const plan::DecodedPart& part : target.decoded) {
-            const std::array<Index, 2> shape{part.how.n_rows, part.how.n_columns};
-            for (layout::Copy copy :
-                 layout::restrict_dst(part.copy, elements.lo, elements.lo + elements.extent)) {
-                copy.dst_offset -= elements.lo;
-                for (const layout::Patch& patch : layout::unfold_src(copy, shape)) {
-                    decode({part.how, target.dtype, codes, out}, patch);
-                }
-            }
+            decode_part({part.how, target.dtype, codes, out}, part.copy, elements);
         }
     } catch (Error& error) {
         error.add_context("tensor " + target.name);
         throw;
+    }
+}
+
+/// `part`: where the weight's elements stand in the target, of which the slice is `elements`.
+void Decoder::decode_part(const Slice& slice, const layout::Copy& part, layout::Range elements) {
+    const std::array<Index, 2> shape{slice.how.n_rows, slice.how.n_columns};
+    for (layout::Copy copy :
+         layout::restrict_dst(part, elements.lo, elements.lo + elements.extent)) {
+        copy.dst_offset -= elements.lo;
+        for (const layout::Patch& patch : layout::unfold_src(copy, shape)) {
+            decode(slice, patch);
+        }
     }
 }
 
@@ -170,7 +175,7 @@ void Decoder::decode_turned(const Slice& slice, const layout::Patch& patch) {
 }
 
 /// Puts values of bf16 where they belong.
-void Decoder::put(const Slice& slice, std::span<const std::byte> values, layout::Copy copy) {
+void Decoder::put(const Slice& slice, std::span<const std::byte> values, const layout::Copy& copy) {
     const Bytes size = size_of(slice.written);
     if (slice.written != DType::bf16) {
         const auto cast = cast_.get(values.size() / size_of(DType::bf16) * size);

@@ -41,11 +41,12 @@ class Decoder {
         std::span<const std::byte> codes;
         std::span<std::byte> out;
     };
+    void decode_part(const Slice& slice, const layout::Copy& part, layout::Range elements);
     void decode(const Slice& slice, const layout::Patch& patch);
     void decode_rows(const Slice& slice, const layout::Patch& patch);
     void decode_row(const Slice& slice, const layout::Patch& patch, Index row);
     void decode_turned(const Slice& slice, const layout::Patch& patch);
-    void put(const Slice& slice, std::span<const std::byte> values, layout::Copy copy);
+    void put(const Slice& slice, std::span<const std::byte> values, const layout::Copy& copy);
 
     Factors& factors_;
     Buffer scales_, codes_, values_, cast_;

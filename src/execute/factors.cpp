@@ -5,6 +5,7 @@
 
 #include "core/text.hpp"
 #include "io/input_file.hpp"
+#include "layout/copy.hpp"
 #include "layout/patch.hpp"
 #include "layout/unfold.hpp"
 #include "numeric/convert.hpp"
@@ -77,65 +78,64 @@ Factors::Sizes Factors::sizes_for(const Weight& weight) const {
 }
 
 /// A part of a matrix, dense and row-major.
-void Factors::load(const plan::Matrix& matrix, Index row, Index n_rows, Index col, Index n_cols,
+void Factors::load(const plan::Matrix& matrix, layout::Range rows, layout::Range cols,
                    std::span<float> out) {
     const auto offset_of = [&](Index i, Index k) {
         return matrix.offset +
                sizeof(float) * static_cast<Bytes>(i * matrix.row_stride + k * matrix.col_stride);
     };
     if (matrix.col_stride == 1) {
-        const bool is_whole = n_cols == matrix.row_stride;
-        const Index n_runs = is_whole ? 1 : n_rows;
+        const bool is_whole = cols.extent == matrix.row_stride;
+        const Index n_runs = is_whole ? 1 : rows.extent;
         const std::size_t run = out.size() / count(std::max<Index>(n_runs, 1));
         for (Index i = 0; i < n_runs; ++i) {
-            read(offset_of(row + i, col), out.subspan(count(i) * run, run));
+            read(offset_of(rows.lo + i, cols.lo), out.subspan(count(i) * run, run));
         }
         return;
     }
     if (matrix.row_stride != 1) {
-        load_thinned(matrix, row, n_rows, col, n_cols, out);
+        load_thinned(matrix, rows, cols, out);
         return;
     }
-    // Stored by columns: lines of n_rows elements are read and turned.
+    // Stored by columns: lines of a column's elements are read and turned.
     const Index most = std::max<Index>(budget_ / 8, 1);
-    const Index length = std::min(n_rows, most);
-    const Index n_lines = n_rows == matrix.col_stride
-                              ? std::clamp<Index>(most / std::max<Index>(n_rows, 1), 1, n_cols)
-                              : 1;
-    for (Index k = 0; k < n_cols; k += n_lines) {
-        const Index lines = std::min(n_lines, n_cols - k);
-        for (Index i = 0; i < n_rows; i += length) {
-            const Index part = std::min(length, n_rows - i);
+    const Index length = std::min(rows.extent, most);
+    const Index n_lines =
+        rows.extent == matrix.col_stride
+            ? std::clamp<Index>(most / std::max<Index>(rows.extent, 1), 1, cols.extent)
+            : 1;
+    for (Index k = 0; k < cols.extent; k += n_lines) {
+        const Index lines = std::min(n_lines, cols.extent - k);
+        for (Index i = 0; i < rows.extent; i += length) {
+            const Index part = std::min(length, rows.extent - i);
             const std::span<float> staged = at_least(staging_, part * lines);
-            read(offset_of(row + i, col + k), staged);
-            for (Index line = 0; line < lines; ++line) {
-                for (Index j = 0; j < part; ++j) {
-                    out[count((i + j) * n_cols + k + line)] = staged[count(line * part + j)];
-                }
-            }
+            read(offset_of(rows.lo + i, cols.lo + k), staged);
+            layout::run({0, i * cols.extent + k, {{part, 1, cols.extent}, {lines, part, 1}}},
+                        sizeof(float), std::as_bytes(staged), std::as_writable_bytes(out));
         }
     }
 }
 
 /// Neither rows nor columns are dense: what lies between two elements is read, too.
-void Factors::load_thinned(const plan::Matrix& matrix, Index row, Index n_rows, Index col,
-                           Index n_cols, std::span<float> out) {
+void Factors::load_thinned(const plan::Matrix& matrix, layout::Range rows, layout::Range cols,
+                           std::span<float> out) {
     const bool by_row = matrix.col_stride < matrix.row_stride;
     const Index step = by_row ? matrix.col_stride : matrix.row_stride;
-    const Index n_lines = by_row ? n_rows : n_cols;
-    const Index length = by_row ? n_cols : n_rows;
+    const Index n_lines = by_row ? rows.extent : cols.extent;
+    const Index length = by_row ? cols.extent : rows.extent;
     const Index most = std::max<Index>(budget_ / 8 / step, 1);
     for (Index line = 0; line < n_lines; ++line) {
         for (Index begin = 0; begin < length; begin += most) {
             const Index part = std::min(most, length - begin);
-            const Index i = row + (by_row ? line : begin);
-            const Index k = col + (by_row ? begin : line);
+            const Index i = rows.lo + (by_row ? line : begin);
+            const Index k = cols.lo + (by_row ? begin : line);
             const std::span<float> staged = at_least(staging_, (part - 1) * step + 1);
             read(matrix.offset + sizeof(float) * static_cast<Bytes>(i * matrix.row_stride +
                                                                     k * matrix.col_stride),
                  staged.first(count((part - 1) * step + 1)));
             for (Index j = 0; j < part; ++j) {
-                const Index at = by_row ? line * n_cols + begin + j : (begin + j) * n_cols + line;
+                const Index at =
+                    by_row ? line * cols.extent + begin + j : (begin + j) * cols.extent + line;
                 out[count(at)] = staged[count(j * step)];
             }
         }
@@ -147,7 +147,7 @@ void Factors::load_right(const plan::Fold& fold, Index batch, Index col, Index w
     if (loaded_ == wanted) {
         return;
     }
-    load(of_batch(fold.right, batch), 0, fold.rank, col, width,
+    load(of_batch(fold.right, batch), {0, fold.rank}, {col, width},
          at_least(right_, fold.rank * width));
     loaded_ = wanted;
 }
@@ -155,7 +155,7 @@ void Factors::load_right(const plan::Fold& fold, Index batch, Index col, Index w
 void Factors::load_left(const plan::Fold& fold, Index row, Index n_rows) {
     const std::span<float> left = at_least(left_, n_rows * fold.rank);
     if (fold.left) {
-        load(of_batch(*fold.left, row / fold.n_rows), row % fold.n_rows, n_rows, 0, fold.rank,
+        load(of_batch(*fold.left, row / fold.n_rows), {row % fold.n_rows, n_rows}, {0, fold.rank},
              left);
     } else {
         std::fill(left.begin(), left.end(), 1.0F);

@@ -85,9 +85,9 @@ class Factors {
                    std::span<const std::byte> stored, std::span<std::byte> out);
     void put(const MatrixBlock& block, const plan::Fold& fold, DType rounded, DType written,
              std::span<std::byte> out);
-    void load(const plan::Matrix& matrix, Index row, Index n_rows, Index col, Index n_cols,
+    void load(const plan::Matrix& matrix, layout::Range rows, layout::Range cols,
               std::span<float> out);
-    void load_thinned(const plan::Matrix& matrix, Index row, Index n_rows, Index col, Index n_cols,
+    void load_thinned(const plan::Matrix& matrix, layout::Range rows, layout::Range cols,
                       std::span<float> out);
     void load_right(const plan::Fold& fold, Index batch, Index col, Index width);
     /// `row`: of all matrices.

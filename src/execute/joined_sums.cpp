@@ -196,6 +196,28 @@ std::vector<bool> covered(const std::vector<Bytes>& at, std::span<const RangeSum
     return is_covered;
 }
 
+/// By component: the shortest gap out of it that is not chosen, where it hangs by one edge or none.
+std::vector<std::optional<std::size_t>> shortest_gaps(const TwoEdgeComponents& components,
+                                                      const std::vector<Bytes>& at,
+                                                      const std::vector<bool>& is_chosen) {
+    std::vector<std::optional<std::size_t>> shortest(components.n_parts());
+    for (std::size_t gap = 0; gap < is_chosen.size(); ++gap) {
+        const std::size_t a = components.part_of(gap);
+        const std::size_t b = components.part_of(gap + 1);
+        if (a == b || is_chosen[gap]) {
+            continue;
+        }
+        for (const std::size_t part : {a, b}) {
+            auto& best = shortest[part];
+            if (components.is_leaf(part) &&
+                (!best || at[gap + 1] - at[gap] < at[*best + 1] - at[*best])) {
+                best = gap;
+            }
+        }
+    }
+    return shortest;
+}
+
 }  // namespace
 
 std::vector<RecordStretch> missing(Bytes size, std::span<const RangeSum> known) {
@@ -217,21 +239,8 @@ std::vector<RecordStretch> missing(Bytes size, std::span<const RangeSum> known) 
         if (components.n_parts() == 1) {
             break;
         }
-        // Greedy: every component that hangs by one edge, or none, takes the shortest gap out of
-        // it.
-        std::vector<std::optional<std::size_t>> shortest(components.n_parts());
-        for (std::size_t gap = 0; gap < is_chosen.size(); ++gap) {
-            const std::size_t a = components.part_of(gap);
-            const std::size_t b = components.part_of(gap + 1);
-            for (const std::size_t part : {a, b}) {
-                auto& best = shortest[part];
-                if (a != b && !is_chosen[gap] && components.is_leaf(part) &&
-                    (!best || at[gap + 1] - at[gap] < at[*best + 1] - at[*best])) {
-                    best = gap;
-                }
-            }
-        }
-        for (const auto& gap : shortest) {
+        // Greedy: every component that hangs by one edge, or none, takes the shortest gap.
+        for (const auto& gap : shortest_gaps(components, at, is_chosen)) {
             if (gap && !is_chosen[*gap]) {
                 is_chosen[*gap] = true;
                 edges.push_back({*gap, *gap + 1});

@@ -226,6 +226,27 @@ JournalRead read_journal(const fs::path& directory, const plan::Plan& plan, Inde
     JournalRead read;
     std::vector<DoneBlock> found(places.count(), DoneBlock{kNone});
     std::map<std::size_t, SeenBlock> seen;
+    const auto take = [&](const std::byte* record) {
+        const bool is_readable = is_whole(record);
+        if (is_readable && kind_of(record) == kOfInput) {
+            if (read.sums.size() < most_sums(places)) {
+                read.sums.push_back(sum_in(record));
+            }
+            return;
+        }
+        const auto block = is_readable ? block_in(record, places) : std::nullopt;
+        if (!block) {
+            ++read.n_unreadable;
+        } else if (kind_of(record) == kReadBack) {
+            const DType dtype = plan.tensor(block->tensor).dtype;
+            seen[places.index(*block)] = {block->number, block->tensor,
+                                          census_in(record, places.slice(*block), dtype)};
+        } else {
+            // Written anew since it was read back, if it ever was.
+            seen.erase(places.index(*block));
+            found[places.index(*block)] = *block;
+        }
+    };
     std::vector<std::byte> bytes;
     for (const auto& [session, path] : files_by_session(directory, first)) {
         read.last_session = session;
@@ -236,24 +257,7 @@ JournalRead read_journal(const fs::path& directory, const plan::Plan& plan, Inde
             bytes.resize(std::min<Bytes>(whole - at, kEntry * kRecordsAtOnce));
             file.read_at(at, bytes);
             for (std::size_t i = 0; i < bytes.size(); i += kEntry) {
-                const std::byte* record = bytes.data() + i;
-                if (!is_whole(record)) {
-                    ++read.n_unreadable;
-                } else if (kind_of(record) == kOfInput) {
-                    if (read.sums.size() < most_sums(places)) {
-                        read.sums.push_back(sum_in(record));
-                    }
-                } else if (const auto block = block_in(record, places); !block) {
-                    ++read.n_unreadable;
-                } else if (kind_of(record) == kReadBack) {
-                    const DType dtype = plan.tensor(block->tensor).dtype;
-                    seen[places.index(*block)] = {block->number, block->tensor,
-                                                  census_in(record, places.slice(*block), dtype)};
-                } else {
-                    // Written anew since it was read back, if it ever was.
-                    seen.erase(places.index(*block));
-                    found[places.index(*block)] = *block;
-                }
+                take(bytes.data() + i);
             }
         }
     }

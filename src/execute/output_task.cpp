@@ -27,10 +27,6 @@ namespace {
 using OnReused = std::function<void(const DoneBlock& block, const plan::Slice& slice,
                                     std::span<const std::byte> bytes)>;
 
-/// Gets one that is not read again.
-using OnKept = std::function<void(const DoneBlock& block, const plan::Slice& slice,
-                                  const numeric::Census& census)>;
-
 /// Reads blocks in output order: one file is open at a time.
 class BlockReader {
   public:
@@ -158,10 +154,9 @@ class ReadBack {
                     before_block();
                     reader_.read(places_.slice(together[i]), bytes_[i]);
                     done += static_cast<Index>(bytes_[i].size());
-                    if (digest_of(bytes_[i]) != together[i].digest) {
-                        is_good = false;
-                        counts.bytes_damaged += bytes_[i].size();
-                    }
+                    const bool is_right = digest_of(bytes_[i]) == together[i].digest;
+                    counts.bytes_damaged += is_right ? 0 : bytes_[i].size();
+                    is_good = is_good && is_right;
                 }
                 for (std::size_t i = 0; is_good && i < together.size(); ++i) {
                     good.push_back(together[i]);
@@ -194,36 +189,6 @@ class ReadBack {
     std::vector<std::vector<std::byte>> bytes_;  ///< of blocks that belong together
 };
 
-/// Collective. Reads the blocks of `options.resumption` back, each by one rank, not necessarily its
-/// owner, and calls `on_reused` there; `on_kept` for those that need not be read. Returns the
-/// ranges of those that are right, the same on all ranks, and counts this rank's. Error(io),
-/// Error(stopped).
-std::vector<plan::OutputRange> reuse(mpi::Comm& comm, const plan::Plan& plan,
-                                     const io::Directory& directory, const RunOptions& options,
-                                     const OnReused& on_reused, const OnKept& on_kept,
-                                     RankCounts& counts) {
-    if (options.resumption.blocks.empty()) {
-        return {};
-    }
-    const BlockPlaces places(plan);
-    const Resumption& earlier = options.resumption;
-    const auto [kept, unread] = parted(earlier, places);
-    std::vector<DoneBlock> good;
-    for (const DoneBlock& block : share_of(kept, places, comm)) {
-        const plan::Slice slice = places.slice(block);
-        const Bytes bytes = plan.bytes_of(slice);
-        good.push_back(block);
-        on_kept(block, slice, seen_at(earlier, places, block)->census);
-        ++counts.blocks_reused;
-        counts.bytes_reused += bytes;
-        counts.bytes_seen += bytes;
-    }
-    ReadBack back(plan, places, directory, options);
-    const auto read = back.read(comm, share_of(unread, places, comm), on_reused, counts);
-    good.insert(good.end(), read.begin(), read.end());
-    return shared(comm, places.ranges(good));
-}
-
 }  // namespace
 
 OutputTask::OutputTask(const Output& output, const SourceFiles& source, int rank,
@@ -238,19 +203,35 @@ OutputTask::OutputTask(const Output& output, const SourceFiles& source, int rank
     }
 }
 
+/// Blocks are read back each by one rank, not necessarily their owner.
 void OutputTask::take_over(mpi::Comm& comm, const SourceFiles& source) {
-    done_ = reuse(
-        comm, plan_, directory_, options_,
-        [&](const DoneBlock& block, const plan::Slice& slice, std::span<const std::byte> bytes) {
-            if (source.throttle) {
-                source.throttle->take(bytes.size());
-            }
-            writer_.put_done(block, slice, bytes);
-        },
-        [&](const DoneBlock& block, const plan::Slice& slice, const numeric::Census& census) {
-            writer_.put_kept(block, slice, census);
-        },
-        counts_);
+    const Resumption& earlier = options_.resumption;
+    if (earlier.blocks.empty()) {
+        return;
+    }
+    const BlockPlaces places(plan_);
+    const auto [kept, unread] = parted(earlier, places);
+    std::vector<DoneBlock> good;
+    for (const DoneBlock& block : share_of(kept, places, comm)) {
+        const plan::Slice slice = places.slice(block);
+        const Bytes bytes = plan_.bytes_of(slice);
+        good.push_back(block);
+        writer_.put_kept(block, slice, seen_at(earlier, places, block)->census);
+        ++counts_.blocks_reused;
+        counts_.bytes_reused += bytes;
+        counts_.bytes_seen += bytes;
+    }
+    const OnReused on_reused = [&](const DoneBlock& block, const plan::Slice& slice,
+                                   std::span<const std::byte> bytes) {
+        if (source.throttle) {
+            source.throttle->take(bytes.size());
+        }
+        writer_.put_done(block, slice, bytes);
+    };
+    ReadBack back(plan_, places, directory_, options_);
+    const auto read = back.read(comm, share_of(unread, places, comm), on_reused, counts_);
+    good.insert(good.end(), read.begin(), read.end());
+    done_ = shared(comm, places.ranges(good));
 }
 
 std::vector<plan::OutputRange> OutputTask::done_of_primary() const {

@@ -24,7 +24,8 @@ class OutputTask {
     OutputTask(const Output& output, const SourceFiles& source, int rank,
                const plan::Plan* primary);
 
-    /// Collective. What an earlier run has done is taken over.
+    /// Collective, once. What an earlier run has done is taken over: blocks are read back where
+    /// they have to be, and those that are right count as done. Error(io), Error(stopped).
     void take_over(mpi::Comm& comm, const SourceFiles& source);
     /// The parts of the primary output's space that need no round, as far as this output goes.
     [[nodiscard]] std::vector<plan::OutputRange> done_of_primary() const;

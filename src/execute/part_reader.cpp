@@ -238,6 +238,8 @@ class PartReaders::Helpers {
     ~Helpers() { idle_ += n_; }
     Helpers(const Helpers&) = delete;
     Helpers& operator=(const Helpers&) = delete;
+    Helpers(Helpers&&) = delete;
+    Helpers& operator=(Helpers&&) = delete;
     [[nodiscard]] Bytes n() const { return n_; }
 
   private:
@@ -268,8 +270,8 @@ void PartReaders::read(std::uint32_t target, const layout::Box& box, std::span<s
         readings.push_back(
             std::async(how, [this, target, &part, place] { read_part(target, part, place); }));
     }
-    for (auto reading = readings.rbegin(); reading != readings.rend(); ++reading) {
-        reading->get();
+    for (; !readings.empty(); readings.pop_back()) {
+        readings.back().get();
     }
 }
 

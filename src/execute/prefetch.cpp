@@ -29,6 +29,16 @@ std::size_t rounds_ahead(const plan::Plan& plan) {
     return std::min(kAheadBytes / std::max<Bytes>(plan.limits.round, 1), kMostRounds);
 }
 
+void announce_part(Reader& reader, const plan::Operand& operand, const layout::Copy& part,
+                   Bytes element_bytes) {
+    const layout::Range span = layout::src_span(part);
+    // Most of what lies far apart would be fetched for nothing.
+    if (span.extent / 2 <= part.volume()) {
+        reader.announce(operand.file, operand.base + static_cast<Bytes>(span.lo) * element_bytes,
+                        static_cast<Bytes>(span.extent) * element_bytes);
+    }
+}
+
 }  // namespace
 
 Prefetch::Prefetch(const plan::Plan& plan, plan::Rounds rounds, int rank, Reader& reader)
@@ -68,13 +78,7 @@ void Prefetch::announce(int owner, plan::OutputRange range, std::uint32_t term) 
             const layout::Range wanted = plan_.sources(slice);
             for (const layout::Copy& part :
                  layout::restrict_dst(operand.copy, wanted.lo, wanted.lo + wanted.extent)) {
-                const layout::Range span = layout::src_span(part);
-                // Most of what lies far apart would be fetched for nothing.
-                if (span.extent / 2 <= part.volume()) {
-                    reader_.announce(operand.file,
-                                     operand.base + static_cast<Bytes>(span.lo) * element_bytes,
-                                     static_cast<Bytes>(span.extent) * element_bytes);
-                }
+                announce_part(reader_, operand, part, element_bytes);
             }
         }
     }

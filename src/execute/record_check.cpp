@@ -61,17 +61,16 @@ class Check {
           visibility_(visibility),
           proved_(sums.records().all.size(), false) {}
 
-    RecordCounts run(Completion completion, const mpi::WhyStop& why_stop,
-                     const mpi::OnShare& on_read) {
+    RecordCounts run(const RecordCheckOptions& options) {
         share_known();
-        const std::vector<ToRead> mine = share_of(choose(completion));
+        const std::vector<ToRead> mine = share_of(choose(options.completion));
         std::vector<RangeSum> read;
-        mpi::run_freely(comm_, why_stop, [&](const mpi::OnStep& step) {
+        mpi::run_freely(comm_, options.why_stop, [&](const mpi::OnStep& step) {
             const auto before_part = [&] {
                 step();
-                if (on_read) {
-                    on_read(static_cast<Index>(done_), static_cast<Index>(own_),
-                            static_cast<Index>(bytes_read_));
+                if (options.on_read) {
+                    options.on_read(static_cast<Index>(done_), static_cast<Index>(own_),
+                                    static_cast<Index>(bytes_read_));
                 }
             };
             for (const ToRead& part : mine) {
@@ -274,9 +273,8 @@ class Check {
 }  // namespace
 
 RecordCounts check_records(mpi::Comm& comm, const RecordSums& sums, const SourceFiles& source,
-                           const plan::Visibility& visibility, Completion completion,
-                           const mpi::WhyStop& why_stop, const mpi::OnShare& on_read) {
-    return Check(comm, sums, source, visibility).run(completion, why_stop, on_read);
+                           const plan::Visibility& visibility, const RecordCheckOptions& options) {
+    return Check(comm, sums, source, visibility).run(options);
 }
 
 }  // namespace shardweld::execute

@@ -82,16 +82,20 @@ class Worker {
             }
         } catch (const Error& error) {
             if (error.code() == ErrorCode::stopped) {
-                mpi::collectively(comm_, [&] {
-                    for (OutputTask& task : tasks_) {
-                        task.writer().flush();
-                    }
-                });
+                flush_all();
             } else if (error.code() != ErrorCode::launch) {
                 keep_all();
             }
             throw;
         }
+    }
+
+    void flush_all() {
+        mpi::collectively(comm_, [&] {
+            for (OutputTask& task : tasks_) {
+                task.writer().flush();
+            }
+        });
     }
 
     /// Agreed by all ranks; none may go on to remove what others still write.

@@ -200,7 +200,7 @@ std::set<std::string, std::less<>> model_directories(const std::vector<Neighbour
 
 // Whether it has a size that no state but the optimizer's has.
 bool is_too_large(const NeighbourVerdict& verdict, const Neighbour& neighbour, Bytes model_bytes) {
-    constexpr Bytes kSmall = 256 * 1024;
+    constexpr Bytes kSmall = 256U << 10U;
     return verdict.reason == kTrainingState && neighbour.bytes > kSmall &&
            neighbour.bytes > model_bytes / 2 && neighbour.path.find("optim") == std::string::npos;
 }

@@ -138,7 +138,7 @@ std::optional<fs::path> named_below(const fs::path& directory, const Listing& li
         }
         return directory / step->directory;
     }
-    if (const auto model = model_directory(directory, listing)) {
+    if (auto model = model_directory(directory, listing)) {
         return model;
     }
     return role_directory(directory, listing, request.role);

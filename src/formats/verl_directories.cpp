@@ -224,6 +224,17 @@ void add_listed(const Around& around, Companions& companions, Location& location
     }
 }
 
+/// The list of contents is written last: tells where it is missing.
+void note_unfinished(Location& location) {
+    const fs::path& shards = location.directory;
+    const fs::path role = shards.parent_path().parent_path();
+    if (shards.filename() == kShards && shards.parent_path().filename() == "model" &&
+        !is_file(role / kContentsFile)) {
+        location.notes.push_back((role / kContentsFile).string() +
+                                 " is missing: it is written last, so the save may be incomplete");
+    }
+}
+
 }  // namespace
 
 bool is_verl_level(const Listing& listing) {
@@ -327,13 +338,7 @@ void add_companions(Location& location, const fs::path& given) {
                                      " and are not merged");
         }
     }
-    const fs::path& shards = location.directory;
-    const fs::path role = shards.parent_path().parent_path();
-    if (shards.filename() == kShards && shards.parent_path().filename() == "model" &&
-        !is_file(role / kContentsFile)) {
-        location.notes.push_back((role / kContentsFile).string() +
-                                 " is missing: it is written last, so the save may be incomplete");
-    }
+    note_unfinished(location);
 }
 
 }  // namespace shardweld::formats

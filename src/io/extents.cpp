@@ -20,19 +20,20 @@ struct Answer {
     alignas(
         fiemap) std::array<std::byte, sizeof(fiemap) + kExtents * sizeof(fiemap_extent)> bytes{};
 
-    fiemap head() const {
-        fiemap head{};
+    [[nodiscard]] fiemap head() const {
+        fiemap head;
         std::memcpy(&head, bytes.data(), sizeof(head));
         return head;
     }
     void ask(Bytes begin, Bytes end) {
-        fiemap head{};
+        fiemap head;
+        std::memset(&head, 0, sizeof(head));
         head.fm_start = begin;
         head.fm_length = end - begin;
         head.fm_extent_count = kExtents;
         std::memcpy(bytes.data(), &head, sizeof(head));
     }
-    fiemap_extent extent(std::size_t at) const {
+    [[nodiscard]] fiemap_extent extent(std::size_t at) const {
         fiemap_extent extent{};
         std::memcpy(&extent, bytes.data() + sizeof(fiemap) + at * sizeof(extent), sizeof(extent));
         return extent;

@@ -115,11 +115,12 @@ void OutputFile::reserve(Bytes size) {
     // XFS wants room for the whole range, also for what has its blocks: a merge that goes on where
     // little is left would fail.
     for (const auto& [begin, end] : ranges_without_blocks(fd_, size)) {
-        const int status = retried([&] {
-            return ::fallocate(fd_, 0, static_cast<off_t>(begin), static_cast<off_t>(end - begin));
+        const Bytes length = end - begin;
+        const int status = retried([&, at = begin] {
+            return ::fallocate(fd_, 0, static_cast<off_t>(at), static_cast<off_t>(length));
         });
         if (status != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
-            throw_errno(errno, "reserve " + std::to_string(end - begin) + " bytes for", path_);
+            throw_errno(errno, "reserve " + std::to_string(length) + " bytes for", path_);
         }
     }
 }

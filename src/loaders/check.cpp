@@ -33,8 +33,8 @@ json config_of(const std::string& text) {
 std::vector<const Rule*> all_rules() {
     std::vector<const Rule*> rules = {&kWeightsRule};
     for (const std::span<const Rule> part :
-         {config_rules, text_rules, end_rules, tensor_rules, part_rules, quantisation_rules,
-          parallel_rules, gguf_rules}) {
+         {kConfigRules, kTextRules, kEndRules, kTensorRules, kPartRules, kQuantisationRules,
+          kParallelRules, kGgufRules}) {
         for (const Rule& rule : part) {
             rules.push_back(&rule);
         }

@@ -80,7 +80,7 @@ void look_at_numbers(const ModelUnderCheck& model, Findings& findings) {
         findings.fatal(
             "config.json has NaN or Infinity in " + printable(path) +
                 ", which TGI's parser refuses",
-            "write a number, null, or {\"__float__\": \"Infinity\"} as transformers does");
+            R"(write a number, null, or {"__float__": "Infinity"} as transformers does)");
     } else {
         findings.doubtful("config.json has NaN in " + printable(path),
                           "Python reads it, and computes with it: write a number");
@@ -136,10 +136,7 @@ void look_at_kinds(const json& config, const std::string& above, std::vector<std
             continue;
         }
         const std::string taken = taken_instead(type, field, value);
-        const bool is_told =
-            !value.is_null() &&
-            std::ranges::any_of(
-                kSizes, [name = std::string_view(field)](const char* one) { return name == one; });
+        const bool is_told = !value.is_null() && std::ranges::find(kSizes, field) != kSizes.end();
         if (!taken.empty() && !is_told) {
             wrong.push_back(above + field + " " + with_nonfinite(value.dump()) + ", not " + taken);
         }
@@ -443,7 +440,8 @@ class RopeCheck {
             dims = head.get<double>();
         } else if (hidden.is_number_integer() && heads.is_number_integer() &&
                    heads.get<Index>() > 0) {
-            dims = static_cast<double>(hidden.get<Index>() / heads.get<Index>());
+            const Index head_size = hidden.get<Index>() / heads.get<Index>();
+            dims = static_cast<double>(head_size);
         }
         for (const json& part :
              {value_in(around, "partial_rotary_factor"), value_in(rope, "partial_rotary_factor")}) {
@@ -473,7 +471,7 @@ void look_at_rope(const ModelUnderCheck& model, Findings& findings) {
 
 }  // namespace
 
-constexpr auto kConfigRules = std::to_array<Rule>({
+constexpr auto kConfigTable = std::to_array<Rule>({
     {"config", kHub, look_for_config, "config.json is there, and plain JSON",
      "transformers 5.24, run"},
     {"numbers", kHub, look_at_numbers,
@@ -502,6 +500,6 @@ constexpr auto kConfigRules = std::to_array<Rule>({
      "the form needs",
      "transformers 5.24, run: KeyError; vLLM 0.33 and SGLang 0.5.23 get_rope, read"},
 });
-const std::span<const Rule> config_rules = kConfigRules;
+const std::span<const Rule> kConfigRules = kConfigTable;
 
 }  // namespace shardweld::loaders

@@ -163,7 +163,7 @@ void look_at_classifier(const ModelUnderCheck& model, Findings& findings) {
 
 }  // namespace
 
-constexpr auto kEndRules = std::to_array<Rule>({
+constexpr auto kEndTable = std::to_array<Rule>({
     {"tokens", kHub, look_at_tokens, "the embedding has a row for each token",
      "a row that is not there is read beyond the end"},
     {"vocabulary", kHub, look_at_vocabulary, "`vocab_size` is the embedding's rows",
@@ -175,6 +175,6 @@ constexpr auto kEndRules = std::to_array<Rule>({
      "classification models have a whole head, with a row for each label",
      "transformers 5.24, run: a missing head is random, other rows a RuntimeError"},
 });
-const std::span<const Rule> end_rules = kEndRules;
+const std::span<const Rule> kEndRules = kEndTable;
 
 }  // namespace shardweld::loaders

@@ -328,7 +328,9 @@ std::vector<std::string> lacking_in_family(const std::string& architecture,
                                            const std::map<Index, std::set<std::string>>& blocks) {
     std::vector<std::string> missing;
     for (const auto& [number, parts] : blocks) {
-        const auto has = [&](std::string_view part) { return parts.contains(std::string(part)); };
+        const auto has = [&here = parts](std::string_view part) {
+            return here.contains(std::string(part));
+        };
         const std::string block = "blk." + std::to_string(number) + ".";
         for (const Choices& choices : needs_of(architecture)) {
             if (std::ranges::none_of(choices, has)) {
@@ -427,7 +429,7 @@ void look_at_routing(const ModelUnderCheck& model, Findings& findings) {
 
 constexpr unsigned kCpp = bit(Loader::llama_cpp);
 
-constexpr auto kGgufRules = std::to_array<Rule>({
+constexpr auto kGgufTable = std::to_array<Rule>({
     {"gguf", kCpp, look_for_gguf, "there is a GGUF file", "llama.cpp, read"},
     {"gguf-header", kCpp, look_at_headers,
      "its tensors lie where its header says, and all files of a split model are there",
@@ -446,6 +448,6 @@ constexpr auto kGgufRules = std::to_array<Rule>({
     {"routing", kCpp, look_at_routing, "Qwen3-MoE: `norm_topk_prob` is true",
      "llama.cpp's graph of qwen3moe, read"},
 });
-const std::span<const Rule> gguf_rules = kGgufRules;
+const std::span<const Rule> kGgufRules = kGgufTable;
 
 }  // namespace shardweld::loaders

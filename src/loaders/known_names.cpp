@@ -168,14 +168,23 @@ char kind_of(const json& value) {
     const bool is_nonfinite =
         (value.is_string() && nonfinite_value(value.get_ref<const std::string&>()) != 0) ||
         (value.is_object() && value.contains("__float__"));
-    return is_nonfinite                ? 'f'
-           : value.is_null()           ? 'n'
-           : value.is_boolean()        ? 'b'
-           : value.is_number_integer() ? 'i'
-           : value.is_number_float()   ? 'f'
-           : value.is_string()         ? 's'
-           : value.is_array()          ? 'l'
-                                       : 'd';
+    switch (is_nonfinite ? json::value_t::number_float : value.type()) {
+        case json::value_t::null:
+            return 'n';
+        case json::value_t::boolean:
+            return 'b';
+        case json::value_t::number_integer:
+        case json::value_t::number_unsigned:
+            return 'i';
+        case json::value_t::number_float:
+            return 'f';
+        case json::value_t::string:
+            return 's';
+        case json::value_t::array:
+            return 'l';
+        default:
+            return 'd';
+    }
 }
 
 std::string text_of(const std::string& kinds) {

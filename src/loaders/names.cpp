@@ -56,7 +56,7 @@ std::string base_of(const std::map<std::string, ExpectedTensor>& expected) {
         std::vector<std::string> names = tensor.spellings;
         names.push_back(name);
         for (const std::string& one : names) {
-            const std::string part(first_part(one));
+            std::string part(first_part(one));
             if (part == "model.") {
                 return part;
             }
@@ -71,12 +71,14 @@ std::string base_of(const std::map<std::string, ExpectedTensor>& expected) {
 /// The name in the tree of modules: of the spellings the last one, if the base is in front of it.
 std::string_view name_in_tree(std::string_view base, const std::string& name,
                               const ExpectedTensor& tensor) {
-    for (auto one = tensor.spellings.rbegin(); one != tensor.spellings.rend(); ++one) {
-        if (one->starts_with(base)) {
-            return *one;
-        }
+    const auto& spellings = tensor.spellings;
+    const auto in_tree =
+        std::find_if(spellings.rbegin(), spellings.rend(),
+                     [&](const std::string& one) { return one.starts_with(base); });
+    if (in_tree != spellings.rend()) {
+        return *in_tree;
     }
-    return name.starts_with(base) || tensor.spellings.empty() ? name : tensor.spellings.back();
+    return name.starts_with(base) || spellings.empty() ? name : spellings.back();
 }
 
 /// Whether the tree has something more behind the base than names on the Hub have
@@ -233,7 +235,7 @@ std::string wrapper_in(const ModelUnderCheck& model) {
         return name.starts_with(part) || name.find("." + part) != std::string::npos;
     };
     for (const std::string_view word : kWrappers) {
-        const std::string part = std::string(word) + ".";
+        std::string part = std::string(word) + ".";
         if (std::ranges::any_of(tensors, [&](const auto& one) { return is_in(one.first, part); })) {
             return part;
         }

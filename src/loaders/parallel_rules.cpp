@@ -136,7 +136,7 @@ void look_at_stages(const ModelUnderCheck& model, Findings& findings) {
 
 }  // namespace
 
-constexpr auto kParallelRules = std::to_array<Rule>({
+constexpr auto kParallelTable = std::to_array<Rule>({
     {"heads", kServers, look_at_heads, "heads divide by --tp; heads of keys may be repeated",
      "vLLM config/model.py and QKVParallelLinear, read"},
     {"extents", kServers, look_at_extents,
@@ -146,6 +146,6 @@ constexpr auto kParallelRules = std::to_array<Rule>({
     {"stages", kServers, look_at_stages, "there are as many layers as stages",
      "vLLM distributed/utils.py, read"},
 });
-const std::span<const Rule> parallel_rules = kParallelRules;
+const std::span<const Rule> kParallelRules = kParallelTable;
 
 }  // namespace shardweld::loaders

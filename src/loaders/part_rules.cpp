@@ -85,19 +85,21 @@ void add_lacking(const std::string& stack, const Layers& layers, std::vector<std
     for (const auto& [number, parts] : layers) {
         ++kinds[parts];
     }
+    std::erase_if(kinds, [&](const auto& kind) {
+        return is_of_tower(stack) ? 2 * kind.second < layers.size()
+                                  : 2 * kind.second <= layers.size();
+    });
     for (const auto& [number, parts] : layers) {
-        for (const auto& [more, count] : kinds) {
-            const bool is_rule =
-                is_of_tower(stack) ? 2 * count >= layers.size() : 2 * count > layers.size();
-            if (!is_rule || more.size() <= parts.size() || !std::ranges::includes(more, parts)) {
-                continue;
+        const auto more = std::ranges::find_if(kinds, [&own = parts](const auto& kind) {
+            return kind.first.size() > own.size() && std::ranges::includes(kind.first, own);
+        });
+        if (more == kinds.end()) {
+            continue;
+        }
+        for (const std::string& part : more->first) {
+            if (!parts.contains(part)) {
+                out.push_back(stack + std::to_string(number) + "." + part);
             }
-            for (const std::string& part : more) {
-                if (!parts.contains(part)) {
-                    out.push_back(stack + std::to_string(number) + "." + part);
-                }
-            }
-            break;
         }
     }
 }
@@ -141,10 +143,11 @@ const std::vector<Beside>& companies() {
     return all;
 }
 
-/// What stands in front of `part` and behind it in the name of a weight, or of a bias; nullopt for
-/// other names.
-std::optional<std::pair<std::string, std::string>> around(const std::string& name,
-                                                          const Beside& company) {
+/// What stands in front of a part and behind it in a name.
+using Ends = std::pair<std::string, std::string>;
+
+/// Those of `part` in the name of a weight, or of a bias; nullopt for other names.
+std::optional<Ends> around(const std::string& name, const Beside& company) {
     for (const std::string end : {".weight", ".bias"}) {
         const std::string whole = std::string(company.part) + end;
         const bool is_meant = name == whole || name.ends_with("." + whole);
@@ -155,23 +158,28 @@ std::optional<std::pair<std::string, std::string>> around(const std::string& nam
     return std::nullopt;
 }
 
+/// Adds what stands beside a part with these ends in every tower, but is not among `parts`.
+void add_absent(const Beside& company, const Ends& ends, const std::string& stack,
+                const Parts& parts, std::vector<std::string>& out) {
+    const auto named = [&](std::string_view word) {
+        return ends.first + std::string(word) + ends.second;
+    };
+    for (const std::string_view other : company.others) {
+        const auto words = split(other, '|');
+        if (std::ranges::none_of(words, [&](auto word) { return parts.contains(named(word)); })) {
+            out.push_back(stack + "*." + named(words.front()));
+        }
+    }
+}
+
 /// Adds parts that no layer of a tower has, though it has others that stand beside such a part in
 /// every tower.
 void add_without_company(const std::string& stack, const Parts& parts,
                          std::vector<std::string>& out) {
     for (const std::string& name : parts) {
         for (const Beside& company : companies()) {
-            const auto ends = around(name, company);
-            for (const std::string_view other :
-                 ends ? company.others : std::vector<std::string_view>()) {
-                const auto named = [&](std::string_view word) {
-                    return ends->first + std::string(word) + ends->second;
-                };
-                const auto words = split(other, '|');
-                if (std::ranges::none_of(words,
-                                         [&](auto word) { return parts.contains(named(word)); })) {
-                    out.push_back(stack + "*." + named(words.front()));
-                }
+            if (const auto ends = around(name, company)) {
+                add_absent(company, *ends, stack, parts, out);
             }
         }
     }
@@ -339,7 +347,7 @@ void look_at_limits(const ModelUnderCheck& model, Findings& findings) {
 
 }  // namespace
 
-constexpr auto kPartRules = std::to_array<Rule>({
+constexpr auto kPartTable = std::to_array<Rule>({
     {"parts", kHub, look_at_parts,
      "towers that config.json describes are there, with all of their layers and what their "
      "family has outside of them; what checkpoints may lack is there where models have it, "
@@ -351,6 +359,6 @@ constexpr auto kPartRules = std::to_array<Rule>({
     {"limits", kHub, look_at_limits, "what of the tensors is not checked is said, a remark only",
      "this program"},
 });
-const std::span<const Rule> part_rules = kPartRules;
+const std::span<const Rule> kPartRules = kPartTable;
 
 }  // namespace shardweld::loaders

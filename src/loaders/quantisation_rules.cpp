@@ -368,9 +368,10 @@ void look_at_fused(const ModelUnderCheck& model, Findings& findings) {
                 continue;
             }
             const std::string above = name.substr(0, name.size() - group.front().size());
+            const bool is_quantised = module.is_quantised();
             const bool is_mixed = std::ranges::any_of(group, [&](std::string_view other) {
                 const auto at = modules.find(above + std::string(other));
-                return at != modules.end() && at->second.is_quantised() != module.is_quantised();
+                return at != modules.end() && at->second.is_quantised() != is_quantised;
             });
             if (is_mixed) {
                 mixed.push_back(name);
@@ -397,7 +398,7 @@ void look_at_expert_scales(const ModelUnderCheck& model, Findings& findings) {
 
 }  // namespace
 
-constexpr auto kQuantisationRules = std::to_array<Rule>({
+constexpr auto kQuantisationTable = std::to_array<Rule>({
     {"quantised", kHub, look_for_statement,
      "`quantization_config` is there if, and only if, tensors are quantised; methods that are "
      "not known here are not checked",
@@ -426,6 +427,6 @@ constexpr auto kQuantisationRules = std::to_array<Rule>({
     {"expert-scales", kPython, look_at_expert_scales, "no experts in NVFP4",
      "transformers 5.24, run: global scales are not loaded"},
 });
-const std::span<const Rule> quantisation_rules = kQuantisationRules;
+const std::span<const Rule> kQuantisationRules = kQuantisationTable;
 
 }  // namespace shardweld::loaders

@@ -89,21 +89,21 @@ struct Rule {
 };
 
 /// What config.json says by itself.
-extern const std::span<const Rule> config_rules;
+extern const std::span<const Rule> kConfigRules;
 /// The tokenizer, templates and generation_config.json.
-extern const std::span<const Rule> text_rules;
+extern const std::span<const Rule> kTextRules;
 /// Embedding and head.
-extern const std::span<const Rule> end_rules;
+extern const std::span<const Rule> kEndRules;
 /// Names and shapes of the tensors against config.json and the model's family.
-extern const std::span<const Rule> tensor_rules;
+extern const std::span<const Rule> kTensorRules;
 /// Names of towers, and of families that are not known.
-extern const std::span<const Rule> part_rules;
+extern const std::span<const Rule> kPartRules;
 /// quantization_config against the tensors.
-extern const std::span<const Rule> quantisation_rules;
+extern const std::span<const Rule> kQuantisationRules;
 /// What must divide by the number of devices.
-extern const std::span<const Rule> parallel_rules;
+extern const std::span<const Rule> kParallelRules;
 /// GGUF files.
-extern const std::span<const Rule> gguf_rules;
+extern const std::span<const Rule> kGgufRules;
 
 /// The text as JSON, in which a string stands for each NaN and infinity; discarded when it is none.
 nlohmann::json parsed_json(const std::string& text);

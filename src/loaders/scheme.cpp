@@ -156,7 +156,7 @@ void add_part(std::map<std::string, Module>& modules, const std::string& name,
     if (dot == std::string::npos || dot == 0) {
         return;
     }
-    const std::string_view part = std::string_view(name).substr(dot + 1);
+    const std::string part = name.substr(dot + 1);
     const auto* const known =
         std::ranges::find(kParts, part, [](const auto& row) { return row.first; });
     if (known != kParts.end()) {
@@ -248,7 +248,8 @@ bool Module::is_quantised() const {
 }
 
 std::string_view Module::kind() const {
-    return std::string_view(name).substr(name.rfind('.') + 1);
+    const std::string_view whole = name;
+    return whole.substr(whole.rfind('.') + 1);
 }
 
 std::optional<std::pair<Index, Index>> Module::extents(const Scheme& scheme) const {

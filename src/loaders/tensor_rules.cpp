@@ -122,11 +122,10 @@ bool is_other_rules(std::string_view name, std::string_view logical) {
 std::vector<std::string> unexpected(const ModelUnderCheck& model, const Places& places) {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : model.weights.tensors) {
+        const auto passes = [&own = name](const auto& glob) { return glob_matches(glob, own); };
         const bool is_known = places.known().contains(name) || is_part_of_codes(name) ||
                               is_other_rules(name, "") || is_computed(name) ||
-                              std::ranges::any_of(model.directory.passes, [&](const auto& glob) {
-                                  return glob_matches(glob, name);
-                              });
+                              std::ranges::any_of(model.directory.passes, passes);
         if (!is_known) {
             names.push_back(name);
         }
@@ -365,7 +364,7 @@ void look_at_names(const ModelUnderCheck& model, Findings& findings) {
 
 }  // namespace
 
-constexpr auto kTensorRules = std::to_array<Rule>({
+constexpr auto kTensorTable = std::to_array<Rule>({
     {"layers", kHub, look_at_layers,
      "each of `num_hidden_layers` is stored, and none beyond, in families that are not known "
      "here",
@@ -378,6 +377,6 @@ constexpr auto kTensorRules = std::to_array<Rule>({
      "that the recipe makes of config.json, or names that transformers renames to those",
      "transformers 5.24, run: a missing tensor is random, another shape a RuntimeError"},
 });
-const std::span<const Rule> tensor_rules = kTensorRules;
+const std::span<const Rule> kTensorRules = kTensorTable;
 
 }  // namespace shardweld::loaders

@@ -186,7 +186,7 @@ void look_at_end(const ModelUnderCheck& model, Findings& findings) {
 
 }  // namespace
 
-constexpr auto kTextRules = std::to_array<Rule>({
+constexpr auto kTextTable = std::to_array<Rule>({
     {"tokenizer", kHub, look_for_tokenizer,
      "a tokenizer is there, only a remark for transformers, and its files can be read",
      "transformers 5.24, run: JSONDecodeError, KeyError; vLLM's and TGI's start without "
@@ -206,6 +206,6 @@ constexpr auto kTextRules = std::to_array<Rule>({
      "eos_token",
      "transformers 5.24 GenerationConfig, run"},
 });
-const std::span<const Rule> text_rules = kTextRules;
+const std::span<const Rule> kTextRules = kTextTable;
 
 }  // namespace shardweld::loaders

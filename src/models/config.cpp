@@ -334,7 +334,7 @@ ModelClass Config::model_class() const {
 }
 
 void Config::set(std::string_view path, const std::string& json_value) {
-    const ordered_json value = parse_known_json<ordered_json>(json_value);
+    const auto value = parse_known_json<ordered_json>(json_value);
     if (value.is_discarded()) {
         throw Error(ErrorCode::internal, "no JSON value for " + std::string(path));
     }

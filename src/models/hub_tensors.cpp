@@ -1,5 +1,7 @@
 #include "hub_tensors.hpp"
 
+#include <utility>
+
 #include "shardweld/error.hpp"
 
 #include "pattern.hpp"
@@ -10,12 +12,16 @@ namespace {
 
 constexpr std::size_t kMostTensors = 1'000'000;
 
-/// Adds a line's tensors for all values of its captures from the i-th on. `n_met` counts those that
-/// a condition leaves out, too.
+struct MadeTensors {
+    std::vector<HubTensor> tensors = {};
+    std::size_t n_met = 0;  ///< with those that a condition leaves out
+};
+
+/// Adds a line's tensors for all values of its captures from the i-th on.
 void add_from(const Line& line, const Symbols& symbols, std::size_t i, Captures captures,
-              std::size_t& n_met, std::vector<HubTensor>& out) {
+              MadeTensors& made) {
     const SymbolValue value = [&](const std::string& name) { return symbols.value(name); };
-    if (++n_met > kMostTensors) {
+    if (++made.n_met > kMostTensors) {
         throw Error(ErrorCode::mismatch, "config.json promises more than a million tensors",
                     "correct config.json: no model has so many layers or experts");
     }
@@ -24,7 +30,7 @@ void add_from(const Line& line, const Symbols& symbols, std::size_t i, Captures 
         const Index extent = symbols.value(capture);
         for (Index at = 0; at < extent; ++at) {
             captures[capture] = at;
-            add_from(line, symbols, i + 1, captures, n_met, out);
+            add_from(line, symbols, i + 1, captures, made);
         }
         return;
     }
@@ -34,18 +40,17 @@ void add_from(const Line& line, const Symbols& symbols, std::size_t i, Captures 
     }
     const auto bound = layout::BoundLayout::bind(
         line.layout, [&](const std::string& axis) { return symbols.value(axis, seen); });
-    out.push_back({format(line.name, captures, value), bound.shape(), &line});
+    made.tensors.push_back({format(line.name, captures, value), bound.shape(), &line});
 }
 
 }  // namespace
 
 std::vector<HubTensor> hub_tensors(const Recipe& recipe, const Symbols& symbols) {
-    std::vector<HubTensor> tensors;
-    std::size_t n_met = 0;
+    MadeTensors made;
     for (const Line& line : recipe.hub) {
-        add_from(line, symbols, 0, {}, n_met, tensors);
+        add_from(line, symbols, 0, {}, made);
     }
-    return tensors;
+    return std::move(made.tensors);
 }
 
 }  // namespace shardweld::models

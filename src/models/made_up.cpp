@@ -36,16 +36,38 @@ std::string padding_axis(const Line& line, const layout::Segment& model,
     return name;
 }
 
+void fill_up_item(layout::LayoutItem& item, const Line& line, std::optional<Index> rows,
+                  Recipe& made) {
+    for (layout::Segment& segment : item.segments) {
+        if (segment.items.size() == 1 && segment.items[0].name == "*") {
+            segment.items[0].name = padding_axis(line, item.segments.front(), rows, made);
+        }
+    }
+}
+
+/// Whether a segment of the item, which is the line's, is the one that is written twice.
+bool write_item_twice(layout::LayoutItem& item, Line& line, Recipe& made) {
+    for (std::size_t at = 1; at < item.segments.size(); ++at) {
+        layout::Segment& before = item.segments[at - 1];
+        const auto is_dropped = std::ranges::count(line.drop, item.segments[at].label) > 0;
+        if (is_dropped && before.label == line.drop_as) {
+            before.items.insert(before.items.begin(), layout::LayoutItem{kTwice, {}, 0});
+            std::erase(line.drop, item.segments[at].label);
+            item.segments.erase(item.segments.begin() + static_cast<std::ptrdiff_t>(at));
+            line.repeat = kTwice;
+            made.symbols[kTwice] = {{number(2)}, line.origin, false};
+            return true;
+        }
+    }
+    return false;
+}
+
 }  // namespace
 
 void fill_up(Line& line, std::optional<Index> rows, Recipe& made) {
     for (layout::Dim& dim : line.layout.dims) {
         for (layout::LayoutItem& item : dim) {
-            for (layout::Segment& segment : item.segments) {
-                if (segment.items.size() == 1 && segment.items[0].name == "*") {
-                    segment.items[0].name = padding_axis(line, item.segments.front(), rows, made);
-                }
-            }
+            fill_up_item(item, line, rows, made);
         }
     }
 }
@@ -53,17 +75,8 @@ void fill_up(Line& line, std::optional<Index> rows, Recipe& made) {
 void write_twice(Line& line, Recipe& made) {
     for (layout::Dim& dim : line.layout.dims) {
         for (layout::LayoutItem& item : dim) {
-            for (std::size_t at = 1; at < item.segments.size(); ++at) {
-                layout::Segment& before = item.segments[at - 1];
-                const auto is_dropped = std::ranges::count(line.drop, item.segments[at].label) > 0;
-                if (is_dropped && before.label == line.drop_as) {
-                    before.items.insert(before.items.begin(), layout::LayoutItem{kTwice, {}, 0});
-                    std::erase(line.drop, item.segments[at].label);
-                    item.segments.erase(item.segments.begin() + static_cast<std::ptrdiff_t>(at));
-                    line.repeat = kTwice;
-                    made.symbols[kTwice] = {{number(2)}, line.origin, false};
-                    return;
-                }
+            if (write_item_twice(item, line, made)) {
+                return;
             }
         }
     }

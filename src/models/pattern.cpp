@@ -254,7 +254,7 @@ std::string digits_hidden(const Pattern& pattern) {
         text += pattern.literals[i];
         text += i < pattern.captures.size() ? "0" : "";
     }
-    return digits_hidden(std::string_view(text));
+    return digits_hidden(text);
 }
 
 }  // namespace shardweld::models

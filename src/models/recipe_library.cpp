@@ -1,6 +1,7 @@
 // All recipes and dialects, and which recipe a config.json is of.
 #include <algorithm>
 #include <cctype>
+#include <span>
 #include <utility>
 
 #include "core/text.hpp"
@@ -65,20 +66,22 @@ void RecipeLibrary::check_stored(bool all) const {
         return all || rests_on(*declared_, name, &FoundDeclaration::is_extra);
     };
     std::vector<const Dialect*> ordered = dialects();
-    const auto unchanged = std::ranges::stable_partition(
-        ordered, [&](const Dialect* dialect) { return is_changed(dialect->name); });
+    const auto unchanged =
+        std::stable_partition(ordered.begin(), ordered.end(),
+                              [&](const Dialect* dialect) { return is_changed(dialect->name); });
+    const auto check = [&](const Recipe& recipe, std::span<const Dialect* const> with, bool own) {
+        for (const Dialect* const dialect : with) {
+            if (dialect->has_own_names == own && can_meet(recipe, *dialect)) {
+                check_meeting(recipe, own_names(recipe, *dialect));
+            }
+        }
+    };
     // Frameworks' dialects first: what they find is about fewer lines.
     for (const bool own : {false, true}) {
         for (const auto& [name, entry] : *declared_) {
-            const auto end = is_changed(name) ? ordered.end() : unchanged.begin();
-            if (entry.is_dialect || end == ordered.begin()) {
-                continue;
-            }
-            const Recipe& recipe = *find_recipe(name);
-            for (const Dialect* const dialect : std::ranges::subrange(ordered.begin(), end)) {
-                if (dialect->has_own_names == own && can_meet(recipe, *dialect)) {
-                    check_meeting(recipe, own_names(recipe, *dialect));
-                }
+            const auto end = is_changed(name) ? ordered.end() : unchanged;
+            if (!entry.is_dialect && end != ordered.begin()) {
+                check(*find_recipe(name), {ordered.begin(), end}, own);
             }
         }
     }

@@ -57,7 +57,7 @@ Block settled(Block inherited, std::vector<Edit> edits) {
     return inherited;
 }
 
-Blocks settled(Blocks inherited, Blocks own) {
+Blocks settled(Blocks inherited, Blocks&& own) {
     for (auto& [name, block] : own) {
         inherited[name] = settled(std::move(inherited[name]), std::move(block.edits));
     }

@@ -529,22 +529,24 @@ SymbolFields Symbols::fields_of(const std::string& symbol) const {
             !seen.insert(name).second) {
             return;
         }
-        for (const ExprPtr& alternative : definition->alternatives) {
-            if (!is_in_force(alternative)) {
-                if (alternative->op == Op::field) {
-                    found.absent.insert(alternative->name);
-                }
-                continue;
+        const std::vector<ExprPtr>& all = definition->alternatives;
+        const auto in_force =
+            std::ranges::find_if(all, [&](const ExprPtr& one) { return is_in_force(one); });
+        for (auto passed = all.begin(); passed != in_force; ++passed) {
+            if ((*passed)->op == Op::field) {
+                found.absent.insert((*passed)->name);
             }
-            for_each_node(alternative, [&](const Expr& node) {
-                if (node.op == Op::field) {
-                    found.stated.insert(node.name);
-                } else if (node.op == Op::name) {
-                    add(node.name);
-                }
-            });
+        }
+        if (in_force == all.end()) {
             return;
         }
+        for_each_node(*in_force, [&](const Expr& node) {
+            if (node.op == Op::field) {
+                found.stated.insert(node.name);
+            } else if (node.op == Op::name) {
+                add(node.name);
+            }
+        });
     };
     add(symbol);
     return found;

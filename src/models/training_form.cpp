@@ -176,7 +176,7 @@ class Folding {
         if (left->op == Op::number && (left->number != 0) == is_either) {
             return number(Index{is_either});
         }
-        const ExprPtr right = folded(expr->args[1], line);
+        ExprPtr right = folded(expr->args[1], line);
         if (left->op == Op::number) {
             return right;
         }
@@ -238,25 +238,24 @@ class Choice {
     }
 
     [[nodiscard]] std::optional<ExprPtr> chosen(const Line& line, ExprPtr condition) const {
-        const std::string& name = line.name.text;
+        const auto glob_of = [&](const WrittenRule& rule) {
+            return std::ranges::find_if(rule.names, [&](const std::string& glob) {
+                return glob_matches(glob, line.name.text);
+            });
+        };
         std::vector<std::string> firsts = line.firsts;
         for (const WrittenRule& rule : form_.written_names) {
-            for (const std::string& glob : rule.names) {
-                if (glob_matches(glob, name)) {
-                    condition = conjunction_of(condition, rule.condition);
-                    // A rule about the name and not about the first one chooses between them.
-                    std::erase_if(firsts, [&](const std::string& first) {
-                        return !glob_matches(glob, first);
-                    });
-                    break;
-                }
+            const auto glob = glob_of(rule);
+            if (glob != rule.names.end()) {
+                condition = conjunction_of(condition, rule.condition);
+                // A rule about the name and not about the first one chooses between them.
+                std::erase_if(
+                    firsts, [&](const std::string& first) { return !glob_matches(*glob, first); });
             }
         }
-        const bool is_never =
-            std::ranges::any_of(form_.unwritten_names, [&](const WrittenRule& rule) {
-                return std::ranges::any_of(
-                    rule.names, [&](const std::string& glob) { return glob_matches(glob, name); });
-            });
+        const bool is_never = std::ranges::any_of(
+            form_.unwritten_names,
+            [&](const WrittenRule& rule) { return glob_of(rule) != rule.names.end(); });
         return is_never || !firsts.empty() ? std::nullopt : std::optional(condition);
     }
 
@@ -419,6 +418,24 @@ Recipe module_form(const Recipe& recipe, const TrainingNames& names) {
     return made;
 }
 
+/// When a line that is chosen on a condition is written: null: always; nullopt: never.
+std::optional<ExprPtr> written_condition(const Line& line, const std::optional<ExprPtr>& chosen,
+                                         const Held& held, const Folding& folding) {
+    if (!chosen) {
+        return std::nullopt;
+    }
+    const ExprPtr condition =
+        conjunction_of(conjunction_of(line.condition, *chosen), held.condition(line.name));
+    if (condition == nullptr) {
+        return condition;
+    }
+    const ExprPtr folded = folding.folded(condition, line);
+    if (is_number(folded, false)) {
+        return std::nullopt;
+    }
+    return is_number(folded, true) ? nullptr : as_root(folded, condition->text, condition->origin);
+}
+
 }  // namespace
 
 Recipe training_form(const Recipe& recipe, const Dialect& form, const TrainingNames& names) {
@@ -437,22 +454,12 @@ Recipe training_form(const Recipe& recipe, const Dialect& form, const TrainingNa
         const bool is_own = held.is_there() ? !is_kept(*held.lines.front(), form, folding)
                                             : is_filled(line) && hub.has_siblings(line.logical);
         const auto chosen = is_own ? choice.when(line, is_kind) : std::nullopt;
-        if (!chosen) {
+        const auto condition = written_condition(line, chosen, held, folding);
+        if (!condition) {
             continue;
         }
-        ExprPtr condition =
-            conjunction_of(conjunction_of(line.condition, *chosen), held.condition(line.name));
-        if (condition != nullptr) {
-            const ExprPtr folded = folding.folded(condition, line);
-            if (is_number(folded, false)) {
-                continue;
-            }
-            condition = is_number(folded, true)
-                            ? nullptr
-                            : as_root(folded, condition->text, condition->origin);
-        }
         Line written = line;
-        written.condition = line.is_stacked ? rebound(condition, line.stack, 0) : condition;
+        written.condition = line.is_stacked ? rebound(*condition, line.stack, 0) : *condition;
         take_options(written, held);
         write_twice(written, made);
         fill_up(written, names.lines ? std::optional(names.lines->at(&line)) : std::nullopt, made);

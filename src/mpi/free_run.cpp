@@ -28,14 +28,15 @@ void stop_if_asked(const WhyStop& why_stop) {
 
 void run_freely(Comm& comm, const WhyStop& why_stop,
                 const std::function<void(const OnStep&)>& work) {
+    const OnStep on_step = [&] {
+        if (comm.alarm()) {
+            throw IsOver();
+        }
+        stop_if_asked(why_stop);
+    };
     std::optional<Error> failure = error_of([&] {
         try {
-            work([&] {
-                if (comm.alarm()) {
-                    throw IsOver();
-                }
-                stop_if_asked(why_stop);
-            });
+            work(on_step);
         } catch (const IsOver&) {
             return;
         }

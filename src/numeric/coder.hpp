@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "quantise_kernels.hpp"
 #include "quantised_rows.hpp"
@@ -17,9 +18,9 @@ struct Coder {
     /// Stores the scale of a tile whose largest magnitude (finite) this is; gives the operand of
     /// `encode`.
     float (*scale)(const QuantisedRows& rows, float largest, std::byte* stored);
-    /// One code for each of `n` values of a row, unpacked.
-    void (*encode)(const QuantisedRows& rows, const QuantiseKernels& kernels, const float* values,
-                   float operand, std::uint8_t* codes, std::size_t n);
+    /// One code for each of these values of a row, unpacked.
+    void (*encode)(const QuantisedRows& rows, const QuantiseKernels& kernels,
+                   std::span<const float> values, float operand, std::uint8_t* codes);
     /// What codes' values are multiplied with, by the stored scale; NaN: no scale.
     float (*step)(const QuantisedRows& rows, const std::byte* stored);
     /// Values of `n` unpacked codes, without their scale.

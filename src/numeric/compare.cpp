@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include "shardweld/error.hpp"
 
@@ -50,9 +51,9 @@ Gap gap_of(const T& a, const T& b) {
 /// Unsigned arithmetic: the distance of any two integers fits their unsigned type.
 template <typename T>
 Gap integer_gap(T a, T b) {
-    const std::uint64_t wide_a = static_cast<std::uint64_t>(a);
-    const std::uint64_t wide_b = static_cast<std::uint64_t>(b);
-    const std::uint64_t distance = a < b ? wide_b - wide_a : wide_a - wide_b;
+    using Unsigned = std::make_unsigned_t<T>;
+    const auto above = static_cast<Unsigned>(std::max(a, b));
+    const auto distance = static_cast<Unsigned>(above - static_cast<Unsigned>(std::min(a, b)));
     return {static_cast<double>(distance), std::abs(static_cast<double>(b)), false};
 }
 
@@ -68,8 +69,10 @@ void note(const Gap& gap, Tolerance tolerance, Index at, Comparison& sum) {
     if (gap.absolute > sum.absolute.error) {
         sum.absolute = {gap.absolute, at};
     }
-    const double ratio = gap.absolute / gap.magnitude;
-    const double relative = std::isnan(ratio) ? kInfinity : ratio;
+    double relative = gap.absolute / gap.magnitude;
+    if (std::isnan(relative)) {
+        relative = kInfinity;
+    }
     if (relative > sum.relative.error) {
         sum.relative = {relative, at};
     }

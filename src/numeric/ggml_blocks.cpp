@@ -96,7 +96,8 @@ struct Nibbles {
             out += sizeof(high);
         }
         for (std::size_t i = 0; i < kHalf; ++i) {
-            out[i] = static_cast<std::byte>((codes[i] & 15U) | (codes[i + kHalf] << 4U));
+            out[i] = static_cast<std::byte>((codes[i] & 15U) |
+                                            static_cast<unsigned>(codes[i + kHalf] << 4U));
         }
     }
 

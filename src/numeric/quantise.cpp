@@ -47,13 +47,13 @@ float store_row_scale(const QuantisedRows& rows, float largest, std::byte* store
 }
 
 void encode_product(const QuantisedRows& /*rows*/, const QuantiseKernels& kernels,
-                    const float* values, float operand, std::uint8_t* codes, std::size_t n) {
-    kernels.e4m3_of_product(values, operand, codes, n);
+                    std::span<const float> values, float operand, std::uint8_t* codes) {
+    kernels.e4m3_of_product(values.data(), operand, codes, values.size());
 }
 
 void encode_quotient(const QuantisedRows& /*rows*/, const QuantiseKernels& kernels,
-                     const float* values, float operand, std::uint8_t* codes, std::size_t n) {
-    kernels.e4m3_of_quotient(values, operand, codes, n);
+                     std::span<const float> values, float operand, std::uint8_t* codes) {
+    kernels.e4m3_of_quotient(values.data(), operand, codes, values.size());
 }
 
 float f32_step(const QuantisedRows& /*rows*/, const std::byte* stored) {
@@ -122,13 +122,14 @@ float rounds_to_zero(DType weight) {
 }
 
 void encode_nvfp4(const QuantisedRows& /*rows*/, const QuantiseKernels& kernels,
-                  const float* values, float operand, std::uint8_t* codes, std::size_t n) {
-    kernels.e2m1_of_quotient(values, operand, 0.0F, codes, n);
+                  std::span<const float> values, float operand, std::uint8_t* codes) {
+    kernels.e2m1_of_quotient(values.data(), operand, 0.0F, codes, values.size());
 }
 
-void encode_mx(const QuantisedRows& rows, const QuantiseKernels& kernels, const float* values,
-               float operand, std::uint8_t* codes, std::size_t n) {
-    kernels.e2m1_of_quotient(values, operand, rounds_to_zero(rows.weight), codes, n);
+void encode_mx(const QuantisedRows& rows, const QuantiseKernels& kernels,
+               std::span<const float> values, float operand, std::uint8_t* codes) {
+    kernels.e2m1_of_quotient(values.data(), operand, rounds_to_zero(rows.weight), codes,
+                             values.size());
 }
 
 /// 2^ceil(log2(largest / 6)): never clips.
@@ -140,8 +141,8 @@ float store_gptoss_scale(const QuantisedRows& /*rows*/, float largest, std::byte
 }
 
 void encode_gptoss(const QuantisedRows& /*rows*/, const QuantiseKernels& kernels,
-                   const float* values, float operand, std::uint8_t* codes, std::size_t n) {
-    kernels.e2m1_of_product(values, operand, codes, n);
+                   std::span<const float> values, float operand, std::uint8_t* codes) {
+    kernels.e2m1_of_product(values.data(), operand, codes, values.size());
 }
 
 void decode_e2m1(const QuantiseKernels& kernels, const std::uint8_t* codes, float* values,
@@ -175,8 +176,8 @@ float store_integer_scale(const QuantisedRows& rows, float largest, std::byte* s
 
 template <const float& kHalf>
 void encode_integer(const QuantisedRows& /*rows*/, const QuantiseKernels& kernels,
-                    const float* values, float operand, std::uint8_t* codes, std::size_t n) {
-    kernels.integer_of_quotient(values, operand, kHalf, codes, n);
+                    std::span<const float> values, float operand, std::uint8_t* codes) {
+    kernels.integer_of_quotient(values.data(), operand, kHalf, codes, values.size());
 }
 
 float integer_step(const QuantisedRows& rows, const std::byte* stored) {
@@ -288,8 +289,8 @@ class Quantiser {
         }
         for (std::size_t at = 0; at < places_.n_tiles; ++at) {
             const std::size_t first = at * places_.tile;
-            coder_.encode(rows_, kernels_, row_.data() + first, operands_[at], out + first,
-                          places_.width(at));
+            coder_.encode(rows_, kernels_, {row_.data() + first, places_.width(at)}, operands_[at],
+                          out + first);
         }
         if (is_packed) {
             kernels_.pack_nibbles(codes_.data(), bytes, codes.size());

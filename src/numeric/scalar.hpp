@@ -41,7 +41,7 @@ inline std::uint32_t f32_from_f16(std::uint16_t bits) {
     const std::uint32_t special =
         ((magnitude << 13U) + 0x70000000U) | (magnitude > 0x7C00U ? kF32Quiet : 0U);
     // The inverse of the sum above; exact.
-    const std::uint32_t subnormal =
+    const auto subnormal =
         std::bit_cast<std::uint32_t>(std::bit_cast<float>(0x3F000000U + magnitude) - 0.5F);
     std::uint32_t result = magnitude < 0x0400U ? subnormal : normal;
     result = magnitude >= 0x7C00U ? special : result;

@@ -126,7 +126,7 @@ bool is_of_module(std::string_view file_name) {
 /// Reads the text of a modules.json; paths that lead out of the model are among the lost.
 ModuleList parse_modules(const std::string& text) {
     ModuleList found;
-    const nlohmann::json modules = parse_json<nlohmann::json>(text);
+    const auto modules = parse_json<nlohmann::json>(text);
     if (!modules.is_array() || modules.size() > kMostModules) {
         found.lost.emplace_back("modules.json (no list of modules)");
         return found;
@@ -299,6 +299,7 @@ std::vector<Asset> collect_assets(const fs::path& hf_directory, const Opener& op
                     "give another directory with --hf_config");
     }
     std::vector<Asset> assets;
+    assets.reserve(entries.size());
     Bytes room = kMaxKeptInAll;
     for (const FoundAsset& entry : entries) {
         assets.push_back(asset_of(entry, open, room));

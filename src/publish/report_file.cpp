@@ -196,7 +196,7 @@ class ReportPlace {
     }
 
     /// Without replacing anything; false: something has the name.
-    bool try_add(const fs::path& from) const {
+    [[nodiscard]] bool try_add(const fs::path& from) const {
         if (::renameat2(directory_, from.c_str(), directory_, name_.c_str(), RENAME_NOREPLACE) ==
             0) {
             return true;

@@ -356,7 +356,7 @@ void PartialDirectory::remove_left(const NameInDirectory& left) {
 
 io::Directory check_same_directory(mpi::Comm& comm, const fs::path& partial) {
     const fs::path path = partial / kNonceName;
-    const std::string nonce = mpi::collectively_get(comm, [&] {
+    std::string nonce = mpi::collectively_get(comm, [&] {
         std::string text;
         if (comm.rank() == 0) {
             text = make_nonce();

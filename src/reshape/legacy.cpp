@@ -75,10 +75,10 @@ struct Part {
 
 class LegacyPieces {
   public:
-    LegacyPieces(const Destination& destination, const models::Symbols& symbols, Pipeline pipeline)
+    LegacyPieces(const Destination& destination, models::Symbols symbols, Pipeline pipeline)
         : has_local_names_(destination.has_local_names),
           sizes_(destination.sizes),
-          symbols_(symbols),
+          symbols_(std::move(symbols)),
           pipeline_(std::move(pipeline)),
           pairs_(rank_pairs(sizes_)) {
         for (Index pp = 0; pp < sizes_.pp; ++pp) {
@@ -211,7 +211,8 @@ class LegacyPieces {
 
     /// The first stage's, one for MTP layers elsewhere, and the output layer of a model that has no
     /// weight of its own for it.
-    std::vector<StageTensor> embeddings(const Line& line, const Captures& captures) const {
+    [[nodiscard]] std::vector<StageTensor> embeddings(const Line& line,
+                                                      const Captures& captures) const {
         const std::string name = name_of(line, captures, symbols_);
         const std::string end = "embedding.word_embeddings.weight";
         const bool is_shared = name.ends_with(end) && is_tied();
@@ -352,7 +353,7 @@ outputs::TrainingSave save_of(const ParallelSizes& sizes, std::vector<PlacedTens
     outputs::TrainingSave save;
     add_tensors(std::move(placed), save);
     outputs::PlainValue state = state_of_release();
-    state.entries.emplace_back("parallel_sizes", stated(sizes));
+    state.entries.push_back({"parallel_sizes", stated(sizes)});
     for (Index pp = 0; pp < sizes.pp; ++pp) {
         for (const RankPair& pair : rank_pairs(sizes)) {
             save.beside[rank_file(sizes, pp, pair)] = state;

@@ -135,6 +135,7 @@ std::vector<ParameterGroup> megatron_groups(const OptimizerToWrite& optimizer, b
 /// One of Megatron's optimizers.
 PlainValue optimizer_of(const std::vector<ParameterGroup>& groups) {
     std::vector<PlainValue> all;
+    all.reserve(groups.size());
     for (const ParameterGroup& group : groups) {
         all.push_back(plain_dictionary(group.settings));
     }
@@ -204,10 +205,11 @@ PlainValue plain_dictionary(const Settings& settings) {
 
 PlainValue megatron_optimizer(const OptimizerToWrite& optimizer, bool has_experts) {
     std::vector<ParameterGroup> dense = megatron_groups(optimizer, has_experts);
-    const auto of_experts = std::ranges::stable_partition(
-        dense, [](const ParameterGroup& group) { return !is_of_experts(group); });
-    const std::vector<ParameterGroup> experts(of_experts.begin(), of_experts.end());
-    dense.erase(of_experts.begin(), of_experts.end());
+    const auto of_experts =
+        std::stable_partition(dense.begin(), dense.end(),
+                              [](const ParameterGroup& group) { return !is_of_experts(group); });
+    const std::vector<ParameterGroup> experts(of_experts, dense.end());
+    dense.erase(of_experts, dense.end());
     if (experts.empty() || dense.empty()) {
         return optimizer_of(dense.empty() ? experts : dense);
     }
@@ -223,17 +225,17 @@ PlainValue megatron_scheduler(const OptimizerToWrite& optimizer) {
     }
     const Settings settings = first_settings(optimizer);
     const std::string decay = setting(settings, "weight_decay", "0.0");
-    const char* const kConstant = R"("constant")";
+    const char* const constant = R"("constant")";
     return plain_dictionary({{"max_lr", peak_rate(settings)},
                              {"min_lr", "0.0"},
                              {"num_steps", "0"},
                              {"lr_warmup_steps", "0"},
                              {"lr_decay_steps", "1"},
-                             {"lr_decay_style", kConstant},
+                             {"lr_decay_style", constant},
                              {"start_wd", decay},
                              {"end_wd", decay},
                              {"wd_incr_steps", "1"},
-                             {"wd_incr_style", kConstant}});
+                             {"wd_incr_style", constant}});
 }
 
 std::vector<ParameterGroup> torch_groups(const OptimizerToWrite& optimizer,

@@ -119,7 +119,7 @@ void require_order(const ParallelSizes& sizes, const std::vector<std::string>& s
     if (mtp != std::string::npos && all.find('t', mtp) != std::string::npos) {
         refuse_layout(sizes.layout, "has decoder layers behind MTP layers");
     }
-    const Index n_stages = static_cast<Index>(stages.size());
+    const auto n_stages = static_cast<Index>(stages.size());
     if (n_stages % sizes.pp != 0 || (sizes.vpp > 0 && sizes.vpp * sizes.pp != n_stages)) {
         refuse_layout(
             sizes.layout,
@@ -138,7 +138,7 @@ Pipeline by_layout(const ParallelSizes& sizes, const Depth& depth) {
     Index first = 0;
     for (std::size_t s = 0; s < stages.size(); ++s) {
         const Index count = count_of(stages[s], 't');
-        const Index at = static_cast<Index>(s);
+        const auto at = static_cast<Index>(s);
         pipeline.push_back({at % sizes.pp, at / sizes.pp, first, count,
                             count_of(stages[s], 'E') > 0, count_of(stages[s], 'm') > 0,
                             count_of(stages[s], 'L') > 0});

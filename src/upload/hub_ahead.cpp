@@ -101,20 +101,20 @@ std::optional<fs::path> python_of(const fs::path& client, const std::string& pat
 }
 
 void send_ahead(const UploadRequest& request, const Access& access, const fs::path& python,
-                const std::string& name, bool is_first, const std::function<bool()>& is_over) {
+                const EarlyFile& file, const std::function<bool()>& is_over) {
     ClientOutput output;
-    process::Process client{
-        python,
-        {"-c", kProgram, request.repository, request.revision, request.is_private ? "private" : "",
-         is_first ? "first" : "", name, fs::absolute(request.directory / name).string()},
-        quiet_environment(),
-        std::nullopt,
-        output.listener(access.secrets)};
+    process::Process client{python,
+                            {"-c", kProgram, request.repository, request.revision,
+                             request.is_private ? "private" : "", file.is_first ? "first" : "",
+                             file.name, fs::absolute(request.directory / file.name).string()},
+                            quiet_environment(),
+                            std::nullopt,
+                            output.listener(access.secrets)};
     client.is_over = is_over;
     const std::optional<process::Ending> ending = process::run(client);
     if (!ending || !ending->is_success()) {
         const UploadFailure failure = failure_of_ending(ending, output);
-        throw Error(failure.code, name + " was not sent to " + request.repository + ": " +
+        throw Error(failure.code, file.name + " was not sent to " + request.repository + ": " +
                                       failure.what + output.words());
     }
 }

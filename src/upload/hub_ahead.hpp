@@ -16,11 +16,16 @@ namespace shardweld::upload {
 /// Error(io).
 std::optional<fs::path> python_of(const fs::path& client, const std::string& path);
 
-/// Sends a file of weights to the repository of `request` without a commit:
-/// HfApi.preupload_lfs_files (huggingface_hub 0.17 to 2.4). The commit that names it later finds it
-/// there. `is_first`: repository and revision may be new, and are made. `is_over` ends the client.
-/// Errors as upload().
+/// A file of weights that is sent before its model is finished.
+struct EarlyFile {
+    std::string name;
+    bool is_first = false;  ///< repository and revision may be new, and are made
+};
+
+/// Sends the file to the repository of `request` without a commit: HfApi.preupload_lfs_files
+/// (huggingface_hub 0.17 to 2.4). The commit that names it later finds it there. `is_over` ends the
+/// client. Errors as upload().
 void send_ahead(const UploadRequest& request, const Access& access, const fs::path& python,
-                const std::string& name, bool is_first, const std::function<bool()>& is_over);
+                const EarlyFile& file, const std::function<bool()>& is_over);
 
 }  // namespace shardweld::upload

@@ -51,7 +51,7 @@ class HubStore final : public Store {
                     const std::function<bool()>& is_over) override {
         UploadRequest request = request_;
         request.directory = directory;
-        upload::send_ahead(request, access_, *python_, name, !is_made_, is_over);
+        upload::send_ahead(request, access_, *python_, {name, !is_made_}, is_over);
         is_made_ = true;
     }
     [[nodiscard]] PutPlace own_place() const override {

@@ -97,10 +97,11 @@ std::optional<Escape> escape_at(std::string_view rest) {
 }
 
 DecodedText unescaped(const DecodedText& view) {
+    const std::string_view text = view.text;
     DecodedText result{"", {view.from.front()}};
-    for (std::size_t i = 0; i < view.text.size();) {
-        const auto escape = escape_at(std::string_view(view.text).substr(i));
-        const char letter = escape ? escape->letter : view.text[i];
+    for (std::size_t i = 0; i < text.size();) {
+        const auto escape = escape_at(text.substr(i));
+        const char letter = escape ? escape->letter : text[i];
         i += escape ? escape->size : 1;
         result.add(letter, view.from[i]);
     }

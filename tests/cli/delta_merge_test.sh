@@ -185,7 +185,7 @@ watching 2 refused --quantize gguf:q8_0
 expect_code 2 "$SHARDWELD" watch run-refused out-refused --delta_against m0 && expect_text "add --delta_dir DIR"
 watching 2 refused --to fsdp:world=2
 
-faults_at "$WORK/none" "$WORK" || finish
+faults_at "$WORK/none" "$WORK" || { finish; exit; }
 full=("${faulty[@]}" "call=mkdir,path=weight_v000002,do=error:28")
 # A delta that fails is made by the next watch; --then waits for it.
 save later 1 2

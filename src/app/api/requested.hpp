@@ -21,7 +21,7 @@ Options options_of(const MergeRequest& request, Command command = Command::merge
                    OptionTexts own = {});
 
 /// As above, of a command that looks at something. `own` has what the request's members say.
-Options options_of(Command command, OptionTexts own, const OptionTexts& others);
+Options options_of(Command command, const OptionTexts& own, const OptionTexts& others);
 
 /// Collective. The options that `read` makes of a request. Error(usage) on all ranks where one has
 /// none, or other ones than the first.

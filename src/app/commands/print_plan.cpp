@@ -462,7 +462,8 @@ int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& 
     const Run run(comm, options, output_requests(options), silent, log);
     Preparation ready;
     Preflight preflight;
-    check_before_reading(run.outputs(), preflight, ready, options.has_target, options.n_ranks, log);
+    check_before_reading(run.outputs(), preflight, ready,
+                         {options.has_target, options.n_ranks, log});
     if (ready.sources && preflight.check([&] {
             ready.planned = plan_outputs(run.outputs(), request_for(options, ready.roof),
                                          *std::move(ready.sources));

@@ -166,7 +166,7 @@ int run_parallel(mpi::Comm& comm, const Options& options, Log& log) {
         case Command::inspect:
             return printed(inspect(comm, options, std::cout, log), log);
         default:
-            return run_reported(comm, options, log, "merge", merge_model);
+            return run_reported(comm, options, log, {"merge", merge_model});
     }
 }
 

@@ -533,8 +533,10 @@ int check_recipe(const models::RecipeLibrary& library, const Options& options, s
         }
     }
     for (const auto& [name, shape] : found.unplaced) {
-        if (std::ranges::none_of(
-                recipe.passes, [&](const std::string& glob) { return glob_matches(glob, name); })) {
+        const auto passes = [&tensor = name](const std::string& glob) {
+            return glob_matches(glob, tensor);
+        };
+        if (std::ranges::none_of(recipe.passes, passes)) {
             faults.push_back("missing: " + name + " " + shape_text(shape));
         }
     }

@@ -291,7 +291,7 @@ ErrorCode print_quality(Session& session, std::ostream& out) {
 }  // namespace
 
 int test(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
-    return run_reported(comm, options, log, "test", [&](Outputs outputs) {
+    const auto body = [&](Outputs outputs) {
         Session& session = outputs.front();
         check_report(comm, options.report, {});
         const PlanRequest request = comparison_request(input_request(options), options.base);
@@ -308,11 +308,12 @@ int test(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
         check_crcs(session, planned, {});
         Outcome outcome = compare(planned, planned.first().ties(), reference);
         return print_comparison(session, "test", std::move(outcome), {}, out);
-    });
+    };
+    return run_reported(comm, options, log, {"test", body});
 }
 
 int diff(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
-    return run_reported(comm, options, log, "diff", [&](Outputs outputs) {
+    const auto body = [&](Outputs outputs) {
         Session& session = outputs.front();
         if (options.base) {
             return print_quality(session, out);
@@ -325,7 +326,8 @@ int diff(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
         Outcome outcome = compare(planned, ties, reference);
         return print_comparison(session, "diff", std::move(outcome),
                                 config_differences(tested.config_text, reference.config_text), out);
-    });
+    };
+    return run_reported(comm, options, log, {"diff", body});
 }
 
 }  // namespace shardweld::app

@@ -33,7 +33,7 @@ int upload_model(mpi::Comm& comm, const Options& options, Log& log) {
         }
     });
     const SharedStore store = prepare_upload(comm, options);
-    upload_directory(comm, options, directory, store, {}, log);
+    upload_directory(comm, options, {store, directory, {}}, log);
     return 0;
 }
 

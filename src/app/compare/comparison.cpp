@@ -504,8 +504,8 @@ std::vector<ConfigDifference> config_differences(const std::string& tested,
         const bool is_there = b.contains(field);
         if (field != "transformers_version" && (!is_here || !is_there || a[field] != b[field])) {
             const auto replace = nlohmann::json::error_handler_t::replace;
-            const auto text_of = [&](const nlohmann::json& config) {
-                return with_nonfinite(config[field].dump(-1, ' ', false, replace));
+            const auto text_of = [&, &name = field](const nlohmann::json& config) {
+                return with_nonfinite(config[name].dump(-1, ' ', false, replace));
             };
             differences.push_back({field, is_here ? text_of(a) : "", is_there ? text_of(b) : ""});
         }

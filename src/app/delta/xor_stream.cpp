@@ -41,7 +41,7 @@ void xor_into(std::span<std::byte> into, std::span<const std::byte> other) {
 
 struct FrameEncoder::Context {
     struct Free {
-        void operator()(ZSTD_CCtx* zstd) const { ZSTD_freeCCtx(zstd); }
+        void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
     };
     std::unique_ptr<ZSTD_CCtx, Free> zstd{ZSTD_createCCtx()};
 };
@@ -81,7 +81,7 @@ void FrameEncoder::add(std::span<const std::byte> bytes, const TakeBytes& take) 
 
 struct FrameDecoder::Context {
     struct Free {
-        void operator()(ZSTD_DCtx* zstd) const { ZSTD_freeDCtx(zstd); }
+        void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
     };
     std::unique_ptr<ZSTD_DCtx, Free> zstd{ZSTD_createDCtx()};
 };

@@ -63,7 +63,8 @@ std::vector<State> take_states(const Options& options, Catalogue& whole) {
     if (!has_own) {
         states.insert(states.begin(), masters_of(whole));
     }
-    std::ranges::stable_partition(states, [](const State& one) { return one.name == kMaster; });
+    std::stable_partition(states.begin(), states.end(),
+                          [](const State& one) { return one.name == kMaster; });
     if (options.state == formats::TakenState::master) {
         states.resize(1);
     } else if (states.size() < 3) {

@@ -176,7 +176,7 @@ void look_at_modules(const Targets& targets, std::vector<plan::Warning>& out) {
                 continue;
             }
             const std::string lost = *std::ranges::find_if_not(
-                all, [&](const std::string& one) { return own.contains(one); });
+                all, [&here = own](const std::string& one) { return here.contains(one); });
             out.push_back({"layers_differ", module + "." + lost,
                            "nothing is stored for " + module + "." + lost + ", though " + fullest +
                                " has it: was it lost?"});

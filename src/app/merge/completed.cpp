@@ -89,8 +89,9 @@ void check_contents(Session session, bool has_hashes, Findings& findings) {
                        ? std::nullopt
                        : std::optional(io::InputFile::open(path));
         };
-        const auto hashed = hash_files(comm, open, 0, listed_names, session.throttle.get(), {},
-                                       shown(session.progress, "hashing files"));
+        const auto hashed = hash_files(
+            comm, 0, listed_names,
+            {open, session.throttle.get(), {}, shown(session.progress, "hashing files")});
         const auto more = file_differences(reported.files, hashed);
         differences.insert(differences.end(), more.begin(), more.end());
         findings.n_hashed = reported.files.size();

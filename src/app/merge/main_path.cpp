@@ -24,20 +24,17 @@ namespace shardweld::app {
 
 namespace {
 
-/// Survey, bind and plan, by the ranks of the outputs' sessions. `hosts`: of the ranks that move
-/// tensors, where these are more.
+/// Survey, bind and plan, by the ranks of the outputs' sessions.
 Planned plan_here(const Outputs& outputs, const PlanRequest& request, Sources sources,
-                  const Resources& resources, const BetweenSteps& between_steps,
-                  const std::optional<HostGroups>& hosts = {}) {
+                  const Workers& workers, const BetweenSteps& between_steps) {
     Session session = outputs.front();
     between_steps(session.comm);
     SurveyedSources read = survey_sources(session, request, std::move(sources));
     between_steps(session.comm);
     std::vector<BoundModel> models = bind_outputs(
-        outputs, request.sink, read, choice_for(outputs, request, read.input, resources));
+        outputs, request.sink, read, choice_for(outputs, request, read.input, workers.resources));
     between_steps(session.comm);
-    Planned planned =
-        plan_models(outputs, request, std::move(read), std::move(models), resources, hosts);
+    Planned planned = plan_models(outputs, request, std::move(read), std::move(models), workers);
     between_steps(session.comm);
     return planned;
 }
@@ -51,7 +48,7 @@ Preparation prepare(const Outputs& outputs, const Stopping& stopping,
     Preparation ready;
     ready.sources = std::move(sources);
     Preflight preflight;
-    check_before_reading(outputs, preflight, ready, true, session.comm.size(), session.log);
+    check_before_reading(outputs, preflight, ready, {true, session.comm.size(), session.log});
     const bool is_planned = ready.sources && preflight.check([&] {
         ready.planned = plan_outputs(outputs, request, *std::move(ready.sources),
                                      [&](mpi::Comm& ranks) { stopping.check(ranks); });
@@ -144,11 +141,11 @@ Planned plan_outputs(const Outputs& outputs, const PlanRequest& request, Sources
     check_sums(session, sources);
     const Resources resources = shared_resources(session.comm);
     if (!plans_once_a_node(outputs, request, sources)) {
-        return plan_here(outputs, request, std::move(sources), resources, between_steps);
+        return plan_here(outputs, request, std::move(sources), {resources, {}}, between_steps);
     }
     const auto plan = [&](Session planners, Sources theirs, const HostGroups& hosts) {
-        return plan_here({std::move(planners)}, request, std::move(theirs), resources,
-                         between_steps, hosts);
+        return plan_here({std::move(planners)}, request, std::move(theirs), {resources, hosts},
+                         between_steps);
     };
     Planned planned = planned_once_a_node(session, request, std::move(sources), resources, plan);
     between_steps(session.comm);
@@ -190,9 +187,8 @@ ErrorCode merge_model_and(Outputs outputs, const OnModel& on_model) {
         on_model(session, [&] { return stopping.why(); });
     }
     if (is_sent) {
-        upload_directory(
-            session.comm, options, options.target_dir, store, [&] { return stopping.why(); },
-            session.log);
+        upload_directory(session.comm, options,
+                         {store, options.target_dir, [&] { return stopping.why(); }}, session.log);
         session.watch.lap("upload");
     }
     return ErrorCode::ok;

@@ -25,7 +25,7 @@ Planned plan_outputs(
 
 /// Collective. Writes the outputs; then the delta to the first, and uploads it, where that is asked
 /// for. Errors of every step, the same on all ranks; Error(stopped) keeps what is done for the next
-/// run with the same options. A ReportedRun.
+/// run with the same options. The body of a ReportedRun.
 ErrorCode merge_model(Outputs outputs);
 
 /// Collective. What is done with a model that is there, written by this run or, where it is left

@@ -269,6 +269,7 @@ void execute_run(Planned& planned, std::vector<Moving>& moving, const std::vecto
                                        planned.outputs[run.front()].plan, session.comm.rank(),
                                        session.progress, session.log);
     std::vector<execute::Output> outputs;
+    outputs.reserve(run.size());
     for (const std::size_t at : run) {
         outputs.push_back({planned.outputs[at].plan, moving[at].directory, moving[at].options});
     }
@@ -387,7 +388,7 @@ void check_written(const Output& output, const io::Directory& directory,
                    const execute::CreatedFiles& created, const execute::Written& written,
                    const mpi::WhyStop& why_stop) {
     const Session& session = output.session;
-    execute::check_written(session.comm, output.plan, directory, created, written,
+    execute::check_written(session.comm, output.plan, directory, {created, written},
                            {session.options.paranoid, session.throttle, why_stop,
                             shown(session.progress, "reading back what was written")});
 }

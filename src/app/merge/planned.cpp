@@ -89,8 +89,8 @@ std::optional<LayoutReport> layout_of(const Output& output) {
 }
 
 Output make_output(const Session& session, const PlanRequest& request, Planned& planned,
-                   BoundModel model, plan::PlanChoice choice) {
-    Output output{session, std::move(model), {}, {}, std::move(choice), {}};
+                   BoundModel model, const plan::PlanChoice& choice) {
+    Output output{session, std::move(model), {}, {}, choice, {}};
     const std::vector<catalogue::File>& files = planned.input.files;
     Bound& bound = output.model.bound;
     if (bound.output != nullptr) {
@@ -236,7 +236,7 @@ Output of_run(const Session& session, Output output) {
             std::move(output.model),
             std::move(output.plan),
             std::move(output.measured),
-            std::move(output.choice),
+            output.choice,
             std::move(output.config_text)};
 }
 
@@ -442,17 +442,16 @@ plan::PlanChoice choice_for(const Outputs& outputs, const PlanRequest& request, 
 }
 
 Planned plan_models(const Outputs& outputs, const PlanRequest& request, SurveyedSources read,
-                    std::vector<BoundModel> models, const Resources& resources,
-                    const std::optional<HostGroups>& hosts) {
+                    std::vector<BoundModel> models, const Workers& workers) {
     Session session = outputs.front();
     Planned planned;
     planned.input = std::move(read.input);
     planned.holds_adapter_only = read.holds_adapter_only;
-    planned.resources = request.ranks ? request.ranks->resources : resources;
+    planned.resources = request.ranks ? request.ranks->resources : workers.resources;
     plan::PlanChoice choice = choice_for(outputs, request, planned.input, planned.resources);
-    if (hosts) {
-        planned.input.visibility.group_of_rank = hosts->group_of_rank;
-        planned.input.home = hosts->leaders[static_cast<std::size_t>(planned.input.home)];
+    if (workers.hosts) {
+        planned.input.visibility.group_of_rank = workers.hosts->group_of_rank;
+        planned.input.home = workers.hosts->leaders[static_cast<std::size_t>(planned.input.home)];
     }
     for (std::size_t at = 0; at < outputs.size(); ++at) {
         planned.outputs.push_back(

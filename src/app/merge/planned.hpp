@@ -83,12 +83,16 @@ struct Planned {
 plan::PlanChoice choice_for(const Outputs& outputs, const PlanRequest& request, const Input& input,
                             const Resources& resources);
 
+/// The ranks that a plan is made for.
+struct Workers {
+    const Resources& resources;       ///< of the ranks that are here
+    std::optional<HostGroups> hosts;  ///< of those that move tensors, where these are more
+};
+
 /// Collective. A plan for each output, whose `models` are bound to what was read; config.json is
-/// true of what will be written. `resources`: of the ranks that are here; `hosts`: of those that
-/// move tensors, where these are more.
+/// true of what will be written.
 Planned plan_models(const Outputs& outputs, const PlanRequest& request, SurveyedSources read,
-                    std::vector<BoundModel> models, const Resources& resources,
-                    const std::optional<HostGroups>& hosts);
+                    std::vector<BoundModel> models, const Workers& workers);
 
 /// Collective. The plan of a model whose tensors stay as they are stored.
 Planned plan_as_stored(Session& session, const PlanRequest& request, Input input,

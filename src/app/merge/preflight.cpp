@@ -215,6 +215,15 @@ void check_target(const Session& session) {
     });
 }
 
+void require_apart(const fs::path& one, const fs::path& other) {
+    if (io::is_within(other, one) || io::is_within(one, other)) {
+        throw Error(ErrorCode::target,
+                    "the target directories " + one.string() + " and " + other.string() +
+                        (one == other ? " are one" : " lie in each other"),
+                    "give each output a directory of its own");
+    }
+}
+
 /// Collective. The targets of a merge are apart from each other. Error(target).
 void check_targets_apart(const Outputs& outputs) {
     mpi::Comm& comm = outputs.front().comm;
@@ -223,13 +232,7 @@ void check_targets_apart(const Outputs& outputs) {
         for (std::size_t at = 0; comm.rank() == 0 && at < outputs.size(); ++at) {
             const fs::path target = io::resolved(outputs[at].output.directory);
             for (const fs::path& one : targets) {
-                if (io::is_within(target, one) || io::is_within(one, target)) {
-                    throw Error(ErrorCode::target,
-                                "the target directories " + one.string() + " and " +
-                                    target.string() +
-                                    (one == target ? " are one" : " lie in each other"),
-                                "give each output a directory of its own");
-                }
+                require_apart(one, target);
             }
             targets.push_back(target);
         }
@@ -347,11 +350,11 @@ Error all_of(const std::vector<Error>& problems, const std::string& title) {
 }
 
 void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparation& ready,
-                          bool has_target, int n_ranks, Log& log) {
+                          const Prospect& prospect) {
     Session session = outputs.front();
     mpi::Comm& comm = session.comm;
     const Options& options = session.options;
-    if (has_target) {
+    if (prospect.has_target) {
         for (const Session& one : outputs) {
             preflight.check([&] { check_target(one); });
             preflight.check([&] { check_report(comm, one.output.report, one.output.directory); });
@@ -359,7 +362,8 @@ void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparat
         preflight.check([&] { check_targets_apart(outputs); });
         preflight.check([&] { check_delta_of(session); });
     }
-    preflight.check([&] { ready.roof = look_at_roof(comm, options, n_ranks, log); });
+    preflight.check(
+        [&] { ready.roof = look_at_roof(comm, options, prospect.n_ranks, prospect.log); });
     if (sends(options)) {
         preflight.check([&] { ready.store = prepare_upload(comm, options); });
     }
@@ -367,7 +371,7 @@ void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparat
         preflight.check(
             [&] { ready.sources.emplace(find_sources(session, merge_request(options))); });
     }
-    if (ready.sources && has_target) {
+    if (ready.sources && prospect.has_target) {
         for (const Session& one : outputs) {
             preflight.check([&] { check_inputs_apart(one, *ready.sources); });
         }

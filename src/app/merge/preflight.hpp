@@ -87,11 +87,17 @@ struct Preparation {
     SharedStore store;                 ///< the same
 };
 
+/// The merge that is to come.
+struct Prospect {
+    bool has_target = true;
+    int n_ranks = 1;
+    Log& log;  ///< is told of doubts about the roof
+};
+
 /// Collective. What can be checked before the checkpoint's metadata are read: target, report, roof,
 /// upload, whether there is a checkpoint, its model's files, and room as far as sizes tell.
-/// `log` is told of doubts about the roof. `has_target`: there will be one.
 void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparation& ready,
-                          bool has_target, int n_ranks, Log& log);
+                          const Prospect& prospect);
 
 /// Collective. Whether there is room and right for what is planned at the targets.
 void check_target_place(Preflight& preflight, Preparation& ready);

@@ -163,9 +163,8 @@ void ResultCheck::add(const plan::Slice& slice, std::span<const std::byte> bytes
 
 void ResultCheck::complete_files(Draft& draft) const {
     if (sums_) {
-        mpi::Comm& comm = output_.session.comm;
-        execute::write_stated_sums(comm, output_.plan, *draft.directory, sums_->gather(comm),
-                                   output_.session.options.sync, draft.made.created);
+        sums_->write_frames(output_.session.comm, *draft.directory, output_.session.options.sync,
+                            draft.made.created);
     }
 }
 
@@ -321,8 +320,7 @@ std::vector<std::string> side_files_of(const io::Identities& files,
                                        const outputs::Placement& placement) {
     std::vector<std::string> names;
     for (const auto& [name, identity] : files) {
-        const auto is_it = [&](const outputs::PlacedFile& file) { return file.name == name; };
-        if (std::none_of(placement.files.begin(), placement.files.end(), is_it)) {
+        if (std::ranges::count(placement.files, name.string(), &outputs::PlacedFile::name) == 0) {
             names.push_back(name.string());
         }
     }
@@ -346,9 +344,9 @@ void hash(const Draft& draft, const mpi::WhyStop& why_stop) {
         }
         return all;
     };
-    session.report.files =
-        hash_files(session.comm, open, draft.planned.input.home, names, session.throttle.get(),
-                   why_stop, shown(session.progress, "hashing files"));
+    session.report.files = hash_files(
+        session.comm, draft.planned.input.home, names,
+        {open, session.throttle.get(), why_stop, shown(session.progress, "hashing files")});
     session.watch.lap("sha256");
 }
 

@@ -99,7 +99,8 @@ void say_checkpoint(Log& log, const Options& options, const catalogue::Catalogue
     } else {
         const std::string what = kind_of(catalogue);
         const std::size_t end = std::min(what.find(", "), what.size());
-        std::string_view kind = std::string_view(what).substr(0, end);
+        std::string_view kind = what;
+        kind = kind.substr(0, end);
         // The label says already that it is a checkpoint.
         constexpr std::string_view kBefore = "checkpoint of ";
         constexpr std::string_view kBehind = " checkpoint";
@@ -289,9 +290,9 @@ ModelFiles settled_files(Session& session, const SurveyedSources& read,
 
 }  // namespace
 
-PlanRequest merge_request(const Options& options, std::optional<PlannedRanks> ranks) {
+PlanRequest merge_request(const Options& options, const std::optional<PlannedRanks>& ranks) {
     return {input_request(options), options.base, Destination::model, options.base.has_value(),
-            std::move(ranks)};
+            ranks};
 }
 
 Sources find_sources(Session& session, const PlanRequest& request) {

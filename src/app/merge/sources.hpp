@@ -33,7 +33,7 @@ struct PlanRequest {
 };
 
 /// How a merge is planned; `ranks` as in PlanRequest.
-PlanRequest merge_request(const Options& options, std::optional<PlannedRanks> ranks = {});
+PlanRequest merge_request(const Options& options, const std::optional<PlannedRanks>& ranks = {});
 
 /// All that is known before the checkpoint's metadata are read.
 struct Sources {

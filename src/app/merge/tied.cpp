@@ -25,7 +25,7 @@ const plan::Operand& original_of(const plan::Target& target, const plan::Operand
 /// Masters that do not round to their weights belong to others, or the save is of two steps.
 Error unproved_master(const execute::Difference& first, const plan::Target& target,
                       std::size_t n_others, const std::string& doubt) {
-    return Error(
+    return {
         ErrorCode::mismatch,
         "the optimizer's fp32 master of " + target.name +
             " does not round to the stored weight in " +
@@ -34,7 +34,7 @@ Error unproved_master(const execute::Difference& first, const plan::Target& targ
                           : "; all others do") +
             (doubt.empty() ? "" : ": " + doubt),
         "the weights themselves are whole: take them alone with --state weights (DeepSpeed's with "
-        "--weights model, too), or give a save whose weights and optimizer are of one step");
+        "--weights model, too), or give a save whose weights and optimizer are of one step"};
 }
 
 Error unequal_replicas(const execute::Result& result, const plan::Plan& plan,
@@ -57,7 +57,8 @@ Error unequal_replicas(const execute::Result& result, const plan::Plan& plan,
                      (tensors.size() > 1
                           ? ", and so do copies of " + counted(tensors.size() - 1, "other tensor")
                           : ""),
-                 "the ranks of the training job held different values; --replicas trust takes the "
+                 "the ranks of the training job held different values; --replicas trust takes "
+                 "the "
                  "first")
         .add_context("files " + files[original_of(target, replica).file].path + " and " +
                      files[replica.file].path);
@@ -97,19 +98,23 @@ std::vector<Untied> untied_of(mpi::Comm& comm, const plan::Binding& binding,
 
 }  // namespace
 
-std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
-                                 const execute::SourceFiles& source,
-                                 const plan::Visibility& visibility, const plan::PlanChoice& choice,
-                                 bool are_equal) {
-    std::vector<Untied> untied;
-    if (!binding.same.empty() && !are_equal) {
-        untied = untied_of(comm, binding, source, visibility, choice);
-    }
+void drop_copies(plan::Binding& binding) {
     for (const plan::SamePair& pair : binding.same) {
         auto& replicas = binding.targets[pair.target].replicas;
         const auto first = replicas.begin() + static_cast<std::ptrdiff_t>(pair.first_replica);
         replicas.erase(first, first + static_cast<std::ptrdiff_t>(pair.count));
     }
+}
+
+std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
+                                 const execute::SourceFiles& source,
+                                 const plan::Visibility& visibility,
+                                 const plan::PlanChoice& choice) {
+    std::vector<Untied> untied;
+    if (!binding.same.empty()) {
+        untied = untied_of(comm, binding, source, visibility, choice);
+    }
+    drop_copies(binding);
     return untied;
 }
 

@@ -20,13 +20,15 @@ struct Untied {
     plan::SamePair::Why why = plan::SamePair::Why::tied;
 };
 
-/// Collective. Compares every `same` pair in full and, where all agree, takes the copies out of the
-/// binding's replicas: they need no second look. `are_equal`: an earlier run has found so, and
-/// parts of them are gone.
+/// Takes the copies of every `same` pair out of the binding's replicas: they are known to be equal.
+void drop_copies(plan::Binding& binding);
+
+/// Collective. Compares every `same` pair in full, and drops the copies: where all agree, they need
+/// no second look.
 std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
                                  const execute::SourceFiles& source,
-                                 const plan::Visibility& visibility, const plan::PlanChoice& choice,
-                                 bool are_equal = false);
+                                 const plan::Visibility& visibility,
+                                 const plan::PlanChoice& choice);
 
 /// Collective. Error(mismatch) naming the first tensor and the two files whose copies differ, or
 /// whose master is not that of the weight. `doubt`: what is known to go wrong with such masters, on

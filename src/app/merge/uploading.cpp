@@ -67,11 +67,11 @@ SharedStore prepare_upload(mpi::Comm& comm, const Options& options) {
     return store;
 }
 
-void upload_directory(mpi::Comm& comm, const Options& options, const fs::path& directory,
-                      const SharedStore& store, const mpi::WhyStop& why_stop, Log& log) {
+void upload_directory(mpi::Comm& comm, const Options& options, const Upload& upload, Log& log) {
     Progress progress(log, style_for(options.progress, log, options.is_quiet), steady_clock());
-    mpi::while_others_sleep(
-        comm, [&](const mpi::IsCalled&) { send(*store, directory, why_stop, progress, log); });
+    mpi::while_others_sleep(comm, [&](const mpi::IsCalled&) {
+        send(*upload.store, upload.directory, upload.why_stop, progress, log);
+    });
 }
 
 }  // namespace shardweld::app

@@ -24,9 +24,14 @@ inline bool sends(const Options& options) {
 /// Error(usage), Error(no_client), Error(no_token).
 SharedStore prepare_upload(mpi::Comm& comm, const Options& options);
 
-/// Collective. The first rank sends `directory`; the others sleep. `why_stop`: as Telling's. Errors
-/// as Store::send, the same on all ranks.
-void upload_directory(mpi::Comm& comm, const Options& options, const fs::path& directory,
-                      const SharedStore& store, const mpi::WhyStop& why_stop, Log& log);
+struct Upload {
+    SharedStore store;
+    fs::path directory;
+    mpi::WhyStop why_stop;  ///< as Telling's
+};
+
+/// Collective. The first rank sends the directory; the others sleep. Errors as Store::send, the
+/// same on all ranks.
+void upload_directory(mpi::Comm& comm, const Options& options, const Upload& upload, Log& log);
 
 }  // namespace shardweld::app

@@ -142,7 +142,8 @@ ProcessAbove process_of(int pid) {
     if (begin == std::string::npos || end == std::string::npos || text.size() < end + 5) {
         return {};
     }
-    return {text.substr(begin + 1, end - begin - 1), std::atoi(text.c_str() + end + 4)};
+    return {text.substr(begin + 1, end - begin - 1),
+            static_cast<int>(std::strtol(text.c_str() + end + 4, nullptr, 10))};
 }
 
 bool is_pipe(int fd) {

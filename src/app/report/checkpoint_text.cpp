@@ -261,15 +261,15 @@ std::string heading(const Dims& dims) {
 }
 
 std::string meanings(const std::string& picture) {
-    static const std::map<char, std::string> kMeanings = {{'#', "present"},
-                                                          {'=', "copies only"},
-                                                          {'X', "missing"},
-                                                          {'2', "two files"},
-                                                          {'.', "no file"}};
+    static const std::map<char, std::string> meaning_of = {{'#', "present"},
+                                                           {'=', "copies only"},
+                                                           {'X', "missing"},
+                                                           {'2', "two files"},
+                                                           {'.', "no file"}};
     std::string text;
     for (const char sign : {'#', '=', 'X', '2', '.'}) {
         if (picture.find(sign) != std::string::npos) {
-            text += (text.empty() ? "" : ", ") + std::string(1, sign) + ": " + kMeanings.at(sign);
+            text += (text.empty() ? "" : ", ") + std::string(1, sign) + ": " + meaning_of.at(sign);
         }
     }
     return text;

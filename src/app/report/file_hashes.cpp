@@ -47,8 +47,7 @@ std::vector<int> shares(const std::vector<FileEntry>& files, std::size_t n_ranks
 }  // namespace
 
 void hash_files(mpi::Comm& comm, std::vector<FileEntry>& files, const std::vector<int>& readers,
-                const OpenFile& open, io::Throttle* throttle, const mpi::WhyStop& why_stop,
-                const mpi::OnShare& on_hashed) {
+                const Hashing& hashing) {
     std::map<std::size_t, std::string> mine;
     Bytes done = 0;
     Bytes own = 0;
@@ -57,23 +56,23 @@ void hash_files(mpi::Comm& comm, std::vector<FileEntry>& files, const std::vecto
         total += files[i].bytes;
         own += readers[i] == comm.rank() ? files[i].bytes : 0;
     }
-    mpi::run_freely(comm, why_stop, [&](const mpi::OnStep& step) {
+    mpi::run_freely(comm, hashing.why_stop, [&](const mpi::OnStep& step) {
         const auto before_part = [&](Bytes bytes) {
             step();
-            if (on_hashed) {
-                on_hashed(static_cast<Index>(done), static_cast<Index>(own),
-                          static_cast<Index>(total));
+            if (hashing.on_hashed) {
+                hashing.on_hashed(static_cast<Index>(done), static_cast<Index>(own),
+                                  static_cast<Index>(total));
             }
             done += bytes;
-            if (throttle != nullptr) {
-                throttle->take(bytes);
+            if (hashing.throttle != nullptr) {
+                hashing.throttle->take(bytes);
             }
         };
         for (std::size_t i = 0; i < files.size(); ++i) {
             if (readers[i] != comm.rank()) {
                 continue;
             }
-            if (const auto file = open(files[i].name)) {
+            if (const auto file = hashing.open(files[i].name)) {
                 mine[i] = io::sha256_of(*file, before_part);
             }
         }
@@ -85,13 +84,12 @@ void hash_files(mpi::Comm& comm, std::vector<FileEntry>& files, const std::vecto
     }
 }
 
-std::vector<FileEntry> hash_files(mpi::Comm& comm, const OpenFile& open, int home,
+std::vector<FileEntry> hash_files(mpi::Comm& comm, int home,
                                   const std::function<std::vector<std::string>()>& names,
-                                  io::Throttle* throttle, const mpi::WhyStop& why_stop,
-                                  const mpi::OnShare& on_hashed) {
-    std::vector<FileEntry> files = shared_list(comm, open, home, names);
+                                  const Hashing& hashing) {
+    std::vector<FileEntry> files = shared_list(comm, hashing.open, home, names);
     const auto readers = shares(files, static_cast<std::size_t>(comm.size()));
-    hash_files(comm, files, readers, open, throttle, why_stop, on_hashed);
+    hash_files(comm, files, readers, hashing);
     return files;
 }
 

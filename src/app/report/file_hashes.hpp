@@ -27,19 +27,24 @@ struct FileEntry {
 /// Opens a file of a model; nullopt where it may be absent, and is.
 using OpenFile = std::function<std::optional<io::InputFile>(const std::string& name)>;
 
-/// Collective. Files that all ranks list alike, each read by the rank that `readers` says, no
-/// faster than its `throttle` (may be null) lets it. One that is not there has no checksum.
-/// Error(io), Error(stopped).
+/// How files are hashed.
+struct Hashing {
+    OpenFile open;
+    io::Throttle* throttle = nullptr;  ///< files are read no faster than it lets them
+    mpi::WhyStop why_stop;
+    mpi::OnShare on_hashed;
+};
+
+/// Collective. Files that all ranks list alike, each read by the rank that `readers` says. One that
+/// is not there has no checksum. Error(io), Error(stopped).
 void hash_files(mpi::Comm& comm, std::vector<FileEntry>& files, const std::vector<int>& readers,
-                const OpenFile& open, io::Throttle* throttle, const mpi::WhyStop& why_stop,
-                const mpi::OnShare& on_hashed = {});
+                const Hashing& hashing);
 
 /// Collective. Hashes the files that rank `home` names of a model that all ranks see, the largest
 /// shared out first; sorted by name.
-std::vector<FileEntry> hash_files(mpi::Comm& comm, const OpenFile& open, int home,
+std::vector<FileEntry> hash_files(mpi::Comm& comm, int home,
                                   const std::function<std::vector<std::string>()>& names,
-                                  io::Throttle* throttle, const mpi::WhyStop& why_stop,
-                                  const mpi::OnShare& on_hashed = {});
+                                  const Hashing& hashing);
 
 /// What differs between the files a report names and what was found of the same files, for people.
 /// Pure.

@@ -364,6 +364,22 @@ std::string json_text(const ordered_json& json) {
     return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
+namespace {
+
+ordered_json input_json(const RunReport& run, const OutputReport& output) {
+    return {{"dir", run.input.directory},
+            {"format", run.input.format},
+            {"facts", ordered_json(run.input.facts)},
+            {"notes", run.input.notes},
+            {"files", run.input.n_files},
+            {"bytes", run.input.bytes},
+            {"metadata_reads", run.metadata_reads},
+            {"sha256", json_list(run.input_sums)},
+            {"stamps", stamps_json(output.made_of)}};
+}
+
+}  // namespace
+
 std::string to_json(const RunReport& run, const OutputReport& output) {
     ordered_json json = {{"schema", kReportSchema}};
     json["tool"] = {{"version", version()}, {"git", git_version()}};
@@ -374,15 +390,7 @@ std::string to_json(const RunReport& run, const OutputReport& output) {
                     {"message", run.failure.what()},      {"where", run.failure.context()},
                     {"hint", hint_of(run.failure)},       {"detail", run.failure.detail()}};
     json["environment"] = environment_json(run);
-    json["input"] = {{"dir", run.input.directory},
-                     {"format", run.input.format},
-                     {"facts", ordered_json(run.input.facts)},
-                     {"notes", run.input.notes},
-                     {"files", run.input.n_files},
-                     {"bytes", run.input.bytes},
-                     {"metadata_reads", run.metadata_reads},
-                     {"sha256", json_list(run.input_sums)},
-                     {"stamps", stamps_json(output.made_of)}};
+    json["input"] = input_json(run, output);
     json["output"] = output_json(output.made_of);
     json["published"] = output.is_published;
     json["provenance"] = json_of(run.input.provenance);

@@ -111,7 +111,7 @@ std::string label(const FlowRow& row, Bytes all) {
     return element(
         "li", height.data(),
         element("span", "class=\"what\" title=\"" + escaped(row.name) + "\"", escaped(row.name)) +
-            element("span", "class=\"much\"", human_bytes(row.bytes) + " &middot; " + share) +
+            element("span", R"(class="much")", human_bytes(row.bytes) + " &middot; " + share) +
             element("small", "title=\"" + escaped(row.reason) + "\"", escaped(row.reason)));
 }
 

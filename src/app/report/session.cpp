@@ -173,13 +173,12 @@ void print(mpi::Comm& comm, std::ostream& out, const std::function<std::string()
     });
 }
 
-int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::string& command,
-                 const ReportedRun& body, const OnReport& on_report) {
+int run_reported(mpi::Comm& comm, const Options& options, Log& log, const ReportedRun& reported) {
     const Run run(comm, options, log);
     const Outputs& outputs = run.outputs();
     const Session& session = outputs.front();
     RunReport& report = session.run;
-    report.command = command;
+    report.command = reported.command;
     report.mpi = comm.library();
     report.n_ranks = comm.size();
     report.hosts = mpi::gather(comm, std::string(comm.host()));
@@ -199,7 +198,7 @@ int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::s
         report.code = report.code == ErrorCode::ok ? unwritten : report.code;
     };
     try {
-        report.code = body(outputs);
+        report.code = reported.body(outputs);
     } catch (const Error& error) {
         session.progress.end();
         report.code = error.code();
@@ -211,8 +210,8 @@ int run_reported(mpi::Comm& comm, const Options& options, Log& log, const std::s
         report.rank_phases = mpi::gather(comm, session.watch.phases());
     }
     finish_all();
-    if (on_report) {
-        std::ranges::for_each(outputs, on_report);
+    if (reported.on_report) {
+        std::ranges::for_each(outputs, reported.on_report);
     }
     return static_cast<int>(comm.all_max(static_cast<Index>(report.code)));
 }

@@ -40,11 +40,12 @@ bool is_shard(const Location& location, const std::string& name) {
 /// The names of the list, shards at the end.
 std::vector<std::string> listed_names(const Sums& sums, const Location& location) {
     std::vector<std::string> names;
+    names.reserve(sums.size());
     for (const auto& [name, sum] : sums) {
         names.push_back(name);
     }
-    std::ranges::stable_partition(
-        names, [&](const std::string& name) { return !is_shard(location, name); });
+    std::stable_partition(names.begin(), names.end(),
+                          [&](const std::string& name) { return !is_shard(location, name); });
     return names;
 }
 
@@ -63,8 +64,8 @@ std::vector<FileEntry> hashed_together(Session& session, FoundCheckpoint& found,
     const auto open = [&](const std::string& name) {
         return std::optional(io::InputFile::open(found.location.directory / name));
     };
-    hash_files(session.comm, files, ranks_for_all(sizes, found.visibility.hosts()), open,
-               session.throttle.get(), {}, shown(session.progress, "checking SHA-256"));
+    hash_files(session.comm, files, ranks_for_all(sizes, found.visibility.hosts()),
+               {open, session.throttle.get(), {}, shown(session.progress, "checking SHA-256")});
     session.progress.end();
     std::ranges::sort(files, {}, &FileEntry::name);
     return files;
@@ -132,7 +133,7 @@ std::vector<FileEntry> check_listed_sums(Session& session, FoundCheckpoint& foun
     if (!reads_weights(session)) {
         std::erase_if(names, [&](const std::string& name) { return is_shard(location, name); });
     }
-    const auto files = hashed_together(session, found, names, found.visibility.sizes_of(names));
+    auto files = hashed_together(session, found, names, found.visibility.sizes_of(names));
     mpi::collectively(session.comm, [&] { require_sums(files, sums, location.directory); });
     location.notes.push_back(note_on(files, sums.size()));
     state(files, sums.size(), location);
@@ -239,8 +240,8 @@ execute::SourceFiles source_of(const Session& session, const Input& input) {
 execute::RecordCounts check_shown(Session& session, const Input& input,
                                   execute::Completion completion, const mpi::WhyStop& why_stop) {
     const execute::RecordCounts counts = execute::check_records(
-        session.comm, *input.sums, source_of(session, input), input.visibility, completion,
-        why_stop, shown(session.progress, "checking checksums"));
+        session.comm, *input.sums, source_of(session, input), input.visibility,
+        {completion, why_stop, shown(session.progress, "checking checksums")});
     session.progress.end();
     return counts;
 }

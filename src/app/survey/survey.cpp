@@ -239,12 +239,12 @@ void show_progress(const mpi::OnShare& on_scan, std::size_t n_begun, std::size_t
 }
 
 /// Each file scanned by one rank that sees it, on all ranks.
-std::vector<formats::Scan> share_scans(mpi::Comm& comm, const HostGroups& hosts,
-                                       const SizesByGroup& sizes, const Location& location,
-                                       const std::vector<std::string>& files,
+std::vector<formats::Scan> share_scans(mpi::Comm& comm, const FoundCheckpoint& found,
                                        const mpi::OnShare& on_scan) {
-    const formats::Format& format = formats::format_of(location);
-    const std::vector<int> readers = ranks_for_all(sizes, hosts);
+    const formats::Format& format = formats::format_of(found.location);
+    const std::vector<std::string>& files = found.files;
+    const HostGroups& hosts = found.visibility.hosts();
+    const std::vector<int> readers = ranks_for_all(found.sizes, hosts);
     std::vector<std::pair<std::size_t, formats::Scan>> mine;
     for (std::size_t file = 0; file < files.size(); ++file) {
         if (readers[file] == comm.rank()) {
@@ -258,7 +258,7 @@ std::vector<formats::Scan> share_scans(mpi::Comm& comm, const HostGroups& hosts,
                          step();
                          show_progress(on_scan, at, mine.size(), files.size());
                      }
-                     mine[at].second = format.scan(location, files[mine[at].first]);
+                     mine[at].second = format.scan(found.location, files[mine[at].first]);
                  });
     });
     std::vector<formats::Scan> scans(files.size());
@@ -271,8 +271,7 @@ std::vector<formats::Scan> share_scans(mpi::Comm& comm, const HostGroups& hosts,
 }
 
 Catalogue scan_all(mpi::Comm& comm, const FoundCheckpoint& found, const mpi::OnShare& on_scan) {
-    auto scans = share_scans(comm, found.visibility.hosts(), found.sizes, found.location,
-                             found.files, on_scan);
+    auto scans = share_scans(comm, found, on_scan);
     return mpi::collectively_get(
         comm, [&] { return formats::combine(found.location, std::move(scans)); });
 }

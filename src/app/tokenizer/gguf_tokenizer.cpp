@@ -112,8 +112,8 @@ TemplateFiles template_files(const std::vector<publish::Asset>& assets) {
                               ? text_of(assets, asset.name)
                               : std::nullopt;
         if (text) {
-            const std::string_view name = std::string_view(asset.name).substr(kNamed.size());
-            files.named[std::string(name.substr(0, name.size() - kJinja.size()))] = *text;
+            const std::string name = asset.name.substr(kNamed.size());
+            files.named[name.substr(0, name.size() - kJinja.size())] = *text;
         }
     }
     return files;

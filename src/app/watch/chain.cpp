@@ -1,5 +1,7 @@
 #include "chain.hpp"
 
+#include <utility>
+
 #include "app/delta/versions.hpp"
 #include "app/delta/write_delta.hpp"
 #include "io/paths.hpp"
@@ -14,8 +16,8 @@ fs::path resolved_if_given(const fs::path& path) {
 
 }  // namespace
 
-Chain::Chain(const Options& options, const fs::path& out, const Earlier& earlier)
-    : out_(out),
+Chain::Chain(const Options& options, fs::path out, const Earlier& earlier)
+    : out_(std::move(out)),
       against_(resolved_if_given(options.delta_against)),
       directory_(resolved_if_given(options.delta_dir)) {
     if (directory_.empty()) {

@@ -29,7 +29,7 @@ struct DeltaOrder {
 class Chain {
   public:
     /// `out`: the directory of the models. Errors of check_delta, where deltas are asked for.
-    Chain(const Options& options, const fs::path& out, const Earlier& earlier);
+    Chain(const Options& options, fs::path out, const Earlier& earlier);
 
     /// Local. Error(io).
     [[nodiscard]] DeltaOrder order_for(const StepPlace& step) const;

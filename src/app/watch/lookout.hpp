@@ -41,8 +41,8 @@ struct Look {
 class Lookout {
   public:
     /// `others`: directories in `run` that are outputs. Paths are resolved.
-    Lookout(fs::path run, std::vector<fs::path> others, const WatchRequest& request)
-        : run_(std::move(run)), others_(std::move(others)), request_(request) {}
+    Lookout(fs::path run, std::vector<fs::path> others, WatchRequest request)
+        : run_(std::move(run)), others_(std::move(others)), request_(std::move(request)) {}
 
     /// A step that an earlier watch has made, and removed again: it is settled while its files have
     /// this print.

@@ -59,7 +59,7 @@ std::vector<fs::path> outputs_of(const Options& options) {
 
 /// The run's directory, which need not be there yet; the one above it must.
 fs::path checked_run(const Options& options, const std::vector<fs::path>& outputs) {
-    const fs::path run = io::resolved(options.local_dir);
+    fs::path run = io::resolved(options.local_dir);
     if (io::kind_at(run) != io::FileKind::none && !io::is_directory(run)) {
         throw Error(ErrorCode::usage, run.string() + " is a file",
                     "name the directory in which the training run saves its steps");

@@ -27,7 +27,7 @@ Wake::~Wake() {
     }
 }
 
-void Wake::follow(const fs::path& directory) {
+void Wake::follow(const fs::path& directory) const {
     // One that was made again under the same name is another directory: it is asked for each time.
     if (fd_ >= 0) {
         (void)::inotify_add_watch(fd_, directory.c_str(), kChanges);

@@ -19,14 +19,14 @@ class Wake {
 
     /// Be told of what comes, goes and is written in this directory; does nothing where that cannot
     /// be.
-    void follow(const fs::path& directory);
+    void follow(const fs::path& directory) const;
 
     /// Waits `most_s`, or, once `least_s` are over, until something has changed. `is_over` ends it
     /// within a tenth of a second.
     void wait(double least_s, double most_s, const std::function<bool()>& is_over);
 
   private:
-    bool drain() const;
+    [[nodiscard]] bool drain() const;
 
     int fd_;
 };

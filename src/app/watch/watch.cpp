@@ -105,7 +105,7 @@ Merged merge_step(mpi::Comm& comm, const Options& options, const Order& order, L
         });
     };
     try {
-        (void)run_reported(comm, merge, log, "merge", body, note);
+        (void)run_reported(comm, merge, log, {"merge", body, note});
     } catch (const Error& error) {
         if (ends_watch(error.code())) {
             throw;

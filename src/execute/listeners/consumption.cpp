@@ -129,39 +129,37 @@ Consumption::Stretch* Consumption::stretch_at(std::uint32_t file, Bytes begin) {
     return at == stretches_.end() || at->file != file || at->begin > begin ? nullptr : &*at;
 }
 
-void Consumption::take_operand(const plan::Target& target, const plan::Operand& operand,
-                               layout::Range elements, bool is_replica, int rank,
-                               std::vector<FileRange>& out) {
-    const Bytes width = width_of(target, operand);
-    for (const layout::Copy& part :
-         layout::restrict_dst(operand.copy, elements.lo, elements.lo + elements.extent)) {
-        const FileRange range = span_of(operand, part, width);
-        Stretch* const stretch = stretch_at(range.file, range.begin);
-        if (stretch == nullptr || stretch->is_of_replicas != is_replica) {
-            continue;  // an operand has the bytes of this replica
-        }
-        stretch->is_shared = stretch->is_shared || (stretch->rank >= 0 && stretch->rank != rank);
-        stretch->rank = rank;
-        stretch->taken += static_cast<Bytes>(part.volume()) * width;
-        if (stretch->n_operands == 1 && is_contiguous(operand.copy)) {
-            out.push_back(range);
-        } else if (stretch->taken >= stretch->needed && !stretch->is_shared) {
-            out.push_back(*stretch);
-        }
-    }
-}
-
 std::vector<FileRange> Consumption::take(const plan::Slice& slice, int rank) {
     std::vector<FileRange> free;
+    take_operands(plan_.operands_of(slice.tensor), slice, false, rank, free);
+    take_operands(plan_.replicas_of(slice.tensor), slice, true, rank, free);
+    return free;
+}
+
+void Consumption::take_operands(std::span<const plan::Operand> operands, const plan::Slice& slice,
+                                bool are_replicas, int rank, std::vector<FileRange>& out) {
     const plan::Target& target = plan_.target_of(slice.tensor);
     const layout::Range elements = plan_.sources(slice);
-    for (const plan::Operand& operand : plan_.operands_of(slice.tensor)) {
-        take_operand(target, operand, elements, false, rank, free);
+    for (const plan::Operand& operand : operands) {
+        const Bytes width = width_of(target, operand);
+        for (const layout::Copy& part :
+             layout::restrict_dst(operand.copy, elements.lo, elements.lo + elements.extent)) {
+            const FileRange range = span_of(operand, part, width);
+            Stretch* const stretch = stretch_at(range.file, range.begin);
+            if (stretch == nullptr || stretch->is_of_replicas != are_replicas) {
+                continue;  // an operand has the bytes of this replica
+            }
+            stretch->is_shared =
+                stretch->is_shared || (stretch->rank >= 0 && stretch->rank != rank);
+            stretch->rank = rank;
+            stretch->taken += static_cast<Bytes>(part.volume()) * width;
+            if (stretch->n_operands == 1 && is_contiguous(operand.copy)) {
+                out.push_back(range);
+            } else if (stretch->taken >= stretch->needed && !stretch->is_shared) {
+                out.push_back(*stretch);
+            }
+        }
     }
-    for (const plan::Operand& replica : plan_.replicas_of(slice.tensor)) {
-        take_operand(target, replica, elements, true, rank, free);
-    }
-    return free;
 }
 
 const plan::Operand* Consumption::needing(const plan::Slice& slice,

@@ -50,9 +50,8 @@ class Consumption {
     void add(const plan::Target& target, const plan::Operand& operand, std::vector<Stretch>& out,
              bool is_replica) const;
     Stretch* stretch_at(std::uint32_t file, Bytes begin);
-    void take_operand(const plan::Target& target, const plan::Operand& operand,
-                      layout::Range elements, bool is_replica, int rank,
-                      std::vector<FileRange>& out);
+    void take_operands(std::span<const plan::Operand> operands, const plan::Slice& slice,
+                       bool are_replicas, int rank, std::vector<FileRange>& out);
 
     const plan::Plan& plan_;
     std::vector<Stretch> stretches_;  ///< in order, none overlapping

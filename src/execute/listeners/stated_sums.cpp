@@ -94,12 +94,13 @@ std::vector<std::uint32_t> WrittenSums::gather(mpi::Comm& comm) const {
     return all;
 }
 
-void write_stated_sums(mpi::Comm& comm, const plan::Plan& plan, const io::Directory& directory,
-                       const std::vector<std::uint32_t>& sums, bool sync, CreatedFiles& created) {
-    const auto tensors = plan::output_tensors(plan.targets);
+void WrittenSums::write_frames(mpi::Comm& comm, const io::Directory& directory, bool sync,
+                               CreatedFiles& created) const {
+    const std::vector<std::uint32_t> sums = gather(comm);
+    const auto tensors = plan::output_tensors(plan_.targets);
     mpi::collectively_in_steps(comm, [&](const mpi::OnStep& before_file) {
-        const outputs::Framer framer = plan.placement.format->framer();
-        outputs::Placement placement = plan.placement;
+        const outputs::Framer framer = plan_.placement.format->framer();
+        outputs::Placement placement = plan_.placement;
         std::size_t at = 0;
         for (io::WrittenFile& made : created.frames) {
             before_file();

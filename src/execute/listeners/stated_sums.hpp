@@ -27,17 +27,18 @@ class WrittenSums {
     /// An OnSlice.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes);
 
+    /// Collective, once all is written. Every rank writes the frames of the files that it made,
+    /// which create_files has left out, with checksums in their places, and adds them to
+    /// `created`. Error(io), Error(space).
+    void write_frames(mpi::Comm& comm, const io::Directory& directory, bool sync,
+                      CreatedFiles& created) const;
+
+  private:
     /// Collective. The CRC-32 of every tensor, on every rank.
     [[nodiscard]] std::vector<std::uint32_t> gather(mpi::Comm& comm) const;
 
-  private:
     const plan::Plan& plan_;
     std::map<std::uint32_t, std::uint32_t> sums_;  ///< by tensor
 };
-
-/// Collective. Every rank writes the frames of the files that it made, which create_files has left
-/// out, with checksums in their places, and adds them to `created`. Error(io), Error(space).
-void write_stated_sums(mpi::Comm& comm, const plan::Plan& plan, const io::Directory& directory,
-                       const std::vector<std::uint32_t>& sums, bool sync, CreatedFiles& created);
 
 }  // namespace shardweld::execute

@@ -108,6 +108,7 @@ void PickleMachine::append(PickleValue& container, PickleValue& owner, Values va
         fail("a key without a value");
     }
     const auto new_parts = [this](std::size_t capacity) {
+        // NOLINTNEXTLINE(bugprone-sizeof-expression): they are pointers
         return static_cast<PickleValue**>(arena_.allocate(capacity * sizeof(PickleValue*)));
     };
     const bool is_grown = (container.detail & pickle_detail::kGrown) != 0;

@@ -98,10 +98,10 @@ void leave_object(const Location& location, const DcpMetadata& metadata, const D
 std::vector<std::string> shards_of(const Location& location, const std::string& metadata_file) {
     std::set<std::string_view> owners;
     std::string_view first = metadata_file;
-    for (const std::string& file : location.shard_files) {
+    for (const std::string_view file : location.shard_files) {
         if (rank_of_metadata(file)) {
             first = owners.empty() ? file : first;
-            owners.insert(std::string_view(file).substr(0, file.find('.')));
+            owners.insert(file.substr(0, file.find('.')));
         }
     }
     const auto owner = [](std::string_view file) {
@@ -169,6 +169,7 @@ Catalogue scan_metadata(const Location& location, const std::string& file) {
 
 void require_all_ranks(const std::vector<std::string>& metadata_files) {
     std::vector<Index> ranks;
+    ranks.reserve(metadata_files.size());
     for (const std::string& file : metadata_files) {
         ranks.push_back(rank_of_metadata(file).value_or(0));
     }

@@ -101,9 +101,9 @@ Scan scan_shard(const Location& location, const std::string& file) {
         out.files.push_back({file, input.size()});
         const SafetensorsHeader header = read_safetensors(input);
         const ShardOffsets offsets = parse_sharding_info(sharding_info(header));
-        for (const auto& [name, stored] : header.tensors) {
-            in_context("tensor ", name,
-                       [&] { out.tensors.push_back(tensor_of(name, stored, offsets)); });
+        for (const auto& one : header.tensors) {
+            in_context("tensor ", one.first,
+                       [&] { out.tensors.push_back(tensor_of(one.first, one.second, offsets)); });
         }
     });
     return out;

@@ -112,20 +112,21 @@ void require_copies(const Catalogue& catalogue, const Counts& models) {
     const auto largest =
         std::ranges::max_element(models, {}, [](const auto& model) { return model.second; });
     std::set<std::string> names;
+    for (const Tensor& tensor : catalogue.tensors) {
+        if (parent_of(tensor.name) == largest->first) {
+            names.insert(without_wrappers(key_of(tensor.name)));
+        }
+    }
     std::map<std::string, std::string> first;  // of each other dictionary, a tensor
     std::set<std::string> copies;
-    for (const bool is_others_turn : {false, true}) {
-        for (const Tensor& tensor : catalogue.tensors) {
-            const std::string parent(parent_of(tensor.name));
-            const std::string name = without_wrappers(key_of(tensor.name));
-            if (!is_others_turn && parent == largest->first) {
-                names.insert(name);
-            } else if (is_others_turn && parent != largest->first && models.contains(parent)) {
-                first.emplace(parent, dotted(tensor.name));
-                if (names.contains(name)) {
-                    copies.insert(parent);
-                }
-            }
+    for (const Tensor& tensor : catalogue.tensors) {
+        const std::string parent(parent_of(tensor.name));
+        if (parent == largest->first || !models.contains(parent)) {
+            continue;
+        }
+        first.emplace(parent, dotted(tensor.name));
+        if (names.contains(without_wrappers(key_of(tensor.name)))) {
+            copies.insert(parent);
         }
     }
     for (const auto& [parent, name] : first) {
@@ -182,9 +183,9 @@ std::vector<Tensor> keep(const NameOf& name_of, Catalogue& catalogue) {
 void require_no_part(const std::vector<Tensor>& outside, const Catalogue& catalogue,
                      const std::string& model) {
     const auto is_models = [&](std::string_view name) {
-        return std::ranges::binary_search(catalogue.tensors, name, {}, [](const Tensor& tensor) {
-            return std::string_view(tensor.name);
-        });
+        return std::ranges::binary_search(
+            catalogue.tensors, name, {},
+            [](const Tensor& tensor) -> std::string_view { return tensor.name; });
     };
     for (const Tensor& tensor : outside) {
         if (may_be_part(dotted(tensor.name), tensor.dtype, tensor.shape, is_models)) {

@@ -195,7 +195,7 @@ catalogue::Optimizer OptimizerReader::finish() {
     }
     for (const auto& [number, settings] : by_file) {
         const std::string& file = metadata_.files.at(number).path;
-        in_context("file ", file, [&] { read(file, settings); });
+        in_context("file ", file, [&, &stored = settings] { read(file, stored); });
     }
     add_groups();
     const std::vector<double> of_groups = steps_of(out_.groups);

@@ -177,8 +177,11 @@ std::string summary(const Catalogue& out) {
 Catalogue join_zero(const Location& location, std::vector<FileScan> scans) {
     Catalogue out;
     out.facts = location.facts;
-    const auto join = location.state == TakenState::weights ? join_files : join_with_states;
-    join(std::move(scans), weights_of(location), out);
+    if (location.state == TakenState::weights) {
+        join_files(std::move(scans), weights_of(location), out);
+    } else {
+        join_with_states(scans, weights_of(location), out);
+    }
     note_unread(location, out);
     out.notes = {summary(out), source_note(location)};
     return out;

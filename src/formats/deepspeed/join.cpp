@@ -157,19 +157,25 @@ void require_shape(const std::string& name, const std::vector<Index>& mapped,
     }
 }
 
-const std::vector<Index>& shape_on(const std::string& name, Index mp, const ModelRanks& ranks,
-                                   const LocalShapes& others) {
-    const auto rank = ranks.find(mp);
-    const std::vector<Index>* shape = rank == ranks.end() ? nullptr : rank->second.shape_of(name);
-    if (const auto other = others.find(mp); shape == nullptr && other != others.end()) {
-        shape = &other->second;
+/// A tensor that tensor-parallel ranks hold parts of.
+struct DividedTensor {
+    const std::string& name;
+    const ModelRanks& ranks;
+    const LocalShapes& others;  ///< shapes that `ranks` do not know
+
+    [[nodiscard]] const std::vector<Index>& shape_on(Index mp) const {
+        const auto rank = ranks.find(mp);
+        const auto* shape = rank == ranks.end() ? nullptr : rank->second.shape_of(name);
+        if (const auto other = others.find(mp); shape == nullptr && other != others.end()) {
+            shape = &other->second;
+        }
+        if (shape == nullptr) {
+            throw of_several_saves(printable(name) + " is not on model-parallel rank " +
+                                   std::to_string(mp));
+        }
+        return *shape;
     }
-    if (shape == nullptr) {
-        throw of_several_saves(printable(name) + " is not on model-parallel rank " +
-                               std::to_string(mp));
-    }
-    return *shape;
-}
+};
 
 /// The place of a part that is the whole.
 PartPlace place_whole(const std::vector<Index>& local) {
@@ -178,12 +184,13 @@ PartPlace place_whole(const std::vector<Index>& local) {
 }
 
 /// The place of the part of model-parallel rank `mp`, one of `n_tensor_ranks` of its pipeline
-/// stage. Shapes that `ranks` do not know are those of `others`. Error(unsupported) where no rule
-/// says how to join, Error(mismatch) where the ranks' shapes do not fit together.
-PartPlace place_part(const std::string& name, const std::vector<Index>& local, Index mp,
-                     Index n_tensor_ranks, const ModelRanks& ranks, const LocalShapes& others) {
-    const auto rank = ranks.find(mp);
-    const JoinRule* const rule = rank == ranks.end() ? nullptr : rank->second.rule_for(name);
+/// stage. Error(unsupported) where no rule says how to join, Error(mismatch) where the ranks'
+/// shapes do not fit together.
+PartPlace place_part(const DividedTensor& tensor, const std::vector<Index>& local, Index mp,
+                     Index n_tensor_ranks) {
+    const std::string& name = tensor.name;
+    const auto rank = tensor.ranks.find(mp);
+    const JoinRule* const rule = rank == tensor.ranks.end() ? nullptr : rank->second.rule_for(name);
     if (rule == nullptr) {
         throw Error(ErrorCode::unsupported,
                     "nothing says how the parts of " + printable(name) + " on " +
@@ -203,7 +210,7 @@ PartPlace place_part(const std::string& name, const std::vector<Index>& local, I
     const Index first = mp - mp % n_tensor_ranks;
     Index extent = 0;
     for (Index other = first; other < first + n_tensor_ranks; ++other) {
-        const std::vector<Index>& shape = shape_on(name, other, ranks, others);
+        const std::vector<Index>& shape = tensor.shape_on(other);
         if (shape.size() != local.size()) {
             throw of_several_saves(printable(name) + " is " + shape_text(shape) +
                                    " on model-parallel rank " + std::to_string(other) + " but " +
@@ -239,7 +246,7 @@ class ZeroFiles {
         : weights_(weights), out_(out), all_(kZeroWords, out) {}
 
     void add(FileScan scan) {
-        auto& [told, content] = scan;
+        auto [told, content] = std::move(scan);
         const std::uint32_t file = all_.take(told);
         const std::string& path = out_.files[file].path;
         const FileName name = parse_file_name(path).value_or(FileName{});
@@ -323,10 +330,10 @@ class ZeroFiles {
             if (whole.name.kind != FileKind::layer || is_declared(name)) {
                 continue;
             }
+            const std::string in_layer = name.substr(name.find('.') + 1);
             std::set<std::string> originals;
             for (const auto& [mp, rank] : ranks_) {
-                rank.find_tied(std::string_view(name).substr(name.find('.') + 1),
-                               whole.tensor.shape, originals);
+                rank.find_tied(in_layer, whole.tensor.shape, originals);
             }
             if (originals.size() == 1) {
                 aliases_.emplace(name, *originals.begin());
@@ -406,7 +413,7 @@ class ZeroFiles {
         PartPlace place =
             grid_.n_tensor_ranks() == 1
                 ? place_whole(local)
-                : place_part(name, local, mp, grid_.n_tensor_ranks(), ranks_, wholes_shape(name));
+                : place_part({name, ranks_, wholes_shape(name)}, local, mp, grid_.n_tensor_ranks());
         if (is_known && known->second.tensor.shape != place.shape) {
             const Assembled& joined = known->second;
             throw of_several_saves(

@@ -56,18 +56,15 @@ void join_state(const std::vector<FileScan>& scans, std::string_view name, Ignor
     out.optimizer.states.push_back({std::string(name), std::move(part.tensors), {}, {}});
 }
 
-/// Names the members of each group: they are the parameters of the flat groups.
-void name_members(const std::vector<FileScan>& scans, catalogue::Optimizer& optimizer) {
-    std::set<std::string> known;
-    for (const FileScan& scan : scans) {
-        const FileContent& content = scan.own;
-        std::size_t next = 0;
-        for (std::size_t group = 0; group < content.group_sizes.size(); ++group) {
-            for (std::size_t i = 0; i < content.group_sizes[group]; ++i, ++next) {
-                if (next < content.parameters.size() && group < optimizer.groups.size() &&
-                    known.insert(content.parameters[next].name).second) {
-                    optimizer.groups[group].parameters.push_back(content.parameters[next].name);
-                }
+/// Names the members of each group, but those that are `known`: the parameters of the flat groups.
+void name_members(const FileContent& content, std::set<std::string>& known,
+                  catalogue::Optimizer& optimizer) {
+    std::size_t next = 0;
+    for (std::size_t group = 0; group < content.group_sizes.size(); ++group) {
+        for (std::size_t i = 0; i < content.group_sizes[group]; ++i, ++next) {
+            if (next < content.parameters.size() && group < optimizer.groups.size() &&
+                known.insert(content.parameters[next].name).second) {
+                optimizer.groups[group].parameters.push_back(content.parameters[next].name);
             }
         }
     }
@@ -75,7 +72,7 @@ void name_members(const std::vector<FileScan>& scans, catalogue::Optimizer& opti
 
 }  // namespace
 
-void join_with_states(std::vector<FileScan> scans, Weights weights, Catalogue& out) {
+void join_with_states(const std::vector<FileScan>& scans, Weights weights, Catalogue& out) {
     std::vector<catalogue::Optimizer> said;
     std::set<std::string> names;
     for (const FileScan& scan : scans) {
@@ -90,7 +87,10 @@ void join_with_states(std::vector<FileScan> scans, Weights weights, Catalogue& o
     }
     join_files(std::move(copies), weights, out);
     join_optimizers({}, formats::Shapes::stated, std::move(said), out);
-    name_members(scans, out.optimizer);
+    std::set<std::string> known;
+    for (const FileScan& scan : scans) {
+        name_members(scan.own, known, out.optimizer);
+    }
     if (weights == Weights::model) {
         names.emplace(catalogue::kMaster);
     }

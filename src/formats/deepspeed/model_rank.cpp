@@ -32,7 +32,7 @@ std::optional<ExpertName> parse_expert_name(const std::string& name) {
     }
     const auto begin = at + kExperts.size();
     const auto end = std::min(name.find('.', begin), name.size());
-    const auto number = parse_index(std::string_view(name).substr(begin, end - begin));
+    const auto number = parse_index(name.substr(begin, end - begin));
     if (!number || *number > kMostExperts) {
         return std::nullopt;
     }
@@ -84,7 +84,7 @@ constexpr Index kMostRanks = 1 << 20;
 
 }  // namespace
 
-void Partitions::add(Partition partition) {
+void Partitions::add(Partition&& partition) {
     const Index dp = partition.name.dp;
     const auto [at, is_new] = files_.try_emplace(dp, std::move(partition));
     if (!is_new) {

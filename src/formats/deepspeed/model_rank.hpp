@@ -32,7 +32,7 @@ struct Partition {
 class Partitions {
   public:
     /// Error(mismatch) where there is one of this data-parallel rank.
-    void add(Partition partition);
+    void add(Partition&& partition);
     /// Counts the ranks when all are added. `said`: what the model states `states_file` say;
     /// `is_split`: ZeRO-3. Error(mismatch) where files contradict each other.
     void count(const FileContent& said, const std::string& states_file, bool is_split);

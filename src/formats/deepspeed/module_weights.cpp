@@ -43,8 +43,8 @@ void ModuleWeights::hold(Index mp, Index n_tensor_ranks, const ModelRank::Locate
                                        ", but its param_shapes say " + shape_text(parameter.shape));
             }
             for (const Run& run : master.runs) {
-                is_held = add_sample(parameter.name, run.begin, run.end, place_of(run),
-                                     weight.place, out.samples) ||
+                is_held = add_sample(parameter.name, {run.begin, run.end - run.begin},
+                                     place_of(run), weight.place, out.samples) ||
                           is_held;
             }
         }

@@ -106,7 +106,8 @@ class MomentScan {
     /// Whether the group's padding and nothing else is behind the first `count` elements: ZeRO-1
     /// and 2 save the fp32 weights without it, and the moments with it unless elastic_checkpoint
     /// is set. Source: DeepSpeed 0.19.8 zero/stage_1_and_2.py (state_dict).
-    bool is_padding(const catalogue::Shard& moments, Index count, Index n_ranks) const {
+    [[nodiscard]] bool is_padding(const catalogue::Shard& moments, Index count,
+                                  Index n_ranks) const {
         const Index more = moments.shape.front() - count;
         return more >= 0 && more <= most_padding(n_ranks) &&
                std::ranges::all_of(elements_of(in_, moments, count, more),

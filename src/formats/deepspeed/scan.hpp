@@ -147,6 +147,7 @@ enum class Weights {
 void join_files(std::vector<FileScan> scans, Weights weights, catalogue::Catalogue& out);
 /// As above, and the optimizer's states as they are divided: those in the scans, and the fp32
 /// weights where `weights` are those of the module. Error(mismatch) for several steps.
-void join_with_states(std::vector<FileScan> scans, Weights weights, catalogue::Catalogue& out);
+void join_with_states(const std::vector<FileScan>& scans, Weights weights,
+                      catalogue::Catalogue& out);
 
 }  // namespace shardweld::formats::deepspeed

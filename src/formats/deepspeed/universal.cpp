@@ -209,7 +209,7 @@ class UniversalFiles {
           rest_(kUniversalWords, out) {}
 
     void add(FileScan scan) {
-        auto& [told, content] = scan;
+        auto [told, content] = std::move(scan);
         const bool is_parameter = !parameter_of(told.files.front().path).empty();
         const std::uint32_t file = parameters_.take(told);
         for (Parameter& parameter : content.parameters) {
@@ -332,7 +332,7 @@ class UniversalFiles {
         const auto held = place_of_elements(master);
         const auto module = weight == nullptr ? std::nullopt : place_of_elements(*weight);
         if (held && module && master.shape == weight->shape) {
-            add_sample(master.name, 0, volume_of(master.shape, master.name), *held, *module,
+            add_sample(master.name, {0, volume_of(master.shape, master.name)}, *held, *module,
                        out_.samples);
         } else {
             out_.samples.without.push_back(master.name);

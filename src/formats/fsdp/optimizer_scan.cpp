@@ -226,7 +226,7 @@ class OptimizerScan {
         for (const Parameter& parameter : trained) {
             const auto [number, group] = matching.take(parameter);
             out_.optimizer.groups.at(group).parameters.push_back(parameter.name);
-            in_context("tensor ", parameter.name, [&] { note_states(parameter, number); });
+            in_context("tensor ", parameter.name, [&, at = number] { note_states(parameter, at); });
         }
         for (const auto& [state, entries] : entries_) {
             read(state, entries);

@@ -76,7 +76,7 @@ constexpr AssemblyWords kWords = {
                   "{tensor} of shape {shape}: too many pieces that form no grid"},
 };
 
-void warn_of_untyped(std::set<std::string> names, Catalogue& out) {
+void warn_of_untyped(const std::set<std::string>& names, Catalogue& out) {
     if (!names.empty()) {
         out.warnings["type_unstated"] =
             counted(names.size(), "tensor") + " " + verb_of(names.size(), "is", "are") +
@@ -117,13 +117,13 @@ Catalogue join_files(const Location& location, std::vector<FileScan> scans) {
     require_whole_sets(location.shard_files);
     Assembler all(kWords, out);
     std::set<std::string> untyped;
-    for (auto& [scan, own] : scans) {
-        untyped.insert(own.untyped.begin(), own.untyped.end());
-        const std::uint32_t file = all.take(scan);
+    for (FileScan& scan : scans) {
+        untyped.insert(scan.own.untyped.begin(), scan.own.untyped.end());
+        const std::uint32_t file = all.take(scan.told);
         const std::string& path = out.files[file].path;
         out.statements.push_back(
             {path, "names and offsets of its datasets", {{"file", path}}, {}, true});
-        for (Tensor& tensor : scan.tensors) {
+        for (Tensor& tensor : scan.told.tensors) {
             all.add(std::move(tensor), file);
         }
     }
@@ -132,7 +132,7 @@ Catalogue join_files(const Location& location, std::vector<FileScan> scans) {
         all.require_cover(known.tensor, find_cover_fault(known.tensor));
     }
     all.finish();
-    warn_of_untyped(std::move(untyped), out);
+    warn_of_untyped(untyped, out);
     const std::size_t n_files = out.files.size();
     out.notes = {"HDF5, " + counted(out.tensors.size(), "tensor") + " in " +
                  counted(n_files, "file")};

@@ -194,9 +194,11 @@ constexpr AssemblyWords kWords = {
                     kOneModel},
 };
 
-/// Leaves aside what the index does not assign to the file. Names of it are added to `extras`.
-void take_expected(Catalogue& scan, const std::string& file, const WeightMap& expected,
-                   Strays strays, IgnoredRows& ignored, std::vector<std::string>& extras) {
+/// Leaves aside what the index does not assign to the file, and returns its names.
+std::vector<std::string> take_expected(Catalogue& scan, const std::string& file,
+                                       const WeightMap& expected, Strays strays,
+                                       IgnoredRows& ignored) {
+    std::vector<std::string> extras;
     std::erase_if(scan.tensors, [&](const Tensor& tensor) {
         const auto at = expected.file_of.find(tensor.name);
         const bool is_expected = at != expected.file_of.end() &&
@@ -209,6 +211,7 @@ void take_expected(Catalogue& scan, const std::string& file, const WeightMap& ex
         }
         return !is_expected;
     });
+    return extras;
 }
 
 /// A name in several files (a tied embedding of the first and the last pipeline stage) becomes one
@@ -283,7 +286,8 @@ Catalogue join_weights(const Location& location, std::vector<ScanOf<IndexContent
         // Wherever it lies, its tensors have names; the index says which.
         out.statements.push_back({file, "the names of its tensors", {{"file", file}}, {}, true});
         if (expected) {
-            take_expected(scan, file, *expected, strays, all.ignored(), extras);
+            std::ranges::move(take_expected(scan, file, *expected, strays, all.ignored()),
+                              std::back_inserter(extras));
         }
         std::ranges::move(scan.tensors, std::back_inserter(out.tensors));
     }
@@ -328,7 +332,9 @@ std::vector<std::string> names_in(const Location& location, const std::string& f
         const auto [weights, index] = scan_weights_or_index(location, file);
         std::ranges::transform(weights.tensors, std::back_inserter(names),
                                &catalogue::Tensor::name);
-        std::ranges::copy(std::views::keys(index.file_of), std::back_inserter(names));
+        for (const auto& [name, weights_file] : index.file_of) {
+            names.push_back(name);
+        }
     } catch (const Error&) {
         // Whoever reads the model says what is wrong with it.
     }

@@ -112,23 +112,22 @@ std::string argument_text(const PickleValue& value, const ScalarReader& scalars,
         return *text;
     }
     const PickleValue& bare = unwrapped(value);
+    if (bare.kind == PickleKind::tuple || bare.kind == PickleKind::list) {
+        std::string text;
+        for (const PickleValue* element : bare.elements()) {
+            text += text.empty() ? "" : ", ";
+            if (depth == kDeepestList || text.size() > kLongestText) {
+                text += "...";
+                break;
+            }
+            text += argument_text(*element, scalars, depth + 1);
+        }
+        return "[" + text + "]";
+    }
     switch (bare.kind) {
         case PickleKind::none:
         case PickleKind::text:
             return kNothing;
-        case PickleKind::tuple:
-        case PickleKind::list: {
-            std::string text;
-            for (const PickleValue* element : bare.elements()) {
-                text += text.empty() ? "" : ", ";
-                if (depth == kDeepestList || text.size() > kLongestText) {
-                    text += "...";
-                    break;
-                }
-                text += argument_text(*element, scalars, depth + 1);
-            }
-            return "[" + text + "]";
-        }
         case PickleKind::object:
         case PickleKind::global:
             return std::string(bare.class_name());

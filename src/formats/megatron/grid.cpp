@@ -353,7 +353,7 @@ std::vector<RankPlace> places_by_rank(const Grid& grid, const StatedConfig& args
         return places_of(grid, ranks,
                          [&](std::size_t i) { return place_under(order, grid, *ranks[i]); });
     };
-    const auto named = places_of(grid, ranks, [&](std::size_t i) { return grid.places[i]; });
+    auto named = places_of(grid, ranks, [&](std::size_t i) { return grid.places[i]; });
     const auto orders = orders_of(grid, *world, args);
     for (const Strides& order : orders) {
         if (under(order) == named) {

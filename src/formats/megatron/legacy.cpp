@@ -315,6 +315,7 @@ std::string likeness_of(const Catalogue& scan) {
 /// What names and args say about each file's part; args, already compared, also about the save.
 void add_statements(const std::vector<StateScan>& scans, const Grid& grid, Catalogue& out) {
     std::vector<std::optional<Index>> ranks;
+    ranks.reserve(scans.size());
     for (const StateScan& scan : scans) {
         ranks.push_back(scan.own.rank);
     }
@@ -477,6 +478,7 @@ Catalogue join_legacy(const Location& location, std::vector<StateScan> scans) {
     require_same_args(location, scans);
     LegacyOptimizer optimizer(scans);
     std::vector<std::optional<Index>> samples;
+    samples.reserve(scans.size());
     for (const StateScan& scan : scans) {
         samples.push_back(scan.own.sample);
     }
@@ -538,7 +540,8 @@ RankGrid legacy_grid(const RankFiles& files) {
     const Grid found = arrange(files.paths, stated);
     RankGrid grid({{"pp", found.pp}, {"ep", found.ep}, {"tp", found.tp}}, RankGrid::Place::none);
     const auto place_of = [&](const catalogue::Coordinates& at) {
-        return static_cast<std::size_t>((at.pp * found.ep + at.ep) * found.tp + at.tp);
+        const int place = (at.pp * found.ep + at.ep) * found.tp + at.tp;
+        return static_cast<std::size_t>(place);
     };
     for (std::size_t file = 0; file < files.paths.size(); ++file) {
         if (!found.extra[file]) {

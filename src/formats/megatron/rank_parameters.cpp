@@ -225,14 +225,14 @@ void ModelParameters::add_layers(const StageLayers& stage, Among tensor, bool wi
                 add_experts(layer, l, {}, tensor, out);
             }
             had_experts = had_experts || one->is_expert;
-            if (!one->is_expert) {
-                const auto boxes = one->boxes.find({one->is_stacked ? l : -1, -1});
-                if (boxes == one->boxes.end()) {
-                    refuse_order(in_layer(*one->tensor, l));
-                }
-                add_part(in_layer(*one->tensor, l), part_of(*one->tensor, boxes->second, tensor),
-                         out);
+            if (one->is_expert) {
+                continue;
             }
+            const auto boxes = one->boxes.find({one->is_stacked ? l : -1, -1});
+            if (boxes == one->boxes.end()) {
+                refuse_order(in_layer(*one->tensor, l));
+            }
+            add_part(in_layer(*one->tensor, l), part_of(*one->tensor, boxes->second, tensor), out);
         }
     }
 }
@@ -259,8 +259,8 @@ void ModelParameters::add_experts(const Layer& layer, Index number, Among expert
         }
         const Index n_experts = all / expert.ranks;
         for (Index e = expert.rank * n_experts; e < (expert.rank + 1) * n_experts; ++e) {
-            order.push_back(
-                {has_grouped_experts_ ? std::pair(one->place, e) : std::pair(e, one->place), one});
+            order.emplace_back(
+                has_grouped_experts_ ? std::pair(one->place, e) : std::pair(e, one->place), one);
         }
     }
     std::ranges::sort(order, {}, [](const auto& one) { return one.first; });

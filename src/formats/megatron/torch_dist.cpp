@@ -62,10 +62,21 @@ void read_common_state(const Location& location, const ObjectPlace& place, State
     });
 }
 
-/// Whether the tensor is a state of the optimizer that is asked for, and is put there.
-bool is_taken(const Location& location, const DcpTensor& tensor, catalogue::Catalogue& out) {
-    const auto key = state_key(tensor.name);
-    return key && take_state(*key, tensor_of(tensor), location.state, out.optimizer);
+/// Puts a tensor among the model's or, if it is asked for, among the optimizer's states; other
+/// training state is counted as ignored.
+void add_tensor(const Location& location, const DcpTensor& tensor, IgnoredRows& ignored,
+                catalogue::Catalogue& out) {
+    const auto key = location.state == TakenState::weights ? std::nullopt : state_key(tensor.name);
+    if (key && take_state(*key, tensor_of(tensor), location.state, out.optimizer)) {
+        return;
+    }
+    if (const auto row = ignored_row(tensor.name)) {
+        ignored.add(*row, 1, stored_bytes(tensor));
+        return;
+    }
+    out.tensors.push_back(tensor_of(tensor));
+    out.tensors.back().name = model_name(tensor.name);
+    undo_halves(out.tensors.back());
 }
 
 /// Model tensors with their chunks as unlocated pieces; training state and byte objects are counted
@@ -82,16 +93,7 @@ StateScan read_index(const Location& location) {
     IgnoredRows ignored;
     GroupSettings groups;
     for (const DcpTensor& tensor : metadata.tensors) {
-        if (location.state != TakenState::weights && is_taken(location, tensor, out)) {
-            continue;
-        }
-        if (const auto row = ignored_row(tensor.name)) {
-            ignored.add(*row, 1, stored_bytes(tensor));
-        } else {
-            out.tensors.push_back(tensor_of(tensor));
-            out.tensors.back().name = model_name(tensor.name);
-            undo_halves(out.tensors.back());
-        }
+        add_tensor(location, tensor, ignored, out);
     }
     for (const DcpObject& object : metadata.objects) {
         const auto row = ignored_row(object.name);

@@ -147,8 +147,9 @@ void order_files(Catalogue& catalogue, Unused unused) {
     std::ranges::sort(catalogue.files, [](const auto& a, const auto& b) {
         return a.path == b.path ? a.size > b.size : natural_less(a.path, b.path);
     });
-    const auto doubles = std::ranges::unique(catalogue.files, {}, &catalogue::File::path);
-    catalogue.files.erase(doubles.begin(), doubles.end());
+    const auto doubles = std::unique(catalogue.files.begin(), catalogue.files.end(),
+                                     [](const auto& a, const auto& b) { return a.path == b.path; });
+    catalogue.files.erase(doubles, catalogue.files.end());
     std::vector<std::uint32_t> numbers;
     for (const catalogue::File& file : files) {
         const auto at = std::ranges::lower_bound(catalogue.files, file.path, natural_less,

@@ -327,7 +327,7 @@ std::optional<StepChoice> choose_step(const fs::path& directory, const Listing& 
     if (wanted) {
         return asked_step(directory, steps, *wanted);
     }
-    if (const auto tagged = tagged_step(directory, listing, steps)) {
+    if (auto tagged = tagged_step(directory, listing, steps)) {
         return tagged;
     }
     if (is_tracked) {

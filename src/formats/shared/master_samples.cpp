@@ -195,10 +195,11 @@ std::optional<ElementPlace> place_of_elements(const catalogue::Tensor& tensor) {
         piece.base + to_bytes(piece.patch.offset, "elements") * size_of(tensor.dtype)};
 }
 
-bool add_sample(const std::string& name, Index begin, Index end, const ElementPlace& master,
+bool add_sample(const std::string& name, layout::Range elements, const ElementPlace& master,
                 const ElementPlace& weight, MasterSamples& samples) {
-    MasterSample sample{name, begin, std::min(end - begin, kMostElements), master, weight};
-    sample.weight.offset += to_bytes(begin, "elements") * size_of(weight.dtype);
+    MasterSample sample{name, elements.lo, std::min(elements.extent, kMostElements), master,
+                        weight};
+    sample.weight.offset += to_bytes(elements.lo, "elements") * size_of(weight.dtype);
     if (is_compared(master.dtype)) {
         samples.all.push_back(sample);
     }

@@ -12,6 +12,7 @@
 #include "catalogue/catalogue.hpp"
 #include "core/index.hpp"
 #include "formats/format.hpp"
+#include "layout/box.hpp"
 
 namespace shardweld::formats {
 
@@ -19,10 +20,9 @@ namespace shardweld::formats {
 /// that is compared: fp32, bf16 or fp16; nullopt of others.
 std::optional<catalogue::ElementPlace> place_of_elements(const catalogue::Tensor& tensor);
 
-/// Takes the first 64 of the parameter's elements [begin, end). `master` is where the first of them
-/// lies, `weight` where the parameter begins. false where the master is of a type that is not
-/// compared.
-bool add_sample(const std::string& name, Index begin, Index end,
+/// Takes the first 64 of these elements of the parameter. `master` is where the first of them lies,
+/// `weight` where the parameter begins. false where the master is of a type that is not compared.
+bool add_sample(const std::string& name, layout::Range elements,
                 const catalogue::ElementPlace& master, const catalogue::ElementPlace& weight,
                 catalogue::MasterSamples& samples);
 

@@ -191,13 +191,14 @@ Contents ModelValues::contents_of(const PickleValue& value) {
         todo.pop_back();
         require_more_values();
         add_own(*next, storages, contents);
-        if (!is_single(next->class_name())) {
-            for_each_part(*next, [&](const PickleValue* part) {
-                if (seen.insert(part).second) {
-                    todo.push_back(part);
-                }
-            });
+        if (is_single(next->class_name())) {
+            continue;
         }
+        for_each_part(*next, [&](const PickleValue* part) {
+            if (seen.insert(part).second) {
+                todo.push_back(part);
+            }
+        });
     }
     return contents;
 }

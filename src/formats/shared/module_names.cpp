@@ -116,6 +116,7 @@ std::string contents_of(const std::vector<Catalogue*>& catalogues) {
         });
     }
     std::vector<std::string> texts;
+    texts.reserve(counts.size());
     for (const auto& [name, count] : counts) {
         texts.push_back(name + " (" + std::to_string(count) + " tensors)");
     }
@@ -151,7 +152,7 @@ std::string cut_holder(NewNames& names) {
     if (first == names.end()) {
         return "";
     }
-    const std::string holder(before_peft(first->second));
+    std::string holder(before_peft(first->second));
     for (auto& [stored, name] : names) {
         if (before_peft(name) != holder) {
             throw Error(ErrorCode::mismatch,

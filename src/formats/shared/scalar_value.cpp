@@ -41,7 +41,7 @@ std::string decimal(Number value) {
 }
 
 float from_half(std::uint16_t bits) {
-    const int exponent = bits >> 10U & 0x1FU;
+    const auto exponent = static_cast<int>(bits >> 10U & 0x1FU);
     const auto fraction = static_cast<float>(bits & 0x3FFU);
     float size = std::ldexp(fraction, -24);
     if (exponent == 0x1F) {

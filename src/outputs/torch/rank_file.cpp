@@ -120,7 +120,7 @@ class RankPickle {
             return;
         }
         const auto put_ranks = [&](const std::vector<Index>& shape, std::string content) {
-            out_.put(DType::i32, shape, {content.size(), std::nullopt, content});
+            out_.put(DType::i32, shape, {content.size(), std::nullopt, std::move(content)});
         };
         put_dtensor(out_.pickle, tensor.dtype, place.whole, {&save_.mesh.front(), file_.rank},
                     {put_local, put_ranks});

@@ -172,10 +172,11 @@ class TrainingFormat final : public Format {
             placed.name = file.name;
             torch::each_item(save_, file, tensors, [&](const torch::DcpItem& item) {
                 placed.size = item.place.offset + item.place.length;
+                const auto put_tensor = [&](std::uint32_t tensor, Bytes offset) {
+                    put(tensor, item.place.offset + offset, tensors, placed, placement);
+                };
                 if (item.archive != nullptr) {
-                    item.archive->each_tensor([&](std::uint32_t tensor, Bytes offset) {
-                        put(tensor, item.place.offset + offset, tensors, placed, placement);
-                    });
+                    item.archive->each_tensor(put_tensor);
                 }
                 note(save_, item, tensors, content);
             });

@@ -155,8 +155,9 @@ void refuse_unknown(const std::vector<Tensor>& others, const Model& model) {
                       "--tie_word_embedding, or give a --recipe");
 }
 
-/// What filing tells beside the logical segments.
+/// What filing fills.
 struct FilingResult {
+    LogicalSegments& segments;
     Binding& binding;
     Mismatches& mismatches;
     StoredSizes& sizes;
@@ -195,9 +196,9 @@ Error of_other_meaning(const Tensor& tensor, bool is_value) {
 }
 
 void file_one(const Tensor& tensor, const StoreMatch& match, const Model& model,
-              const StoreMatcher& matcher, LogicalSegments& segments, Mismatches& mismatches) {
+              const StoreMatcher& matcher, const FilingResult& found) {
     try {
-        segments.add(tensor, *match.line, match.captures);
+        found.segments.add(tensor, *match.line, match.captures);
     } catch (Error& error) {
         error.add_context("stored tensor " + tensor.name + " " + shape_text(tensor.shape));
         error.set_detail(match.line->origin);
@@ -208,7 +209,7 @@ void file_one(const Tensor& tensor, const StoreMatch& match, const Model& model,
                                         : "if this is a value model, give --is_value_model");
             }
             if (matcher.fits(*other, tensor.shape)) {
-                mismatches.note(kOtherMeaning, of_other_meaning(tensor, is_value));
+                found.mismatches.note(kOtherMeaning, of_other_meaning(tensor, is_value));
             }
         }
         throw Error(in_config_words(error, tensor, match, model));
@@ -217,18 +218,18 @@ void file_one(const Tensor& tensor, const StoreMatch& match, const Model& model,
 
 /// Files every stored tensor under its logical tensors; returns those that no line takes.
 std::vector<Tensor> file_all(Catalogue& catalogue, const Model& model, const StoreMatcher& matcher,
-                             LogicalSegments& segments, FilingResult& found) {
+                             const FilingResult& found) {
     std::vector<Tensor> unknown;
     for (Tensor& tensor : catalogue.tensors) {
         const auto match = matcher.find(tensor.name, tensor.shape);
         if (match) {
             found.sizes.note(*match, tensor.shape);
             const bool fits = found.mismatches.check(tensor.name, [&] {
-                file_one(tensor, *match, model, matcher, segments, found.mismatches);
+                file_one(tensor, *match, model, matcher, found);
                 add_padding(tensor, *match, model, found.binding.padding);
             });
             if (!fits) {
-                segments.give_up(match->line->logical);
+                found.segments.give_up(match->line->logical);
             }
         } else if (const models::IgnoreRule* rule = matcher.ignored(tensor.name)) {
             found.binding.ledger.ignore(tensor.name, rule->reason, catalogue::stored_bytes(tensor));
@@ -236,6 +237,7 @@ std::vector<Tensor> file_all(Catalogue& catalogue, const Model& model, const Sto
             found.mismatches.check(tensor.name,
                                    [&] { refuse_switched_off(tensor, model, matcher); });
             unknown.push_back(std::move(tensor));
+            continue;
         }
         tensor.pieces = {};
     }
@@ -386,8 +388,8 @@ Binding bind(Catalogue catalogue, const Model& model, const BindOptions& options
         return are_shapes_known ? explanation_of(sizes.differences(model, is_short), model)
                                 : Mismatches::Explanation();
     };
-    FilingResult found{binding, mismatches, sizes};
-    std::vector<Tensor> others = file_all(catalogue, model, matcher, segments, found);
+    std::vector<Tensor> others =
+        file_all(catalogue, model, matcher, {segments, binding, mismatches, sizes});
     catalogue.tensors = {};
     mismatches.check(kUnknown, [&] { refuse_unknown(others, model); });
     for (const models::SameRule& rule : model.recipe->same) {

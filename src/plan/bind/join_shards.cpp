@@ -299,6 +299,7 @@ void check_complete(const std::vector<Placed>& all, std::size_t n_primary, Index
                     const Catalogue& catalogue) {
     if (static_cast<Index>(n_primary) != expected) {
         std::vector<std::string> places;
+        places.reserve(all.size());
         for (const Placed& placed : all) {
             places.push_back(place_of(*placed.shard, catalogue));
         }
@@ -357,7 +358,7 @@ std::string global_name(const Shard& shard, const StoreMatch& match, const Catal
         return std::ranges::count(kExpertAxes, capture.first) > 0;
     });
     if (expert == match.captures.end()) {
-        return shard.name;
+        return shard.name.text();
     }
     const Index n_experts = model.symbols->value(expert->first);
     const Index n_ranks = group_size(catalogue, JoinStep::Group::ep);

@@ -39,7 +39,8 @@ void count_copies(const models::Line& line, SegmentPlan& plan) {
 }
 
 /// All values of the key axes of `patch`, one filed patch each.
-void split_keys(const SegmentPlan& plan, const Patch& patch, Filed filed, std::vector<Filed>& out) {
+void split_keys(const SegmentPlan& plan, const Patch& patch, const Filed& filed,
+                std::vector<Filed>& out) {
     std::vector<std::size_t> keyed;
     Index n_parts = 1;
     for (std::size_t i = 0; i < plan.key_slot.size(); ++i) {
@@ -83,6 +84,7 @@ std::vector<Index> extents_of(const layout::Layout& layout, const models::Symbol
         collect_axes(dim, names);
     }
     std::vector<Index> extents;
+    extents.reserve(names.size());
     for (const std::string& name : names) {
         extents.push_back(name == "*" ? 0 : symbols.value(name, captures));
     }
@@ -101,15 +103,12 @@ LogicalSegments::LogicalSegments(const Model& model) : model_(model) {
     for (const auto* lines : {&model.dialect->store, &model.recipe->hub}) {
         for (const models::Line& line : *lines) {
             std::vector<std::string>& all = captures_of_logical_[line.logical];
-            for (const std::string& capture : line.name.captures) {
-                if (std::find(all.begin(), all.end(), capture) == all.end()) {
-                    all.push_back(capture);
-                }
-            }
+            all.insert(all.end(), line.name.captures.begin(), line.name.captures.end());
         }
     }
     for (auto& [logical, captures] : captures_of_logical_) {
         std::sort(captures.begin(), captures.end());
+        captures.erase(std::unique(captures.begin(), captures.end()), captures.end());
     }
 }
 

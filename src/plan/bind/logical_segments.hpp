@@ -54,7 +54,7 @@ struct Filed {
 
 class LogicalSegments {
   public:
-    LogicalSegments(const Model& model);
+    explicit LogicalSegments(const Model& model);
 
     /// Plans for the segments of a line, in the order of its layout's segments; cached.
     const std::vector<SegmentPlan>& plans_of(const models::Line& line);

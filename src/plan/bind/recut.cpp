@@ -22,6 +22,7 @@ struct Boxes {
 
 std::vector<Boxes> boxes_of(const std::vector<Operand>& operands, const std::vector<Index>& shape) {
     std::vector<Boxes> boxes;
+    boxes.reserve(operands.size());
     for (const Operand& operand : operands) {
         boxes.push_back({&operand, layout::unfold_dst(operand.copy, shape)});
     }
@@ -198,12 +199,16 @@ class Recutter {
                              const std::vector<layout::Patch>& wanted, std::vector<Operand>& out) {
         for (const Boxes& one : stored) {
             for (const layout::Patch& from : one.patches) {
-                for (const layout::Patch& to : wanted) {
-                    if (const auto copy = layout::overlap(from, to)) {
-                        out.push_back(
-                            {one.operand->file, one.operand->base, *copy, one.operand->term});
-                    }
-                }
+                add_overlaps(*one.operand, from, wanted, out);
+            }
+        }
+    }
+
+    static void add_overlaps(const Operand& operand, const layout::Patch& from,
+                             const std::vector<layout::Patch>& wanted, std::vector<Operand>& out) {
+        for (const layout::Patch& to : wanted) {
+            if (const auto copy = layout::overlap(from, to)) {
+                out.push_back({operand.file, operand.base, *copy, operand.term});
             }
         }
     }

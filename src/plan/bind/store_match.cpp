@@ -63,6 +63,7 @@ Tensor taken_out(const Tensor& stack, std::string name) {
 
 std::vector<Tensor> taken_apart(const Tensor& stack, std::vector<std::string> names) {
     std::vector<Tensor> parts;
+    parts.reserve(names.size());
     for (std::string& name : names) {
         parts.push_back(taken_out(stack, std::move(name)));
     }
@@ -273,10 +274,10 @@ const models::Line* StoreMatcher::switched_off(const std::string& name) const {
 const models::IgnoreRule* StoreMatcher::ignored(const std::string& name) const {
     for (const auto* rules : {&dialect_.ignore, &recipe_.ignore}) {
         for (const models::IgnoreRule& rule : *rules) {
-            for (const std::string& glob : rule.globs) {
-                if (glob_matches(glob, name)) {
-                    return &rule;
-                }
+            if (std::ranges::any_of(rule.globs, [&](const std::string& glob) {
+                    return glob_matches(glob, name);
+                })) {
+                return &rule;
             }
         }
     }

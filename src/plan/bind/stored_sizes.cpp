@@ -162,20 +162,23 @@ class FieldSearch {
         std::vector<Proposal> proposals;
         for (const std::string& symbol : size.symbols()) {
             const models::SymbolFields fields = now_.fields_of(symbol);
-            for (const auto& [names, distance] :
-                 {std::pair(&fields.stated, fields.stated.size() == 1 ? 0 : 1),
-                  std::pair(&fields.absent, kOfAbsent)}) {
-                for (const std::string& field : *names) {
-                    if (distance < kOfAbsent && !now_.number_in(field)) {
-                        continue;  // a text, say: that error tells of itself
-                    }
-                    for (const Index number : solutions(size, field)) {
-                        proposals.push_back({field, number, 0, distance});
-                    }
+            for (const std::string& field : fields.stated) {
+                if (now_.number_in(field)) {  // else a text, say: that error tells of itself
+                    propose(size, field, fields.stated.size() == 1 ? 0 : 1, proposals);
                 }
+            }
+            for (const std::string& field : fields.absent) {
+                propose(size, field, kOfAbsent, proposals);
             }
         }
         return proposals;
+    }
+
+    void propose(const Size& size, const std::string& field, int distance,
+                 std::vector<Proposal>& proposals) const {
+        for (const Index number : solutions(size, field)) {
+            proposals.push_back({field, number, 0, distance});
+        }
     }
 
     /// Numbers in the field that make the size right. Sizes are sums and products of fields, at

@@ -72,8 +72,8 @@ std::span<const Relation> DerivedOutput::of(std::uint32_t tensor) const {
         return {};
     }
     const std::uint32_t primary = primary_.tensors[tensor].target;
-    const auto found = std::ranges::equal_range(relations_, primary, {}, &Relation::primary);
-    return {found.begin(), found.end()};
+    return {std::ranges::lower_bound(relations_, primary, {}, &Relation::primary),
+            std::ranges::upper_bound(relations_, primary, {}, &Relation::primary)};
 }
 
 OutputRange DerivedOutput::range_of(const Relation& relation, const Slice& slice) const {

@@ -15,21 +15,20 @@ void add_sent(const Plan& plan, int owner, OutputRange range, std::vector<Bytes>
     const auto n_ranks = static_cast<std::size_t>(plan.n_ranks());
     for (const Slice& slice : work_of(plan, range)) {
         const Target& target = plan.target_of(slice.tensor);
-        for (const auto* operands :
-             {&plan.operands_of(slice.tensor), &plan.replicas_of(slice.tensor)}) {
-            for (const Operand& operand : *operands) {
-                const int reader = plan.reader_of(operand, target, owner);
-                if (reader == owner) {
-                    continue;
-                }
-                const layout::Range wanted = plan.sources(slice);
-                for (const layout::Copy& part :
-                     layout::restrict_dst(operand.copy, wanted.lo, wanted.lo + wanted.extent)) {
-                    sent[operand.term * n_ranks + static_cast<std::size_t>(reader)] +=
-                        static_cast<Bytes>(part.volume()) * size_of(target.stored_as(operand));
-                }
+        const auto add = [&](const Operand& operand) {
+            const int reader = plan.reader_of(operand, target, owner);
+            if (reader == owner) {
+                return;
             }
-        }
+            const layout::Range wanted = plan.sources(slice);
+            for (const layout::Copy& part :
+                 layout::restrict_dst(operand.copy, wanted.lo, wanted.lo + wanted.extent)) {
+                sent[operand.term * n_ranks + static_cast<std::size_t>(reader)] +=
+                    static_cast<Bytes>(part.volume()) * size_of(target.stored_as(operand));
+            }
+        };
+        std::ranges::for_each(plan.operands_of(slice.tensor), add);
+        std::ranges::for_each(plan.replicas_of(slice.tensor), add);
     }
 }
 

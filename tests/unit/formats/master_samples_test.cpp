@@ -17,7 +17,7 @@ using catalogue::Catalogue;
 Catalogue sampled(DType dtype, Index count) {
     Catalogue catalogue;
     catalogue.files = {{"masters.pt", 0}, {"module.pt", 0}};
-    add_sample("w", 0, count, {0, DType::f32, 0}, {1, dtype, 0}, catalogue.samples);
+    add_sample("w", {0, count}, {0, DType::f32, 0}, {1, dtype, 0}, catalogue.samples);
     catalogue.samples.remedy = "look closer";
     return catalogue;
 }
@@ -78,8 +78,9 @@ TEST(MasterSamples, are_the_first_64_elements_where_they_lie) {
     Catalogue catalogue;
     catalogue.files = {{"masters.pt", 400}, {"module.pt", 400}};
     EXPECT_TRUE(
-        add_sample("w", 100, 200, {0, DType::f32, 0}, {1, DType::bf16, 0}, catalogue.samples));
-    EXPECT_FALSE(add_sample("v", 0, 1, {0, DType::f64, 0}, {1, DType::bf16, 0}, catalogue.samples));
+        add_sample("w", {100, 100}, {0, DType::f32, 0}, {1, DType::bf16, 0}, catalogue.samples));
+    EXPECT_FALSE(
+        add_sample("v", {0, 1}, {0, DType::f64, 0}, {1, DType::bf16, 0}, catalogue.samples));
     ASSERT_EQ(catalogue.samples.all.size(), 1U);
     Location location;
     location.directory = scratch.path();

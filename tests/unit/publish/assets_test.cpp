@@ -14,14 +14,6 @@ namespace {
 using test::content_of;
 using test::TemporaryDirectory;
 
-std::vector<std::string> names_of(const std::vector<Asset>& assets) {
-    std::vector<std::string> names;
-    for (const Asset& asset : assets) {
-        names.push_back(asset.name);
-    }
-    return names;
-}
-
 TEST(CollectAssets, takes_what_a_model_directory_needs_beside_the_weights) {
     const TemporaryDirectory hf;
     for (const char* name :
