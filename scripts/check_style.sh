@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# clang-format, the include graph and the includes of all sources, links and names in the documents, names of tests, the size of their data; `--tidy BUILD_DIR` adds clang-tidy (needs a configured build).
+# clang-format, the include graph and the includes of all sources, links and names in the documents, names of tests, the size of their data; `--tidy BUILD_DIR` adds clang-tidy.
+# It needs a configured build: the release preset's units take ten minutes on two cores; the dev preset's, a file each, an hour, and the static
+# analyser, which looks at no included file, then sees all functions.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,6 +16,10 @@ if ((data_bytes > 50 * 1024 * 1024)); then
     exit 1
 fi
 if [[ "${1:-}" == "--tidy" ]]; then
-    mapfile -t units < <(find src -name '*.cpp' | sort)
-    printf '%s\n' "${units[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy -p "$2" --quiet --warnings-as-errors='*' 2>/dev/null
+    python3 - "$2" <<'UNITS' | xargs -P "$(nproc)" -n 1 clang-tidy -p "$2" --quiet --warnings-as-errors='*' 2>/dev/null
+import json, pathlib, sys
+build = pathlib.Path(sys.argv[1]).resolve()
+units = {pathlib.Path(one["file"]) for one in json.loads((build / "compile_commands.json").read_text())}
+print(*sorted(str(unit) for unit in units if not {"tests", "generated"} & set(unit.relative_to(build.parent).parts)), sep="\n")
+UNITS
 fi

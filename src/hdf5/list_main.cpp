@@ -143,7 +143,7 @@ class Lister {
         const Handle space = checked(H5Dget_space(dataset), H5Sclose, what);
         const Handle list = checked(H5Dget_create_plist(dataset), H5Pclose, what);
         const DatasetLayout layout = layout_of(list.get());
-        out_.put(std::string(types_.name_of(type.get())));
+        out_.put(types_.name_of(type.get()));
         out_.put(layout);
         out_.put<std::uint64_t>(
             static_cast<std::uint64_t>(checked(H5Pget_nfilters(list.get()), what)));

@@ -7,7 +7,7 @@
 namespace shardweld::numeric {
 
 // NAME<Loop>::run is the loop, compiled for ATTRIBUTE.
-// NOLINTNEXTLINE(bugprone-macro-parentheses): a name and an attribute
+// NOLINTBEGIN(bugprone-macro-parentheses): a name and an attribute
 #define SHARDWELD_INSTRUCTION_SET(NAME, ATTRIBUTE)                                \
     template <auto Loop>                                                          \
     struct NAME;                                                                  \
@@ -15,6 +15,7 @@ namespace shardweld::numeric {
     struct NAME<Loop> {                                                           \
         ATTRIBUTE static Result run(Values... values) { return Loop(values...); } \
     };
+// NOLINTEND(bugprone-macro-parentheses)
 
 SHARDWELD_INSTRUCTION_SET(Portable, )
 #if defined(__x86_64__)

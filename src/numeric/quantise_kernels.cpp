@@ -89,6 +89,7 @@ SHARDWELD_LOOP void e2m1_product_loop(const float* x, float factor, std::uint8_t
     });
 }
 
+// A kernel takes numbers, no structures. NOLINTNEXTLINE(readability-function-size)
 SHARDWELD_LOOP void whole_loop(const float* x, float low, float factor, float shift, int top,
                                std::uint8_t* codes, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
@@ -101,7 +102,7 @@ SHARDWELD_LOOP void byte_loop(const float* x, float factor, std::uint8_t* codes,
     for (std::size_t i = 0; i < n; ++i) {
         const float product = x[i] * factor;
         const auto bits = std::bit_cast<std::uint32_t>(product);
-        const float magnitude = std::bit_cast<float>(bits & kF32Magnitude);
+        const auto magnitude = std::bit_cast<float>(bits & kF32Magnitude);
         const auto whole = static_cast<int>(magnitude);
         const int away = magnitude - static_cast<float>(whole) >= 0.5F ? whole + 1 : whole;
         codes[i] = static_cast<std::uint8_t>(bits >> 31U != 0 ? -away : away);
@@ -224,13 +225,14 @@ SHARDWELD_LOOP void squares_loop(const float* x, const float* codes, float step,
 }
 
 template <typename Registers>
+// NOLINTNEXTLINE(readability-function-size)
 SHARDWELD_LOOP void compare_loop(const float* x, const float* codes, float step, float most,
                                  std::size_t n, Quality* found) {
     squares_loop<Registers>(x, codes, step, n, found);
     std::uint32_t n_saturated = 0;
     std::uint32_t n_zeroed = 0;
     for (std::size_t i = 0; i < n; ++i) {
-        const float magnitude =
+        const auto magnitude =
             std::bit_cast<float>(std::bit_cast<std::uint32_t>(x[i]) & kF32Magnitude);
         n_saturated += magnitude > most ? 1U : 0U;
         n_zeroed += static_cast<std::uint32_t>(x[i] != 0) &

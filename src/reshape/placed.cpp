@@ -35,6 +35,7 @@ std::vector<Parameter> parameters_of(const std::vector<PlacedTensor>& placed) {
         }
     }
     std::vector<Parameter> parameters;
+    parameters.reserve(found.size());
     for (const auto& [name, n_dims] : found) {
         parameters.push_back({name, n_dims});
     }

@@ -45,6 +45,7 @@ PlainValue shapes_of(const std::vector<PlacedTensor>& placed) {
         }
     }
     std::vector<PlainValue::Entry> entries;
+    entries.reserve(shapes.size());
     for (const auto& [name, shape] : shapes) {
         entries.push_back({name, shape_of(shape)});
     }

@@ -124,7 +124,7 @@ void require_equal_replicas(mpi::Comm& comm, const execute::Result& result, cons
         return;
     }
     // The first rank has the whole plan.
-    throw Error(mpi::share(comm, 0, [&] { return unequal_replicas(result, plan, files, doubt); }));
+    throw mpi::share(comm, 0, [&] { return unequal_replicas(result, plan, files, doubt); });
 }
 
 std::vector<plan::Warning> sampling_warnings(const plan::Plan& plan) {

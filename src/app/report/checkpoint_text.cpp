@@ -426,6 +426,7 @@ std::vector<FoldedRow> folded(const std::vector<StoredRow>& rows) {
     std::stable_sort(foldings.begin(), foldings.end(),
                      [](const Folding& a, const Folding& b) { return a.first < b.first; });
     std::vector<FoldedRow> shown_rows;
+    shown_rows.reserve(foldings.size());
     for (Folding& folding : foldings) {
         shown_rows.push_back(shown(std::move(folding)));
     }

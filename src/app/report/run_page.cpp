@@ -110,7 +110,7 @@ std::string label(const FlowRow& row, Bytes all) {
     (void)std::snprintf(height.data(), height.size(), "style=\"height:%.2fpx\"", row.row);
     return element(
         "li", height.data(),
-        element("span", "class=\"what\" title=\"" + escaped(row.name) + "\"", escaped(row.name)) +
+        element("span", R"(class="what" title=")" + escaped(row.name) + "\"", escaped(row.name)) +
             element("span", R"(class="much")", human_bytes(row.bytes) + " &middot; " + share) +
             element("small", "title=\"" + escaped(row.reason) + "\"", escaped(row.reason)));
 }

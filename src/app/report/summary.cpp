@@ -29,6 +29,7 @@ struct Totals {
 
 std::vector<DType> most_first(const std::map<DType, Bytes>& by_dtype) {
     std::vector<std::pair<Bytes, DType>> order;
+    order.reserve(by_dtype.size());
     for (const auto& [dtype, bytes] : by_dtype) {
         order.emplace_back(bytes, dtype);
     }

@@ -461,6 +461,7 @@ std::vector<InputDigest> digests_of(const catalogue::Catalogue& catalogue) {
         files.at(shard.piece.file).add(hash_of(shard), shard.piece);
     });
     std::vector<InputDigest> digests;
+    digests.reserve(files.size());
     for (const FileSays& file : files) {
         digests.push_back({file.print.value(), file.has_all_checksums});
     }

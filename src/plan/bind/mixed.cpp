@@ -198,6 +198,7 @@ Binding mixed(std::vector<MixInput> inputs, Mix::Kind kind, std::size_t lead) {
     // All have the same names, in the same order.
     for (std::size_t i = 0; i < inputs[lead].binding.targets.size(); ++i) {
         std::vector<Target*> parts;
+        parts.reserve(inputs.size());
         for (MixInput& input : inputs) {
             parts.push_back(&input.binding.targets[i]);
         }

@@ -39,6 +39,7 @@ std::vector<Bytes> shares_to_level(const std::vector<Bytes>& loads, Bytes bytes)
         }
     }
     std::vector<Bytes> parts;
+    parts.reserve(loads.size());
     for (const Bytes load : loads) {
         parts.push_back(level - std::min(level, load));
     }
