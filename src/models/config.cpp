@@ -305,6 +305,9 @@ std::vector<std::string> Config::keys(std::string_view path) const {
 }
 
 std::vector<std::string> Config::architectures() const {
+    if (const auto name = text("architectures"); name && !name->empty()) {
+        return {*name};
+    }
     std::vector<std::string> names;
     for (const FieldValue& value : list("architectures").value_or(std::vector<FieldValue>())) {
         if (const auto* name = std::get_if<std::string>(&value)) {

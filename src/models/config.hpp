@@ -46,7 +46,7 @@ class Config {
     [[nodiscard]] std::optional<std::vector<FieldValue>> numbers(std::string_view path) const;
     /// Names of the fields of an object, in its order; empty when absent or no object.
     [[nodiscard]] std::vector<std::string> keys(std::string_view path) const;
-    /// `architectures` (empty when missing).
+    /// `architectures`, which may be a text (empty when missing).
     [[nodiscard]] std::vector<std::string> architectures() const;
     [[nodiscard]] ModelClass model_class() const;
 

@@ -232,7 +232,7 @@ std::optional<DType> stated_dtype(const models::Config& config) {
 std::vector<std::string> name_trained_classes(models::Config& config) {
     std::vector<std::string> names = config.architectures();
     std::ranges::transform(names, names.begin(), trained_class);
-    if (names != config.architectures()) {
+    if (names != config.architectures() || config.text("architectures")) {
         config.set("architectures", ordered_json(names).dump());
     }
     return names;

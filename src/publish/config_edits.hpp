@@ -32,8 +32,8 @@ struct Facts {
 /// The dtype that a config states; nullopt: none, or none that is known.
 std::optional<DType> stated_dtype(const models::Config& config);
 
-/// Undoes what wrappers made of the names in `architectures` while the model was trained; returns
-/// them as they are then.
+/// Undoes what wrappers made of the names in `architectures` while the model was trained, and makes
+/// a list of a text, which loaders take for none; returns the names as they are then.
 std::vector<std::string> name_trained_classes(models::Config& config);
 
 /// generation_config.json as transformers 5.10 makes one of a config for a model that generates:

@@ -39,4 +39,8 @@ unknown "config['architectures'] = ['NobodyForSequenceClassification']" rename '
 not_told
 unknown "config['attention_bias'] = True"
 expect_text "config.json says attention_bias, but no tensor that belongs to it is stored"
+# A text for a list: loaders would take its letters for names, or refuse it.
+unknown "config['architectures'] = 'NobodyForCausalLM'"
+expect_text "model: NobodyForCausalLM"
+tr -d '[:space:]' <"$WORK/result/config.json" | grep -qF '"architectures":["NobodyForCausalLM"]' || fail "architectures is no list"
 finish

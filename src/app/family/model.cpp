@@ -190,7 +190,12 @@ bool fit_recipe(PreparedModel& prepared, const models::Dialect* dialect,
 /// Training renames the class of the live model, and saves that name.
 void name_trained_classes(models::Config& config, PreparedModel& prepared) {
     const std::vector<std::string> stated = config.architectures();
+    const bool is_text = config.text("architectures").has_value();
     const std::vector<std::string> trained = publish::name_trained_classes(config);
+    if (is_text) {
+        prepared.notes.emplace_back(
+            "config.json's architectures is a text: the written one has a list, as loaders want");
+    }
     for (std::size_t i = 0; i < stated.size(); ++i) {
         if (trained[i] != stated[i]) {
             prepared.notes.push_back(

@@ -138,6 +138,9 @@ TEST(Config, names_the_model_class) {
     EXPECT_EQ(config_of("{}").model_class(), ModelClass::other);
     EXPECT_EQ(config_of("{\"architectures\": [\"a\", 1, \"b\"]}").architectures(),
               (std::vector<std::string>{"a", "b"}));
+    EXPECT_EQ(config_of("{\"architectures\": \"ab\"}").architectures(),
+              std::vector<std::string>{"ab"});
+    EXPECT_TRUE(config_of("{\"architectures\": \"\"}").architectures().empty());
 }
 
 }  // namespace
