@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # clang-format, the include graph and the includes of all sources, links and names in the documents, names of tests, the size of their data; `--tidy BUILD_DIR` adds clang-tidy.
-# It needs a configured build: the release preset's units take ten minutes on two cores; the dev preset's, a file each, an hour, and the static
+# It needs a configured build: the release preset's units take some minutes; the dev preset's, a file each, an hour, and the static
 # analyser, which looks at no included file, then sees all functions.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
