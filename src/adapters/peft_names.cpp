@@ -140,7 +140,8 @@ struct Wrappers {
         last = at;
     }
 
-    /// Whether a factor at `at` is LoRA's as PEFT makes it: at the first base layer, or at none.
+    /// Whether a factor at `at` is LoRA's as PEFT makes it: beside no base layer, or directly
+    /// behind the last one.
     [[nodiscard]] bool fit_factor(std::size_t at) const {
         return role != TensorRole::original && (base_layers == 0 || last == at);
     }

@@ -42,6 +42,25 @@ std::pair<std::size_t, std::uint32_t> code_point_size(unsigned char lead) {
                         : std::pair<std::size_t, std::uint32_t>{lead < 0xF5U ? 4 : 0, 0x10000};
 }
 
+/// The code point of the character that the text begins with, which has `size` bytes.
+char32_t point_of(std::string_view text, std::size_t size, std::uint32_t smallest) {
+    if (size == 0 || size > text.size()) {
+        return kNoPoint;
+    }
+    const auto lead = static_cast<unsigned char>(text.front());
+    char32_t point = size == 1 ? lead : lead & (0x7FU >> size);
+    for (std::size_t k = 1; k < size; ++k) {
+        const auto byte = static_cast<unsigned char>(text[k]);
+        if ((byte & 0xC0U) != 0x80U) {
+            return kNoPoint;
+        }
+        point = point << 6U | (byte & 0x3FU);
+    }
+    const bool is_surrogate = point >= 0xD800 && point < 0xE000;
+    const bool is_valid = point >= smallest && !is_surrogate && point <= 0x10FFFF;
+    return is_valid ? point : kNoPoint;
+}
+
 /// "\\x1b" for each byte.
 std::string hex_escaped(std::string_view bytes) {
     std::string out;
@@ -65,32 +84,19 @@ std::string listed(const std::vector<std::string>& texts) {
     return list + (texts.size() > kMost ? ", ..." : "");
 }
 
-Character first_character(std::string_view text) {
-    const unsigned char lead = text.empty() ? 0 : static_cast<unsigned char>(text.front());
-    const auto [size, smallest] = code_point_size(lead);
-    if (size == 0 || size > text.size()) {
-        return {};
-    }
-    char32_t point = size == 1 ? lead : lead & (0x7FU >> size);
-    for (std::size_t k = 1; k < size; ++k) {
-        const auto byte = static_cast<unsigned char>(text[k]);
-        if ((byte & 0xC0U) != 0x80U) {
-            return {};
-        }
-        point = point << 6U | (byte & 0x3FU);
-    }
-    const bool is_surrogate = point >= 0xD800 && point < 0xE000;
-    const bool is_valid = point >= smallest && !is_surrogate && point <= 0x10FFFF;
-    return is_valid ? Character{size, point} : Character{};
+Character take_character(std::string_view& text) {
+    const auto [size, smallest] = code_point_size(static_cast<unsigned char>(text.front()));
+    const char32_t point = point_of(text, size, smallest);
+    const std::string_view bytes = text.substr(0, point == kNoPoint ? 1 : size);
+    text.remove_prefix(bytes.size());
+    return {bytes, point};
 }
 
 bool is_utf8(std::string_view text) {
     while (!text.empty()) {
-        const std::size_t size = first_character(text).size;
-        if (size == 0) {
+        if (take_character(text).point == kNoPoint) {
             return false;
         }
-        text.remove_prefix(size);
     }
     return true;
 }
@@ -109,6 +115,7 @@ bool is_unseen(char32_t point) {
         {0xFEFF, 0xFEFF},    // mark of byte order
         {0xFFF9, 0xFFFB},    // annotations
         {0xE0000, 0xE007F},  // tags
+        {kNoPoint, kNoPoint},
     });
     return std::ranges::any_of(
         kUnseen, [&](const Range& range) { return range.first <= point && point <= range.second; });
@@ -220,16 +227,13 @@ std::string shape_text(std::span<const Index> shape) {
 
 std::string printable(std::string_view text, std::size_t limit) {
     std::string out;
-    std::size_t at = 0;
-    while (at < text.size()) {
-        const auto [size, point] = first_character(text.substr(at));
-        const std::string_view bytes = text.substr(at, std::max<std::size_t>(size, 1));
-        if (at + bytes.size() > limit) {
+    while (!text.empty()) {
+        const auto [bytes, point] = take_character(text);
+        if (bytes.size() > limit) {
             return out + "...";
         }
-        const bool is_shown = size > 0 && !is_unseen(point);
-        out += is_shown ? std::string(bytes) : hex_escaped(bytes);
-        at += bytes.size();
+        limit -= bytes.size();
+        out += is_unseen(point) ? hex_escaped(bytes) : std::string(bytes);
     }
     return out;
 }

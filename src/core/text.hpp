@@ -1,6 +1,7 @@
 // Text the whole program agrees on: natural order, sizes, lists for messages.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <span>
@@ -59,21 +60,23 @@ std::string joined(const Range& range, std::string_view separator, TextOf text_o
 /// "a, b, c", each made safe to print; of more than eight the first eight and ", ...".
 std::string listed(const std::vector<std::string>& texts);
 
-/// A character in UTF-8: its bytes, and its code point.
+/// The code point of a byte that is no UTF-8.
+inline constexpr char32_t kNoPoint = 0xFFFFFFFF;
+
 struct Character {
-    std::size_t size = 0;
-    char32_t point = 0;
+    std::string_view bytes;  ///< one, if it is no UTF-8
+    char32_t point = kNoPoint;
 };
 
-/// The character that the text begins with; its size is 0 where the text is empty or its first
-/// bytes are no UTF-8.
-Character first_character(std::string_view text);
+/// Takes the first character off the text, which is not empty.
+Character take_character(std::string_view& text);
 
 /// Whether the text is valid UTF-8: JSON and what reads it take nothing else.
 bool is_utf8(std::string_view text);
 
 /// Whether the character shows nothing or changes how others are shown: controls, marks of
-/// direction, separators of lines. No text of a file may bring it to a terminal or a page.
+/// direction, separators of lines; also kNoPoint. No text of a file may bring it to a terminal or a
+/// page.
 bool is_unseen(char32_t point);
 
 /// ASCII only, whatever the locale says.
@@ -95,5 +98,11 @@ std::string digits_hidden(std::string_view name);
 
 /// Whether the whole `name` matches `glob`, in which '*' stands for any text.
 bool glob_matches(std::string_view glob, std::string_view name);
+
+/// Whether one of the globs does.
+template <typename Globs>
+bool any_glob_matches(const Globs& globs, std::string_view name) {
+    return std::ranges::any_of(globs, [&](const auto& glob) { return glob_matches(glob, name); });
+}
 
 }  // namespace shardweld

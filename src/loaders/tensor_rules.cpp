@@ -122,10 +122,9 @@ bool is_other_rules(std::string_view name, std::string_view logical) {
 std::vector<std::string> unexpected(const ModelUnderCheck& model, const Places& places) {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : model.weights.tensors) {
-        const auto passes = [&own = name](const auto& glob) { return glob_matches(glob, own); };
         const bool is_known = places.known().contains(name) || is_part_of_codes(name) ||
                               is_other_rules(name, "") || is_computed(name) ||
-                              std::ranges::any_of(model.directory.passes, passes);
+                              any_glob_matches(model.directory.passes, name);
         if (!is_known) {
             names.push_back(name);
         }

@@ -238,14 +238,11 @@ class Choice {
     }
 
     [[nodiscard]] std::optional<ExprPtr> chosen(const Line& line, ExprPtr condition) const {
-        const auto glob_of = [&](const WrittenRule& rule) {
-            return std::ranges::find_if(rule.names, [&](const std::string& glob) {
-                return glob_matches(glob, line.name.text);
-            });
-        };
         std::vector<std::string> firsts = line.firsts;
         for (const WrittenRule& rule : form_.written_names) {
-            const auto glob = glob_of(rule);
+            const auto glob = std::ranges::find_if(rule.names, [&](const std::string& one) {
+                return glob_matches(one, line.name.text);
+            });
             if (glob != rule.names.end()) {
                 condition = conjunction_of(condition, rule.condition);
                 // A rule about the name and not about the first one chooses between them.
@@ -255,7 +252,7 @@ class Choice {
         }
         const bool is_never = std::ranges::any_of(
             form_.unwritten_names,
-            [&](const WrittenRule& rule) { return glob_of(rule) != rule.names.end(); });
+            [&](const WrittenRule& rule) { return any_glob_matches(rule.names, line.name.text); });
         return is_never || !firsts.empty() ? std::nullopt : std::optional(condition);
     }
 
@@ -329,9 +326,7 @@ bool is_kept(const Line& line, const Dialect& form, const Folding& folding) {
         is_of_tower(line) && is_number(folding.folded(line.condition, line), true);
     return is_tower || std::ranges::any_of(form.kepts, [&](const WrittenRule& rule) {
                return is_number(folding.folded(rule.condition, line), true) &&
-                      std::ranges::any_of(rule.names, [&](const std::string& glob) {
-                          return glob_matches(glob, line.logical);
-                      });
+                      any_glob_matches(rule.names, line.logical);
            });
 }
 

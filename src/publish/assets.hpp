@@ -48,6 +48,7 @@ bool is_module_directory(std::string_view name);
 /// holds a tokenizer's words, as transformers' tokenizers load them.
 bool has_tokenizer(const std::vector<std::string>& file_names);
 
+/// Their names, in their order.
 std::vector<std::string> names_of(const std::vector<Asset>& assets);
 
 /// The assets of a HuggingFace directory, sorted by name; regular files and links to such, which

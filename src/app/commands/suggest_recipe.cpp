@@ -533,10 +533,7 @@ int check_recipe(const models::RecipeLibrary& library, const Options& options, s
         }
     }
     for (const auto& [name, shape] : found.unplaced) {
-        const auto passes = [&tensor = name](const std::string& glob) {
-            return glob_matches(glob, tensor);
-        };
-        if (std::ranges::none_of(recipe.passes, passes)) {
+        if (!any_glob_matches(recipe.passes, name)) {
             faults.push_back("missing: " + name + " " + shape_text(shape));
         }
     }

@@ -42,11 +42,9 @@ constexpr const char* kEraseLine = "\r\x1b[K";
 std::string without_unseen(std::string_view text) {
     std::string out;
     while (!text.empty()) {
-        const auto [size, point] = first_character(text);
-        const bool is_shown = size > 0 && (point == U'\n' || point == U'\t' || !is_unseen(point));
-        const std::size_t length = std::max<std::size_t>(size, 1);
-        out += is_shown ? text.substr(0, length) : "?";
-        text.remove_prefix(length);
+        const auto [bytes, point] = take_character(text);
+        const bool is_shown = point == U'\n' || point == U'\t' || !is_unseen(point);
+        out += is_shown ? bytes : "?";
     }
     return out;
 }

@@ -424,12 +424,10 @@ std::string body(const RunRecord& record) {
 std::string escaped(std::string_view text) {
     std::string out;
     while (!text.empty()) {
-        const auto [size, point] = first_character(text);
-        const std::size_t length = std::max<std::size_t>(size, 1);
-        const bool is_shown = size > 0 && (point == U'\n' || !is_unseen(point));
-        const std::string_view escape = escape_of(text.front());
-        out += !is_shown ? kReplacement : escape.empty() ? text.substr(0, length) : escape;
-        text.remove_prefix(length);
+        const auto [bytes, point] = take_character(text);
+        const bool is_shown = point == U'\n' || !is_unseen(point);
+        const std::string_view escape = escape_of(bytes.front());
+        out += !is_shown ? kReplacement : escape.empty() ? bytes : escape;
     }
     return out;
 }

@@ -46,10 +46,6 @@ std::string path_below(const std::string& directory, std::string_view name) {
     return (directory.empty() ? "" : directory + "/") + std::string(name);
 }
 
-bool is_any_of(const std::string& name, std::span<const std::string_view> globs) {
-    return std::ranges::any_of(globs, [&](auto glob) { return glob_matches(glob, name); });
-}
-
 /// Whether a trainer of such steps writes a tracker.
 bool has_tracker(std::string_view name) {
     const auto step = formats::parse_step(name);
@@ -97,13 +93,15 @@ class Signs {
     [[nodiscard]] std::optional<Index> newest_in(const std::string& directory,
                                                  std::span<const std::string_view> globs) const {
         return newest([&](const StepFile& file) {
-            return directory_of(file.path) == directory && is_any_of(file_name(file.path), globs);
+            return directory_of(file.path) == directory &&
+                   any_glob_matches(globs, file_name(file.path));
         });
     }
     [[nodiscard]] Index newest_weights() const {
         return newest([](const StepFile& file) {
                    const std::string name = file_name(file.path);
-                   return is_any_of(name, kWeights) && !is_any_of(name, kRandomStates);
+                   return any_glob_matches(kWeights, name) &&
+                          !any_glob_matches(kRandomStates, name);
                })
             .value_or(0);
     }

@@ -102,8 +102,7 @@ const PickleValue* attributes_of(const PickleValue& args) {
 
 bool is_own(std::string_view key) {
     static const auto patterns = split(kOwnKeys, ' ');
-    return std::any_of(patterns.begin(), patterns.end(),
-                       [&](std::string_view pattern) { return glob_matches(pattern, key); });
+    return any_glob_matches(patterns, key);
 }
 
 /// A scalar, a list of arguments, or the class of what is neither; "None" of what is nothing.

@@ -12,9 +12,7 @@
 namespace shardweld::plan {
 
 bool passes_unlisted(const models::Recipe& recipe, const std::string& name) {
-    return recipe.hub.empty() ||
-           std::any_of(recipe.passes.begin(), recipe.passes.end(),
-                       [&](const std::string& glob) { return glob_matches(glob, name); });
+    return recipe.hub.empty() || any_glob_matches(recipe.passes, name);
 }
 
 bool passes_unlisted(const models::Recipe& recipe, const catalogue::Tensor& tensor) {
@@ -36,8 +34,7 @@ Target target_of_box(const catalogue::Tensor& tensor, std::string name, const la
     std::ranges::transform(box, std::back_inserter(target.shape), &layout::Range::extent);
     target.stored = tensor.dtype;
     const DType own = tensor.written_as.value_or(tensor.dtype);
-    target.is_kept = std::ranges::any_of(
-        options.kept, [&](const std::string& glob) { return glob_matches(glob, tensor.name); });
+    target.is_kept = any_glob_matches(options.kept, tensor.name);
     const bool is_cast = is_float(tensor.dtype) && !target.is_kept;
     target.dtype = is_cast ? options.dtype.value_or(own) : tensor.dtype;
     const layout::Patch whole = layout::dense(box);

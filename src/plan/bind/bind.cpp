@@ -88,8 +88,7 @@ void add_padding(const catalogue::Tensor& tensor, const StoreMatch& match, const
 /// Why the form does not have a logical tensor; null: it should.
 const models::IgnoreRule* left_out(const models::Recipe& recipe, const std::string& logical) {
     const auto rule = std::ranges::find_if(recipe.left_out, [&](const models::IgnoreRule& one) {
-        return std::ranges::any_of(
-            one.globs, [&](const std::string& glob) { return glob_matches(glob, logical); });
+        return any_glob_matches(one.globs, logical);
     });
     return rule == recipe.left_out.end() ? nullptr : &*rule;
 }

@@ -274,9 +274,7 @@ const models::Line* StoreMatcher::switched_off(const std::string& name) const {
 const models::IgnoreRule* StoreMatcher::ignored(const std::string& name) const {
     for (const auto* rules : {&dialect_.ignore, &recipe_.ignore}) {
         for (const models::IgnoreRule& rule : *rules) {
-            if (std::ranges::any_of(rule.globs, [&](const std::string& glob) {
-                    return glob_matches(glob, name);
-                })) {
+            if (any_glob_matches(rule.globs, name)) {
                 return &rule;
             }
         }
