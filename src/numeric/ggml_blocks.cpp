@@ -1,6 +1,8 @@
 // GGML's blocks of 32 values, bit for bit those of gguf-py 0.19 (quants.py): an F16 scale, of some
 // types an F16 minimum, then codes. Quotients are those of the fp32 scale; only the stored one is
-// F16. Zero blocks have the scale's sign that gguf-py gives them.
+// F16. Zero blocks have the scale's sign that gguf-py gives them; of zeros of both signs the last
+// is the minimum. In gguf-py that is so where no value lies between them; else numpy takes a late
+// one, another one with other vector instructions.
 #include "ggml_blocks.hpp"
 
 #include <algorithm>
@@ -58,6 +60,15 @@ float first_largest(const QuantiseKernels& kernels, const float* x) {
     });
 }
 
+/// The last of the values that equal `value`, which gives a zero its sign.
+float last_equal(const float* x, float value) {
+    std::size_t at = kValues - 1;
+    while (at > 0 && x[at] != value) {
+        --at;
+    }
+    return x[at];
+}
+
 /// Codes of `kBits`, of value code * step, less half of all steps or plus the block's minimum.
 template <unsigned kBits, bool kHasMinimum>
 struct Nibbles {
@@ -70,8 +81,8 @@ struct Nibbles {
         if constexpr (kHasMinimum) {
             float most = 0;
             kernels.extremes(x, kValues, &low, &most);
-            low = *std::find(x, x + kValues, low);  // the first of several zeros
-            step = (most - low) / static_cast<float>(kTop);
+            low = last_equal(x, low);
+            step = std::fabs(most - low) / static_cast<float>(kTop);
         } else {
             step = first_largest(kernels, x) / static_cast<float>(-kZero);
         }

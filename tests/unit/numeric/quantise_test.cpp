@@ -208,6 +208,42 @@ TEST(Quantise, refuses_what_has_no_code) {
     }
 }
 
+/// The F16 words in front of a block's codes, which zeros decide: gguf-py 0.19 with numpy 2.5.5.
+TEST(Quantise, gives_zeros_of_both_signs_the_words_of_gguf_py) {
+    using Words = std::vector<std::uint16_t>;
+    struct ZeroCase {
+        float all, at_5, last;
+        Words first_counts;  ///< of the scale of q4_0 and q5_0
+        Words minimum;       ///< scale and minimum of q4_1 and q5_1
+    };
+    for (const ZeroCase& zeros : {ZeroCase{0.0F, 0.0F, 0.0F, {0x8000}, {0, 0}},
+                                  ZeroCase{-0.0F, -0.0F, -0.0F, {0}, {0, 0x8000}},
+                                  ZeroCase{0.0F, 0.0F, -0.0F, {0x8000}, {0, 0x8000}},
+                                  ZeroCase{-0.0F, -0.0F, 0.0F, {0}, {0, 0}},
+                                  ZeroCase{0.0F, -0.0F, 0.0F, {0x8000}, {0, 0}}}) {
+        for (const auto& [encoding, expected] : {std::pair(Encoding::gguf_q8_0, Words{0}),
+                                                 std::pair(Encoding::gguf_q4_0, zeros.first_counts),
+                                                 std::pair(Encoding::gguf_q5_0, zeros.first_counts),
+                                                 std::pair(Encoding::gguf_q4_1, zeros.minimum),
+                                                 std::pair(Encoding::gguf_q5_1, zeros.minimum)}) {
+            SavedTensor tensor = filled(1, 32, zeros.all);
+            std::memcpy(tensor.bytes.data() + 5 * sizeof(float), &zeros.at_5, sizeof(float));
+            std::memcpy(tensor.bytes.data() + 31 * sizeof(float), &zeros.last, sizeof(float));
+            const Quantised found = quantised(rows_of(encoding, tensor), tensor);
+            Words words(expected.size());
+            std::memcpy(words.data(), found.codes.data(), words.size() * sizeof(std::uint16_t));
+            EXPECT_EQ(words, expected)
+                << facts_of(encoding).name << zeros.all << zeros.at_5 << zeros.last;
+        }
+    }
+    // Where other values stand among them, the last zero's sign.
+    SavedTensor tensor = filled(1, 32, 1.0F);
+    const std::array<float, 2> pair{0.0F, -0.0F};
+    std::memcpy(tensor.bytes.data() + 29 * sizeof(float), pair.data(), sizeof(pair));
+    const Quantised found = quantised(rows_of(Encoding::gguf_q4_1, tensor), tensor);
+    EXPECT_EQ(found.codes[3], std::byte{0x80});
+}
+
 /// What fits a code exactly comes back as it was, whatever the encoding.
 TEST(Quantise, gives_back_what_fits) {
     for (const std::string& name : encoding_names()) {
