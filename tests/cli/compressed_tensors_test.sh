@@ -46,6 +46,23 @@ for case in filter(os.path.isdir, cases):
 PYTHON
 cat "$WORK/loaded"
 
+# Models with a tower: each module that stays as it is, is on the list by the name that it has in the tree of modules, too.
+for case in gemma3vl-tp2-legacy-bf16/fp8-channel gemma3vl-tp2-legacy-bf16/w4a16-channel mistral3-tp2-legacy-bf16/fp8-channel qwen25vl-tied-tp2-pp2-legacy-bf16/fp8-channel; do
+    source="$TESTS/data/megatron_families/${case%/*}"
+    expect_code 0 "$SHARDWELD" merge "$source/source" "$WORK/towers/$case" --hf_config "$source/hf" --quantize "${case#*/}" -q --no_fsync
+done
+"$python" - "$WORK"/towers/*/* <<'PYTHON' >"$WORK/towers.out" 2>"$WORK/towers.err" || fail "$(tail -5 "$WORK/towers.err")"
+import sys
+
+import torch
+from transformers import AutoModelForImageTextToText, CompressedTensorsConfig
+
+for directory in sys.argv[1:]:
+    config = CompressedTensorsConfig(run_compressed=False)
+    _, told = AutoModelForImageTextToText.from_pretrained(directory, dtype=torch.bfloat16, output_loading_info=True, quantization_config=config)
+    assert not any(told[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys")), (directory, told)
+PYTHON
+
 # One thing is wrong in each directory.
 expect_code 0 "$SHARDWELD" merge --backend hf --local_dir "$TESTS/data/quant/llama128/input" --target_dir "$WORK/parts" --max_shard_size 64KiB -q --no_fsync
 "$python" - "$SHARDWELD" "$TESTS/support" "$WORK" <<'PYTHON' >"$WORK/harmed" 2>"$WORK/harmed.err" || fail "$(tail -5 "$WORK/harmed.err")"

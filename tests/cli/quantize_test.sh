@@ -132,4 +132,16 @@ for shards in torch/fsdp1_w2_fp32_llama torch/fsdp2_tp_2x2_bf16_qwen2 torch/dcp_
         cmp -s "$WORK/once/model.safetensors" "$WORK/twice/model.safetensors" || fail "$shards, $way: fp8-channel of shards and of their model differ"
     done
 done
+# What stays as it is, is on the list as the Hub calls it, and as the tree of modules does.
+source="$TESTS/data/megatron_families/gemma3vl-tp2-legacy-bf16"
+for encoding in fp8-channel w4a16-channel; do
+    expect_code 0 "$SHARDWELD" merge "$source/source" "$WORK/tower" --hf_config "$source/hf" --quantize "$encoding" -q --no_fsync --overwrite
+    python3 - "$WORK/tower/config.json" <<'EOF' || fail "modules of the tower by one name only ($encoding)"
+import json, sys
+ignored = json.load(open(sys.argv[1]))["quantization_config"]["ignore"]
+hub = [name for name in ignored if name.startswith("vision_tower.")]
+assert hub and all(f"model.{name}" in ignored for name in hub), ignored
+assert "lm_head" in ignored and len(ignored) == len(set(ignored)), ignored
+EOF
+done
 finish

@@ -28,6 +28,7 @@
 #include "models/config.hpp"
 #include "models/hub_tensors.hpp"
 #include "models/recipe.hpp"
+#include "models/spellings.hpp"
 #include "models/symbols.hpp"
 #include "publish/assets.hpp"
 #include "shardweld/error.hpp"
@@ -241,64 +242,15 @@ bool is_linear_weight(const models::Recipe& recipe, const models::Line& line) {
     });
 }
 
-/// "block_sparse_moe" and "mlp", where the tree of modules has one for the other in a tensor's
-/// name: loaders rename the component of any name.
-std::set<std::pair<std::string, std::string>> component_spellings(const models::Recipe& recipe) {
-    std::set<std::pair<std::string, std::string>> pairs;
-    for (const models::Line& line : recipe.module) {
-        const auto hub = std::ranges::find_if(recipe.hub, [&](const models::Line& one) {
-            return one.logical == line.logical && one.name.captures == line.name.captures;
-        });
-        if (hub == recipe.hub.end()) {
-            continue;
-        }
-        const auto a = split(hub->name.text, '.');
-        const auto b = split(line.name.text, '.');
-        const auto [first, second] = std::ranges::mismatch(a, b);
-        if (a.size() == b.size() && first != a.begin() && first != a.end() &&
-            std::next(first) != a.end() && first->find('{') == std::string_view::npos &&
-            std::equal(std::next(first), a.end(), std::next(second))) {
-            pairs.emplace(std::string(*first), std::string(*second));
-        }
-    }
-    return pairs;
-}
-
-/// What a name may be instead, by its components and by rules for beginnings; the last one is that
-/// of the tree of modules.
-std::vector<std::string> spellings_of(const models::Recipe& recipe, const std::string& name) {
-    std::vector<std::string> spellings;
-    for (const auto& [one, other] : component_spellings(recipe)) {
-        for (const auto& [from, to] : {std::pair(one, other), std::pair(other, one)}) {
-            const std::size_t at = name.find("." + from + ".");
-            if (at != std::string::npos) {
-                spellings.push_back(std::string(name).replace(at + 1, from.size(), to));
-            }
-        }
-    }
-    const auto add = [&](const std::string& from, const std::string& to) {
-        if (name.starts_with(from)) {
-            spellings.push_back(to + name.substr(from.size()));
-        }
-    };
-    for (const models::RenameRule& rule : recipe.eithers) {
-        add(rule.from, rule.to);
-        add(rule.to, rule.from);
-    }
-    for (const models::RenameRule& rule : recipe.renames) {
-        add(rule.to, rule.from);
-    }
-    return spellings;
-}
-
 void take_expected(const models::Recipe& recipe, const models::Symbols& symbols,
                    loaders::Directory& found) {
+    const models::Spellings spellings(recipe);
     for (models::HubTensor& tensor : models::hub_tensors(recipe, symbols)) {
         const bool is_optional = tensor.line->optional || tensor.line->together;
         std::string logical = text_of_logical(tensor);
         found.expected[tensor.name] = {std::move(tensor.shape), is_optional,
                                        is_linear_weight(recipe, *tensor.line),
-                                       spellings_of(recipe, tensor.name), std::move(logical)};
+                                       spellings.others(tensor.name), std::move(logical)};
     }
 }
 
@@ -317,13 +269,14 @@ Index elements_of_logical(const loaders::Directory& found, const std::string& lo
 /// Tensors of the tree of modules that have no name of their own on the Hub.
 void take_whole(const models::Recipe& recipe, const models::Symbols& symbols,
                 loaders::Directory& found) {
+    const models::Spellings spellings(recipe);
     models::Recipe tree = recipe;
     tree.hub = recipe.module;
     for (const models::HubTensor& tensor : models::hub_tensors(tree, symbols)) {
         if (found.expected.contains(tensor.name)) {
             continue;
         }
-        std::vector<std::string> names = spellings_of(recipe, tensor.name);
+        std::vector<std::string> names = spellings.others(tensor.name);
         names.push_back(tensor.name);
         const std::string logical = text_of_logical(tensor);
         auto& parts = found.whole[logical];
@@ -418,7 +371,7 @@ void take_layers_inside(const models::RecipeLibrary& library, const models::Reci
     for (auto& [name, tensor] : inner.expected) {
         if (tensor.logical != "head") {
             std::string below = std::string(kBelow) + name;
-            tensor.spellings = spellings_of(outer, below);
+            tensor.spellings = models::Spellings(outer).others(below);
             found.expected.emplace(std::move(below), std::move(tensor));
         }
     }

@@ -5,8 +5,10 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "core/text.hpp"
+#include "models/spellings.hpp"
 #include "shardweld/error.hpp"
 
 #include "hub_names.hpp"
@@ -106,6 +108,7 @@ class Quantiser {
                             (result_.notes.empty() ? "" : ": " + result_.notes.front()),
                         "choose another encoding; shardweld help merge has a table of them");
         }
+        spell_kept();
         std::ranges::sort(result_.kept);
         result_.kept.erase(std::unique(result_.kept.begin(), result_.kept.end()),
                            result_.kept.end());
@@ -183,6 +186,17 @@ class Quantiser {
         const bool is_matrix = target.shape.size() >= 2 && target.name.ends_with(".weight");
         if (target.file.empty() && (is_matrix || linear(target) != nullptr)) {
             result_.kept.push_back(target.name.substr(0, target.name.rfind('.')));
+        }
+    }
+
+    /// Loaders look for the names that their own modules have.
+    void spell_kept() {
+        const models::Spellings spellings(*model_.recipe);
+        for (std::size_t i = 0, n = result_.kept.size(); i < n; ++i) {
+            for (std::string& other : spellings.others(result_.kept[i] + ".")) {
+                other.pop_back();
+                result_.kept.push_back(std::move(other));
+            }
         }
     }
 
