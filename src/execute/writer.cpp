@@ -1,7 +1,6 @@
 #include "writer.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "core/system.hpp"
@@ -13,29 +12,6 @@
 namespace shardweld::execute {
 
 namespace {
-
-/// Adds in the wider of both types: the sum is rounded to the one that is written. The stored
-/// elements stay, as other outputs may be made of them.
-void add_and_convert(const plan::Target& target, std::span<const std::byte> stored,
-                     std::span<std::byte> out) {
-    const auto constant = static_cast<float>(target.add);
-    const Bytes from = size_of(target.stored);
-    const Bytes to = size_of(target.cast());
-    if (from < to) {
-        numeric::convert(target.stored, stored, target.cast(), out);
-        numeric::add_constant(target.cast(), out, constant);
-        return;
-    }
-    std::array<std::byte, 4096> part{};
-    const Bytes step = part.size() / from;
-    for (Bytes at = 0, n = stored.size() / from; at < n; at += step) {
-        const Bytes count = std::min(step, n - at);
-        const auto sum = std::span(part).first(count * from);
-        std::ranges::copy(stored.subspan(at * from, count * from), sum.begin());
-        numeric::add_constant(target.stored, sum, constant);
-        numeric::convert(target.stored, sum, target.cast(), out.subspan(at * to, count * to));
-    }
-}
 
 /// Floats in a buffer, which begins at a disk's block.
 std::span<float> floats_in(Buffer& buffer, std::size_t n) {
@@ -292,7 +268,8 @@ void Writer::compute(const Round& round, std::size_t i, std::span<std::byte> out
         factors_.fold(plan_.tensors[one.slice.tensor].target, elements.lo,
                       elements.lo + elements.extent, one.stored, out);
     } else if (target.add != 0) {
-        add_and_convert(target, one.stored, out);
+        numeric::add_and_convert(target.stored, one.stored, static_cast<float>(target.add),
+                                 target.cast(), out);
     } else {
         numeric::convert(target.stored, one.stored, target.cast(), out);
     }

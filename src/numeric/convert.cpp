@@ -243,4 +243,24 @@ void add_constant(DType dtype, std::span<std::byte> values, float constant) {
     add_constant_with(best_kernels(), dtype, values, constant);
 }
 
+void add_and_convert(DType from, std::span<const std::byte> src, float constant, DType to,
+                     std::span<std::byte> dst) {
+    const std::size_t from_size = size_of(from);
+    const std::size_t to_size = size_of(to);
+    if (from_size < to_size) {
+        convert(from, src, to, dst);
+        add_constant(to, dst, constant);
+        return;
+    }
+    std::array<std::byte, 4096> part{};
+    const std::size_t step = part.size() / from_size;
+    for (std::size_t at = 0, n = src.size() / from_size; at < n; at += step) {
+        const std::size_t count = std::min(step, n - at);
+        const auto sum = std::span(part).first(count * from_size);
+        std::ranges::copy(src.subspan(at * from_size, count * from_size), sum.begin());
+        add_constant(from, sum, constant);
+        convert(from, sum, to, dst.subspan(at * to_size, count * to_size));
+    }
+}
+
 }  // namespace shardweld::numeric

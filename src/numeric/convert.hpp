@@ -30,4 +30,9 @@ void convert(DType from, std::span<const std::byte> src, DType to, std::span<std
 /// `values` holds a fraction of an element.
 void add_constant(DType dtype, std::span<std::byte> values, float constant);
 
+/// Both, with the sum in the wider of both types: it is rounded once, to `to`. `src` stays as it
+/// is.
+void add_and_convert(DType from, std::span<const std::byte> src, float constant, DType to,
+                     std::span<std::byte> dst);
+
 }  // namespace shardweld::numeric

@@ -73,4 +73,18 @@ for gemma in "$TESTS/data/megatron_families/gemma3vl-tp2-legacy-bf16" "$torch/pl
         rm -rf "$WORK"/gemma.*
     done
 done
+# Norms that Megatron keeps as weight - 1: rounding changes what lies outside [0.5, 2], and each tensor is named. None does in what Megatron wrote.
+source="$TESTS/data/megatron_families/qwen35-tp2-legacy-bf16"
+expect_code 0 "$SHARDWELD" merge "$source/source" "$WORK/norms" --hf_config "$source/hf" -q --no_fsync
+for form in torch_dist legacy:tp=2; do
+    expect_code 0 "$SHARDWELD" reshape "$WORK/norms" "$WORK/kept-${form%:*}" --to "$form" --no_fsync
+    ! grep -q sums_rounded "$WORK/kept-${form%:*}/shardweld_report.json" || fail "sums_rounded of exact norms ($form)"
+done
+python3 "$TESTS/support/edit_safetensors.py" "$WORK/norms/model.safetensors" put model.layers.1.linear_attn.norm.weight 3 cd3d
+for form in torch_dist legacy:tp=2 "like:$WORK/kept-legacy/release"; do
+    expect_code 0 mpirun -n 2 "$SHARDWELD" reshape "$WORK/norms" "$WORK/changed-${form%%:*}" --to "$form" --no_fsync
+    expect_text "layers.1.self_attention.out_norm.weight"
+    expect_text "(1 of 12 values, as bfloat16)"
+    grep -q '"sums_rounded"' "$WORK/changed-${form%%:*}/shardweld_report.json" || fail "no sums_rounded ($form)"
+done
 finish

@@ -39,6 +39,7 @@
 #include "moving.hpp"
 #include "preflight.hpp"
 #include "resumption.hpp"
+#include "rounded_sums.hpp"
 
 namespace shardweld::app {
 
@@ -479,6 +480,7 @@ void write_tensors(Planned& planned, std::vector<Draft>& drafts, const mpi::WhyS
         drafts[at].made.written = std::move(written[at]);
         checks[at].complete_files(drafts[at]);
         warn(session, checks[at].finish());
+        warn(session, rounded_sums(drafts[at].output, planned.input));
         if (const auto problems = strict_problems(session); !problems.empty()) {
             throw Error(all_of(problems, "warnings"));
         }
