@@ -59,8 +59,12 @@ bool can_store(const std::string& storage, DType dtype) {
 DType dtype_of(const Dataset& dataset) {
     const std::string& name = dataset.dtype.empty() ? dataset.storage : dataset.dtype;
     const auto dtype = dtype_from_safetensors(name);
-    if (!dtype && dataset.dtype.empty()) {
-        unsupported("its element type is not one that shardweld reads (little-endian numbers)");
+    if (dataset.storage.empty()) {
+        throw Error(ErrorCode::unsupported,
+                    "its element type is not one that shardweld reads (little-endian numbers)",
+                    "h5py stores bfloat16 and 8-bit floats of ml_dtypes as opaque bytes, without "
+                    "their type: save array.view(\"uint16\") or \"uint8\", and the attribute "
+                    "shardweld_dtype");
     }
     if (!dtype || !can_store(dataset.storage, *dtype)) {
         corrupt("attribute shardweld_dtype is " + printable(dataset.dtype) +

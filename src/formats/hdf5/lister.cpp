@@ -95,6 +95,18 @@ Dataset dataset_in(io::Cursor& in) {
                 "put datasets only, one for each tensor, at the root of the file");
 }
 
+/// A structure of a version that the library does not know is no damage: HDF5 2.0 writes chunks of
+/// 4 GiB and more so, by default.
+[[noreturn]] void refuse_file(const std::string& reason) {
+    const std::string text = "the HDF5 library cannot read the file: " + printable(reason, 500);
+    if (reason.find("version number") != std::string::npos) {
+        throw Error(ErrorCode::unsupported, text,
+                    "a newer HDF5 has written it: copy it with h5repack -l CONTI -f NONE of that "
+                    "version, or damage did that");
+    }
+    throw Error(ErrorCode::corrupt, text);
+}
+
 }  // namespace
 
 std::vector<Dataset> parse_listing(std::span<const std::byte> bytes) {
@@ -113,8 +125,7 @@ std::vector<Dataset> parse_listing(std::span<const std::byte> bytes) {
                 }
                 return datasets;
             case ListingEntry::failure:
-                throw Error(ErrorCode::corrupt, "the HDF5 library cannot read the file: " +
-                                                    printable(text_in(in), 500));
+                refuse_file(text_in(in));
             case ListingEntry::dataset:
                 datasets.push_back(dataset_in(in));
                 break;

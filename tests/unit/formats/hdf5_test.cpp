@@ -77,6 +77,16 @@ TEST(Hdf5Dataset, takes_every_dtype_in_its_own_storage_only) {
     }
 }
 
+TEST(Hdf5Dataset, calls_an_element_type_without_a_name_no_damage) {
+    for (const char* const dtype : {"", "BF16", "F8_E4M3"}) {
+        Dataset dataset = plain();
+        dataset.storage = "";
+        dataset.dtype = dtype;
+        expect_error(ErrorCode::unsupported, "element type",
+                     [&] { (void)tensor_of(dataset, 132); });
+    }
+}
+
 TEST(Hdf5Dataset, keeps_to_the_file) {
     EXPECT_EQ(refusal([](Dataset& one) { one.offset = 100; }).first, ErrorCode::ok);
     EXPECT_EQ(refusal([](Dataset& one) { one.offset = 101; }).first, ErrorCode::corrupt);
@@ -148,6 +158,17 @@ TEST(Hdf5Listing, is_read_whole_or_refused) {
     auto longer = bytes;
     longer.push_back(std::byte{0});
     EXPECT_EQ(error_of([&] { (void)parse_listing(longer); }).first, ErrorCode::corrupt);
+    const auto failure = [](const char* reason) {
+        return listing([&](shardweld::hdf5::ListingWriter& out) {
+            out.put(ListingEntry::failure);
+            out.put(std::string(reason));
+        });
+    };
+    expect_error(ErrorCode::corrupt, "truncated file",
+                 [&] { (void)parse_listing(failure("truncated file")); });
+    // HDF5 2.0's chunks of 4 GiB, as older libraries see them.
+    expect_error(ErrorCode::unsupported, "layout message",
+                 [&] { (void)parse_listing(failure("bad version number for layout message")); });
     // Any byte may be anything: an error or a list, nothing else.
     for (std::size_t at = 0; at < bytes.size(); ++at) {
         for (const unsigned value : {0U, 1U, 0x7FU, 0xFFU}) {
