@@ -69,6 +69,47 @@ touch "$WORK/in/hf_quant_config.json"
 merged 0 "$WORK/in" "$WORK/model" --dtype bf16
 expect_absent "$WORK/model/hf_quant_config.json"
 
+# Recognised by names and types alone: every layout in which weights have other shapes or names. config.json is the model's own, and is not blamed.
+while IFS=: read -r kind library; do
+    codes layout "$plain" "$WORK/others" "$kind"
+    merged 5 "$WORK/others" "$WORK/none" --max_shard_size 64KiB
+    expect_text "$library"
+    unsaid "$WORK/err" "another model's"
+    merged 5 "$WORK/others" "$WORK/none" --dtype bf16
+    unsaid "$WORK/err" "another model's"
+done < <(codes kinds)
+codes layout "$plain" "$WORK/others" mlx-affine
+refused() { expect_code 5 "$SHARDWELD" "$@" && expect_text "mlx by its names"; }
+refused plan --backend hf "$WORK/others"
+refused merge --backend hf "$WORK/others" "$WORK/none" --quantize fp8-channel
+refused reshape "$WORK/others" "$WORK/none" --to dcp
+refused merge --average "$plain" "$WORK/others" "$WORK/none"
+expect_absent "$WORK/none"
+
+# Values beside scales are values: nothing is multiplied twice, and what is written is no quantised model.
+codes after-forward "$plain" "$WORK/after"
+for options in "" "--dtype bf16"; do
+    # shellcheck disable=SC2086
+    merged 0 "$WORK/after" "$WORK/model" $options && same_tensors "$WORK/model" "$plain" "values beside scales"
+    expect_text "stored as values beside scales"
+    unsaid "$WORK/model/config.json" quantization_config
+done
+
+# What files say beside their tensors: classes of weights are needed, second names of a tensor are not, all else is named.
+codes metadata "$plain" "$WORK/said" '{"format": "pt", "model.norm.weight": "{\"_type\": \"Float8Tensor\", \"_data\": {}}"}'
+for options in "" "--names module" "--dtype bf16"; do
+    # shellcheck disable=SC2086
+    merged 5 "$WORK/said" "$WORK/none" $options
+    expect_text torchao
+done
+codes metadata "$plain" "$WORK/said" '{"format": "mlx", "other.weight": "model.norm.weight"}'
+merged 0 "$WORK/said" "$WORK/model" --report "$WORK/report.json"
+unsaid "$WORK/report.json" file_metadata
+codes metadata "$plain" "$WORK/said" '{"format": "pt", "modelspec.title": "x"}'
+merged 0 "$WORK/said" "$WORK/model" --report "$WORK/report.json"
+expect_text "modelspec.title"
+said "$WORK/report.json" file_metadata
+
 # What config.json promises, and how training called the class.
 cp -r "$plain" "$WORK/promises"
 codes config "$WORK/promises" 'config.update(architectures=["FSDPLlamaForCausalLM"], mtp_num_layers=1, vision_config={"depth": 2},

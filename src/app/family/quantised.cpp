@@ -10,6 +10,8 @@
 #include "publish/config_edits.hpp"
 #include "shardweld/error.hpp"
 
+#include "unread_quantisation.hpp"
+
 namespace shardweld::app {
 
 namespace {
@@ -62,56 +64,6 @@ plan::BitsOf bits_in(const models::Config& config) {
     };
 }
 
-/// "the quantisation gptq", as config.json calls it.
-std::string quantisation_text(const models::Config& config, std::string_view otherwise) {
-    for (const char* field : {"quantization_config.quant_method", "compression_config.quant_method",
-                              "quantization_config.quant_algo"}) {
-        if (const auto method = config.text(field)) {
-            return "the quantisation " + printable(*method) + " (config.json, " + field + ")";
-        }
-    }
-    return "a quantisation, " + std::string(otherwise);
-}
-
-/// How tensors end that only one library writes.
-struct Trace {
-    std::string_view ending;
-    std::string_view library;
-};
-constexpr std::array kTraces = {
-    Trace{".qweight", "GPTQ or AWQ by its names"},
-    Trace{".qzeros", "GPTQ or AWQ by its names"},
-    Trace{".absmax", "bitsandbytes by its names"},
-    Trace{".quant_map", "bitsandbytes by its names"},
-    Trace{".SCB", "bitsandbytes by its names"},
-    Trace{".weight_scale_2", "ModelOpt by its names"},
-    Trace{".W_q", "HQQ by its names"},
-    Trace{".codebooks", "AQLM by its names"},
-    Trace{".Qidxs", "QuIP# by its names"},
-};
-
-void refuse_unread(const models::Config& config, const std::string& name,
-                   std::string_view library) {
-    throw Error(ErrorCode::unsupported,
-                printable(name) + " belongs to " + quantisation_text(config, library) +
-                    ", which is not read",
-                "dequantise the model with the library that made it, and merge that; --names "
-                "module without --dtype copies what is stored")
-        .add_context("file " + config.origin());
-}
-
-template <typename Stored>
-void require_read(const models::Config& config, const std::vector<Stored>& tensors) {
-    for (const Stored& tensor : tensors) {
-        const std::string& name = tensor.name;
-        const auto* const trace = std::ranges::find_if(
-            kTraces, [&](const Trace& one) { return name.ends_with(one.ending); });
-        if (trace != kTraces.end()) {
-            refuse_unread(config, name, trace->library);
-        }
-    }
-}
-
 [[noreturn]] void refuse_unscaled(const plan::Target& target) {
     throw Error(ErrorCode::unsupported,
                 printable(target.name) + " is stored as " +
@@ -126,9 +78,12 @@ void require_read(const models::Config& config, const std::vector<Stored>& tenso
 /// Error(unsupported) for a tensor of codes that no quantisation explains: its integers are no
 /// values.
 void require_no_integers(const models::Config& config, const catalogue::Catalogue& catalogue) {
+    if (const auto trace = integer_trace(catalogue); !trace.tensor.empty()) {
+        refuse_unread(config, trace);
+    }
     for (const catalogue::Tensor& tensor : catalogue.tensors) {
         if (!is_float(tensor.dtype) && publish::is_codes(tensor.name, tensor.dtype, tensor.shape)) {
-            refuse_unread(config, tensor.name, "by its type");
+            refuse_unread(config, {tensor.name, "by its type"});
         }
     }
 }
@@ -143,8 +98,9 @@ std::vector<plan::EncodedWeight> encoded_weights(const PreparedModel& prepared,
     // Weights are written as something else than what is stored.
     const bool wants_values = dtype || has_others;
     if (wants_values || !prepared.recipe->hub.empty()) {
-        require_read(prepared.config, catalogue.tensors);
-        require_read(prepared.config, catalogue.shards);
+        if (const auto trace = named_trace(catalogue); !trace.tensor.empty()) {
+            refuse_unread(prepared.config, trace);
+        }
     }
     if (!wants_values) {
         return {};

@@ -13,6 +13,7 @@
 #include "shardweld/error.hpp"
 
 #include "bind_options.hpp"
+#include "unread_quantisation.hpp"
 
 namespace shardweld::app {
 
@@ -156,11 +157,9 @@ void require_types(const std::vector<Target>& reference, const std::vector<Targe
 }
 
 void require_no_codes(const Supplement& reference) {
-    const auto is_of_gptq = [](const catalogue::Tensor& tensor) {
-        return tensor.name.ends_with(".qweight");
-    };
     if (plan::holds_encoded(reference.catalogue) ||
-        std::ranges::any_of(reference.catalogue.tensors, is_of_gptq)) {
+        !named_trace(reference.catalogue).tensor.empty() ||
+        !integer_trace(reference.catalogue).tensor.empty()) {
         throw Error(ErrorCode::unsupported, shown(reference) + " stores weights as codes",
                     "merge it with --dtype bf16 first, and give the result");
     }

@@ -28,6 +28,7 @@
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
 
+#include "file_metadata.hpp"
 #include "optimizer_files.hpp"
 
 namespace shardweld::formats::hf {
@@ -154,6 +155,8 @@ void add_tensors(Tensors tensors, Catalogue& out) {
     }
 }
 
+constexpr const char* kLost = "file_metadata";
+
 /// The file and its tensors, one piece each (none for an empty tensor). Errors name file and
 /// tensor: Error(corrupt), Error(unsupported) as of the containers' readers.
 Catalogue scan_weights(const Location& location, const std::string& file) {
@@ -166,7 +169,11 @@ Catalogue scan_weights(const Location& location, const std::string& file) {
     in_context("file ", file, [&] {
         const auto input = io::InputFile::open(location.directory / file);
         out.files.push_back({file, input.size()});
-        add_tensors(read_safetensors_header(input), out);
+        SafetensorsHeader header = read_safetensors(input);
+        if (const auto lost = lost_metadata(header); !lost.empty()) {
+            out.warnings[kLost] = name_list(lost);
+        }
+        add_tensors(std::move(header.tensors), out);
     });
     return out;
 }
@@ -282,6 +289,12 @@ Catalogue join_weights(const Location& location, std::vector<ScanOf<IndexContent
             continue;  // an index
         }
         const std::string file = scan.files.front().path;
+        if (const auto lost = scan.warnings.find(kLost); lost != scan.warnings.end()) {
+            out.warnings.try_emplace(kLost, printable(file) +
+                                                " says more than its tensors, which is not written "
+                                                "(__metadata__): " +
+                                                lost->second);
+        }
         all.take(scan);
         // Wherever it lies, its tensors have names; the index says which.
         out.statements.push_back({file, "the names of its tensors", {{"file", file}}, {}, true});

@@ -41,8 +41,21 @@ constexpr std::array<std::string_view, 9> kOfActivations = {
     "output_scale",     "q_scale",     "k_scale",        "v_scale",
     "kv_scale"};
 
+/// What stands beside codes, and says nothing beside values: behind the weight's name.
+constexpr std::array<std::string_view, 6> kOfCodes = {"_scale",      "_scale_inv", "_global_scale",
+                                                      "_zero_point", "_shape",     "_g_idx"};
+constexpr const char* kActivations =
+    "a scale of activations or of a cache, which values do not need";
+
 bool is_weight(DType dtype) {
     return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
+bool is_of_activations(const Tensor& tensor) {
+    return tensor.shape.size() <= 1 &&
+           std::ranges::any_of(kOfActivations, [&](std::string_view ending) {
+               return tensor.name.ends_with(ending);
+           });
 }
 
 struct NamesAround {
@@ -119,11 +132,7 @@ class Taker {
         if (shapes_.contains(tensor.name)) {
             return "the weight's shape";
         }
-        const bool is_one = !weights_.empty() && tensor.shape.size() <= 1 &&
-                            std::ranges::any_of(kOfActivations, [&](std::string_view ending) {
-                                return tensor.name.ends_with(ending);
-                            });
-        return is_one ? "a scale of activations or of a cache, which values do not need" : "";
+        return !weights_.empty() && is_of_activations(tensor) ? kActivations : "";
     }
 
     void add(const Tensor& codes, const Tensor& scales, std::string name) {
@@ -369,6 +378,51 @@ void add_scales(const EncodedWeight& weight, std::vector<Target>& out) {
 
 std::vector<EncodedWeight> take_encoded(catalogue::Catalogue& catalogue, const BitsOf& bits) {
     return Taker(catalogue, bits).take();
+}
+
+std::vector<std::string> leave_idle_scales(catalogue::Catalogue& catalogue) {
+    constexpr std::string_view kWeight = ".weight";
+    std::set<std::string> values;
+    for (const Tensor& tensor : catalogue.tensors) {
+        if (is_weight(tensor.dtype) && tensor.shape.size() >= 2 && tensor.name.ends_with(kWeight)) {
+            values.insert(tensor.name);
+        }
+    }
+    std::set<std::string> weights;
+    const auto weight_of = [&](const Tensor& tensor) -> std::string {
+        for (const std::string_view ending : kOfCodes) {
+            const std::string name = tensor.name.substr(
+                0, tensor.name.size() - std::min(ending.size(), tensor.name.size()));
+            if (tensor.name.ends_with(ending) && values.contains(name)) {
+                return name;
+            }
+        }
+        return "";
+    };
+    for (const Tensor& tensor : catalogue.tensors) {
+        weights.insert(weight_of(tensor));
+    }
+    weights.erase("");
+    if (weights.empty()) {
+        return {};
+    }
+    Ledger left;
+    left.ignored = std::move(catalogue.ignored);
+    std::vector<Tensor> kept;
+    for (Tensor& tensor : catalogue.tensors) {
+        const bool is_idle = !weight_of(tensor).empty();
+        if (is_idle || is_of_activations(tensor)) {
+            left.ignore(
+                tensor.name,
+                is_idle ? "its weight is stored as values, which it is part of" : kActivations,
+                catalogue::stored_bytes(tensor));
+        } else {
+            kept.push_back(std::move(tensor));
+        }
+    }
+    catalogue.tensors = std::move(kept);
+    catalogue.ignored = std::move(left.ignored);
+    return {weights.begin(), weights.end()};
 }
 
 bool holds_encoded(const catalogue::Catalogue& catalogue) {

@@ -35,6 +35,11 @@ using BitsOf = std::function<std::optional<Index>(const std::string& module)>;
 /// for encodings that are not known (zero points).
 std::vector<EncodedWeight> take_encoded(catalogue::Catalogue& catalogue, const BitsOf& bits);
 
+/// Takes the scales of weights that are stored as values out of a catalogue, with a reason, and
+/// returns the names of these weights: compressed-tensors 0.20 saves a model so after a forward
+/// pass has multiplied them. The type of the weight says it, no config.
+std::vector<std::string> leave_idle_scales(catalogue::Catalogue& catalogue);
+
 /// Whether it would take any.
 bool holds_encoded(const catalogue::Catalogue& catalogue);
 

@@ -1,0 +1,123 @@
+#include "unread_quantisation.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+/// How tensors end that only one library writes. Sources: transformers 5.24 (quantizers,
+/// integrations), torchao 0.18, exllamav3, compressed-tensors 0.20.
+struct NameTrace {
+    std::string_view ending;
+    std::string_view library;
+};
+constexpr std::array kNameTraces = {
+    NameTrace{".qweight", "GPTQ or AWQ"},
+    NameTrace{".qzeros", "GPTQ or AWQ"},
+    NameTrace{".g_idx", "GPTQ"},
+    NameTrace{".absmax", "bitsandbytes"},
+    NameTrace{".quant_map", "bitsandbytes"},
+    NameTrace{".SCB", "bitsandbytes"},
+    NameTrace{".weight_scale_2", "ModelOpt"},
+    NameTrace{".pre_quant_scale", "ModelOpt"},
+    NameTrace{".W_q", "HQQ"},
+    NameTrace{".codebooks", "AQLM"},
+    NameTrace{".Qidxs", "QuIP#"},
+    NameTrace{".weight_scales", "EETQ"},
+    NameTrace{".tables2", "HIGGS"},
+    NameTrace{".weight._data", "quanto"},
+    NameTrace{".weight._data._data", "quanto"},
+    NameTrace{"_qdata", "torchao"},
+    NameTrace{".dense_weights", "SpQR"},
+    NameTrace{".centroids.weight", "VPTQ"},
+    NameTrace{".dqweight", "FP-Quant"},
+    NameTrace{".forward_hadamard_matrix", "FP-Quant"},
+    NameTrace{".q_weight", "ExLlamaV2"},
+    NameTrace{".trellis", "ExLlamaV3"},
+    NameTrace{".bitmask", "compressed-tensors' sparse weights"},
+    NameTrace{".scale_packed", "Marlin"},
+};
+
+/// What stands beside a weight of integers, instead of its last `weight`.
+struct Companion {
+    std::string_view ending;
+    std::string_view library;
+};
+constexpr std::array kCompanions = {
+    Companion{"scales", "mlx"},
+    Companion{"weight_scale", "BitNet"},
+};
+
+constexpr std::string_view kWeight = ".weight";
+
+std::string by_names(std::string_view library) {
+    return std::string(library) + " by its names";
+}
+
+template <typename Stored>
+QuantisationTrace named_among(const std::vector<Stored>& tensors) {
+    for (const Stored& tensor : tensors) {
+        const std::string& name = tensor.name;
+        const auto* const trace = std::ranges::find_if(
+            kNameTraces, [&](const NameTrace& one) { return name.ends_with(one.ending); });
+        if (trace != kNameTraces.end()) {
+            return {name, by_names(trace->library)};
+        }
+    }
+    return {};
+}
+
+}  // namespace
+
+std::string quantisation_text(const models::Config& config, const std::string& otherwise) {
+    for (const char* field : {"quantization_config.quant_method", "compression_config.quant_method",
+                              "quantization_config.quant_algo"}) {
+        if (const auto method = config.text(field)) {
+            return "the quantisation " + printable(*method) + " (config.json, " + field + ")";
+        }
+    }
+    return "a quantisation, " + otherwise;
+}
+
+QuantisationTrace named_trace(const catalogue::Catalogue& catalogue) {
+    const QuantisationTrace found = named_among(catalogue.tensors);
+    return found.tensor.empty() ? named_among(catalogue.shards) : found;
+}
+
+QuantisationTrace integer_trace(const catalogue::Catalogue& catalogue) {
+    const auto is_stored = [&](const std::string& name) {
+        return std::ranges::any_of(catalogue.tensors,
+                                   [&](const auto& one) { return one.name == name; });
+    };
+    for (const catalogue::Tensor& tensor : catalogue.tensors) {
+        const bool is_weight = tensor.name.ends_with(kWeight) && tensor.shape.size() >= 2;
+        if (!is_weight || is_float(tensor.dtype) || tensor.dtype == DType::i8) {
+            continue;
+        }
+        const std::string stem = tensor.name.substr(0, tensor.name.size() - kWeight.size() + 1);
+        const auto* const companion = std::ranges::find_if(kCompanions, [&](const Companion& one) {
+            return is_stored(stem + std::string(one.ending));
+        });
+        return {tensor.name,
+                companion == kCompanions.end() ? "by its type" : by_names(companion->library)};
+    }
+    return {};
+}
+
+void refuse_unread(const models::Config& config, const QuantisationTrace& trace) {
+    throw Error(ErrorCode::unsupported,
+                printable(trace.tensor) + " belongs to " +
+                    quantisation_text(config, trace.library) + ", which is not read",
+                "dequantise the model with the library that made it, and merge that; --names "
+                "module without --dtype copies what is stored")
+        .add_context("file " + config.origin());
+}
+
+}  // namespace shardweld::app
