@@ -13,7 +13,7 @@ using plan::Fold;
 using plan::Matrix;
 using plan::Target;
 
-constexpr const char* kSplit = "use --lora split and let peft merge it";
+constexpr const char* kSplit = "use --lora split, and load base and adapter with peft";
 
 bool is_foldable(DType dtype) {
     return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 ||
@@ -77,9 +77,8 @@ class Attacher {
         const auto found = by_source_.find(name);
         if (found == by_source_.end() || found->second.size() != 1) {
             throw Error(ErrorCode::unsupported,
-                        "the adapter of " + printable(module.path) +
-                            " cannot be folded: " + printable(name) +
-                            " is not written as it is stored (a tied head, fused weights)",
+                        "the adapter of " + printable(module.path) + " cannot be folded: " +
+                            printable(name) + " is not written as it is stored (fused weights)",
                         kSplit);
         }
         Target& target = *found->second.front();

@@ -222,6 +222,32 @@ void require_few_patterns(const ordered_json& json, const ConfigFile& file, std:
     }
 }
 
+Release release_of(const ordered_json& json) {
+    // Releases by fields of LoraConfig, which PEFT writes all (peft 0.17.1 to 0.21.2).
+    constexpr std::array<std::pair<const char*, const char*>, 8> kFields = {{
+        {"kasa_config", "0.21.0"},
+        {"monteclora_config", "0.20.0"},
+        {"velora_config", "0.20.0"},
+        {"lora_ga_config", "0.19.0"},
+        {"use_bdlora", "0.19.0"},
+        {"alora_invocation_tokens", "0.18.0"},
+        {"arrow_config", "0.18.0"},
+        {"ensure_weight_tying", "0.18.0"},
+    }};
+    Release release;
+    const auto version = json.find("peft_version");
+    release.version =
+        version != json.end() && version->is_string() ? version->get<std::string>() : "";
+    const auto newest = std::ranges::find_if(
+        kFields, [&](const auto& field) { return json.contains(field.first); });
+    if (newest != kFields.end()) {
+        release.field = newest->first;
+        release.since = newest->second;
+        release.lacks_newer = release.since == kFields.back().second;
+    }
+    return release;
+}
+
 ConfigFile train_meta_of_args(const ConfigFile& args) {
     if (args.text.find("\"lora_alpha\"") == std::string::npos) {
         return {args.path, ""};

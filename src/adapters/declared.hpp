@@ -63,6 +63,17 @@ std::optional<double> by_pattern(const nlohmann::ordered_json& declared, const c
 void require_few_patterns(const nlohmann::ordered_json& declared, const ConfigFile& file,
                           std::size_t n_modules);
 
+/// Which PEFT wrote a file. The version is of the one that made the adapter first: PEFT keeps it
+/// where it saves what it has loaded.
+struct Release {
+    std::string version;       ///< as stated; "" where it is not
+    std::string field;         ///< the newest release that a field is of, by that field; "" none
+    std::string since;         ///< the release: "0.20.0"
+    bool lacks_newer = false;  ///< it has fields of 0.18, and none that came later
+};
+
+Release release_of(const nlohmann::ordered_json& declared);
+
 /// `dim` and `alpha` as lora_train_meta.json has them; text "" where there is no section `peft`.
 /// Error(unsupported) for other adapters than LoRA.
 ConfigFile train_meta_of(const ConfigFile& run_config);

@@ -240,16 +240,6 @@ class ParameterFinder {
     const ParameterSurroundings& known_;
 };
 
-/// Whether peft's version is 0.19.1 or newer: until then input dims were taken for the first ones.
-bool knows_order(const std::string& version) {
-    std::vector<Index> parts;
-    for (const std::string_view part : split(version, '.')) {
-        parts.push_back(parse_index(part).value_or(0));
-    }
-    parts.resize(3, 0);
-    return std::tuple(parts[0], parts[1], parts[2]) >= std::tuple(0, 19, 1);
-}
-
 bool fits_factors(const Module& module, const Parameter& parameter, bool is_turned) {
     const Index columns_of_a = is_turned ? parameter.n_first : parameter.n_second;
     const Index rows_of_b = is_turned ? parameter.n_second : parameter.n_first;
@@ -262,36 +252,128 @@ bool fits_factors(const Module& module, const Parameter& parameter, bool is_turn
                 "the factors of " + printable(module.path) + " (A [" + std::to_string(module.rank) +
                     ", " + std::to_string(module.n_in) + "], B [" + std::to_string(module.n_out) +
                     ", " + std::to_string(module.rank) + "]) " + why,
-                "use --lora split and let peft merge it");
+                "use --lora split, and load base and adapter with peft");
 }
 
-Parameter choose(const Module& module, const ParameterFinder& finder, const std::string& version) {
-    std::vector<Parameter> fitting;
+/// Whether one release is older than another.
+bool is_older(const std::string& one, const std::string& other) {
+    const auto numbers = [](const std::string& version) {
+        std::vector<Index> parts;
+        for (const std::string_view part : split(version, '.')) {
+            parts.push_back(parse_index(part).value_or(0));
+        }
+        parts.resize(3, 0);
+        return parts;
+    };
+    return numbers(one) < numbers(other);
+}
+
+/// Until peft 0.19.1 the first dim of a parameter that is no transposed one was taken for the
+/// input's: its factors are turned.
+class Order {
+  public:
+    Order(const ParameterSurroundings& known, std::vector<std::string>& notes)
+        : path_(known.config_path), release_(known.release), notes_(notes) {}
+
+    /// A parameter whose shape tells it.
+    void see(const Parameter& one, bool is_turned) { (is_turned ? turned_ : straight_) = one.path; }
+
+    /// Whether a square is turned. Error(unsupported) where nothing tells it.
+    [[nodiscard]] bool is_turned(const Module& module, const Parameter& square) {
+        if (turned_.empty() != straight_.empty()) {
+            const bool turned = straight_.empty();
+            if (!release_.version.empty() && is_turned_by_version() != turned) {
+                note("the shapes of the factors of " + (turned ? turned_ : straight_) +
+                     (turned ? " are those of releases before 0.19.1"
+                             : " are those of releases since 0.19.1"));
+            }
+            return turned;
+        }
+        const bool is_new = !release_.since.empty() && !is_older(release_.since, kNewest);
+        if (is_new && !release_.version.empty() && is_turned_by_version()) {
+            note("its field " + release_.field + " came with " + release_.since +
+                 ": saved again by such a release, and read so");
+        }
+        if (!is_new && !is_told()) {
+            refuse_factors(module, "change " + printable(square.path) +
+                                       ", a square of which nothing tells which dim is the "
+                                       "input's" +
+                                       (release_.version.empty()
+                                            ? ""
+                                            : ": by its fields " + path_ +
+                                                  " was not written by the peft_version " +
+                                                  printable(release_.version) + " that it states"));
+        }
+        return !is_new && is_turned_by_version();
+    }
+
+  private:
+    static constexpr const char* kChanged = "0.19.1";
+    static constexpr const char* kNewest = "0.20.0";  ///< the first whose fields tell it is newer
+
+    [[nodiscard]] bool is_turned_by_version() const { return is_older(release_.version, kChanged); }
+
+    /// Whether the version is one that could have written the file.
+    [[nodiscard]] bool is_told() const {
+        return !release_.version.empty() && !is_older(release_.version, release_.since) &&
+               !(release_.lacks_newer && !is_older(release_.version, "0.19.0"));
+    }
+
+    void note(const std::string& sign) {
+        std::string text =
+            path_ + " states peft_version " + printable(release_.version) +
+            ", of which parameters of experts are stored otherwise than here: " + sign;
+        if (std::ranges::count(notes_, text) == 0) {
+            notes_.push_back(std::move(text));
+        }
+    }
+
+    const std::string& path_;
+    const Release& release_;
+    std::vector<std::string>& notes_;
+    std::string turned_;    ///< a parameter whose shape says so
+    std::string straight_;  ///< one whose shape says the opposite
+};
+
+/// A parameter that a module's factors may change.
+struct Fitting {
+    Parameter parameter;
+    bool straight = false;
+    bool turned = false;
+};
+
+std::vector<Fitting> fitting(const Module& module, const ParameterFinder& finder) {
+    std::vector<Fitting> found;
     for (Parameter& one : finder.find(module.path)) {
         const bool straight = fits_factors(module, one, false);
         const bool turned = fits_factors(module, one, true);
-        if (straight && turned) {
-            const auto transposed = finder.is_transposed(module.path);
-            if (!transposed || (!*transposed && version.empty())) {
-                refuse_factors(module,
-                               "change " + printable(one.path) +
-                                   ", a square of which nothing tells which dim is the input's");
-            }
-            one.is_turned = *transposed || !knows_order(version);
-        } else {
-            one.is_turned = turned;
-        }
         if (straight || turned) {
-            fitting.push_back(std::move(one));
+            one.is_turned = !straight;
+            found.push_back({std::move(one), straight, turned});
         }
     }
-    if (fitting.size() != 1) {
-        refuse_factors(module, fitting.empty()
-                                   ? "fit no weight of the base, and no parameter of experts"
-                                   : "fit several parameters of the base: " +
-                                         listed({fitting[0].path, fitting[1].path}));
+    return found;
+}
+
+Parameter choose(const Module& module, const ParameterFinder& finder, Order& order) {
+    std::vector<Fitting> found = fitting(module, finder);
+    if (found.size() != 1) {
+        refuse_factors(
+            module, found.empty() ? "fit no weight of the base, and no parameter of experts"
+                                  : "fit several parameters of the base: " +
+                                        listed({found[0].parameter.path, found[1].parameter.path}));
     }
-    return std::move(fitting.front());
+    Parameter& one = found.front().parameter;
+    if (found.front().straight && found.front().turned) {
+        const auto transposed = finder.is_transposed(module.path);
+        if (!transposed) {
+            refuse_factors(module, "change " + printable(one.path) +
+                                       ", a square of which nothing tells which dim is the "
+                                       "input's");
+        }
+        one.is_turned = *transposed || order.is_turned(module, one);
+    }
+    return std::move(one);
 }
 
 void require_parts(const Module& module, const Parameter& parameter,
@@ -343,12 +425,14 @@ std::vector<std::string> mark_parameters(std::span<Module> modules,
     return idle;
 }
 
-std::map<std::size_t, Parameter> resolve_parameters(std::span<Module> modules,
-                                                    const ParameterSurroundings& surroundings) {
+ResolvedParameters resolve_parameters(std::span<Module> modules,
+                                      const ParameterSurroundings& surroundings) {
     const ParameterFinder finder(surroundings);
-    std::map<std::size_t, Parameter> found;
+    ResolvedParameters resolved;
+    Order order(surroundings, resolved.notes);
+    std::vector<std::size_t> places;
     for (std::size_t i = 0; i < modules.size(); ++i) {
-        Module& module = modules[i];
+        const Module& module = modules[i];
         const auto weight =
             surroundings.shapes.find(surroundings.hub_name(module.path + ".weight"));
         const bool has_weight = weight != surroundings.shapes.end() && weight->second.size() < 3;
@@ -356,14 +440,23 @@ std::map<std::size_t, Parameter> resolve_parameters(std::span<Module> modules,
             finder.find(module.path).empty()) {
             continue;
         }
-        Parameter one = choose(module, finder, surroundings.peft_version);
+        places.push_back(i);
+        const std::vector<Fitting> found = fitting(module, finder);
+        if (found.size() == 1 && found.front().straight != found.front().turned &&
+            finder.is_transposed(module.path) == false) {
+            order.see(found.front().parameter, found.front().turned);
+        }
+    }
+    for (const std::size_t i : places) {
+        Module& module = modules[i];
+        Parameter one = choose(module, finder, order);
         require_parts(module, one, surroundings);
         module.path = one.path;
         module.rank /= one.n_batches;
         module.is_parameter = true;
-        found.emplace(i, std::move(one));
+        resolved.by_module.emplace(i, std::move(one));
     }
-    return found;
+    return resolved;
 }
 
 plan::Fold fold_of(const Module& module, const Parameter& parameter, const ParameterPart& part,

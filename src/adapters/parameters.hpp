@@ -14,6 +14,7 @@
 #include "models/symbols.hpp"
 #include "plan/binding.hpp"
 
+#include "declared.hpp"
 #include "peft_names.hpp"
 #include "settings.hpp"
 
@@ -57,14 +58,21 @@ struct ParameterSurroundings {
     /// The name under which bind sees a tensor of the module tree.
     std::function<std::string(const std::string&)> hub_name;
     std::map<std::string, std::vector<Index>> shapes;  ///< of the targets
-    std::string peft_version;                          ///< of adapter_config.json, "" unknown
+    std::string config_path;                           ///< of adapter_config.json
+    Release release;                                   ///< that wrote it
 };
 
-/// By the index of their module, the parameters of modules that have no weight of two dims: they
-/// get the rank and the path that PEFT's settings are looked up by. Error(unsupported) naming a
-/// module of which the factors' shapes fit no parameter, or several.
-std::map<std::size_t, Parameter> resolve_parameters(std::span<Module> modules,
-                                                    const ParameterSurroundings& surroundings);
+struct ResolvedParameters {
+    std::map<std::size_t, Parameter> by_module;  ///< by the index of their module
+    std::vector<std::string> notes;              ///< contradictions and how they were settled
+};
+
+/// The parameters of modules that have no weight of two dims: these get the rank and the path that
+/// PEFT's settings are looked up by. Which dim of a square is the input's, the other factors of the
+/// adapter tell by their shapes, else the release that wrote it. Error(unsupported) naming a module
+/// of which the factors' shapes fit no parameter, or several, or nothing tells that.
+ResolvedParameters resolve_parameters(std::span<Module> modules,
+                                      const ParameterSurroundings& surroundings);
 
 /// The fold of one part of a parameter; `a` and `b`: where the factors lie.
 plan::Fold fold_of(const Module& module, const Parameter& parameter, const ParameterPart& part,

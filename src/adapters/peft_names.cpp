@@ -117,13 +117,15 @@ PeftName factor_name(const NameParts& parts, std::size_t at, Index depth) {
     return name;
 }
 
-/// "X.modules_to_save.NAME.Y": the adapter's own copy of X.Y.
+/// "X.modules_to_save.NAME.Y": the adapter's own copy of X.Y. PEFT saves it as "X.Y", and where it
+/// saves embeddings for their new rows also as "X.modules_to_save.Y".
 PeftName whole_name(const NameParts& parts, std::size_t at) {
+    const bool is_named = at + 2 < parts.size();
     PeftName name;
     name.role = TensorRole::whole;
     name.whole_module = join(parts, 0, at);
-    name.adapter_name = parts[at + 1];
-    name.module_name = without(parts, at, at + 2);
+    name.adapter_name = is_named ? parts[at + 1] : std::string_view();
+    name.module_name = without(parts, at, at + (is_named ? 2 : 1));
     name.saved_name = kPrefix + name.module_name;
     return name;
 }
@@ -176,7 +178,7 @@ PeftName read_name(const std::string& stored) {
         } else if (wrapper != TensorRole::base) {
             wrappers.add(wrapper, i);
             parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i));
-        } else if (is_inner && parts[i] == "modules_to_save" && i + 2 < parts.size()) {
+        } else if (is_inner && parts[i] == "modules_to_save") {
             return whole_name(parts, i);
         } else {
             ++i;

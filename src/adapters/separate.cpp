@@ -22,7 +22,7 @@ using catalogue::Tensor;
 
 bool is_adapters(TensorRole role) {
     return role == TensorRole::factor || role == TensorRole::whole || role == TensorRole::saved ||
-           role == TensorRole::foreign;
+           role == TensorRole::former || role == TensorRole::foreign;
 }
 
 template <typename Visit>
@@ -73,10 +73,12 @@ class NameReader {
     /// The first name in question settles it for all: then the catalogue must still be whole.
     [[nodiscard]] PeftName read(const std::string& stored) {
         PeftName name = read_name(stored);
-        if (!is_adapters(name.role) && name.role != TensorRole::original &&
-            stored.starts_with(kPrefix)) {
+        if (!is_adapters(name.role) && stored.starts_with(kPrefix)) {
             holds_base_ = holds_base_ ? *holds_base_ : holds_changed_base(catalogue_);
-            name.role = *holds_base_ ? name.role : TensorRole::saved;
+            if (!*holds_base_) {
+                name.role =
+                    name.role == TensorRole::original ? TensorRole::former : TensorRole::saved;
+            }
         }
         return name;
     }
@@ -103,6 +105,7 @@ struct WholeNames {
     std::set<std::string> adapted;  ///< modules with a factor
     std::set<std::string> adapters;
     std::vector<std::string> saved;  ///< tensors under the base's names that are the adapter's
+    std::set<std::string> twins;     ///< those that are stored under `.modules_to_save.`, too
     std::string foreign;             ///< the first tensor of an adapter that is no plain LoRA
 };
 
@@ -113,7 +116,8 @@ WholeNames names_in(const Catalogue& catalogue, NameReader& reader) {
     WholeNames whole;
     for_each_name(catalogue, [&](const std::string& stored) {
         const PeftName name = reader.read(stored);
-        if (is_adapters(name.role) && name.role != TensorRole::saved) {
+        if (is_adapters(name.role) && name.role != TensorRole::saved &&
+            name.role != TensorRole::former) {
             whole.adapters.insert(name.adapter_name);
         }
         if (name.role == TensorRole::foreign && whole.foreign.empty()) {
@@ -132,7 +136,10 @@ WholeNames names_in(const Catalogue& catalogue, NameReader& reader) {
             whole.saved.push_back(name.module_name);
         }
         if (name.role == TensorRole::whole || name.role == TensorRole::saved) {
-            whole.tensors.insert(name.module_name);
+            const bool is_new = whole.tensors.insert(name.module_name).second;
+            if (!is_new) {
+                whole.twins.insert(name.module_name);
+            }
         }
     });
     return whole;
@@ -189,6 +196,7 @@ class Dealer {
         : reader_(reader),
           biases_(deal.biases),
           whole_(deal.whole),
+          is_dropped_(deal.is_dropped),
           has_base_(has_base),
           trained_names_(trained_names),
           parts_(parts) {}
@@ -197,6 +205,11 @@ class Dealer {
     void divide(std::vector<Item> items, std::vector<Item>& base, std::vector<Item>& adapter) {
         for (Item& item : items) {
             const PeftName name = reader_.read(item.name);
+            if (name.role == TensorRole::former && !is_dropped_) {
+                replaced_.ignore(item.name, "what the base had before the training",
+                                 catalogue::stored_bytes(item));
+                continue;
+            }
             const bool is_trained =
                 name.role == TensorRole::whole || name.role == TensorRole::saved;
             const bool is_whole = is_trained && whole_ == WholeModules::trained;
@@ -228,6 +241,7 @@ class Dealer {
     NameReader& reader_;
     Biases biases_;
     WholeModules whole_;
+    bool is_dropped_;
     bool has_base_;  ///< that was saved with the adapter
     const std::set<std::string>& trained_names_;
     Separated& parts_;
@@ -238,6 +252,30 @@ template <typename Item>
 void sort_by_name(std::vector<Item>& items) {
     std::stable_sort(items.begin(), items.end(),
                      [](const Item& a, const Item& b) { return a.name < b.name; });
+}
+
+/// PEFT saves an embedding that was trained as a whole twice, where it saves its new rows: one
+/// becomes a copy that must equal the other.
+void join_twins(std::vector<Tensor>& tensors, const std::set<std::string>& twins) {
+    for (std::size_t i = 1; i < tensors.size(); ++i) {
+        Tensor& first = tensors[i - 1];
+        Tensor& second = tensors[i];
+        if (first.name != second.name || !twins.contains(read_name(first.name).module_name)) {
+            continue;
+        }
+        if (first.dtype != second.dtype || first.shape != second.shape) {
+            throw Error(ErrorCode::mismatch,
+                        "the adapter holds " + printable(first.name) +
+                            " twice, the other under .modules_to_save., as " +
+                            shape_text(first.shape) + " and " + shape_text(second.shape),
+                        "save the adapter again: only one of them was trained");
+        }
+        for (catalogue::Piece& piece : second.pieces) {
+            ++piece.replica;
+        }
+        std::ranges::move(second.pieces, std::back_inserter(first.pieces));
+        tensors.erase(tensors.begin() + static_cast<std::ptrdiff_t>(i--));
+    }
 }
 
 }  // namespace
@@ -261,6 +299,22 @@ bool holds_wrapped(const Catalogue& catalogue) {
     });
 }
 
+ChangedWeights changed_weights(const Catalogue& catalogue) {
+    NameReader reader(catalogue);
+    ChangedWeights changed;
+    for_each_name(catalogue, [&](const std::string& stored) {
+        const PeftName name = reader.read(stored);
+        if (name.role == TensorRole::factor) {
+            changed.by_factors.insert(name.module_name + ".weight");
+        }
+        const bool is_wrapped = read_name(stored).role == TensorRole::wrapped;
+        if (name.role == TensorRole::whole || (name.role == TensorRole::saved && !is_wrapped)) {
+            changed.as_whole.insert(name.module_name);
+        }
+    });
+    return changed;
+}
+
 Separated separate(Catalogue catalogue, const Deal& deal) {
     NameReader reader(catalogue);
     const WholeNames trained = names_in(catalogue, reader);
@@ -280,6 +334,7 @@ Separated separate(Catalogue catalogue, const Deal& deal) {
     parts.base = std::move(catalogue);
     for (Catalogue* part : {&parts.base, &parts.adapter}) {
         sort_by_name(part->tensors);
+        join_twins(part->tensors, trained.twins);
     }
     std::set_difference(trained.wrapped.begin(), trained.wrapped.end(), trained.adapted.begin(),
                         trained.adapted.end(), std::back_inserter(parts.bare_modules));

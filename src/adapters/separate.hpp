@@ -46,6 +46,14 @@ bool holds_adapter_only(const catalogue::Catalogue& catalogue);
 /// Whether some module of the base is stored as LoRA wraps it.
 bool holds_wrapped(const catalogue::Catalogue& catalogue);
 
+/// Weights that an adapter changes, under the names of the module tree without PEFT.
+struct ChangedWeights {
+    std::set<std::string> by_factors;
+    std::set<std::string> as_whole;  ///< trained, or saved with the adapter for their new rows
+};
+
+ChangedWeights changed_weights(const catalogue::Catalogue& catalogue);
+
 /// Takes a catalogue of module names apart. What PEFT saved with the factors alone (trained biases,
 /// whole modules, embeddings) is the adapter's, under the base's names as it may be. Unless the
 /// adapter is dropped, Error(unsupported) for more than one, for adapters of other kinds than LoRA

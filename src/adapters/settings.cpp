@@ -143,12 +143,24 @@ class Settler {
         if (plain > 0) {
             const std::string has_rank = "the adapter of " + printable(first->path) + " has rank " +
                                          std::to_string(first->rank);
-            if (!sources_.alpha && std::all_of(modules_.begin(), modules_.end(), wrong)) {
+            const std::string& path =
+                (declared ? sources_.adapter_config : sources_.train_meta).path;
+            const bool is_all = std::all_of(modules_.begin(), modules_.end(), wrong);
+            if (is_all && !sources_.alpha) {
                 throw Error(ErrorCode::mismatch,
-                            (declared ? sources_.adapter_config : sources_.train_meta).path +
-                                " says rank " + text_of(plain) + ", but " + has_rank +
+                            path + " says rank " + text_of(plain) + ", but " + has_rank +
                                 ": the file is another adapter's, and so may be its lora_alpha",
                             "put this adapter's file there, or give --lora_alpha");
+            }
+            if (!is_all) {
+                throw Error(
+                    ErrorCode::mismatch,
+                    has_rank + ", where " + path + " says " +
+                        text_of(declared_rank(*first, plain)) +
+                        " and that of other modules is so: nothing says how this one is "
+                        "scaled, and peft does not load it",
+                    "name its rank in rank_pattern there, and in alpha_pattern the alpha "
+                    "that goes with it (adapters joined by add_weighted_adapter: its rank)");
             }
             settings_.notes.push_back(has_rank + ", not " + text_of(declared_rank(*first, plain)) +
                                       " as the configuration says: using that of the weights");
@@ -291,10 +303,8 @@ Biases biases_of(const SettingsSources& sources) {
     return *found == "all" ? Biases::all : Biases::of_wrapped;
 }
 
-std::string peft_version_of(const SettingsSources& sources) {
-    const ordered_json& config = sources.adapter_config.json();
-    const auto found = config.find("peft_version");
-    return found != config.end() && found->is_string() ? found->get<std::string>() : "";
+Release release_of(const SettingsSources& sources) {
+    return release_of(sources.adapter_config.json());
 }
 
 void require_plain_lora(const SettingsSources& sources, AdapterUse use) {

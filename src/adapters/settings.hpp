@@ -36,8 +36,8 @@ void require_plain_lora(const SettingsSources& sources, AdapterUse use);
 /// JSON object.
 Biases biases_of(const SettingsSources& sources);
 
-/// The version of peft that wrote adapter_config.json, "" where it does not say it.
-std::string peft_version_of(const SettingsSources& sources);
+/// Which PEFT wrote adapter_config.json.
+Release release_of(const SettingsSources& sources);
 
 /// Ranks come from the weights; alpha from --lora_alpha, adapter_config.json, lora_train_meta.json
 /// in this order. Error(mismatch) when none says it (or says 0, as verl does when it does not

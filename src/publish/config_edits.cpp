@@ -66,22 +66,6 @@ void edit_dtype(models::Config& config, DType dtype) {
     }
 }
 
-void edit_tied(models::Config& config, bool tied) {
-    const std::string field = "tie_word_embeddings";
-    const auto stated = config.integer(field);
-    // Families differ in what an absent field means, so the file says it.
-    if (stated && (*stated != 0) == tied) {
-        return;
-    }
-    config.set(field, tied ? "true" : "false");
-    for (const std::string_view inner : kInnerConfigs) {
-        const std::string path = std::string(inner) + "." + field;
-        if (config.integer(path)) {
-            config.set(path, tied ? "true" : "false");
-        }
-    }
-}
-
 /// How many layers that predict further tokens are written; nullopt: not known.
 std::optional<Index> predictions_in(const models::Config& config, const Facts& facts) {
     const auto layers = config.integer("num_hidden_layers");
@@ -304,9 +288,6 @@ TrueConfig true_config(models::Config config, const Facts& facts) {
     }
     if (facts.dtype && !is_eight_bit_float(*facts.dtype)) {
         edit_dtype(config, *facts.dtype);
-    }
-    if (facts.tied) {
-        edit_tied(config, *facts.tied);
     }
     if (facts.labels) {
         edit_labels(config, *facts.labels);

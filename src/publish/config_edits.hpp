@@ -17,7 +17,6 @@ namespace shardweld::publish {
 /// What was written, as far as config.json states it.
 struct Facts {
     std::optional<DType> dtype;        ///< of most bytes; nullopt: no float tensor
-    std::optional<bool> tied;          ///< what tie_word_embeddings must say; nullopt: leave it
     std::optional<Index> labels;       ///< rows of the classification head, when there is one
     bool to_token_classes = false;     ///< name the class that has the head
     bool is_quantised = false;         ///< some tensor holds codes instead of values
@@ -43,7 +42,7 @@ std::string made_generation_config(const models::Config& config);
 /// Whether a tensor holds codes of a quantised model, by its name and type.
 bool is_codes(const std::string& name, DType dtype, const std::vector<Index>& shape);
 
-/// Facts of a list of targets; `tied` and `to_token_classes` are the caller's to set.
+/// Facts of a list of targets; `to_token_classes` is the caller's to set.
 Facts facts_of(const std::vector<plan::Target>& targets, const std::set<std::string>& logicals,
                const models::Recipe& recipe);
 

@@ -157,9 +157,106 @@ swap_factors "$WORK/adapter/adapter_model.safetensors" 3
 edit_config 'c["peft_version"] = "0.18.1"'
 merge 0 2 --local_dir "$WORK/adapter" --base "$TESTS/data/peft/qwen3moe-experts/base" --lora fold
 expect_code 0 "$SHARDWELD" diff "$WORK/model" "$TESTS/data/peft/qwen3moe-experts/expected/merged" --atol 1e-6 --rtol 1e-6
-# Squares (down_proj): only the version tells which dim is the input's.
-edit_config 'c.pop("peft_version")'
-merge 5 0 --local_dir "$WORK/adapter" --base "$TESTS/data/peft/qwen3moe-experts/base" --lora fold
+# Squares (down_proj): the shapes of the other factors tell which dim is the input's, whatever the version says.
+edit_config 'c["peft_version"] = "0.21.2"'
+merge 0 0 --local_dir "$WORK/adapter" --base "$TESTS/data/peft/qwen3moe-experts/base" --lora fold
+expect_text "states peft_version 0.21.2"
+expect_code 0 "$SHARDWELD" diff "$WORK/model" "$TESTS/data/peft/qwen3moe-experts/expected/merged" --atol 1e-6 --rtol 1e-6
+# Without those: fields tell that a release wrote the file which is newer than the version in it; else the version; else nothing does.
+squares() { # ADAPTER: it, of squares alone, and its configuration
+    rm -rf "$WORK/adapter"
+    cp -r "$1" "$WORK/adapter"
+    chmod -R u+w "$WORK/adapter"
+    python3 "$TESTS/support/edit_safetensors.py" "$WORK/adapter/adapter_model.safetensors" drop_all 'base_layer' || fail "cannot drop factors"
+    edit_config 'c["target_parameters"] = ["mlp.experts.down_proj"]'
+}
+fold_squares() { # CODE
+    merge "$1" 0 --local_dir "$WORK/adapter" --base "$TESTS/data/peft/qwen3moe-experts/base" --lora fold
+}
+drop_new="[c.pop(f) for f in ('kasa_config', 'monteclora_config', 'velora_config')]"
+squares "$TESTS/data/peft/qwen3moe-experts/adapter"
+fold_squares 0
+mv "$WORK/model" "$WORK/squares"
+edit_config 'c["peft_version"] = "0.18.1"'
+fold_squares 0
+same "$WORK/model" "$WORK/squares"
+expect_text "states peft_version 0.18.1"
+edit_config "$drop_new"
+fold_squares 5
 expect_text "a square of which nothing tells which dim is the input's"
 expect_absent "$WORK/model"
+edit_config 'c.pop("peft_version")'
+fold_squares 5
+edit_config "[c.pop(f) for f in ('lora_ga_config', 'use_bdlora')]; c['peft_version'] = '0.21.2'"
+fold_squares 5
+edit_config 'c["peft_version"] = "0.18.1"'
+swap_factors "$WORK/adapter/adapter_model.safetensors" 3
+fold_squares 0
+same "$WORK/model" "$WORK/squares"
+
+# A single module of another rank than the configuration says, as add_weighted_adapter leaves it.
+taken_apart fsdp2_lora_w2_fp32_qwen2
+edit_config 'c["r"] = 8; c["rank_pattern"] = {"layers.0.self_attn.[qov]_proj|layers.0.mlp.[a-z]+_proj": 4}'
+merge 6 0 --local_dir "$WORK/adapter" --base "$WORK/base" --lora fold --lora_alpha 8
+expect_text "rank_pattern"
+expect_absent "$WORK/model"
+
+# Head and embedding in one: what PEFT adapts is the module, so the folded model has two matrices, unless both were trained to be one.
+python3 "$TESTS/support/tied_adapters.py" "$WORK/tied" || fail "cannot make adapters of a tied model"
+tied="$WORK/tied"
+says_tied() { # DIR true|false
+    python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["tie_word_embeddings"] != (sys.argv[2] == "true"))' "$1/config.json" "$2" ||
+        fail "$1: tie_word_embeddings is not $2"
+}
+for case in embed head both tying whole_embed whole_head; do
+    merge 0 2 --local_dir "$tied/$case" --base "$tied/base" --lora fold
+    same "$WORK/model" "$tied/want_$case"
+    says_tied "$WORK/model" false
+    expect_text "config.json's tie_word_embeddings is set to false"
+    merge 0 0 --local_dir "$tied/live_$case" --backend hf --lora fold
+    same "$WORK/model" "$tied/want_$case"
+    says_tied "$WORK/model" false
+    merge 0 0 --local_dir "$tied/$case" --base "$tied/base" -q
+    same "$WORK/model" "$tied/base"
+done
+merge 14 0 --local_dir "$tied/embed" --base "$tied/base" --lora fold --strict
+for case in grown grown_embed grown_head; do
+    merge 6 0 --local_dir "$tied/$case" --base "$tied/base" --lora fold
+    expect_text "--vocab_size 14"
+    merge 0 2 --local_dir "$tied/$case" --base "$tied/base" --lora fold --vocab_size 14
+    same "$WORK/model" "$tied/want_$case"
+done
+# Outputs made of the same read, and a training checkpoint, have both matrices, too.
+merge 0 2 --local_dir "$tied/embed" --base "$tied/base" --lora fold --also "$WORK/also:bf16"
+expect_code 0 "$SHARDWELD" diff "$WORK/also" "$tied/want_embed" --atol 0.1 --rtol 0.01
+says_tied "$WORK/also" false
+expect_code 0 "$SHARDWELD" reshape "$tied/head" "$WORK/dist" --to torch_dist --lora fold --base "$tied/base"
+expect_code 0 "$SHARDWELD" merge "$WORK/dist" "$WORK/back"
+same "$WORK/back" "$tied/want_head"
+# Without a recipe nothing tells what the head is called.
+merge 5 0 --local_dir "$tied/embed" --base "$tied/base" --lora fold --names module
+expect_absent "$WORK/model"
+
+# Factors that are called as in the text model alone, or as in an older class of the family.
+python3 "$TESTS/support/random_model.py" "$TESTS/data/hf_names/qwen3_5.json" "$WORK/vision" || fail "cannot make a model"
+mkdir "$WORK/spelled"
+for begin in model.language_model. model. language_model.model.; do
+    python3 - "$TESTS/support" "$WORK" "$begin" <<'P' || fail "cannot make an adapter"
+import json, struct, sys
+sys.path.insert(0, sys.argv[1])
+from edit_safetensors import read, write
+work, module = sys.argv[2], "layers.3.self_attn.o_proj"
+rows, columns = read(work + "/vision/model.safetensors")[f"model.language_model.{module}.weight"][1]
+ones = lambda *shape: ["F32", list(shape), bytearray(struct.pack("<f", 1) * (shape[0] * shape[1]))]
+name = f"base_model.model.{sys.argv[3]}{module}"
+write(work + "/spelled/adapter_model.safetensors", {name + ".lora_A.weight": ones(2, columns), name + ".lora_B.weight": ones(rows, 2)})
+config = {"peft_type": "LORA", "r": 2, "lora_alpha": 2, "target_modules": ["o_proj"], "alpha_pattern": {sys.argv[3] + module: 4}}
+json.dump(config, open(work + "/spelled/adapter_config.json", "w"))
+P
+    merge 0 0 --local_dir "$WORK/spelled" --base "$WORK/vision" --lora fold
+    [[ -e "$WORK/own" ]] || mv "$WORK/model" "$WORK/own"
+    [[ ! -e "$WORK/model" ]] || same "$WORK/model" "$WORK/own"
+    expect_no_text "adapter_config.json ("
+done
+expect_code 13 "$SHARDWELD" diff "$WORK/own" "$WORK/vision"
 finish

@@ -23,6 +23,8 @@
 #include "framework_adapter.hpp"
 #include "model_files.hpp"
 #include "quantised.hpp"
+#include "respelled.hpp"
+#include "vocabulary.hpp"
 
 namespace shardweld::app {
 
@@ -103,7 +105,18 @@ class AdapterBinder {
         if (lora_ != Lora::drop) {
             require_factors(parts.bare_modules);
         }
-        bind_base(std::move(parts.base), prepared_.model());
+        const auto rows = grown_rows(parts.adapter);
+        try {
+            bind_base(std::move(parts.base), prepared_.model());
+        } catch (Error& error) {
+            if (rows) {
+                error.set_hint("the adapter has " + std::to_string(*rows) +
+                               " rows of the vocabulary, which grew before it was trained: give "
+                               "--vocab_size " +
+                               std::to_string(*rows));
+            }
+            throw;
+        }
         plan::Ledger& ledger = bound_.binding.ledger;
         std::ranges::move(parts.replaced, std::back_inserter(ledger.ignored));
         if (parts.adapter.tensors.empty() && parts.adapter.shards.empty()) {
@@ -117,6 +130,23 @@ class AdapterBinder {
         }
         surround(std::move(parts.whole_modules), std::move(parts.saved_tensors));
         take_adapter(bind_saved(std::move(parts.adapter)));
+    }
+
+    /// The rows of a vocabulary that the adapter has, and config.json does not; nullopt: no others.
+    [[nodiscard]] std::optional<Index> grown_rows(const Catalogue& adapter) const {
+        const auto stated = prepared_.config.integer(kVocabularyField);
+        for (const catalogue::Tensor& tensor : adapter.tensors) {
+            const adapters::PeftName name = adapters::read_name(tensor.name);
+            const bool is_saved = name.role != adapters::TensorRole::factor &&
+                                  (name.module_name.ends_with("embed_tokens.weight") ||
+                                   name.module_name.ends_with("lm_head.weight"));
+            const bool has_rows = is_saved || name.component == "lora_embedding_A";
+            const std::size_t dim = is_saved ? 0 : 1;
+            if (stated && has_rows && tensor.shape.size() == 2 && tensor.shape[dim] > *stated) {
+                return tensor.shape[dim];
+            }
+        }
+        return std::nullopt;
     }
 
     /// The adapter has a framework's names, and so has a base that was saved with it.
@@ -385,7 +415,17 @@ class AdapterBinder {
         return plan::renamed(*prepared_.recipe, name);
     }
 
-    adapters::Settings settle(const std::vector<adapters::Module>& modules) {
+    adapters::Settings settle(std::vector<adapters::Module> modules) {
+        if (const auto& respelled = prepared_.choice.respelled; !respelled.empty()) {
+            std::set<std::string> base_modules;
+            for (const std::string& path : surroundings_.base_modules) {
+                base_modules.insert(original_path(respelled, path));
+            }
+            surroundings_.base_modules = std::move(base_modules);
+            for (adapters::Module& module : modules) {
+                module.path = original_path(respelled, module.path);
+            }
+        }
         adapters::Settings settings = adapters::settle(sources_, modules, surroundings_);
         for (const std::string& note : settings.notes) {
             warn("adapter_settings", note);
@@ -401,7 +441,8 @@ class AdapterBinder {
         for (const plan::Target& target : bound_.binding.targets) {
             known.shapes[target.name] = target.shape;
         }
-        known.peft_version = adapters::peft_version_of(sources_);
+        known.config_path = sources_.adapter_config.path;
+        known.release = adapters::release_of(sources_);
         return known;
     }
 
@@ -410,7 +451,12 @@ class AdapterBinder {
             target.file = kFactors;
         }
         adapters::Attachment attachment;
-        attachment.parameters = adapters::resolve_parameters(modules, around_parameters());
+        const adapters::ResolvedParameters parameters =
+            adapters::resolve_parameters(modules, around_parameters());
+        for (const std::string& note : parameters.notes) {
+            warn("adapter_settings", note);
+        }
+        attachment.parameters = parameters.by_module;
         const adapters::Settings settings = settle(modules);
         attachment.settings = &settings;
         const auto placement = outputs::place_in_one_file(plan::output_tensors(factors), kFactors);

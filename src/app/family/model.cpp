@@ -273,7 +273,7 @@ void follow_reference(PreparedModel& prepared, const models::Recipe& own,
 
 /// The job said that head and embedding are one.
 void check_tying(const PreparedModel& prepared, const catalogue::Catalogue& catalogue) {
-    if (shares_embeddings(catalogue) && !prepared.is_value &&
+    if (shares_embeddings(catalogue) && !prepared.is_value && !prepared.choice.is_untied &&
         prepared.symbols->try_value("tied") == 0) {
         throw Error(ErrorCode::mismatch,
                     "the checkpoint's args say untie_embeddings_and_output_weights false, but by " +

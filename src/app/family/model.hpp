@@ -33,6 +33,12 @@ enum class Destination {
     comparison,  ///< held against another model, or read: there is no place for an adapter
 };
 
+/// Names of modules that begin with `from` in an adapter, and with `to` in its base.
+struct Respelling {
+    std::string from;
+    std::string to;
+};
+
 /// How a model is to be understood, beyond what its files say.
 struct ModelChoice {
     TensorNames names = TensorNames::hub;
@@ -50,6 +56,9 @@ struct ModelChoice {
     bool has_states = false;          ///< of an optimizer, which padding rows have, too
     std::shared_ptr<const CheckpointTemplate> like = {};  ///< the template that `form` names
     std::shared_ptr<const Supplement> supplement = {};    ///< has what the checkpoint does not
+    bool is_untied = false;  ///< head and embedding are two, though one may stand for both
+    std::vector<Respelling> respelled =
+        {};  ///< what an adapter's names were before (respelled.hpp)
 };
 ModelChoice model_choice(const Options& options, const OutputRequest& output, Destination sink);
 

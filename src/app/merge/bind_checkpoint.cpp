@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "app/family/bind_model.hpp"
-#include "app/family/framework_adapter.hpp"
+#include "app/family/untied.hpp"
 #include "core/text.hpp"
 #include "mpi/share.hpp"
 #include "plan/bind/trace.hpp"
@@ -36,7 +36,7 @@ BoundModel bind(Session& session, const Input& input, Unbound checkpoint,
     catalogue::Catalogue& catalogue = checkpoint.catalogue;
     BoundModel model{std::move(checkpoint.files), {}, {}, {}, {}};
     mpi::collectively(session.comm, [&] {
-        model.prepared = prepare_with_adapter(model.files, choice, catalogue);
+        model.prepared = prepare_for_fold(model.files, choice, catalogue);
         model.kept = kept_if_needed(model.prepared, catalogue);
         if (!trace.empty()) {
             model.trace = plan::trace_stored(catalogue, model.prepared.model(), trace);
@@ -76,9 +76,9 @@ BoundModel bind_untied(Session& session, const Input& input, BoundModel tied,
     }
     ModelFiles& files = again.files;
     ModelChoice choice = tied.prepared.choice;
-    tied = {};
     models::Config config = models::Config::parse(files.config_text, files.config_path);
-    config.set("tie_word_embeddings", "false");
+    untie(config, tied.prepared);
+    tied = {};
     files.config_text = config.text_to_write();
     choice.is_tied = false;
     BoundModel model = bind(session, input, std::move(again), choice);

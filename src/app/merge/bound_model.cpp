@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "app/family/bind_model.hpp"
-#include "app/family/framework_adapter.hpp"
 #include "app/family/training_form.hpp"
+#include "app/family/untied.hpp"
 #include "app/family/written_model.hpp"
 #include "app/settings/options.hpp"
 #include "catalogue/catalogue.hpp"
@@ -148,7 +148,7 @@ BoundModel in_other_form(const Session& session, const BoundModel& model) {
     choice.form = output.form;
     choice.names = output.is_training() ? TensorNames::hub : choice.names;
     catalogue::Catalogue catalogue = *model.kept;
-    one.prepared = prepare_with_adapter(one.files, choice, catalogue);
+    one.prepared = prepare_for_fold(one.files, choice, catalogue);
     one.bound = bind_model(one.prepared, one.files, session.options, std::move(catalogue));
     return one;
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "app/compare/comparison.hpp"
+#include "app/family/untied.hpp"
 #include "core/text.hpp"
 #include "mpi/share.hpp"
 #include "plan/bind/mixed.hpp"
@@ -68,8 +69,10 @@ BoundModel bind_other(Session& session, const Input& input, Survey other, const 
                       const plan::PlanChoice& choice) {
     try {
         ModelFiles files = files_of(session, other, lead);
+        ModelChoice as_lead = lead.prepared.choice;
+        as_lead.respelled.clear();
         return bind_checkpoint(session, input, {std::move(files), std::move(other.catalogue)},
-                               lead.prepared.choice, choice);
+                               as_lead, choice);
     } catch (Error& error) {
         error.add_context("checkpoint " + other.given.string());
         throw;
@@ -127,7 +130,7 @@ void settle_tie(const std::map<std::string, std::string>& tied, BoundModel& lead
         std::ranges::any_of(lead.bound.binding.targets,
                             [&](const plan::Target& target) { return tied.contains(target.name); });
     if (has_both) {
-        lead.prepared.config.set("tie_word_embeddings", "false");
+        untie(lead.prepared.config, lead.prepared);
     }
 }
 

@@ -36,5 +36,21 @@ TEST(RunConfig, of_another_method_is_refused) {
         "model with the framework that trained it");
 }
 
+TEST(Release, is_told_by_fields_where_the_version_is_an_old_one) {
+    const auto of = [](const std::string& text) { return release_of(ConfigFile{"", text}.json()); };
+    const Release saved_again = of(R"({"peft_version": "0.18.1", "use_bdlora": null,
+                                       "velora_config": null, "ensure_weight_tying": false})");
+    EXPECT_EQ(saved_again.version, "0.18.1");
+    EXPECT_EQ(saved_again.field, "velora_config");
+    EXPECT_EQ(saved_again.since, "0.20.0");
+    EXPECT_FALSE(saved_again.lacks_newer);
+    EXPECT_EQ(of(R"({"use_bdlora": null, "arrow_config": null})").since, "0.19.0");
+    const Release old = of(R"({"peft_version": "0.21.2", "arrow_config": null})");
+    EXPECT_TRUE(old.lacks_newer);
+    const Release nothing = of(R"({"r": 4, "peft_version": 3})");
+    EXPECT_EQ(nothing.version + nothing.field + nothing.since, "");
+    EXPECT_FALSE(nothing.lacks_newer);
+}
+
 }  // namespace
 }  // namespace shardweld::adapters

@@ -1,6 +1,9 @@
 // PEFT's names taken apart; facts from models that peft 0.21 made and saved.
 #include "adapters/separate.hpp"
 
+#include <algorithm>
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include "catalogue/catalogue.hpp"
@@ -146,6 +149,41 @@ TEST(Separate, what_is_saved_with_an_adapter_alone_is_the_adapters) {
     EXPECT_EQ(folded.in_both.size(), 3U);
     EXPECT_EQ(names(of(with_base).base), names(folded.base));
     EXPECT_TRUE(of(with_base).replaced.empty());
+}
+
+// Where the vocabulary grew, PEFT saves a trained embedding under three names, two of them alike.
+TEST(Separate, an_embedding_that_is_saved_thrice_is_the_trained_one) {
+    const List stored{"base_model.model.lm_head.weight",
+                      "base_model.model.model.embed_tokens.modules_to_save.weight",
+                      "base_model.model.model.embed_tokens.original_module.weight",
+                      "base_model.model.model.embed_tokens.weight",
+                      "base_model.model.q.lora_A.weight"};
+    EXPECT_TRUE(holds_adapter_only(holding(stored)));
+    EXPECT_EQ(changed_weights(holding(stored)).as_whole,
+              (std::set<std::string>{"lm_head.weight", "model.embed_tokens.weight"}));
+    Catalogue catalogue = holding(stored);
+    for (catalogue::Tensor& tensor : catalogue.tensors) {
+        tensor.pieces.push_back({});
+    }
+    for (const WholeModules whole : {WholeModules::original, WholeModules::trained}) {
+        const Separated parts = separate(catalogue, {Biases::none, whole});
+        const Catalogue& trained = whole == WholeModules::original ? parts.adapter : parts.base;
+        const auto embedding =
+            std::ranges::find_if(trained.tensors, [](const catalogue::Tensor& tensor) {
+                return tensor.name.ends_with("embed_tokens.weight");
+            });
+        ASSERT_NE(embedding, trained.tensors.end());
+        ASSERT_EQ(embedding->pieces.size(), 2U);
+        EXPECT_EQ(embedding->pieces[1].replica, 1U);
+        EXPECT_EQ(trained.tensors.size(), whole == WholeModules::original ? 3U : 2U);
+        ASSERT_EQ(parts.replaced.size(), 1U);
+        EXPECT_EQ(parts.replaced[0].reason, "what the base had before the training");
+    }
+    catalogue.tensors[1].shape = {3, 2};
+    EXPECT_NE(test::error_text([&] { (void)separate(catalogue, {}); }).find("holds"),
+              std::string::npos);
+    EXPECT_EQ(separate(catalogue, {Biases::none, WholeModules::original, true}).base.tensors.size(),
+              0U);
 }
 
 TEST(Separate, drops_adapters_of_any_kind) {

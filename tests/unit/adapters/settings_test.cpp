@@ -126,17 +126,26 @@ TEST(Settings, RanksAreThoseOfTheWeights) {
     add(tensors, "m.1.q", 4);
     add(tensors, "m.2.q", 8);
     const auto modules = modules_of(tensors);
-    const Settings settings =
-        settle(sources(R"({"r": 8, "lora_alpha": 16})"), modules, {{}, {}, 3});
-    EXPECT_EQ(settings.scales, (std::vector<double>{4, 4, 2}));
-    EXPECT_EQ(config_of(settings)["r"], 4);
-    EXPECT_EQ(config_of(settings)["rank_pattern"].dump(), R"({"m.2.q":8})");
-    EXPECT_EQ(settings.notes.size(), 1U);
+    // peft does not load single modules of another rank, and nothing says how they are scaled.
+    for (const bool is_given : {false, true}) {
+        SettingsSources joined = sources(R"({"r": 8, "lora_alpha": 16})");
+        joined.alpha = is_given ? std::optional(16.0) : std::nullopt;
+        const std::string text = test::error_text([&] {
+            (void)settle(joined, modules, {{}, {}, 3});
+        });
+        EXPECT_NE(text.find("mismatch: the adapter of m.0.q has rank 4"), std::string::npos)
+            << text;
+        EXPECT_NE(text.find("rank_pattern"), std::string::npos) << text;
+    }
     // A rank that no module has tells another adapter's file, whose alpha is not to be trusted.
     SettingsSources other = sources(R"({"r": 16, "lora_alpha": 16})");
     EXPECT_THROW((void)settle(other, modules, {{}, {}, 3}), Error);
     other.alpha = 32;
-    EXPECT_EQ(settle(other, modules, {{}, {}, 3}).scales, (std::vector<double>{8, 8, 4}));
+    const Settings asked = settle(other, modules, {{}, {}, 3});
+    EXPECT_EQ(asked.scales, (std::vector<double>{8, 8, 4}));
+    EXPECT_EQ(config_of(asked)["r"], 4);
+    EXPECT_EQ(config_of(asked)["rank_pattern"].dump(), R"({"m.2.q":8})");
+    EXPECT_EQ(asked.notes.size(), 2U);  // the ranks, and the alpha that is given
     // A configuration that is right stays as it is.
     const std::string right =
         R"({"r": 4, "lora_alpha": 16, "rank_pattern": {"2.q": 8}, "alpha_pattern": {"[01].q": 32}})";

@@ -50,8 +50,7 @@ TEST(GenerationConfig, is_made_for_models_that_generate) {
 TEST(TrueConfig, leaves_a_true_text_byte_for_byte) {
     const std::string text =
         "{ \"torch_dtype\":\"bfloat16\",\n\t\"tie_word_embeddings\" : false,\"vocab_size\":7 }";
-    Facts facts = written_as(DType::bf16);
-    facts.tied = false;
+    const Facts facts = written_as(DType::bf16);
     EXPECT_EQ(edited(text, facts), text);
     EXPECT_EQ(edited(text, Facts{}), text);
 }
@@ -72,29 +71,6 @@ TEST(TrueConfig, corrects_the_dtype_under_the_key_that_is_there) {
 TEST(TrueConfig, adds_the_dtype_where_none_is_stated) {
     EXPECT_EQ(edited(R"({"a": 1})", written_as(DType::bf16)),
               "{\n  \"a\": 1,\n  \"torch_dtype\": \"bfloat16\"\n}\n");
-}
-
-TEST(TrueConfig, says_whether_the_head_is_tied) {
-    Facts facts;
-    facts.tied = false;
-    EXPECT_EQ(edited(R"({"tie_word_embeddings": true, "a": 1})", facts),
-              "{\n  \"tie_word_embeddings\": false,\n  \"a\": 1\n}\n");
-    EXPECT_EQ(edited(R"({"a": 1})", facts),
-              "{\n  \"a\": 1,\n  \"tie_word_embeddings\": false\n}\n");
-    facts.tied = true;
-    EXPECT_EQ(edited(R"({"tie_word_embeddings": false})", facts),
-              "{\n  \"tie_word_embeddings\": true\n}\n");
-}
-
-TEST(TrueConfig, says_so_at_each_level_that_does) {
-    Facts facts;
-    facts.tied = false;
-    const auto config = models::Config::parse(
-        edited(R"({"tie_word_embeddings": true, "text_config": {"tie_word_embeddings": true}})",
-               facts),
-        "config.json");
-    EXPECT_EQ(config.integer("tie_word_embeddings"), 0);
-    EXPECT_EQ(config.integer("text_config.tie_word_embeddings"), 0);
 }
 
 TEST(TrueConfig, names_as_many_labels_as_the_head_has_rows) {
