@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "core/text.hpp"
@@ -72,6 +73,19 @@ void leave_training_state(std::vector<std::string>& names) {
     }
 }
 
+// A link to one of them is no other one (Composer's latest-rank0).
+void leave_links_within(const fs::path& directory, const Listing& listing,
+                        std::vector<std::string>& names) {
+    const std::vector<std::string> all = names;
+    std::erase_if(names, [&](const std::string& name) {
+        std::error_code failed;
+        const fs::path end = std::ranges::find(listing.links, name) == listing.links.end()
+                                 ? fs::path()
+                                 : fs::read_symlink(directory / name, failed);
+        return std::ranges::find(all, end.string()) != all.end();
+    });
+}
+
 // The one directory below that holds a model; Error(usage) when there are several.
 std::optional<fs::path> only_checkpoint_below(const fs::path& directory, const Listing& listing,
                                               const std::string& backend) {
@@ -82,6 +96,7 @@ std::optional<fs::path> only_checkpoint_below(const fs::path& directory, const L
         }
     }
     leave_training_state(found);
+    leave_links_within(directory, listing, found);
     if (found.size() > 1) {
         throw Error(ErrorCode::usage,
                     directory.string() + " holds several checkpoints: " + name_list(found),

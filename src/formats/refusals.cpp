@@ -8,9 +8,11 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
+#include "formats/containers/file_sign.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/iteration_directories.hpp"
-#include "formats/shared/neighbour_names.hpp"
+#include "formats/shared/signs.hpp"
+#include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
@@ -89,21 +91,21 @@ std::string noun_of(const std::string& backend) {
     return format == all_formats().end() ? "checkpoint" : std::string((*format)->noun);
 }
 
-/// Refuses the first of a directory and those in it that a sign gives away.
-void refuse_signs(const fs::path& directory, const Listing& listing) {
-    const auto refuse = [](const fs::path& path, const Sign& sign) {
+/// Refuses what a sign gives away.
+void refuse_sign(const fs::path& path, const Listing& listing) {
+    if (const Sign* const sign = sign_in(listing)) {
         throw Error(
             ErrorCode::unsupported,
-            path.string() + " is " + std::string(sign.what) + ", which this version does not read",
-            std::string(sign.remedy));
-    };
-    if (const Sign* const sign = sign_in(listing)) {
-        refuse(directory, *sign);
+            path.string() + " is " + std::string(sign->what) + ", which this version does not read",
+            std::string(sign->remedy));
     }
+}
+
+/// Refuses the first of a directory and those in it that a sign gives away.
+void refuse_signs(const fs::path& directory, const Listing& listing) {
+    refuse_sign(directory, listing);
     for (const std::string& name : listing.directories) {
-        if (const Sign* const sign = sign_in(readable_listing(directory / name))) {
-            refuse(directory / name, *sign);
-        }
+        refuse_sign(directory / name, readable_listing(directory / name));
     }
 }
 
@@ -170,6 +172,9 @@ void refuse_by_those_below(const fs::path& directory, const Listing& listing, bo
         }
     }
     refuse_empty(all);
+    for (const auto& [path, names] : all) {
+        refuse_sign(path, names);
+    }
 }
 
 }  // namespace
@@ -223,8 +228,13 @@ void require_sensible(const InputRequest& request) {
                     hint.empty() ? "check the path" : hint);
     }
     if (kind != io::FileKind::directory) {
-        throw Error(ErrorCode::usage, request.directory.string() + " is a file",
-                    "give the checkpoint's directory");
+        const FileSign* const sign =
+            kind == io::FileKind::file ? sign_of(io::InputFile::open(request.directory)) : nullptr;
+        throw Error(
+            ErrorCode::usage,
+            request.directory.string() + " is a file" +
+                (sign == nullptr ? "" : ": " + std::string(sign->what)),
+            std::string(sign == nullptr ? "give the checkpoint's directory" : sign->remedy));
     }
     if (!snapshot_in(request.directory).empty()) {
         throw Error(ErrorCode::usage,

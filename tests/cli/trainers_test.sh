@@ -40,6 +40,11 @@ for case in torchtitan_llama3 torchtitan_qwen3 torchtitan_qwen3_moe; do
     expect_text "its names are torchtitan's"
     same_from "$case" checkpoint/step-10 0
 done
+# One projection for queries, keys and values; experts as they were called for a while.
+for case in torchtitan_llama3 torchtitan_qwen3_moe; do
+    rm -rf "$WORK/model"
+    expect_code 0 "$SHARDWELD" merge "$world/$case/fused" "$WORK/model" --hf_config "$world/$case/hf" -q && same_as_expected "$world/$case" "$WORK/model"
+done
 same_from torchtitan_llama3 checkpoint 3 --strategy collective --message_limit 64
 
 # As stored, with --names module; a family whose names in torchtitan are not known says so.

@@ -20,6 +20,8 @@
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"
 
+#include "file_sign.hpp"
+
 namespace shardweld::formats {
 
 namespace {
@@ -245,6 +247,21 @@ SafetensorsText parse_safetensors_text(std::string_view text) {
 constexpr Bytes kLengthBytes = 8;
 constexpr Bytes kLongestHeader = 100'000'000;  // the reference implementation's limit
 
+/// Refuses a file for its header, or for what it is where only its name is that of safetensors.
+[[noreturn]] void refuse_file(const io::InputFile& file, const std::string& fault) {
+    const FileSign* const sign = sign_of(file);
+    if (sign == nullptr || sign->ending == ".safetensors") {
+        refuse_header(fault);
+    }
+    // torch 2.15, torch/distributed/checkpoint/hf_storage.py: objects go in front of the tensors.
+    const bool is_torch = sign->bytes.starts_with("PK");
+    throw Error(ErrorCode::unsupported,
+                "safetensors file: it is none, but " + std::string(sign->what),
+                is_torch ? "torch's HuggingFace writer makes that of objects, such as a step's "
+                           "number, that are saved beside tensors: save the tensors alone with it"
+                         : std::string(sign->remedy));
+}
+
 std::string read_header(const io::InputFile& file, Bytes begin) {
     const Bytes size = begin < file.size() ? file.size() - begin : 0;
     if (size < kLengthBytes) {
@@ -255,13 +272,13 @@ std::string read_header(const io::InputFile& file, Bytes begin) {
     Bytes length = 0;
     std::memcpy(&length, raw.data(), raw.size());
     if (length > size - kLengthBytes || length > kLongestHeader) {
-        refuse_header("it claims " + std::to_string(length) + " bytes, the file has " +
-                      std::to_string(size));
+        refuse_file(file, "it claims " + std::to_string(length) + " bytes, the file has " +
+                              std::to_string(size));
     }
     std::string text(to_size(length, "the safetensors header"), '\0');
     file.read_at(begin + kLengthBytes, std::as_writable_bytes(std::span(text)));
     if (!trim(text).starts_with('{') || text.find('\0') != std::string::npos) {
-        refuse_header("it does not begin with '{', or holds a NUL");
+        refuse_file(file, "it does not begin with '{', or holds a NUL");
     }
     return text;
 }

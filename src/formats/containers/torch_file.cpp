@@ -13,6 +13,7 @@
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"
 
+#include "file_sign.hpp"
 #include "pickle.hpp"
 #include "pickle_arena.hpp"
 #include "range_reader.hpp"
@@ -308,11 +309,10 @@ TorchFile TorchFile::read(const io::InputFile& file, Bytes begin, std::optional<
         if (head.starts_with(kStreamMagic)) {
             return read_stream(reader);
         }
-        constexpr std::size_t kTarMagicAt = 257;  // POSIX ustar
-        if (head.substr(std::min(head.size(), kTarMagicAt)).starts_with("ustar")) {
+        if (const FileSign* const sign = sign_of(head, file.path().filename().string())) {
             throw Error(ErrorCode::unsupported,
-                        "torch file: it is a tar archive (torch before 0.1.10)",
-                        "load and save it with a newer torch");
+                        "torch file: it is none, but " + std::string(sign->what),
+                        std::string(sign->remedy));
         }
         constexpr std::size_t kShown = 16;
         fail_torch("it begins with '" + printable(head.substr(0, kShown)) +

@@ -306,6 +306,14 @@ Bytes data_offset(RangeReader& reader, const Central& entry) {
     return entry.header + kLocalBytes + name_bytes + extra_bytes;
 }
 
+/// Whether so many bytes behind an entry are its descriptor, and the 65536 that the length of a
+/// field in front of it has no bit for (seen with torch 2.15).
+bool is_wrapped(Bytes behind) {
+    constexpr Bytes kLongestField = 1U << 16U;
+    const Bytes rest = behind % kLongestField;
+    return behind >= kLongestField && (rest == 0 || rest == kDescriptor || rest == kDescriptor64);
+}
+
 void require_distinct(const std::vector<NamedZipEntry>& entries) {
     std::vector<std::string_view> names;
     names.reserve(entries.size());
@@ -371,6 +379,11 @@ ZipArchive read_zip(RangeReader& reader) {
                      ") runs past the central directory at " + std::to_string(directory.offset));
         }
         previous_end = offset + entry.size;
+        if (!by_layout && is_wrapped(next - std::min(next, previous_end))) {
+            fail_zip("entry " + in_quotes(entry.name) +
+                     " has more in front of it than its header can say: so torch.save writes with "
+                     "a storage_alignment above 65536, and nothing can load it");
+        }
         const Bytes sum = (entry.flags & kHasDescriptor) != 0 ? offset + entry.size + kDescriptorSum
                                                               : entry.header + kLocalSum;
         archive.entries.push_back(

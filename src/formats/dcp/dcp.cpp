@@ -24,6 +24,7 @@
 #include "join_scans.hpp"
 #include "model_selection.hpp"
 #include "optimizer_state.hpp"
+#include "uneven_rows.hpp"
 
 namespace shardweld::formats::dcp {
 
@@ -88,6 +89,10 @@ void leave_object(const Location& location, const DcpMetadata& metadata, const D
     if (name && object.length > 0) {
         leave_aside_object(location, place_of(object, metadata), *name, ignored);
     } else {
+        if (!row) {  // torch pickles what lies in a tuple whole
+            require_no_part(location, place_of(object, metadata), dotted(path),
+                            [&](std::string_view known) { return holders.has(known); });
+        }
         ignored.add(row ? *row : std::pair(printable(dotted(path)), std::string("not a tensor")), 1,
                     object.length);
     }
@@ -136,7 +141,8 @@ Catalogue scan_metadata(const Location& location, const std::string& file) {
     Catalogue out;
     IgnoredRows ignored;
     WeightHolders holders;
-    OptimizerReader optimizer(location, metadata);
+    std::vector<std::string> placed;
+    OptimizerReader optimizer(location, metadata, placed);
     for (const DcpTensor& stored : metadata.tensors) {
         std::string path = path_of(metadata, stored.name);
         if (optimizer.take(stored, path)) {
@@ -149,7 +155,7 @@ Catalogue scan_metadata(const Location& location, const std::string& file) {
             ignored.add(*row, 1, stored_bytes(stored));
         } else {
             holders.add(path);
-            out.tensors.push_back(tensor_of(stored));
+            out.tensors.push_back(tensor_as_stored(location, metadata, stored, placed));
             out.tensors.back().name = std::move(path);
         }
     }
@@ -158,6 +164,9 @@ Catalogue scan_metadata(const Location& location, const std::string& file) {
         optimizer.take(object, path_of(metadata, object.name));
     }
     out.optimizer = optimizer.finish();
+    if (!placed.empty()) {
+        out.warnings["rows_placed_by_shapes"] = placed_text(placed);
+    }
     if (location.state != TakenState::weights && file == metadata_of(location).front()) {
         add_optimizer_file(location, out);
     }
@@ -234,10 +243,15 @@ const Format dcp_format = {
     .subject = "torch DCP checkpoints",
     .recognises = [](const Listing& listing) { return listing.has_file(kMetadata); },
     .diagnose = [](const Listing& listing) -> std::string_view {
-        return first_with_suffix(listing, ".distcp") ? "has .distcp files but no .metadata: the "
-                                                       "save was interrupted or the copy left "
-                                                       "hidden files out"
-                                                     : "";
+        // Paddle's have other names: 0_0.distcp.
+        return std::ranges::any_of(listing.files,
+                                   [](const std::string& file) {
+                                       return file.starts_with(kRankPrefix) &&
+                                              file.ends_with(".distcp");
+                                   })
+                   ? "has .distcp files but no .metadata: the save was interrupted or the copy "
+                     "left hidden files out"
+                   : "";
     },
     .ranks = part_grid,
     .probe = probe_dcp,

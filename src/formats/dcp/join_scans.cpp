@@ -39,6 +39,7 @@ Catalogue join(std::vector<Scan> scans, Shapes shapes) {
     for (Catalogue& scan : scans) {
         const std::uint32_t file = all.take(scan);
         optimizers.push_back(std::move(scan.optimizer));
+        out.warnings.merge(scan.warnings);
         for (Tensor& tensor : scan.tensors) {
             all.add(std::move(tensor), file);
         }

@@ -254,6 +254,7 @@ std::optional<std::pair<std::string, std::string>> training_state(std::string_vi
 
 void WeightHolders::add(std::string_view path) {
     const std::string_view key = key_of(path);
+    names_.emplace(key);
     if (is_tree_name(key)) {
         trees_.emplace(parent_of(path));
     } else if (is_called_as_weight(key)) {

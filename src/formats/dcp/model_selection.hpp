@@ -40,10 +40,13 @@ class WeightHolders {
     void add(std::string_view path);
     /// What an object of this path is called within the model; nullopt when it stands elsewhere.
     [[nodiscard]] std::optional<std::string> name_of(std::string_view path) const;
+    /// Whether a tensor is called so in its dictionary.
+    [[nodiscard]] bool has(std::string_view name) const { return names_.contains(name); }
 
   private:
     std::set<std::string, std::less<>> trees_;    // keys are names in a module tree
     std::set<std::string, std::less<>> modules_;  // keys are a module's parameters
+    std::set<std::string, std::less<>> names_;
 };
 
 /// Keeps the model's tensors under their names in the module tree, sorted, without wrappers

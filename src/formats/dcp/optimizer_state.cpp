@@ -9,7 +9,6 @@
 #include "core/text.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/shared/adam.hpp"
-#include "formats/shared/dcp_pieces.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/module_names.hpp"
 #include "formats/shared/neighbour_names.hpp"
@@ -17,6 +16,8 @@
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
+
+#include "uneven_rows.hpp"
 
 namespace shardweld::formats::dcp {
 
@@ -121,7 +122,7 @@ bool OptimizerReader::take(const DcpTensor& tensor, std::string_view path) {
     if (location_.state != TakenState::all) {
         return false;
     }
-    catalogue::Tensor taken = tensor_of(tensor);
+    catalogue::Tensor taken = tensor_as_stored(location_, metadata_, tensor, placed_);
     taken.name = location_.prefix.empty() ? state.owner : location_.prefix + "." + state.owner;
     state_called(known, out_).tensors.push_back(std::move(taken));
     return true;

@@ -19,9 +19,11 @@ namespace shardweld::formats::dcp {
 /// parameters within the model's dictionary, below the prefix that was asked for.
 class OptimizerReader {
   public:
-    /// Nothing is taken unless the location asks for a state. Both must outlive it.
-    OptimizerReader(const Location& location, const DcpMetadata& metadata)
-        : location_(location), metadata_(metadata) {}
+    /// Nothing is taken unless the location asks for a state. All must outlive it; `placed` as of
+    /// tensor_as_stored.
+    OptimizerReader(const Location& location, const DcpMetadata& metadata,
+                    std::vector<std::string>& placed)
+        : location_(location), metadata_(metadata), placed_(placed) {}
 
     /// Takes a tensor that is a state, a step or an option, by its path through the dictionaries;
     /// whether it is a state that is asked for. Error(unsupported) for states of other optimizers
@@ -48,6 +50,7 @@ class OptimizerReader {
 
     const Location& location_;
     const DcpMetadata& metadata_;
+    std::vector<std::string>& placed_;
     catalogue::Optimizer out_;
     std::vector<Setting> settings_;
     std::map<std::string, catalogue::Settings> numbered_;  // groups, by their numbers

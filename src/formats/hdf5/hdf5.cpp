@@ -32,8 +32,11 @@ using catalogue::Tensor;
 
 constexpr const char* kConfigDataset = "__config__";
 
+/// Keras and TensorFlow name their weights by layers and keep them in HDF5, too: those are told by
+/// signs.
 bool is_hdf5_name(const std::string& name) {
-    return name.ends_with(".h5") || name.ends_with(".hdf5");
+    return (name.ends_with(".h5") || name.ends_with(".hdf5")) && !name.ends_with(".weights.h5") &&
+           !name.starts_with("tf_model");
 }
 
 /// What only the joining of files makes use of.

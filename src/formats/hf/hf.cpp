@@ -28,6 +28,7 @@
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
 
+#include "consolidated.hpp"
 #include "file_metadata.hpp"
 #include "optimizer_files.hpp"
 
@@ -174,6 +175,7 @@ Catalogue scan_weights(const Location& location, const std::string& file) {
             out.warnings[kLost] = name_list(lost);
         }
         add_tensors(std::move(header.tensors), out);
+        require_scalars_of_shards(location.directory, input, out.tensors);
     });
     return out;
 }

@@ -83,6 +83,25 @@ void number_replicas(std::vector<Piece>& pieces) {
     }
 }
 
+namespace {
+
+/// " (experts 2 to 3)" of a gap in a stack of matrices that is called so; "" of others.
+std::string experts_within(const Tensor& tensor, const Cover& gap) {
+    constexpr std::size_t kOfMatrix = 2;
+    const std::size_t rank = gap.lo.size();
+    if (rank <= kOfMatrix || rank != tensor.shape.size() ||
+        tensor.name.find("experts") == std::string::npos) {
+        return "";
+    }
+    const Index first = gap.lo[rank - kOfMatrix - 1];
+    const Index last = gap.hi[rank - kOfMatrix - 1] - 1;
+    return first >= last
+               ? " (expert " + std::to_string(first) + ")"
+               : " (experts " + std::to_string(first) + " to " + std::to_string(last) + ")";
+}
+
+}  // namespace
+
 CoverFault find_cover_fault(const Tensor& tensor) {
     CoverFault fault;
     std::vector<const Piece*> primary;
@@ -99,7 +118,8 @@ CoverFault find_cover_fault(const Tensor& tensor) {
                             : layout::check_cover(layout::dense_shape(tensor.shape), patches);
     fault.kind = cover.kind;
     if (cover.kind == Cover::Kind::gap) {
-        fault.where = "between " + shape_text(cover.lo) + " and " + shape_text(cover.hi);
+        fault.where = "between " + shape_text(cover.lo) + " and " + shape_text(cover.hi) +
+                      experts_within(tensor, cover);
     } else if (cover.kind == Cover::Kind::overlap) {
         fault.first_box = box_text(*primary[cover.first]);
         fault.second_box = box_text(*primary[cover.second]);

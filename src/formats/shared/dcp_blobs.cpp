@@ -338,7 +338,8 @@ void require_no_part(const TorchFile& file, const PickleValue& state) {
     }
 }
 
-void require_no_part(const Location& location, const ObjectPlace& place, const std::string& name) {
+void require_no_part(const Location& location, const ObjectPlace& place, const std::string& name,
+                     const std::function<bool(std::string_view)>& is_models) {
     const fs::path path = location.directory / place.file;
     if (place.length == 0 || !io::is_file(path)) {
         return;
@@ -351,8 +352,7 @@ void require_no_part(const Location& location, const ObjectPlace& place, const s
     IgnoredRows rows;
     in_context("file ", place.file, [&] {
         ModelValues(archive, rows)
-            .require_no_part(name, only_element_of(archive.root()),
-                             [](std::string_view /*name*/) { return false; });
+            .require_no_part(name, only_element_of(archive.root()), is_models);
     });
 }
 

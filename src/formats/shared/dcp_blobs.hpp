@@ -7,6 +7,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "core/index.hpp"
 #include "formats/containers/pickle.hpp"
@@ -48,7 +49,12 @@ const PickleValue& only_element_of(const PickleValue& root);
 
 /// Refuses a weight in an object that is called as none of the model's is, a head's dictionary or
 /// a tensor: Error(unsupported), naming it. What cannot be looked into is let pass.
-void require_no_part(const Location& location, const ObjectPlace& place, const std::string& name);
+/// `is_models`: whether a name is one of the model's.
+void require_no_part(
+    const Location& location, const ObjectPlace& place, const std::string& name,
+    const std::function<bool(std::string_view)>& is_models = [](std::string_view /*name*/) {
+        return false;
+    });
 
 /// As require_no_part of an object, for a dictionary whose values are a checkpoint's own state, not
 /// in its training keys.

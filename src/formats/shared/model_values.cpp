@@ -231,6 +231,13 @@ std::optional<std::string> ModelValues::part_in(
     const std::string& name, const PickleValue& value,
     const std::function<bool(std::string_view)>& is_models, int depth) {
     constexpr int kDeepest = 12;
+    const auto parts = value.elements();
+    for (std::size_t i = 0; i < parts.size() && depth < kDeepest; ++i) {
+        require_more_values();
+        if (auto part = part_in(name + "." + std::to_string(i), *parts[i], is_models, depth + 1)) {
+            return part;
+        }
+    }
     if (!value.is_mapping()) {
         const auto stored = is_called_as_weight(name) ? file_.tensor(value) : std::nullopt;
         const bool is_part = stored && may_be_part(name, stored->dtype, stored->shape, is_models);

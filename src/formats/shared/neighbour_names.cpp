@@ -133,83 +133,14 @@ bool matches(std::string_view pattern, std::string_view name) {
     return true;
 }
 
-namespace {
-
-bool any_of_these(const std::vector<std::string>& names, std::string_view pattern) {
-    return std::any_of(names.begin(), names.end(),
-                       [&](const std::string& name) { return glob_matches(pattern, name); });
-}
-
-/// `pattern`: a file's name, or with a '/' behind it a directory's; '*' is any text.
-bool has(const Listing& listing, std::string_view pattern) {
-    return pattern.ends_with('/')
-               ? any_of_these(listing.directories, pattern.substr(0, pattern.size() - 1))
-               : any_of_these(listing.files, pattern);
-}
-
-// What trainers and programs write, whatever their format is.
-constexpr std::array<Sign, 10> kSigns = {{
-    {"optimizer state without weights",
-     "give the directory of the weights, or an earlier save",
-     {"optimizer.bin", "optimizer.pt", "optimizer_*rank*.bin"}},
-    {"a PEFT adapter without weights",
-     "copy adapter_model.safetensors, too",
-     {"adapter_config.json"}},
-    {"a GGUF model, llama.cpp's format",
-     "give the HuggingFace model that it was made of",
-     {"*.gguf"}},
-    {"a NeMo archive", "unpack it (tar -xf) and give what lies in it", {"*.nemo"}},
-    {"an Orbax checkpoint of JAX",
-     "convert it with the tools of the program that trained it",
-     {"_CHECKPOINT_METADATA", "manifest.ocdbt", "checkpoint_metadata"}},
-    {"a TensorFlow checkpoint",
-     "load it with transformers' from_pretrained(from_tf=True)",
-     {"*.data-00000-of-*"}},
-    {"a release of Llama in Meta's own layout",
-     "convert it with transformers' convert_llama_weights_to_hf.py",
-     {"consolidated.*.pth"}},
-    {"a Lightning checkpoint in one file",
-     "load it with torch: there is nothing to merge",
-     {"*.ckpt"}},
-    {"an ONNX model", "give the HuggingFace model that it was made of", {"*.onnx"}},
-    {"a HuggingFace model without weights",
-     "give the checkpoint as --local_dir, and this directory as --hf_config",
-     {"config.json"},
-     {"tokenizer_config.json"}},
-}};
-
-bool is_told(const Sign& sign, const Listing& listing) {
-    const auto is_there = [&](std::string_view name) { return has(listing, name); };
-    return std::ranges::any_of(sign.any,
-                               [&](auto name) { return !name.empty() && is_there(name); }) &&
-           std::ranges::all_of(sign.with,
-                               [&](auto name) { return name.empty() || is_there(name); });
-}
-
-const Sign* sign_among(std::span<const Sign> signs, const Listing& listing) {
-    const auto sign =
-        std::ranges::find_if(signs, [&](const Sign& one) { return is_told(one, listing); });
-    return sign == signs.end() ? nullptr : &*sign;
-}
-
-}  // namespace
-
 bool is_hf_model(const Listing& listing) {
-    // accelerate's rank files are called like a model's.
-    return has(listing, "model*.safetensors") ||
-           std::any_of(listing.files.begin(), listing.files.end(), [](const std::string& name) {
-               return glob_matches("pytorch_model*.bin", name) &&
-                      !glob_matches("pytorch_model_fsdp*_rank*.bin", name);
-           });
-}
-
-const Sign* sign_in(const Listing& listing) {
-    for (const Format* const format : all_formats()) {
-        if (const Sign* const sign = sign_among(format->signs, listing)) {
-            return sign;
-        }
-    }
-    return sign_among(kSigns, listing);
+    // accelerate's rank files are called like a model's, and vLLM's sharded state.
+    return std::ranges::any_of(listing.files, [](const std::string& name) {
+        return (glob_matches("model*.safetensors", name) &&
+                !matches("model-rank-#-part-#.safetensors", name)) ||
+               (glob_matches("pytorch_model*.bin", name) &&
+                !glob_matches("pytorch_model_fsdp*_rank*.bin", name));
+    });
 }
 
 namespace {

@@ -1,6 +1,6 @@
-// What names say of files that lie beside a model, of directories that this build does not read,
-// and of the state that trainers save beside a model. Sources of the latter: the state dicts and
-// directories of torchtitan, accelerate, lightning and torch's own examples.
+// What names say of files that lie beside a model, and of the state that trainers save beside it.
+// Sources of the latter: the state dicts and directories of torchtitan, accelerate, lightning and
+// torch's own examples.
 #pragma once
 
 #include <optional>
@@ -26,10 +26,6 @@ bool is_container(std::string_view name);
 
 /// Whether a name matches a KnownName's pattern. Linear in the name for each '*'.
 bool matches(std::string_view pattern, std::string_view name);
-
-/// A sign of what the directory is, a format's own or one of programs that no format here is of;
-/// nullptr when nothing gives it away.
-const Sign* sign_in(const Listing& listing);
 
 /// Whether a directory holds the weights of a finished HuggingFace model.
 bool is_hf_model(const Listing& listing);

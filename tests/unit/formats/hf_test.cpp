@@ -44,6 +44,32 @@ TEST(HuggingFace, reads_one_file) {
     EXPECT_EQ(catalogue.files[0].size, kA.size());
 }
 
+TEST(HuggingFace, holds_tensors_without_dimensions_against_their_shards) {
+    const std::string right =
+        safetensors(R"({"step": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}})", 4);
+    const std::string zero = right.substr(0, right.size() - 4) + std::string(4, '\0');
+    const Scratch scratch;
+    scratch.file("model.safetensors", zero);
+    EXPECT_EQ(read_model(scratch).tensors.size(), 1U);
+    scratch.file("sharded/shard-00001-model-00001-of-00001.safetensors", right);
+    refused(scratch, ErrorCode::mismatch, "tensor step has another value in ");
+    scratch.file("model.safetensors", right);
+    EXPECT_EQ(read_model(scratch).tensors.size(), 1U);
+}
+
+TEST(HuggingFace, says_what_has_only_the_name_of_safetensors) {
+    const Scratch scratch;
+    scratch.file("model.safetensors", "PK\x03\x04" + std::string(100, 'x'));
+    refused(scratch, ErrorCode::unsupported, "torch's HuggingFace writer makes that of objects");
+    scratch.file("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:12");
+    refused(scratch, ErrorCode::unsupported, "git lfs pull");
+    // The length of a header may be what an archive begins with.
+    const std::string header = "{" + bytes_entry("a", 0, 4) + "}";
+    scratch.file("model.safetensors",
+                 safetensors(header + std::string(0x8B1F - header.size(), ' '), 4));
+    EXPECT_EQ(read_model(scratch).tensors.size(), 1U);
+}
+
 TEST(HuggingFace, is_no_checkpoint_unless_it_is_named) {
     const Scratch scratch;
     scratch.file("model.safetensors", kA);

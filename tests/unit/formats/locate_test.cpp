@@ -278,7 +278,27 @@ TEST(Locate, names_layouts_it_does_not_read) {
              {{"model-Q4_K_M.gguf"}, "a GGUF model"},
              {{"model.nemo"}, "a NeMo archive"},
              {{"_CHECKPOINT_METADATA"}, "an Orbax checkpoint"},
+             {{"_METADATA", "d/a2a8e649", "manifest.ocdbt"}, "an Orbax checkpoint"},
+             {{"manifest.ocdbt", "d/1a9f3c0a"}, "an OCDBT store of TensorStore"},
+             {{"0.0", ".zarray"}, "an array of TensorStore or zarr"},
+             {{"zarr.json", "c/0/0"}, "an array of TensorStore or zarr"},
+             {{"0_0.distcp", "1_0.distcp", "0.metadata"}, "a distributed checkpoint of Paddle"},
+             {{"0_0.distcp"}, "a distributed checkpoint of Paddle"},
+             {{"model_state.pdparams", "model_config.json"}, "a checkpoint of Paddle"},
+             {{"flax_model.msgpack", "config.json"}, "a Flax model"},
+             {{"checkpoint_5"}, "a Flax model"},
              {{"model.ckpt.data-00000-of-00001"}, "a TensorFlow checkpoint"},
+             {{"tf_model.h5", "config.json"}, "a TensorFlow checkpoint"},
+             {{"m.weights.h5"}, "Keras's weights"},
+             {{"model.tensors", "config.json"}, "a model of tensorizer"},
+             {{".snapshot_metadata", "batched/533fef71"}, "a snapshot of torchsnapshot"},
+             {{"metadata.pkl", "model_0.pt", "step_0.pt"}, "a checkpoint of torch_checkpointing"},
+             {{"meta.json", "weight.memmap"}, "a TensorDict in memory maps"},
+             {{"weights.npz", "config.json"}, "MLX's weights"},
+             {{"adapters.safetensors", "adapter_config.json"}, "an adapter of MLX"},
+             {{"model-rank-0-part-0.safetensors", "config.json"}, "vLLM's sharded state"},
+             {{"rank0.safetensors", "config.json"}, "a checkpoint of TensorRT-LLM"},
+             {{"step-10.tar.gz"}, "an archive that is still packed"},
              {{"consolidated.00.pth", "params.json"}, "a release of Llama in Meta's own layout"},
              {{"last.ckpt"}, "a Lightning checkpoint"},
              {{"model.onnx"}, "an ONNX model"},
@@ -293,6 +313,14 @@ TEST(Locate, names_layouts_it_does_not_read) {
                          [&] { at(scratch.path() / fs::path(above).parent_path()); });
         }
     }
+    const Scratch deep;
+    deep.file("run/checkpoints/1000/items/_METADATA");
+    expect_error(ErrorCode::unsupported, "1000/items is an Orbax checkpoint",
+                 [&] { at(deep.path()); });
+    const Scratch cut_short;
+    cut_short.file("__0_0.distcp");
+    expect_error(ErrorCode::not_found, "has .distcp files but no .metadata",
+                 [&] { at(cut_short.path()); });
     const Scratch hdf5;
     hdf5.file("global_step_1/actor/model.h5");
     expect_error(ErrorCode::unsupported,
@@ -304,6 +332,24 @@ TEST(Locate, names_layouts_it_does_not_read) {
                  "sharded_backend \"tar\", which is not read; load and save it once with "
                  "--ckpt-format torch_dist; this build reads torch_dist, zarr",
                  [&] { at(other.path()); });
+}
+
+TEST(Locate, says_what_a_file_is_that_was_given_for_a_directory) {
+    const std::string tar = std::string(257, '\0') + "ustar" + std::string(300, '\0');
+    for (const auto& [name, content, text] :
+         std::vector<std::tuple<std::string, std::string, std::string>>{
+             {"step-10.tar", tar, "is a file: a tar archive"},
+             {"model.nemo", tar, "is a file: a tar archive"},
+             {"step-10.tgz", "\x1f\x8b 123", "is a file: packed with gzip"},
+             {"step-10.zip", "PK\x03\x04 123", "is a file: a zip archive"},
+             {"model.pt", "PK\x03\x04 123", "is a file: a file of torch.save"},
+             {"model.gguf", "GGUF\x03", "is a file: a GGUF model"},
+             {"model.tensors", "|TZR|\x01", "is a file: a model of tensorizer"},
+             {"notes.txt", "hello", "is a file; give the checkpoint's directory"}}) {
+        const Scratch scratch;
+        scratch.file(name, content);
+        expect_error(ErrorCode::usage, text, [&] { at(scratch.path() / name); });
+    }
 }
 
 /// What is said when `directory` is asked for as one of another backend's.
