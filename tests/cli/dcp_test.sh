@@ -50,7 +50,7 @@ expect_code 0 "$SHARDWELD" merge --local_dir "$data/dcp_w2_bf16_qwen2/source" --
 
 # Rows that .metadata gives to ranks which have none are placed by the stored shapes, and that is told.
 uneven="$data/dcp_fsdp2_tp_uneven"
-expect_code 14 "$SHARDWELD" plan "$uneven/source" --hf_config "$uneven/hf" --names module --strict && expect_text rows_placed_by_shapes
+expect_code 14 "$SHARDWELD" merge "$uneven/source" "$WORK/uneven" --hf_config "$uneven/hf" --names module --strict -q && expect_text rows_placed_by_shapes
 
 # A finished model is read only on request; its configuration lies beside it.
 merge_case "$data/dcp_w2_bf16_qwen2" "$WORK/model" 0

@@ -28,6 +28,11 @@ for case in nan_inf_values unaligned_stored_zip; do
     accepted "$case"
 done
 
+# Rows that config.json has no token for, where all else fits.
+start "$good"
+sed -i 's/"vocab_size": [0-9]*/"vocab_size": 92/' "$source/huggingface/config.json"
+refused "rows of added tokens" 6 0 "config.json says vocab_size 92, the checkpoint has 97 rows" "--vocab_size 97"
+
 # The world.
 start "$good"
 rm "$source/$one"

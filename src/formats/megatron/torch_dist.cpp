@@ -10,6 +10,7 @@
 #include "core/text.hpp"
 #include "formats/containers/dcp_metadata.hpp"
 #include "formats/registry.hpp"
+#include "formats/shared/assembler.hpp"
 #include "formats/shared/dcp_blobs.hpp"
 #include "formats/shared/dcp_pieces.hpp"
 #include "formats/shared/directory_listing.hpp"
@@ -211,9 +212,23 @@ StateScan scan_torch_dist(const Location& location, const std::string& file) {
     });
 }
 
+/// Of others a missing chunk shows where layers and heads are known; of a stack of experts a whole
+/// one may be missing, which looks like another model.
+void require_experts(const Catalogue& catalogue) {
+    for (const catalogue::Tensor& tensor : catalogue.tensors) {
+        if (tensor.name.find("experts") != std::string::npos) {
+            const CoverFault fault = find_cover_fault(tensor);
+            if (fault.held < volume_of(tensor.shape, "a tensor's shape")) {
+                check_tiling(tensor, fault);
+            }
+        }
+    }
+}
+
 Catalogue join_torch_dist(const Location& location, std::vector<StateScan> scans) {
     auto& [out, known] = scans.front();
     require_model(location, out);
+    require_experts(out);
     for (const auto& [name, value] : location.facts) {
         out.facts[name] = value;
     }

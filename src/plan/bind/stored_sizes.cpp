@@ -264,6 +264,12 @@ std::vector<Size> sizes_of(const models::Line& line, const std::vector<Index>& s
     return sizes;
 }
 
+/// Whether all else fits, and the embedding has rows that no token of config.json's has.
+bool has_more_rows(const FieldDifference& one) {
+    return (one.field == "vocab_size" || one.field == "text_config.vocab_size") &&
+           one.otherwise.first.empty() && one.said && *one.said < one.stored;
+}
+
 }  // namespace
 
 Mismatches::Explanation explanation_of(const std::vector<FieldDifference>& differences,
@@ -289,6 +295,12 @@ Mismatches::Explanation explanation_of(const std::vector<FieldDifference>& diffe
         return {option + " " + std::to_string(one.said.value_or(0)) +
                     " does not fit: the checkpoint has " + std::to_string(one.stored),
                 "correct " + option + " or leave it out"};
+    }
+    if (differences.size() == 1 && has_more_rows(differences.front())) {
+        const std::string rows = std::to_string(differences.front().stored);
+        return {"config.json says " + text + " rows",
+                "if tokens were added to the model, keep all rows with --vocab_size " + rows +
+                    "; else give the trained model's config.json with --hf_config DIR"};
     }
     return {text.empty() ? "" : "this config.json is another model's: " + text, ""};
 }

@@ -55,7 +55,7 @@ struct Save {
         const catalogue::Tensor got = tensor_as_stored(location, metadata, tensor, placed);
         std::map<Bytes, std::pair<Index, Index>> rows;
         for (const catalogue::Piece& piece : got.pieces) {
-            const layout::Axis& axis = piece.patch.axes.front();
+            const layout::Axis& axis = piece.patch.axes[0];
             rows[piece.base] = {axis.lo, axis.lo + axis.extent};
         }
         std::vector<std::pair<Index, Index>> all;
