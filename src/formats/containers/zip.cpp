@@ -380,9 +380,11 @@ ZipArchive read_zip(RangeReader& reader) {
         }
         previous_end = offset + entry.size;
         if (!by_layout && is_wrapped(next - std::min(next, previous_end))) {
-            fail_zip("entry " + in_quotes(entry.name) +
-                     " has more in front of it than its header can say: so torch.save writes with "
-                     "a storage_alignment above 65536, and nothing can load it");
+            throw Error(ErrorCode::corrupt,
+                        "zip: entry " + in_quotes(entry.name) +
+                            " has more in front of it than its header can say: so torch.save "
+                            "writes with a storage_alignment above 65536, and nothing can load it",
+                        "save it with a storage_alignment of 65536 or less");
         }
         const Bytes sum = (entry.flags & kHasDescriptor) != 0 ? offset + entry.size + kDescriptorSum
                                                               : entry.header + kLocalSum;
