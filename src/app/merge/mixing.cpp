@@ -69,10 +69,8 @@ BoundModel bind_other(Session& session, const Input& input, Survey other, const 
                       const plan::PlanChoice& choice) {
     try {
         ModelFiles files = files_of(session, other, lead);
-        ModelChoice as_lead = lead.prepared.choice;
-        as_lead.respelled.clear();
         return bind_checkpoint(session, input, {std::move(files), std::move(other.catalogue)},
-                               as_lead, choice);
+                               lead.prepared.choice, choice);
     } catch (Error& error) {
         error.add_context("checkpoint " + other.given.string());
         throw;
