@@ -1,10 +1,12 @@
 // Lines that are made from a recipe's: the stored names of checkpoints that have the recipe's own,
 // and those of a LoRA adapter's factors, made from the lines of the weights that they change.
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
 #include "expr.hpp"
+#include "lora_products.hpp"
 #include "recipe.hpp"
 
 namespace shardweld::models {
@@ -67,27 +69,21 @@ namespace {
 
 constexpr std::string_view kWeight = ".weight";
 constexpr const char* kRank = "lora_rank";
-constexpr const char* kUp = ".lora_up";
-constexpr const char* kDown = ".lora_down";
 
-using Dims = std::vector<layout::Dim>;
+using layout::Dim;
+using Dims = std::vector<Dim>;
 
-/// A weight of two dims behind those of stacks; of a layer, or of an expert in a layer.
+/// A weight of two dims behind those of stacks.
 bool is_matrix(const Line& line) {
-    constexpr std::size_t kMostCaptures = 2;
-    return line.name.text.ends_with(kWeight) && line.layout.dims.size() >= 2 && line.drop.empty() &&
-           line.name.captures.size() <= kMostCaptures && !(line.join && line.join->flat);
-}
-
-const layout::Dim& rows_of(const Line& line) {
-    return line.layout.dims[line.layout.dims.size() - 2];
+    return line.name.text.ends_with(kWeight) && line.layout.dims.size() >= 2 &&
+           !(line.join && line.join->flat);
 }
 
 std::string stem_of(const Line& line) {
     return line.name.text.substr(0, line.name.text.size() - kWeight.size());
 }
 
-layout::Dim rank_dim() {
+Dim rank_dim() {
     return {layout::LayoutItem{kRank, {}, 0}};
 }
 
@@ -97,28 +93,57 @@ std::string with_label(const std::string& name, const std::string& label) {
     return text;
 }
 
-std::string down_of(const std::string& logical, const std::string& label) {
-    return logical + kDown + (label.empty() ? "" : "." + label);
+bool holds(const std::vector<std::string>& labels, const std::string& label) {
+    return std::ranges::find(labels, label) != labels.end();
 }
 
-/// The line of a factor: what of the weight's holds for it, too.
-Line factor_line(const Line& weight, const std::string& name, std::string logical, Dims dims,
-                 std::string label = "") {
-    Line line;
-    line.name = Pattern::parse(name);
-    line.logical = std::move(logical);
-    line.layout = {std::move(label), std::move(dims), weight.layout.text};
-    line.condition = weight.condition;
-    line.origin = weight.origin;
-    return line;
+/// The rows of one segment in the order in which they stand among the others'. False: it has none.
+bool take_rows(const std::vector<layout::LayoutItem>& items, const std::string& label, Dim& rows) {
+    bool is_found = false;
+    for (const layout::LayoutItem& item : items) {
+        if (item.segments.empty()) {
+            rows.push_back(item);
+        }
+        for (const layout::Segment& segment : item.segments) {
+            Dim own;
+            if (take_rows(segment.items, label, own) || segment.label == label) {
+                is_found = true;
+                std::ranges::move(own, std::back_inserter(rows));
+            }
+        }
+    }
+    return is_found;
 }
 
-/// The dims in front of rows and columns (stacked layers), and two more.
-Dims dims_of(const Line& weight, layout::Dim rows, layout::Dim columns) {
-    Dims dims(weight.layout.dims.begin(), weight.layout.dims.end() - 2);
-    dims.push_back(std::move(rows));
-    dims.push_back(std::move(columns));
-    return dims;
+Dim rows_of(const Line& weight, const std::string& label) {
+    Dim rows;
+    take_rows(weight.layout.dims[weight.layout.dims.size() - 2], label, rows);
+    return rows;
+}
+
+/// Labels of the segments that rows are made of; none where columns are cut, or nothing is.
+std::vector<std::string> labels_of_rows(const Line& weight) {
+    const Dim& rows = weight.layout.dims[weight.layout.dims.size() - 2];
+    std::vector<std::string> labels;
+    if (!weight.repeat.empty()) {
+        return labels;  // rows of several segments stand several times
+    }
+    for (const layout::SegmentAxes& segment : layout::segments_of({"", {rows}, ""})) {
+        if (!segment.label.empty() && !holds(weight.drop, segment.label)) {
+            labels.push_back(segment.label);
+        }
+    }
+    return labels.size() < 2 ? std::vector<std::string>() : labels;
+}
+
+/// Rows without those that fill up a vocabulary, of which no config tells how many there are.
+Dim without_filling(const Line& weight, Dim rows) {
+    for (layout::LayoutItem& item : rows) {
+        std::erase_if(item.segments, [&](const layout::Segment& segment) {
+            return weight.drop_as.empty() && holds(weight.drop, segment.label);
+        });
+    }
+    return rows;
 }
 
 /// Whichever dim of the weight tensor-parallel ranks share, they share B by rows; A by its own rows
@@ -135,75 +160,64 @@ std::optional<Join> join_of_factor(const Line& weight, bool is_up) {
     return join;
 }
 
-std::vector<Line> hub_lines(const Recipe& recipe) {
-    std::vector<Line> lines;
-    for (const Line& weight : recipe.hub) {
-        if (!is_matrix(weight) || weight.layout.dims.size() != 2) {
-            continue;
-        }
-        const std::string& label = weight.layout.label;
-        lines.push_back(factor_line(weight, stem_of(weight) + ".lora_A.weight",
-                                    down_of(weight.logical, label),
-                                    {rank_dim(), weight.layout.dims[1]}));
-        lines.push_back(factor_line(weight, stem_of(weight) + ".lora_B.weight",
-                                    weight.logical + kUp, {weight.layout.dims[0], rank_dim()},
-                                    label));
-        lines.back().optional = true;
-        lines[lines.size() - 2].optional = true;
-    }
-    return lines;
+/// What of the weight's holds for it, too. It is a tensor of its own, called as its name is.
+Line line_of(const Line& weight, const std::string& name, Dim rows, Dim columns) {
+    Line line;
+    line.name = Pattern::parse(name);
+    line.logical = name;
+    line.layout.dims.assign(weight.layout.dims.begin(), weight.layout.dims.end() - 2);
+    line.layout.dims.push_back(std::move(rows));
+    line.layout.dims.push_back(std::move(columns));
+    line.layout.text = weight.layout.text;
+    line.condition = weight.condition;
+    line.origin = weight.origin;
+    return line;
 }
 
-/// Makes the stored lines; `recipe` knows the segments' rows when they stand alone.
-class StoredFactors {
+/// Makes the lines of the factors.
+class FactorLines {
   public:
-    StoredFactors(const Recipe& recipe, LoraNames names, LoraForm& form)
-        : recipe_(recipe), names_(std::move(names)), form_(form) {}
+    FactorLines(LoraNames names, LoraForm& form) : names_(std::move(names)), form_(form) {}
 
     void add(const Line& weight) {
         const std::string stem = stem_of(weight);
-        Line up = factor_line(weight, stem + names_.up, weight.logical + kUp,
-                              dims_of(weight, rows_of(weight), rank_dim()), weight.layout.label);
-        up.repeat = weight.repeat;
-        put(std::move(up), weight, true);
-        if (!weight.repeat.empty()) {
+        const Dim& rows = weight.layout.dims[weight.layout.dims.size() - 2];
+        const bool is_again = !weight.repeat.empty() && weight.is_read_only;
+        put(line_of(weight, stem + names_.up, rows, rank_dim()), weight, true, is_again);
+        if (is_again) {
             return;  // the same weight otherwise stored: A does not show it
         }
-        const std::vector<std::string> labels = labels_of(weight);
-        const bool is_fused = labels != std::vector<std::string>{""};
-        for (const std::string& label : labels) {
-            const std::string end = is_fused ? with_label(names_.part_down, label) : names_.down;
-            put(factor_line(weight, stem + end, down_of(weight.logical, label),
-                            dims_of(weight, rank_dim(), weight.layout.dims.back())),
-                weight, false);
-        }
-        if (is_fused) {
+        put(line_of(weight, stem + names_.down, rank_dim(), weight.layout.dims.back()), weight,
+            false, false);
+        const std::vector<std::string> labels = labels_of_rows(weight);
+        if (!labels.empty()) {
             form_.shared.push_back({Pattern::parse(stem + names_.down), labels, weight.condition});
-            add_parts(weight, stem);
+        }
+        for (const std::string& label : labels) {
+            put(line_of(weight, stem + with_label(names_.part_down, label), rank_dim(),
+                        weight.layout.dims.back()),
+                weight, false, false);
+            put(line_of(weight, stem + with_label(names_.part_up, label), rows_of(weight, label),
+                        rank_dim()),
+                weight, true, false);
         }
     }
 
   private:
-    void add_parts(const Line& weight, const std::string& stem) {
-        std::set<std::string> done;
-        for (const Line& hub : recipe_.hub) {
-            const std::string& label = hub.layout.label;
-            if (hub.logical == weight.logical && is_matrix(hub) && !label.empty() &&
-                done.insert(label).second) {
-                put(factor_line(weight, stem + with_label(names_.part_up, label),
-                                weight.logical + kUp,
-                                dims_of(weight, hub.layout.dims[0], rank_dim()), label),
-                    weight, true);
-            }
+    void put(Line line, const Line& weight, bool is_up, bool is_again) {
+        if (!is_again) {
+            Line whole = line;
+            whole.optional = true;
+            Dim& rows = whole.layout.dims[whole.layout.dims.size() - 2];
+            rows = is_up ? without_filling(weight, std::move(rows)) : std::move(rows);
+            form_.recipe.hub.push_back(std::move(whole));
         }
-    }
-
-    void put(Line line, const Line& weight, bool is_up) {
         line.join = join_of_factor(weight, is_up);
+        line.repeat = is_again ? weight.repeat : "";
+        line.drop = is_up && weight.drop_as.empty() ? weight.drop : std::vector<std::string>();
         form_.dialect.store.push_back(std::move(line));
     }
 
-    const Recipe& recipe_;
     LoraNames names_;
     LoraForm& form_;
 };
@@ -212,16 +226,31 @@ class StoredFactors {
 
 LoraForm lora_form(const Recipe& recipe, const Dialect& dialect) {
     LoraForm form{recipe, dialect, {}};
-    form.recipe.hub = hub_lines(recipe);
+    form.recipe.hub = {};
     form.recipe.same = {};
     form.dialect.store = {};
-    StoredFactors factors(recipe, dialect.lora.value(), form);
+    FactorLines factors(dialect.lora.value(), form);
     for (const Line& weight : dialect.store) {
         if (is_matrix(weight)) {
             factors.add(weight);
         }
     }
     return form;
+}
+
+Dialect lora_products(const Dialect& dialect) {
+    Dialect products = dialect;
+    for (const Line& weight : dialect.store) {
+        for (const std::string& label :
+             is_matrix(weight) ? labels_of_rows(weight) : std::vector<std::string>()) {
+            Line& product = products.store.emplace_back(
+                line_of(weight, stem_of(weight) + with_label(dialect.lora.value().part_down, label),
+                        rows_of(weight, label), weight.layout.dims.back()));
+            product.logical = weight.logical;
+            product.layout.label = label;
+        }
+    }
+    return products;
 }
 
 }  // namespace shardweld::models

@@ -300,21 +300,21 @@ struct Recipe {
 /// hold the module tree's tensors; a dialect without `names recipe` as it is.
 Dialect own_names(const Recipe& recipe, const Dialect& dialect);
 
-/// The factors of the weights of a model whose framework keeps a LoRA adapter beside them.
+/// What a framework keeps of a LoRA adapter beside its weights; how the model is written is no part.
 struct LoraForm {
-    /// A weight whose fused segments share one A: it is stored once, under `name`.
-    struct Shared {
+    /// A of a weight whose rows have fused segments (gate and up; query, key and value): one A may
+    struct Shared {  // be all of theirs.
         Pattern name;
         std::vector<std::string> labels;
         ExprPtr condition;
     };
-    Recipe recipe;  ///< its hub names are PEFT's: "model.layers.{l}.self_attn.q_proj.lora_A.weight"
-    Dialect dialect;  ///< with a line for each segment's A, as if it were stored for each
+    Recipe recipe;    ///< its tensors are the factors, whole, under the framework's names
+    Dialect dialect;  ///< the same as they are stored
     std::vector<Shared> shared;
 };
 
-/// The lines of the factors, made from those of the weights of two dims, experts' left out: A has
-/// the weight's columns, B its rows. The rank is the fact `lora_rank`. `dialect` has `lora`.
+/// The lines of the factors of all weights of two dims behind those of stacks: A has the weight's
+/// columns, B its rows. The rank is the fact `lora_rank`. `dialect` has `lora`. See lora_products.
 LoraForm lora_form(const Recipe& recipe, const Dialect& dialect);
 
 /// A recipe or dialect file as text: built in, or given with --recipe.

@@ -182,4 +182,38 @@ same_tensors "$WORK/split/lora_adapter" "$WORK/pairs"
 expect_code 0 "$SHARDWELD" merge --local_dir "$WORK/experts" --hf_config "$moe/hf" --target_dir "$WORK/folded" --lora_alpha 4 --lora fold --no_fsync
 expect_code 0 "$SHARDWELD" merge --local_dir "$WORK/split/lora_adapter" --base "$WORK/split" --target_dir "$WORK/folded_by_peft" --lora fold --no_fsync
 same_tensors "$WORK/folded" "$WORK/folded_by_peft"
+
+# Factors on every matrix of families whose modules are cut otherwise than Megatron's: fused on the hub, turned round, with keys as values of
+# an axis, towers. Folded is the merge of the sums, to the bit; split, what PEFT adds is the same.
+families="$TESTS/data/megatron_families"
+as_legacy() { # CASE: in $WORK/base, written by reshape, so that there is one rank
+    rm -rf "$WORK/base" "$WORK/sum" "$WORK/factors"
+    rm -rf "$WORK/hub"
+    expect_code 0 "$SHARDWELD" merge --local_dir "$families/$1/source" --target_dir "$WORK/hub" --hf_config "$families/$1/hf" --dtype fp32 --no_fsync
+    expect_code 0 "$SHARDWELD" reshape "$WORK/hub" "$WORK/base" --to legacy --no_fsync
+    cp -r "$WORK/base" "$WORK/sum"
+    cp -r "$WORK/base" "$WORK/factors"
+}
+add_factors() { # DIR OPTIONS
+    python3 "$TESTS/support/add_factors.py" "$(find "$1" -name model_optim_rng.pt)" "${@:2}" >"$WORK/changed" || fail "cannot add factors to $1"
+}
+merge_of() { # CODE NAME CASE OPTIONS: $WORK/NAME to $WORK/NAME.out
+    rm -rf "$WORK/$2.out"
+    expect_code "$1" "$SHARDWELD" merge --local_dir "$WORK/$2" --target_dir "$WORK/$2.out" --hf_config "$families/$3/hf" --no_fsync "${@:4}"
+}
+# folds CASE NAMES: what is folded into the weights of these names is their sum.
+folds() {
+    as_legacy "$1"
+    add_factors "$WORK/sum" sum=yes names="$2"
+    add_factors "$WORK/factors" names="$2"
+    [[ -s "$WORK/changed" ]] || fail "$1: no weight is called $2"
+    merge_of 0 sum "$1"
+    merge_of 0 factors "$1" --lora fold --lora_alpha 4
+    same_tensors "$WORK/factors.out" "$WORK/sum.out"
+}
+folds gpt2-tp2-legacy-bf16 '.*linear.*'
+folds glm-tp2-torchdist-bf16 '.*'
+folds bailingmoe-tp2-ep2-torchdist-bf16 '((?!experts).)*'
+folds kimik3-tp2-ep2-torchdist-bf16 '((?!local_experts).)*'
+folds internvlqwen3-tp2-legacy-bf16 '.*'
 finish

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <set>
+#include <string_view>
 #include <utility>
+
+#include <nlohmann/json.hpp>
 
 #include "adapters/attach.hpp"
 #include "adapters/parameters.hpp"
@@ -177,6 +181,8 @@ class AdapterBinder {
         bind_base(std::move(catalogue),
                   {&recipe, prepared_.dialect.get(), prepared_.symbols.get()});
         bound_.binding.ledger.stored = adapter.repeated;
+        uses_ = std::move(adapter.uses);
+        say_turned();
         if (has_own_base) {
             base_names_.clear();
             for (plan::Target& target : bound_.binding.targets) {
@@ -291,7 +297,16 @@ class AdapterBinder {
         for (plan::Target& target : adapter.targets) {
             target.name = adapters::kPrefix + target.name;
         }
+        std::vector<std::string> compared;
+        for (const plan::SamePair& pair : adapter.same) {
+            compared.push_back(adapter.targets[pair.target].name);
+        }
         std::ranges::stable_sort(adapter.targets, natural_less, &plan::Target::name);
+        for (std::size_t i = 0; i < compared.size(); ++i) {
+            adapter.same[i].target = static_cast<std::size_t>(
+                std::ranges::find(adapter.targets, compared[i], &plan::Target::name) -
+                adapter.targets.begin());
+        }
         return adapter;
     }
 
@@ -457,7 +472,13 @@ class AdapterBinder {
             warn("adapter_settings", note);
         }
         attachment.parameters = parameters.by_module;
+        take_uses(modules, attachment.parameters);
         const adapters::Settings settings = settle(modules);
+        for (adapters::Module& module : modules) {
+            if (const auto use = uses_.find(module.path); use != uses_.end()) {
+                module.rank *= use->second.n_pairs;
+            }
+        }
         attachment.settings = &settings;
         const auto placement = outputs::place_in_one_file(plan::output_tensors(factors), kFactors);
         for (const outputs::Slot& slot : placement.slots) {
@@ -472,6 +493,55 @@ class AdapterBinder {
         }
         adapters::attach(bound_.binding.targets, modules, attachment);
         bound_.factors = std::move(factors);
+    }
+
+    /// What the layouts of a framework's factors tell of the modules, whatever no file says.
+    void say_turned() {
+        if (std::ranges::any_of(uses_,
+                                [](const auto& use) { return use.second.parameter.is_turned; })) {
+            nlohmann::ordered_json said = sources_.train_meta.json();
+            said["fan_in_fan_out"] = true;
+            sources_.train_meta = {sources_.train_meta.path, said.dump()};
+        }
+    }
+
+    /// What a framework's factors are added to, layouts have told. Modules get the rank that alpha
+    /// is divided by.
+    void take_uses(std::vector<adapters::Module>& modules,
+                   std::map<std::size_t, adapters::Parameter>& parameters) const {
+        std::map<std::string_view, const plan::Target*> by_name;  // the recipe's
+        for (const plan::Target& target : bound_.binding.targets) {
+            by_name.emplace(target.name, &target);
+            by_name.emplace(target.source, &target);
+        }
+        for (std::size_t i = 0; i < modules.size(); ++i) {
+            const auto found = uses_.find(modules[i].path);
+            if (found == uses_.end()) {
+                continue;
+            }
+            const FactorUse& use = found->second;
+            const std::string& name = use.parameter.parts.front().target;
+            const auto at = by_name.find(name);
+            if (at == by_name.end()) {
+                throw Error(
+                    ErrorCode::mismatch,
+                    "the adapter changes " + printable(name) + ", which the base does not hold",
+                    "give the model that the adapter was trained on with --base");
+            }
+            const plan::Target& target = *at->second;
+            const auto n = target.shape.size();
+            if (n < 2 || target.shape[n - 2] != use.n_rows || target.shape[n - 1] != use.n_cols ||
+                target.volume() != use.parameter.n_batches * use.n_rows * use.n_cols) {
+                throw Error(ErrorCode::mismatch,
+                            name + " is " + shape_text(target.shape) +
+                                ", but the adapter is for matrices of " +
+                                shape_text(std::vector{use.n_rows, use.n_cols}),
+                            "give the model that the adapter was trained on with --base");
+            }
+            modules[i].rank /= use.parameter.n_batches * use.n_pairs;
+            adapters::Parameter& parameter = parameters[i] = use.parameter;
+            parameter.parts.front().target = target.name;
+        }
     }
 
     /// The adapter's tensors stand behind the model's, in a file of their own.
@@ -510,6 +580,7 @@ class AdapterBinder {
     adapters::SettingsSources sources_;
     std::set<std::string> base_names_;
     std::set<std::string> in_both_;
+    std::map<std::string, FactorUse> uses_;  ///< of a framework's factors
     adapters::KnownModules surroundings_;
     Bound bound_;
 };

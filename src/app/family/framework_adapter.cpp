@@ -10,7 +10,12 @@
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "formats/recognise.hpp"
+#include "plan/bind/as_stored.hpp"
+#include "plan/bind/mismatches.hpp"
+#include "plan/bind/store_match.hpp"
 #include "shardweld/error.hpp"
+
+#include "factor_pairs.hpp"
 
 namespace shardweld::app {
 
@@ -25,46 +30,6 @@ constexpr std::string_view kExperts = ".experts.";
 constexpr const char* kMergeThere =
     "merge the adapter into the model with the framework that trained it and save that, or leave "
     "it out with --lora drop";
-
-/// "X.adapter.adapter_q.linear_in.weight" for "X.adapter.linear_in.weight".
-std::string part_name(const std::string& name, const models::LoraNames& names,
-                      const std::string& label) {
-    std::string end = names.part_down;
-    end.replace(end.find('*'), 1, label);
-    return name.substr(0, name.size() - names.down.size()) + end;
-}
-
-/// An A that all segments of a fused weight share becomes one for each. Returns how many bytes are
-/// counted anew by that.
-template <typename Item>
-Bytes share(const models::LoraForm& form, const models::Symbols& symbols,
-            std::vector<Item>& items) {
-    const auto value_of = [&](const std::string& symbol) { return symbols.value(symbol); };
-    std::vector<Item> shared_by_none;
-    std::vector<Item> shares;
-    Bytes repeated = 0;
-    for (Item& item : items) {
-        const std::string name = item.name;
-        const auto shared = std::ranges::find_if(form.shared, [&](const auto& one) {
-            const auto captures = one.name.match(name, value_of);
-            return captures && symbols.holds(one.condition, *captures);
-        });
-        if (shared == form.shared.end()) {
-            shared_by_none.push_back(std::move(item));
-            continue;
-        }
-        repeated += (shared->labels.size() - 1) * catalogue::stored_bytes(item);
-        for (const std::string& label : shared->labels) {
-            shares.push_back(item);
-            shares.back().name = part_name(name, form.dialect.lora.value(), label);
-        }
-    }
-    items = std::move(shared_by_none);
-    std::ranges::move(shares, std::back_inserter(items));
-    std::stable_sort(items.begin(), items.end(),
-                     [](const Item& a, const Item& b) { return a.name < b.name; });
-    return repeated;
-}
 
 /// [gate of rank 0; up of rank 0; gate of rank 1; ...] as [gate; up].
 void undo_rank_order(catalogue::Tensor& tensor, Index n_ranks) {
@@ -90,6 +55,39 @@ void undo_rank_order(catalogue::Tensor& tensor, Index n_ranks) {
         }
     }
     tensor.pieces = std::move(pieces);
+}
+
+/// Whether tensor-parallel ranks each have rows of all segments: "(t [z: .. | x: ..])".
+bool is_cut_in_segments(const models::Line& weight) {
+    const layout::Dim& rows = weight.layout.dims[weight.layout.dims.size() - 2];
+    return rows.size() > 1 && rows.front().name == "t" && !rows.back().segments.empty();
+}
+
+/// Error(unsupported) for B of such a weight in pieces of several ranks, but for gate and up, whose
+/// order is known: whether the rows of each rank were put in order, nothing stored says.
+void require_order(const Catalogue& factors, const PreparedModel& framework) {
+    const models::LoraNames& names = *framework.dialect->lora;
+    const plan::StoreMatcher weights(*framework.dialect, *framework.recipe, *framework.symbols);
+    for (const catalogue::Tensor& tensor : factors.tensors) {
+        if (!tensor.name.ends_with(names.up) || tensor.shape.size() < 2) {
+            continue;
+        }
+        const std::string stem = tensor.name.substr(0, tensor.name.size() - names.up.size());
+        const auto weight = weights.find(stem + ".weight", tensor.shape.size());
+        const std::size_t rows = tensor.shape.size() - 2;
+        const bool is_whole =
+            std::ranges::all_of(tensor.pieces, [&](const catalogue::Piece& piece) {
+                return piece.patch.axes[rows].extent == tensor.shape[rows];
+            });
+        if (weight && !is_whole && is_cut_in_segments(*weight->line) &&
+            models::labels_of(*weight->line) != std::vector<std::string>{"gate", "up"}) {
+            throw Error(ErrorCode::unsupported,
+                        printable(tensor.name) +
+                            " is stored in the pieces of several tensor-parallel ranks, each with "
+                            "rows of all parts of the weight: their order is not known",
+                        kMergeThere);
+        }
+    }
 }
 
 /// Factors B whose rows the reader found by ranks.
@@ -160,19 +158,12 @@ class FactorSorter {
                                 "tensor-parallel ranks order its rows, nothing stored says",
                             kMergeThere);
             }
-            if (name.ends_with(names_.up) && !item.shape.empty()) {
+            if (!item.shape.empty() && is_up(name)) {
                 ranks.insert(item.shape.back());
             }
         };
         std::ranges::for_each(factors.tensors, check);
         std::ranges::for_each(factors.shards, check);
-        if (ranks.empty()) {
-            const std::string& first = factors.tensors.empty() ? factors.shards.front().name.text()
-                                                               : factors.tensors.front().name;
-            throw Error(ErrorCode::mismatch,
-                        printable(first) + " is stored, but no *" + names_.up + " of any layer",
-                        "half of the adapter is missing: copy all files of its save");
-        }
         if (ranks.size() > 1) {
             throw Error(ErrorCode::unsupported,
                         "the adapter's factors have ranks " + std::to_string(*ranks.begin()) +
@@ -197,6 +188,10 @@ class FactorSorter {
                                            &names_.part_up};
         return std::ranges::any_of(
             ends, [&](const std::string* end) { return glob_matches("*" + *end, name); });
+    }
+
+    [[nodiscard]] bool is_up(const std::string& name) const {
+        return name.ends_with(names_.up) || glob_matches("*" + names_.part_up, name);
     }
 
     static const std::vector<Index>& shape_of(const catalogue::Tensor& tensor) {
@@ -278,6 +273,61 @@ models::Recipe of_parts(const models::Recipe& recipe, bool is_beside) {
     return parts;
 }
 
+/// The recipe of the factors that are there. Error for those of what is no matrix of the family.
+models::Recipe of_stored(const Catalogue& stored, const PreparedModel& framework,
+                         const models::LoraForm& form) {
+    const models::Recipe& recipe = *framework.recipe;
+    const plan::StoreMatcher matcher(form.dialect, recipe, *framework.symbols);
+    const plan::StoreMatcher weights(*framework.dialect, recipe, *framework.symbols);
+    const std::string& of_adapter = framework.dialect->lora->down;
+    std::set<std::string> names;
+    const auto check = [&](const auto& item) {
+        const std::string& name = item.name;
+        if (const auto match = matcher.find(name, item.shape.size())) {
+            names.insert(match->line->name.text);
+            return;
+        }
+        if (plan::passes_unlisted(recipe, plan::renamed(recipe, name))) {
+            return;
+        }
+        const std::string stem =
+            name.substr(0, name.find(of_adapter.substr(0, of_adapter.find('.', 1) + 1)));
+        const bool is_weight = weights.switched_off(stem + ".weight") != nullptr;
+        throw Error(
+            is_weight ? ErrorCode::mismatch : ErrorCode::unsupported,
+            printable(name) + " is a factor of " + printable(stem) +
+                (is_weight ? ", which config.json describes a model without"
+                           : ", of which shardweld knows no matrix in a " + recipe.name + " model"),
+            is_weight ? plan::kConfigHint : kMergeThere);
+    };
+    std::ranges::for_each(stored.tensors, check);
+    std::ranges::for_each(stored.shards, check);
+    models::Recipe of_those = form.recipe;
+    std::erase_if(of_those.hub,
+                  [&](const models::Line& line) { return !names.contains(line.name.text); });
+    return of_those;
+}
+
+Bytes bytes_of(const std::vector<plan::Target>& targets) {
+    Bytes bytes = 0;
+    for (const plan::Target& target : targets) {
+        bytes += plan::source_bytes(target);
+        for (const plan::Operand& replica : target.replicas) {
+            bytes += plan::source_bytes(target, replica);
+        }
+    }
+    return bytes;
+}
+
+/// Every factor is in a tensor of the model by now. What stands in several is counted so often, and
+/// rows that the model has not, such as those that fill up a vocabulary, are padding.
+void settle_account(plan::Binding& whole, const CutFactors& cut, Bytes& repeated) {
+    const Bytes stored = bytes_of(whole.targets);
+    const Bytes used = bytes_of(cut.targets);
+    repeated = used > stored ? used - stored : 0;
+    whole.ledger.padding += stored > used ? stored - used : 0;
+}
+
 /// A base that was given with --base has the names of a module tree: it is prepared as if it stood
 /// alone. nullopt where there is none.
 std::optional<PreparedModel> prepare_base(const ModelFiles& files, const ModelChoice& choice,
@@ -336,9 +386,21 @@ FrameworkAdapter bind_framework_adapter(Catalogue stored, const PreparedModel& f
     }
     undo_rank_orders(form, names, symbols, stored);
     FrameworkAdapter adapter;
-    adapter.repeated = share(form, symbols, stored.tensors) + share(form, symbols, stored.shards);
-    adapter.factors =
-        plan::bind(std::move(stored), {&form.recipe, &form.dialect, &symbols}, factors);
+    if (!is_empty(stored)) {
+        plan::apply_aliases(stored, {framework.recipe.get(), &form.dialect, &symbols});
+        const models::Recipe recipe = of_stored(stored, framework, form);
+        require_order(stored, framework);
+        adapter.factors =
+            plan::bind(std::move(stored), {&recipe, &form.dialect, &symbols}, factors);
+        CutFactors cut = cut_factors(adapter.factors, framework);
+        if (is_beside) {
+            require_modules(cut);
+        }
+        settle_account(adapter.factors, cut, adapter.repeated);
+        adapter.factors.targets = std::move(cut.targets);
+        adapter.factors.same = std::move(cut.same);
+        adapter.uses = std::move(cut.uses);
+    }
     if (!is_empty(whole)) {
         const models::Recipe parts = of_parts(*framework.recipe, is_beside);
         adapter.trained =

@@ -1,6 +1,10 @@
 // LoRA factors that a framework keeps beside its own weights, under its own names.
 #pragma once
 
+#include <map>
+#include <string>
+
+#include "factor_pairs.hpp"
 #include "model.hpp"
 
 namespace shardweld::app {
@@ -15,11 +19,13 @@ PreparedModel prepare_with_adapter(const ModelFiles& files, const ModelChoice& c
 /// Takes all that is the adapter's out of a catalogue; the base is left.
 catalogue::Catalogue take_adapter(catalogue::Catalogue& catalogue, const models::LoraNames& names);
 
-/// A framework's adapter under PEFT's names, without `base_model.model.` in front.
+/// A framework's adapter under PEFT's names, without `base_model.model.` in front. Each factor is
+/// in one of them at least.
 struct FrameworkAdapter {
-    plan::Binding factors;  ///< "X.lora_A.weight"
-    plan::Binding trained;  ///< "X.weight" of modules that were trained as a whole
-    Bytes repeated = 0;     ///< of each A that several targets are made of, beyond the first
+    plan::Binding factors;                  ///< "X.lora_A.weight"
+    plan::Binding trained;                  ///< "X.weight" of modules that were trained as a whole
+    std::map<std::string, FactorUse> uses;  ///< by X of "X.lora_A.weight": what it is added to
+    Bytes repeated = 0;  ///< of factors that several targets are made of, beyond the first
 };
 
 /// Binds what take_adapter took. `is_beside`: what was trained as a whole is written beside the

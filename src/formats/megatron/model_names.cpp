@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -18,6 +19,8 @@ namespace shardweld::formats::megatron {
 namespace {
 
 constexpr std::string_view kAdapter = ".adapter.";
+constexpr std::string_view kWeight = ".weight";
+constexpr std::string_view kDown = ".linear_in.weight";
 constexpr std::string_view kUp = ".linear_out.weight";
 constexpr std::string_view kBase = ".base_layer.";
 constexpr std::string_view kOriginal = ".original_module.";
@@ -113,11 +116,73 @@ std::string without_peft(std::string name) {
     return name;
 }
 
+namespace {
+
+/// The shapes of tensors or shards by their names, as far as they may be of bare adapters.
+template <typename Item>
+std::map<std::string, std::vector<Index>> shapes_of(const std::vector<Item>& items) {
+    std::map<std::string, std::vector<Index>> shapes;
+    for (const Item& item : items) {
+        const std::string& name = item.name;
+        if (name.ends_with(kWeight) && !is_of_adapter(name)) {
+            shapes.emplace(name, item.shape);
+        }
+    }
+    return shapes;
+}
+
+/// Megatron-Bridge's LinearAdapter is the layer itself, with its factors beside the weight:
+/// "X.linear_in.weight" is "X.adapter.linear_in.weight" where "X.weight" has their product's shape,
+/// or where all that is stored are factors.
+template <typename Item>
+void name_bare_factors(std::vector<Item>& items) {
+    const auto shapes = shapes_of(items);
+    std::map<std::string, std::string> names;
+    std::map<std::string, std::string> without_weight;
+    for (const auto& [name, down] : shapes) {
+        if (!name.ends_with(kDown) || down.size() != 2) {
+            continue;
+        }
+        const std::string stem = name.substr(0, name.size() - kDown.size());
+        const auto up = shapes.find(stem + std::string(kUp));
+        if (up == shapes.end() || up->second.size() != 2 || up->second[1] != down[0]) {
+            continue;
+        }
+        const auto weight = shapes.find(stem + std::string(kWeight));
+        const bool is_product =
+            weight != shapes.end() && weight->second == std::vector<Index>{up->second[0], down[1]};
+        if (is_product || weight == shapes.end()) {
+            auto& into = is_product ? names : without_weight;
+            into[name] = stem + ".adapter" + std::string(kDown);
+            into[up->first] = stem + ".adapter" + std::string(kUp);
+        }
+    }
+    const bool are_alone = std::ranges::all_of(items, [&](const Item& item) {
+        return is_of_adapter(std::string_view(item.name)) || without_weight.contains(item.name);
+    });
+    if (are_alone) {
+        names.merge(without_weight);
+    }
+    if (names.empty()) {
+        return;
+    }
+    for (Item& item : items) {
+        if (const auto found = names.find(item.name); found != names.end()) {
+            item.name = found->second;
+        }
+    }
+    std::ranges::stable_sort(items, {}, [](const Item& item) { return std::string(item.name); });
+}
+
+}  // namespace
+
 bool is_of_adapter(std::string_view name) {
     return name.find(kAdapter) != std::string_view::npos && !is_extra_state(name);
 }
 
 void note_adapter(catalogue::Catalogue& out) {
+    name_bare_factors(out.tensors);
+    name_bare_factors(out.shards);
     FoundFactors found;
     found.add(out.tensors);
     found.add(out.shards);

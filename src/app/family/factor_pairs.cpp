@@ -1,0 +1,444 @@
+#include "factor_pairs.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "core/natural_order.hpp"
+#include "core/text.hpp"
+#include "layout/copy.hpp"
+#include "layout/unfold.hpp"
+#include "models/lora_products.hpp"
+#include "plan/bind/places.hpp"
+#include "plan/bind/recut.hpp"
+#include "shardweld/error.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+constexpr std::string_view kWeight = ".weight";
+/// Begins the logical names of embeddings, whose factors PEFT has the other way round.
+constexpr std::string_view kEmbeddings = "embed";
+constexpr const char* kInFramework =
+    "merge the adapter into the model with the framework that trained it and save that, or leave "
+    "it out with --lora drop";
+
+/// A and B of one product. Shapes are [stack.., rank, in] and [stack.., out, rank].
+struct Pair {
+    std::string name;  ///< of what they are factors of
+    std::uint32_t down = 0;
+    std::uint32_t up = 0;
+    Index rank = 0;
+    Index n_in = 0;
+    Index n_out = 0;
+};
+
+/// "X.weight" for "X.adapter.linear_in.weight"; for one of a segment the name of its A.
+std::optional<std::string> product_name(const std::string& factor, const std::string& end,
+                                        const std::string& part_end,
+                                        const models::LoraNames& names) {
+    if (glob_matches("*" + part_end, factor)) {
+        // All up to the label and the label itself are the same in both names.
+        const std::string up = part_end.substr(part_end.find('*') + 1);
+        const std::string down = names.part_down.substr(names.part_down.find('*') + 1);
+        return factor.substr(0, factor.size() - up.size()) + down;
+    }
+    return factor.ends_with(end)
+               ? std::optional(factor.substr(0, factor.size() - end.size()) + std::string(kWeight))
+               : std::nullopt;
+}
+
+/// Pairs by name.
+std::vector<Pair> pairs_of(const std::vector<plan::Target>& whole, const models::LoraNames& names) {
+    std::map<std::string, std::uint32_t> downs;
+    std::map<std::string, std::uint32_t> ups;
+    for (std::uint32_t i = 0; i < whole.size(); ++i) {
+        const std::string& name = whole[i].name;
+        if (const auto down = product_name(name, names.down, names.part_down, names)) {
+            downs.emplace(*down, i);
+        } else if (const auto up = product_name(name, names.up, names.part_up, names)) {
+            ups.emplace(*up, i);
+        }
+    }
+    std::vector<Pair> pairs;
+    const auto refuse_half = [&](std::uint32_t at) {
+        throw Error(
+            ErrorCode::mismatch,
+            printable(whole[at].name) + " is stored, but the other factor of its pair is not",
+            "half of the adapter is missing: copy all files of its save");
+    };
+    for (const auto& [name, up] : ups) {
+        if (!downs.contains(name)) {
+            refuse_half(up);
+        }
+    }
+    for (const auto& [name, down] : downs) {
+        const auto up = ups.find(name);
+        if (up == ups.end()) {
+            refuse_half(down);
+        }
+        const std::vector<Index>& a = whole[down].shape;
+        const std::vector<Index>& b = whole[up->second].shape;
+        if (a.size() < 2 || a.size() != b.size() || a[a.size() - 2] != b.back() ||
+            !std::equal(a.begin(), a.end() - 2, b.begin())) {
+            throw Error(ErrorCode::mismatch, printable(whole[down].name) + " " + shape_text(a) +
+                                                 " and " + printable(whole[up->second].name) + " " +
+                                                 shape_text(b) + " are no two factors of a matrix");
+        }
+        pairs.push_back({name, down, up->second, b.back(), a.back(), b[b.size() - 2]});
+    }
+    return pairs;
+}
+
+/// The product as a stored tensor.
+catalogue::Tensor product_of(const Pair& pair, const std::vector<plan::Target>& whole) {
+    catalogue::Tensor tensor;
+    tensor.name = pair.name;
+    tensor.shape = whole[pair.up].shape;
+    tensor.shape.back() = pair.n_in;
+    return tensor;
+}
+
+/// A run of the rows or columns of a product, and of those of a tensor of the model.
+struct Run {
+    Index lo = 0;  ///< in the tensor's
+    Index extent = 0;
+    Index begin = 0;  ///< in the product's
+    Index step = 1;
+    friend auto operator<=>(const Run&, const Run&) = default;
+};
+
+/// Where one matrix of a stack of products stands in one matrix of a tensor.
+struct Placed {
+    std::set<Run> rows;
+    std::set<Run> cols;
+    Index volume = 0;
+};
+
+/// By matrix of the tensor, number of the pair and matrix of its stack.
+using PlacedProducts = std::map<std::tuple<Index, std::uint32_t, Index>, Placed>;
+
+/// Runs that do not meet, and how much they hold.
+std::optional<Index> extent_of(const std::set<Run>& runs) {
+    Index end = 0;
+    Index sum = 0;
+    for (const Run& run : runs) {
+        if (run.lo < end) {
+            return std::nullopt;
+        }
+        end = run.lo + run.extent;
+        sum += run.extent;
+    }
+    return sum;
+}
+
+/// The rows of the product along one axis of a box, or its columns.
+std::optional<Run> run_along(const layout::Axis& axis, Index begin, Index unit, Index n) {
+    const Index step = axis.extent > 1 ? axis.stride / unit : 1;
+    const bool fits =
+        (axis.extent == 1 || axis.stride % unit == 0) && begin + (axis.extent - 1) * step < n;
+    return fits ? std::optional(Run{axis.lo, axis.extent, begin, step}) : std::nullopt;
+}
+
+/// Cuts the factors for one tensor of the model.
+class TensorCutter {
+  public:
+    TensorCutter(const plan::PlacedTensor& tensor, const std::vector<Pair>& pairs)
+        : tensor_(tensor), pairs_(pairs) {}
+
+    /// False: the tensor's rows and columns are not those of the products.
+    [[nodiscard]] bool place() {
+        const std::vector<Index>& shape = tensor_.shape;
+        if (shape.size() < 2) {
+            return false;
+        }
+        n_rows_ = shape[shape.size() - 2];
+        n_cols_ = shape.back();
+        for (const bool is_turned : {false, true}) {
+            is_turned_ = is_turned;
+            placed_.clear();
+            if (place_all()) {
+                count_pairs();
+                return true;
+            }
+        }
+        return false;
+    }
+
+    [[nodiscard]] FactorUse use() const {
+        FactorUse use;
+        use.n_pairs = n_pairs_;
+        use.n_rows = n_rows_;
+        use.n_cols = n_cols_;
+        use.is_module = tensor_.shape.size() == 2 && tensor_.name.ends_with(kWeight);
+        adapters::Parameter& parameter = use.parameter;
+        parameter.path = use.is_module
+                             ? tensor_.name.substr(0, tensor_.name.size() - kWeight.size())
+                             : tensor_.name;
+        parameter.n_batches = n_matrices();
+        parameter.n_first = n_rows_;
+        parameter.n_second = n_cols_;
+        parameter.is_turned = is_turned_;
+        parameter.parts = {{tensor_.name, std::nullopt, {true, 0, 1}, {false, 0, 1}}};
+        return use;
+    }
+
+    /// A or B of all pairs, made of the whole factors `first`... are numbers of. As PEFT has those
+    /// of parameters: rows of A are matrices by ranks, columns of B ranks by matrices.
+    [[nodiscard]] plan::Target factor(bool is_up, const std::string& path,
+                                      const std::vector<plan::Target>& whole) const {
+        const Index n_in = is_turned_ ? n_rows_ : n_cols_;
+        const Index n_out = is_turned_ ? n_cols_ : n_rows_;
+        const Index n = n_matrices();
+        const Index rank = pairs_[std::get<1>(placed_.begin()->first)].rank;
+        plan::Target target;
+        target.name = path + (is_up ? ".lora_B.weight" : ".lora_A.weight");
+        target.shape = is_up ? std::vector{n_out, rank * n_pairs_ * n}
+                             : std::vector{n * n_pairs_ * rank, n_in};
+        Index slot = 0;
+        Index last = -1;
+        for (const auto& [key, placed] : placed_) {
+            const auto [matrix, number, stacked] = key;
+            slot = matrix == last ? slot + 1 : 0;
+            last = matrix;
+            const Pair& pair = pairs_[number];
+            const plan::Target& from = whole[is_up ? pair.up : pair.down];
+            target.dtype = from.dtype;
+            for (const Run& run : is_up != is_turned_ ? placed.rows : placed.cols) {
+                layout::Copy copy;
+                if (is_up) {
+                    copy = {(stacked * pair.n_out + run.begin) * rank,
+                            run.lo * target.shape[1] + slot * rank * n + matrix,
+                            {{run.extent, run.step * rank, target.shape[1]}, {rank, 1, n}}};
+                } else {
+                    copy = {stacked * rank * pair.n_in + run.begin,
+                            (matrix * n_pairs_ + slot) * rank * n_in + run.lo,
+                            {{rank, pair.n_in, n_in}, {run.extent, run.step, 1}}};
+                }
+                target.operands.push_back({is_up ? pair.up : pair.down, 0, layout::normal(copy)});
+            }
+        }
+        fill(target);
+        return target;
+    }
+
+  private:
+    [[nodiscard]] Index n_matrices() const {
+        Index n = 1;
+        for (std::size_t k = 0; k + 2 < tensor_.shape.size(); ++k) {
+            n *= tensor_.shape[k];
+        }
+        return n;
+    }
+
+    [[nodiscard]] bool place_all() {
+        const std::vector<Index> shape{n_matrices(), n_rows_, n_cols_};
+        for (const plan::Operand& operand : tensor_.operands) {
+            for (const layout::Patch& box : layout::unfold_dst(operand.copy, shape)) {
+                for (Index i = 0; i < box.axes[0].extent; ++i) {
+                    if (!place(operand.file, box.axes[0].lo + i,
+                               box.offset + i * box.axes[0].stride, box)) {
+                        return false;
+                    }
+                }
+            }
+        }
+        return std::ranges::all_of(placed_, [](const auto& one) {
+            const auto rows = extent_of(one.second.rows);
+            const auto cols = extent_of(one.second.cols);
+            return rows && cols && *rows * *cols == one.second.volume;
+        });
+    }
+
+    [[nodiscard]] bool place(std::uint32_t number, Index matrix, Index offset,
+                             const layout::Patch& box) {
+        const Pair& pair = pairs_[number];
+        const Index row = offset / pair.n_in % pair.n_out;
+        const Index col = offset % pair.n_in;
+        const auto along = [&](const layout::Axis& axis, bool are_rows) {
+            return are_rows ? run_along(axis, row, pair.n_in, pair.n_out)
+                            : run_along(axis, col, 1, pair.n_in);
+        };
+        const auto rows = along(box.axes[1], !is_turned_);
+        const auto cols = along(box.axes[2], is_turned_);
+        if (!rows || !cols) {
+            return false;
+        }
+        Placed& placed = placed_[{matrix, number, offset / (pair.n_in * pair.n_out)}];
+        placed.rows.insert(*rows);
+        placed.cols.insert(*cols);
+        placed.volume += rows->extent * cols->extent;
+        return true;
+    }
+
+    void count_pairs() {
+        Index n = 0;
+        Index last = -1;
+        for (const auto& [key, placed] : placed_) {
+            n = std::get<0>(key) == last ? n + 1 : 1;
+            last = std::get<0>(key);
+            n_pairs_ = std::max(n_pairs_, n);
+        }
+    }
+
+    /// What no factor reaches is zero.
+    static void fill(plan::Target& target) {
+        std::vector<bool> is_made(static_cast<std::size_t>(target.volume()));
+        for (const plan::Operand& operand : target.operands) {
+            for (const layout::Patch& box : layout::unfold_dst(operand.copy, target.shape)) {
+                for (Index i = 0; i < box.axes[0].extent; ++i) {
+                    const Index at = (box.axes[0].lo + i) * target.shape[1] + box.axes[1].lo;
+                    std::fill_n(is_made.begin() + at, box.axes[1].extent, true);
+                }
+            }
+        }
+        for (auto at = std::ranges::find(is_made, false); at != is_made.end();) {
+            const auto end = std::find(at, is_made.end(), true);
+            target.zeros.push_back({at - is_made.begin(), end - at});
+            at = std::find(end, is_made.end(), false);
+        }
+    }
+
+    const plan::PlacedTensor& tensor_;
+    const std::vector<Pair>& pairs_;
+    PlacedProducts placed_;
+    bool is_turned_ = false;
+    Index n_rows_ = 0;
+    Index n_cols_ = 0;
+    Index n_pairs_ = 1;
+};
+
+/// Error(unsupported) where adding a product to a weight is no model of the family's.
+class ProductCheck {
+  public:
+    ProductCheck(const PreparedModel& framework) : framework_(framework) {}
+
+    void require_placed(const catalogue::Tensor& product,
+                        const plan::Places::Stored& stored) const {
+        const std::string_view why = fault(product, stored);
+        if (!why.empty()) {
+            throw Error(
+                ErrorCode::unsupported,
+                "the adapter of " + printable(product.name) + " is not read: " + std::string(why),
+                kInFramework);
+        }
+    }
+
+  private:
+    [[nodiscard]] std::string_view fault(const catalogue::Tensor& product,
+                                         const plan::Places::Stored& stored) const {
+        if (stored.line == nullptr) {
+            return "";
+        }
+        const models::Line& line = *stored.line;
+        for (const models::SameRule& rule : framework_.recipe->same) {
+            if ((rule.a == line.logical || rule.b == line.logical) &&
+                framework_.symbols->holds(rule.condition)) {
+                return "the model's head and embedding are one matrix, and it changes one of them";
+            }
+        }
+        if (!line.repeat.empty()) {
+            return "Megatron stores rows of that weight several times, and the adapter changes "
+                   "each on its own";
+        }
+        if (stored.n_placed == 0) {
+            return "no tensor of the written model is made of that weight";
+        }
+        const bool is_dropped = !line.drop.empty() && (line.drop_as.empty() || line.drop_as == "0");
+        if (stored.n_placed != volume_of(product.shape, product.name) && !is_dropped) {
+            return line.drop.empty()
+                       ? "the written model has only a part of that weight"
+                       : "the model has values that are its keys, and the adapter changes each on "
+                         "its own";
+        }
+        return "";
+    }
+
+    const PreparedModel& framework_;
+};
+
+/// What must be equal in the files before anything is written, by the tensors that are made of it.
+std::vector<plan::SamePair> same_of(const plan::Binding& whole,
+                                    const std::vector<plan::Target>& targets,
+                                    const std::vector<std::vector<std::uint32_t>>& made_of) {
+    std::vector<plan::SamePair> same;
+    for (const plan::SamePair& pair : whole.same) {
+        for (std::size_t i = 0; i < targets.size(); ++i) {
+            if (std::ranges::count(made_of[i], pair.target) > 0) {
+                same.push_back({pair.stored_name, i, 0, targets[i].replicas.size(), pair.why});
+            }
+        }
+    }
+    return same;
+}
+
+}  // namespace
+
+CutFactors cut_factors(const plan::Binding& whole, const PreparedModel& framework) {
+    const std::vector<Pair> pairs = pairs_of(whole.targets, *framework.dialect->lora);
+    const models::Dialect lines = models::lora_products(*framework.dialect);
+    std::vector<catalogue::Tensor> products;
+    std::ranges::transform(pairs, std::back_inserter(products),
+                           [&](const Pair& pair) { return product_of(pair, whole.targets); });
+    const plan::Places places =
+        plan::places_of(products, {framework.recipe.get(), &lines, framework.symbols.get()});
+    const ProductCheck check(framework);
+    for (std::size_t i = 0; i < products.size(); ++i) {
+        check.require_placed(products[i], places.stored[i]);
+    }
+    CutFactors cut;
+    for (const plan::PlacedTensor& tensor : places.tensors) {
+        TensorCutter cutter(tensor, pairs);
+        if (!cutter.place()) {
+            throw Error(ErrorCode::unsupported,
+                        "the adapter of " + printable(pairs[tensor.operands.front().file].name) +
+                            " is not read: " + printable(tensor.name) + " " +
+                            shape_text(tensor.shape) + " has not its rows and columns",
+                        kInFramework);
+        }
+        FactorUse use = cutter.use();
+        const models::Line* const line = places.stored[tensor.operands.front().file].line;
+        use.is_module =
+            use.is_module && (line == nullptr || !line->logical.starts_with(kEmbeddings));
+        for (const bool is_up : {false, true}) {
+            cut.targets.push_back(cutter.factor(is_up, use.parameter.path, whole.targets));
+        }
+        cut.uses.emplace(use.parameter.path, use);
+    }
+    std::ranges::sort(cut.targets, natural_less, &plan::Target::name);
+    std::vector<std::vector<std::uint32_t>> made_of;
+    for (const plan::Target& target : cut.targets) {
+        std::ranges::transform(target.operands, std::back_inserter(made_of.emplace_back()),
+                               &plan::Operand::file);
+    }
+    plan::recut(whole.targets, 0, cut.targets);
+    cut.same = same_of(whole, cut.targets, made_of);
+    return cut;
+}
+
+void require_modules(const CutFactors& factors) {
+    for (const auto& [path, use] : factors.uses) {
+        const std::string& tensor = use.parameter.parts.front().target;
+        if (!use.is_module) {
+            throw Error(ErrorCode::unsupported,
+                        "the adapter changes " + printable(tensor) +
+                            ", which is no weight of a module of its own: PEFT has no names for "
+                            "its factors",
+                        "use --lora fold");
+        }
+        if (use.n_pairs > 1) {
+            throw Error(ErrorCode::unsupported,
+                        "the adapter has " + std::to_string(use.n_pairs) +
+                            " pairs of factors for " + printable(tensor) + ", where PEFT has one",
+                        "use --lora fold");
+        }
+    }
+}
+
+}  // namespace shardweld::app
