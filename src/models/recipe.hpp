@@ -300,10 +300,10 @@ struct Recipe {
 /// hold the module tree's tensors; a dialect without `names recipe` as it is.
 Dialect own_names(const Recipe& recipe, const Dialect& dialect);
 
-/// What a framework keeps of a LoRA adapter beside its weights; how the model is written is no part.
+/// What a framework keeps of a LoRA adapter beside its weights, however the model is written.
 struct LoraForm {
-    /// A of a weight whose rows have fused segments (gate and up; query, key and value): one A may
-    struct Shared {  // be all of theirs.
+    /// A of a weight whose rows have fused segments, such as gate and up: it may be all of theirs.
+    struct Shared {
         Pattern name;
         std::vector<std::string> labels;
         ExprPtr condition;

@@ -201,19 +201,45 @@ merge_of() { # CODE NAME CASE OPTIONS: $WORK/NAME to $WORK/NAME.out
     rm -rf "$WORK/$2.out"
     expect_code "$1" "$SHARDWELD" merge --local_dir "$WORK/$2" --target_dir "$WORK/$2.out" --hf_config "$families/$3/hf" --no_fsync "${@:4}"
 }
-# folds CASE NAMES: what is folded into the weights of these names is their sum.
+# folds CASE NAMES [OPTIONS]: what is folded into the weights of these names is their sum.
 folds() {
     as_legacy "$1"
     add_factors "$WORK/sum" sum=yes names="$2"
-    add_factors "$WORK/factors" names="$2"
+    add_factors "$WORK/factors" names="$2" "${@:3}"
     [[ -s "$WORK/changed" ]] || fail "$1: no weight is called $2"
     merge_of 0 sum "$1"
     merge_of 0 factors "$1" --lora fold --lora_alpha 4
     same_tensors "$WORK/factors.out" "$WORK/sum.out"
 }
+# Towers' factors, as Megatron's layers and as LinearAdapter have them.
+folds internvlqwen3-tp2-legacy-bf16 '((?!embedding).)*' bare='vision_projection.*'
+merge_of 0 factors internvlqwen3-tp2-legacy-bf16 --lora_alpha 4
+expect_code 0 "$SHARDWELD" merge --local_dir "$WORK/factors.out/lora_adapter" --base "$WORK/factors.out" --target_dir "$WORK/by_peft" --lora fold --no_fsync
+same_tensors "$WORK/by_peft" "$WORK/sum.out"
+folds kimik3-tp2-ep2-torchdist-bf16 '.*'
+# Turned round, one of them square: what is split off is folded to the same.
 folds gpt2-tp2-legacy-bf16 '.*linear.*'
-folds glm-tp2-torchdist-bf16 '.*'
-folds bailingmoe-tp2-ep2-torchdist-bf16 '((?!experts).)*'
-folds kimik3-tp2-ep2-torchdist-bf16 '((?!local_experts).)*'
-folds internvlqwen3-tp2-legacy-bf16 '.*'
+merge_of 0 factors gpt2-tp2-legacy-bf16 --lora_alpha 4
+rm -rf "$WORK/by_peft"
+expect_code 0 "$SHARDWELD" merge --local_dir "$WORK/factors.out/lora_adapter" --base "$WORK/factors.out" --target_dir "$WORK/by_peft" --lora fold --no_fsync
+same_tensors "$WORK/by_peft" "$WORK/sum.out"
+# Head and embedding are one: a factor of one of them is refused with that reason.
+add_factors "$WORK/base" names='.*word_embeddings.*'
+merge_of 5 base gpt2-tp2-legacy-bf16 --lora fold --lora_alpha 4
+expect_text "one matrix"
+# Canonical gate and up where the model has one module: a fold, but no pair of PEFT's; and one of them alone.
+folds glm-tp2-torchdist-bf16 '.*linear_fc1.*' parts=gate:48,up:48
+merge_of 5 factors glm-tp2-torchdist-bf16 --lora_alpha 4
+expect_text "--lora fold"
+rm -rf "$WORK/factors"
+cp -r "$WORK/base" "$WORK/factors"
+add_factors "$WORK/factors" names='.*linear_fc1.*' parts=gate:48
+merge_of 0 factors glm-tp2-torchdist-bf16 --lora fold --lora_alpha 4
+merge_of 0 factors glm-tp2-torchdist-bf16 --lora_alpha 4
+# Half of a pair is a factor that nothing is made of.
+rm -rf "$WORK/factors"
+cp -r "$WORK/base" "$WORK/factors"
+add_factors "$WORK/factors" names='.*layers.0.*linear_proj.*'
+damage rename_text "$(find "$WORK/factors" -name model_optim_rng.pt)" .adapter.linear_out .adapter.linear_in_
+merge_of 5 factors glm-tp2-torchdist-bf16 --lora fold --lora_alpha 4
 finish

@@ -250,14 +250,18 @@ void check_config(PreparedModel& prepared, const catalogue::StatedConfig& claims
 }
 
 /// Writes the model as the reference is spelled. A written form has its own names, and only how the
-/// tensors of the family `own` are stored is told; an adapter's modules are found by the recipe's.
+/// tensors of the family `own` are stored is told; an adapter's modules are found by the recipe's,
+/// but where a framework's factors are folded into its own weights: they go by layouts.
 void follow_reference(PreparedModel& prepared, const models::Recipe& own,
                       const Reference& reference, const catalogue::Catalogue& catalogue) {
     // Without one only the tensors of a module tree say how they are stored.
     const bool is_form = prepared.recipe->is_form;
     const bool says_nothing =
         (is_form || reference.shapes.empty()) && !prepared.dialect->has_own_names;
-    if (says_nothing || adapters::holds_adapter(catalogue) || holds_framework_adapter(catalogue)) {
+    const bool is_folded = prepared.choice.lora == Lora::fold && !prepared.dialect->has_own_names &&
+                           !holds_adapter_only(catalogue);
+    if (says_nothing || adapters::holds_adapter(catalogue) ||
+        (holds_framework_adapter(catalogue) && !is_folded)) {
         return;
     }
     if (is_form) {
