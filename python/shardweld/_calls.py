@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, Sequence, Union
 
 from . import _core
-from ._errors import error_of, python_words
+from ._errors import UsageError, error_of, python_words
 from ._results import CheckResult, Comparison, Examination, Inspection, Plan, Verification
 
 StrPath = Union[str, "os.PathLike[str]"]
@@ -63,7 +63,13 @@ def result_of(text: str) -> dict[str, Any]:
 
 
 def _text_of(value: Any) -> str:
-    return os.fsdecode(value) if isinstance(value, (bytes, os.PathLike)) else str(value)
+    """A path or another value as text."""
+    text = os.fsdecode(value) if isinstance(value, (bytes, os.PathLike)) else str(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{text!r} is no UTF-8", hint="use the program, which takes any path, or a link of another name") from None
+    return text
 
 
 def texts_of(options: Mapping[str, Any]) -> dict[str, str]:
@@ -85,10 +91,10 @@ def request_of(src: StrPath | Sequence[StrPath], outputs: Sequence[Output], hf_c
     weights = options.pop("average_weights", None)
     checkpoints = [src] if isinstance(src, (str, bytes, os.PathLike)) else list(src)
     return {
-        "checkpoints": [os.fsdecode(one) for one in checkpoints],
+        "checkpoints": [_text_of(one) for one in checkpoints],
         "average_weights": [float(one) for one in weights or []],
-        "model_dir": os.fsdecode(hf_config) if hf_config is not None else "",
-        "outputs": [{"directory": os.fsdecode(one.directory), "dtype": str(one.dtype or "").replace("torch.", ""), "quantize": one.quantize or "",
+        "model_dir": _text_of(hf_config) if hf_config is not None else "",
+        "outputs": [{"directory": _text_of(one.directory), "dtype": str(one.dtype or "").replace("torch.", ""), "quantize": one.quantize or "",
                      "to": one.to or ""} for one in outputs],
         "options": texts_of(options),
     }
@@ -104,7 +110,7 @@ def merge(src: StrPath | Sequence[StrPath], out: StrPath, *, hf_config: StrPath 
     `python -m shardweld merge` or the program with mpirun.
     """
     request = request_of(src, [Output(out, dtype, quantize), *also], hf_config, options)
-    request["report"] = os.fsdecode(report) if report is not None else ""
+    request["report"] = _text_of(report) if report is not None else ""
     request["overwrite"] = overwrite
     outcome = result_of(_core.merge(json.dumps(request), tell, on_progress))
     if outcome["why_stopped"]:
@@ -118,7 +124,7 @@ def _examine(command: str, request: dict[str, Any]) -> Examination[Any]:
 
 def inspect(src: StrPath, **options: Any) -> Examination[Inspection]:
     """What a checkpoint holds: format, parallel sizes, provenance, every stored tensor. Reads metadata."""
-    return _examine("inspect", {"directory": os.fsdecode(src), "options": texts_of(options)})
+    return _examine("inspect", {"directory": _text_of(src), "options": texts_of(options)})
 
 
 def plan(src: StrPath | Sequence[StrPath], *, hf_config: StrPath | None = None, dtype: str | None = None,
@@ -130,16 +136,16 @@ def plan(src: StrPath | Sequence[StrPath], *, hf_config: StrPath | None = None, 
 
 def diff(a: StrPath, b: StrPath, **options: Any) -> Examination[Comparison]:
     """Whether two models' tensors are equal, within the options `atol` and `rtol`."""
-    return _examine("diff", {"directory": os.fsdecode(a), "other": os.fsdecode(b), "options": texts_of(options)})
+    return _examine("diff", {"directory": _text_of(a), "other": _text_of(b), "options": texts_of(options)})
 
 
 def verify(out: StrPath, *, report: StrPath | None = None, **options: Any) -> Examination[Verification]:
     """Whether a written model keeps the format's rules and has the checksums of its merge's report: the one given, else the
     shardweld_report.json in its directory, if there is one."""
-    other = os.fsdecode(report) if report is not None else ""
-    return _examine("verify", {"directory": os.fsdecode(out), "other": other, "options": texts_of(options)})
+    other = _text_of(report) if report is not None else ""
+    return _examine("verify", {"directory": _text_of(out), "other": other, "options": texts_of(options)})
 
 
 def check(out: StrPath, *, target: str | None = None, **options: Any) -> Examination[CheckResult]:
     """Whether a model would load in transformers, or in the server that `target` names."""
-    return _examine("check", {"directory": os.fsdecode(out), "options": texts_of({"target": target, **options})})
+    return _examine("check", {"directory": _text_of(out), "options": texts_of({"target": target, **options})})

@@ -1,6 +1,5 @@
 #include "weight_map.hpp"
 
-#include <algorithm>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -8,6 +7,7 @@
 #include "shardweld/error.hpp"
 
 #include "json.hpp"
+#include "names.hpp"
 #include "text.hpp"
 
 namespace shardweld {
@@ -19,14 +19,6 @@ using Event = Json::parse_event_t;
 
 [[noreturn]] void refuse_map(const std::string& origin, const std::string& what) {
     throw Error(ErrorCode::corrupt, origin + " " + what);
-}
-
-bool stays_in_directory(const std::string& file) {
-    const auto parts = split(file, '/');
-    return file.find('\0') == std::string::npos &&
-           std::all_of(parts.begin(), parts.end(), [](std::string_view part) {
-               return !part.empty() && part != "." && part != "..";
-           });
 }
 
 // Takes the entries of `weight_map` out of the index while it is parsed.
@@ -64,7 +56,7 @@ class WeightMapReader {
         const auto next = static_cast<Index>(map_.files.size());
         const auto [at, is_new] = numbers_.try_emplace(file, next);
         if (is_new) {
-            if (!stays_in_directory(file)) {
+            if (!leads_below(file)) {
                 refuse_map(origin_,
                            "names the file " + printable(file) + ", which leaves the directory");
             }

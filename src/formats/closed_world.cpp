@@ -212,6 +212,37 @@ bool is_elsewhere(std::string_view path, const NeighbourVerdict& verdict) {
            (path.ends_with('/') ? !parse_step(name_of(path)) : !verdict.may_hold_weights);
 }
 
+/// A neighbour, and what becomes of it.
+struct JudgedNeighbour {
+    const Neighbour* neighbour = nullptr;
+    NeighbourVerdict verdict;
+    bool is_model_of_its_own = false;
+};
+
+/// `read`: what was read of the location.
+std::vector<JudgedNeighbour> judged(const Location& location, const catalogue::Catalogue& read) {
+    Bytes model_bytes = 0;
+    for (const catalogue::File& file : read.files) {
+        model_bytes = checked_add_bytes(model_bytes, file.size, "bytes of the shard files");
+    }
+    const auto models = model_directories(location.neighbours);
+    std::vector<JudgedNeighbour> all;
+    for (const Neighbour& neighbour : location.neighbours) {
+        JudgedNeighbour one{&neighbour, verdict_on(location, neighbour)};
+        const std::string directory = neighbour.path.substr(0, neighbour.path.rfind('/') + 1);
+        if (one.verdict.may_hold_weights && models.contains(directory)) {
+            one.verdict = {printable(directory) + "*", "a HuggingFace model of its own"};
+            one.is_model_of_its_own = true;
+        }
+        if (is_too_large(one.verdict, neighbour, model_bytes)) {
+            one.verdict.reason = "called as training state is, but of a model's size";
+            one.verdict.may_hold_weights = true;
+        }
+        all.push_back(std::move(one));
+    }
+    return all;
+}
+
 }  // namespace
 
 std::vector<Neighbour> look_around(const fs::path& given, const Location& location) {
@@ -230,29 +261,15 @@ void account_for_neighbours(const Location& location, catalogue::Catalogue& out)
     rows.add(out.ignored);
     std::vector<std::string> doubtful;
     Bytes doubtful_bytes = 0;
-    Bytes model_bytes = 0;
-    for (const catalogue::File& file : out.files) {
-        model_bytes = checked_add_bytes(model_bytes, file.size, "bytes of the shard files");
-    }
-    const auto models = model_directories(location.neighbours);
-    for (const Neighbour& neighbour : location.neighbours) {
-        NeighbourVerdict verdict = verdict_on(location, neighbour);
-        const std::string directory = neighbour.path.substr(0, neighbour.path.rfind('/') + 1);
-        if (verdict.may_hold_weights && models.contains(directory)) {
-            verdict = {printable(directory) + "*", "a HuggingFace model of its own"};
-        }
-        if (is_too_large(verdict, neighbour, model_bytes)) {
-            verdict.reason = "called as training state is, but of a model's size";
-            verdict.may_hold_weights = true;
-        }
-        if (read.contains(neighbour.path) || verdict.reason.empty() ||
-            is_elsewhere(neighbour.path, verdict)) {
+    for (const auto& [neighbour, verdict, is_model_of_its_own] : judged(location, out)) {
+        if (read.contains(neighbour->path) || verdict.reason.empty() ||
+            is_elsewhere(neighbour->path, verdict)) {
             continue;
         }
-        rows.add({verdict.pattern, verdict.reason}, 1, neighbour.bytes);
+        rows.add({verdict.pattern, verdict.reason}, 1, neighbour->bytes);
         if (verdict.may_hold_weights) {
-            doubtful.push_back(neighbour.path);
-            doubtful_bytes += neighbour.bytes;
+            doubtful.push_back(neighbour->path);
+            doubtful_bytes += neighbour->bytes;
         }
     }
     out.ignored = rows.take();
@@ -263,6 +280,25 @@ void account_for_neighbours(const Location& location, catalogue::Catalogue& out)
             " not read: " + listed(doubtful) + "; " +
             verb_of(doubtful.size(), "does it", "do they") + " belong to another save?";
     }
+}
+
+std::vector<std::string> weights_beside(const Location& location,
+                                        const catalogue::Catalogue& read) {
+    std::set<std::string_view> files;
+    for (const catalogue::File& file : read.files) {
+        files.insert(file.path);
+    }
+    std::vector<std::string> beside;
+    for (const JudgedNeighbour& one : judged(location, read)) {
+        const std::string& path = one.neighbour->path;
+        const bool is_copy = one.verdict.reason == kAdapterBeside ||
+                             (one.verdict.reason == kForHuggingFace && is_container(path));
+        const bool may_be = one.verdict.may_hold_weights || is_copy || one.is_model_of_its_own;
+        if (may_be && !path.starts_with(kAbove) && !files.contains(path)) {
+            beside.push_back(path);
+        }
+    }
+    return beside;
 }
 
 }  // namespace shardweld::formats

@@ -2,6 +2,7 @@
 // over in silence. Opens nothing.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "format.hpp"
@@ -21,5 +22,9 @@ std::vector<Neighbour> look_around(const fs::path& given, const Location& locati
 /// mean: to the format, or to any. Those that could hold weights of the model are a warning
 /// `weights_left_aside`. Pure.
 void account_for_neighbours(const Location& location, catalogue::Catalogue& out);
+
+/// What lies in the location's directory and may hold weights beside those that were read: files
+/// that nothing names, adapters, models made of the same save. Natural order. Pure.
+std::vector<std::string> weights_beside(const Location& location, const catalogue::Catalogue& read);
 
 }  // namespace shardweld::formats

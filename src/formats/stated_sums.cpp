@@ -95,6 +95,7 @@ FileSums StatedSums::of(const std::string& file) const {
             }
         }
     });
+    opened.require_unchanged();
     return sums;
 }
 

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/json.hpp"
+#include "core/names.hpp"
 #include "core/text.hpp"
 #include "formats/hf/hf.hpp"
 #include "formats/shared/directory_listing.hpp"
@@ -41,13 +42,6 @@ constexpr const char* kPolicyTokenizer = "tokenizer";
 
 using io::is_file;
 
-// A path from a file must name something below the directory it is in.
-bool stays_inside(const fs::path& path) {
-    return !path.empty() && path.is_relative() &&
-           std::none_of(path.begin(), path.end(),
-                        [](const fs::path& part) { return part == ".."; });
-}
-
 /// Where ckpt_contents.json says that pieces lie, relative to its directory; "" where it has none.
 struct Contents {
     std::string model;
@@ -73,7 +67,7 @@ std::string path_in(const nlohmann::json& contents, const char* entry, const cha
         throw Error(ErrorCode::corrupt,
                     file.string() + " gives no " + field + " for its entry " + entry);
     }
-    if (!stays_inside(path->get<std::string>())) {
+    if (!stays_below(path->get<std::string>())) {
         throw Error(ErrorCode::corrupt, file.string() + " gives the " + field + " of its entry " +
                                             entry + " as " + printable(path->get<std::string>()) +
                                             ", which leaves the checkpoint");

@@ -9,6 +9,7 @@
 
 #include "shardweld/error.hpp"
 
+#include "appended_file.hpp"
 #include "directory.hpp"
 #include "errno.hpp"
 #include "extents.hpp"
@@ -70,10 +71,9 @@ OutputFile OutputFile::create(const Directory& directory, const fs::path& name) 
 }
 
 OutputFile OutputFile::open_or_create(const fs::path& path) {
-    const int fd = retried([&] { return ::open(path.c_str(), kThere | O_CREAT, kMode); });
-    if (fd < 0) {
-        throw_errno(errno, "create", path);
-    }
+    const int fd =
+        retried([&] { return ::open(path.c_str(), kThere | O_NOFOLLOW | O_CREAT, kMode); });
+    require_regular(fd, path);
     return {fd, path};
 }
 

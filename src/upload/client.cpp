@@ -4,9 +4,8 @@
 #include <csignal>
 #include <system_error>
 
+#include "core/redact.hpp"
 #include "core/text.hpp"
-
-#include "redact.hpp"
 
 namespace shardweld::upload {
 

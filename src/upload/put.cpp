@@ -3,6 +3,7 @@
 #include <array>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,17 +11,14 @@
 #include <utility>
 #include <vector>
 
-#include <unistd.h>
-
+#include "core/names.hpp"
+#include "core/redact.hpp"
 #include "core/text.hpp"
 #include "io/digest.hpp"
 #include "process/command.hpp"
 #include "shardweld/error.hpp"
 
-#include "redact.hpp"
 #include "store.hpp"
-
-extern char** environ;  // NOLINT: not every libc declares it, and it is as it is
 
 namespace shardweld::upload {
 
@@ -29,28 +27,11 @@ namespace {
 constexpr std::string_view kPlaceHolder = "{}";
 constexpr std::size_t kLastLines = 3;
 constexpr std::size_t kMostShown = 1000;
-constexpr std::size_t kLeastHidden = 8;
-
-/// Whether a variable of this name holds what must not be shown (AWS_SECRET_ACCESS_KEY,
-/// RCLONE_CONFIG_X_PASS, ...).
-bool is_secret(std::string_view name) {
-    constexpr std::array<std::string_view, 6> kWords = {"SECRET", "TOKEN", "PASS",
-                                                        "_KEY",   "CRED",  "_SAS"};
-    return std::ranges::any_of(
-        kWords, [&](std::string_view word) { return name.find(word) != std::string_view::npos; });
-}
 
 /// The secrets in this process's environment, and the Hub's tokens.
 std::vector<std::string> secrets_here(const Environment& environment) {
     std::vector<std::string> secrets = find_tokens(environment).values;
-    for (char** at = environ; *at != nullptr; ++at) {
-        const std::string_view variable = *at;
-        const std::size_t sign = variable.find('=');
-        const std::string_view value = variable.substr(std::min(sign, variable.size() - 1) + 1);
-        if (value.size() >= kLeastHidden && is_secret(variable.substr(0, sign))) {
-            secrets.emplace_back(value);
-        }
-    }
+    std::ranges::copy(secrets_of_environment(), std::back_inserter(secrets));
     return secrets;
 }
 
@@ -136,6 +117,12 @@ Error CommandStore::failure(ErrorCode code, const fs::path& directory,
 void CommandStore::put(const fs::path& directory, const std::string& name,
                        const std::function<void(std::string_view)>& on_line,
                        const std::function<bool()>& is_over) const {
+    // The command may be a shell's; some names are the checkpoint's (a tokenizer's code).
+    if (!std::ranges::all_of(split(name, '/'), is_plain_name)) {
+        throw failure(ErrorCode::unsupported, directory,
+                      "no command is given the name " + printable(name) +
+                          ": it holds more than letters, digits, \".\", \"_\" and \"-\"");
+    }
     std::deque<std::string> last;
     process::Process command{program_, arguments_for(directory, name), {}, {}, {}};
     command.withheld = process::variables_of_ranks();

@@ -2,13 +2,13 @@
 
 #include <cerrno>
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "core/text.hpp"
+#include "io/appended_file.hpp"
+#include "io/directory.hpp"
 #include "io/errno.hpp"
 #include "io/paths.hpp"
 #include "io/stamp.hpp"
@@ -22,7 +22,6 @@ namespace {
 using nlohmann::json;
 
 constexpr Bytes kMostRecord = Bytes{1} << 26U;
-constexpr mode_t kRecordMode = 0666;  // less the umask
 
 std::string record_text(const fs::path& file) {
     try {
@@ -77,14 +76,11 @@ bool PutRecord::add(const std::string& name, const PutFile& file) {
     // Behind the half line of a process that was killed.
     const std::string line =
         "\n" + entry.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-    const int fd =
-        ::open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kRecordMode);
-    if (fd < 0) {
+    try {
+        return io::AppendedFile(file_.parent_path(), file_.filename()).add(line);
+    } catch (const Error&) {
         return false;
     }
-    const bool is_written =
-        ::write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
-    return (::close(fd) == 0) && is_written;
 }
 
 }  // namespace shardweld::upload

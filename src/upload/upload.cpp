@@ -7,12 +7,12 @@
 #include <system_error>
 #include <vector>
 
+#include "core/redact.hpp"
 #include "core/text.hpp"
 #include "process/process.hpp"
 #include "shardweld/error.hpp"
 
 #include "client.hpp"
-#include "redact.hpp"
 
 namespace shardweld::upload {
 

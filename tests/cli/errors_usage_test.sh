@@ -51,6 +51,7 @@ said "no backend" 2 "--backend" "tape" -- merge --local_dir a --backend tape
 said "stray argument" 2 "stray" -- merge a b stray
 more=(--dtype int4)
 refused "a bad option on three ranks" 2 3 "--dtype"
+said "an option that is gone" 2 "--drop_consumed" "make room first" -- merge --local_dir a --drop_consumed yes
 more=(--recipe "$WORK/nowhere.recipe")
 refused "a recipe that is not there" 2 0 "--recipe" "nowhere.recipe"
 printf 'recipe mine\nextends llama\nmatch @model_type = "llama"\nlet x = ((1\n' >"$WORK/my.recipe"

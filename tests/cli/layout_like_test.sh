@@ -178,7 +178,6 @@ refused 2 "--layout_like and --max_shard_size" ref --max_shard_size 1GB
 refused 2 "not for GGUF" ref --quantize gguf:q8_0
 refused 2 "--to torch_dist" ref --to torch_dist
 refused 2 "--names module" ref --names module
-expect_code 2 "$SHARDWELD" merge "$WORK/plain" "$WORK/none" --layout_like "$WORK/ref" --drop_consumed yes && expect_text "--drop_consumed and --layout_like"
 expect_code 12 "$SHARDWELD" merge "$case/source" "$WORK/ref" --layout_like "$WORK/ref" --overwrite "${config[@]}"
 changed whole-1 ref
 

@@ -74,6 +74,35 @@ refused 3 "does not exist" --like "$WORK/nothing"
 refused 5 "is a deepspeed checkpoint" --like "$data/deepspeed/zero2_w2_tied/source"
 refused 5 "holds a LoRA adapter" --like "$data/torch/fsdp2_lora_w2_fp32_qwen2/source"
 refused 6 "the template has model.norm.weight as" --like "$data/torch/fsdp2_w2_mixed_deepseek/source"
+# Tensors that share bytes, in whole or in part, and more weights beside its files.
+for shape in whole part; do
+    rm -rf "$WORK/shared" && cp -r "$tied/source" "$WORK/shared"
+    python3 - "$WORK/shared/model_world_size_4_rank_0.pt" "$shape" "$TESTS/support" <<'PYTHON'
+import sys
+
+sys.path.insert(0, sys.argv[3])
+import damage
+
+
+def edit(root):
+    norm, others = (damage.tensor(root, f"model.layers.0.{name}.weight") for name in ("input_layernorm", "post_attention_layernorm"))
+    norm.args[0].fields[2] = others.args[0].fields[2]
+    if sys.argv[2] == "part":
+        others = damage.tensor(root, "model.layers.0.mlp.up_proj.weight")
+        norm.args[0].fields[2], norm.args[0].fields[4] = others.args[0].fields[2], others.args[0].fields[4]
+        damage.set_argument(norm, 1, 3)
+
+
+damage.change(sys.argv[1], edit)
+PYTHON
+    refused 5 "share bytes of model_world_size_4_rank_0.pt" --like "$WORK/shared"
+done
+for stale in lora_adapter/adapter_model.safetensors model.safetensors ema/pytorch_model.bin model_world_size_2_rank_0.pt; do
+    rm -rf "$WORK/stale" && cp -r "$tied/source" "$WORK/stale"
+    mkdir -p "$(dirname "$WORK/stale/$stale")"
+    cp "$WORK/model/model.safetensors" "$WORK/stale/$stale"
+    refused 6 "what may be weights of its own model" --like "$WORK/stale"
+done
 refused 6 "the template holds what a run keeps beside weights" --like "$tied/source" --like_only_weights no
 # A template of one layer more.
 python3 - "$WORK/model" "$WORK/short" <<'PYTHON'

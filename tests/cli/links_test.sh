@@ -77,6 +77,21 @@ options=("${more[@]}")
 more=()
 warned "a role's directory elsewhere" "1 link leads out of the checkpoint, actor to $outside/disk/actor"
 
+# A directory, a parameter's directory and a file of a parameter: each is counted.
+start deepspeed/universal_tp2
+options=(--hf_config "$TESTS/data/deepspeed/autotp_zero1_tp2dp2/hf")
+zero="$source/global_step1_universal/zero"
+mkdir "$outside/zero"
+mv "$zero/lm_head.weight" "$zero/model.norm.weight/fp32.pt" "$outside/zero"
+ln -s "$outside/zero/lm_head.weight" "$zero/lm_head.weight"
+ln -s "$outside/zero/fp32.pt" "$zero/model.norm.weight/fp32.pt"
+warned "a parameter elsewhere" "2 links lead out of the checkpoint, lm_head.weight to $outside/zero/lm_head.weight"
+start megatron/llama-tp4-legacy-bf16
+mv "$iter/mp_rank_01/model_optim_rng.pt" "$outside/rank.pt"
+ln -s "$outside/rank.pt" "$iter/mp_rank_01/model_optim_rng.pt"
+with_tokenizer "$hf"
+warned "a rank's only file elsewhere" "1 link leads out of the checkpoint, model_optim_rng.pt to $outside/rank.pt"
+
 # What is copied as it is must be the checkpoint's own.
 start "$fsdp"
 ln -s "$outside/secret.json" "$source/huggingface/tokenizer.json"

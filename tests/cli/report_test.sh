@@ -86,6 +86,21 @@ assert seen["launcher"].endswith(f"/srun -n 1 {seen['command_line']}") and not s
 assert not unseen["launcher"] and unseen["launcher_unseen"] == "started by srun -n 1, step 0 of job 7; its other options are not known", unseen
 P
 
+# What messages hide, reports, their views and logs hide, too: what names call secret, headers, addresses. Reports of earlier versions did not.
+secret=verysecretword
+X_API_KEY="$secret" mpirun -n 1 -x "DEMO_TOKEN=$secret" "$SHARDWELD" merge --local_dir "$CASE/source" --hf_config "$CASE/hf" --target_dir "$WORK/hidden" \
+    --report "$WORK/hidden.json" --log_dir "$WORK/hidden_logs" --exclude "https://me:$secret@host/x|Authorization: $secret|$secret" -q >"$WORK/out" 2>&1
+python3 - "$WORK/hidden.json" "$secret" <<'P' || fail "a report with secrets"
+import json, sys
+text = open(sys.argv[1]).read()
+seen = json.loads(text)
+assert sys.argv[2] not in text and "***" in seen["environment"]["command_line"] and "DEMO_TOKEN=***" in seen["environment"]["launcher"], seen["environment"]
+seen["environment"]["command_line"] = f"shardweld merge a b --put 'curl https://me:{sys.argv[2]}@host/{{}}'"
+open(sys.argv[1], "w").write(json.dumps(seen))
+P
+expect_code 0 "$SHARDWELD" report "$WORK/hidden.json" --html "$WORK/hidden.html"
+grep -r "$secret" "$WORK"/hidden* "$WORK/out" --exclude=hidden.json && fail "secrets are shown"
+
 # A run that failed has a report that shows why.
 expect_code 2 "$SHARDWELD" merge --local_dir "$CASE/source" --target_dir "$WORK/none" --report "$WORK/failed.json"
 expect_code 0 "$SHARDWELD" report "$WORK/failed.json" && shows "with code"

@@ -296,6 +296,20 @@ class Calls(unittest.TestCase):
         self.assertFalse(found)
         self.assertTrue(found.why)
 
+    def test_paths_are_not_cut_and_not_guessed(self):
+        source, out, options = self.source, self.out, self.options
+        for path in (f"{source}\0/other", b"/tmp/\xff"):
+            for call in (lambda: shardweld.merge(path, out), lambda: shardweld.merge([source, path], out), lambda: shardweld.merge(source, path, **options),
+                         lambda: shardweld.merge(source, out, hf_config=path), lambda: shardweld.merge(source, out, report=path, **options),
+                         lambda: shardweld.merge(source, out, also=[shardweld.Output(path, dtype="fp16")], **options),
+                         lambda: shardweld.merge(source, out, recipe=path, **options), lambda: shardweld.inspect(path), lambda: shardweld.plan(path),
+                         lambda: shardweld.diff(source, path), lambda: shardweld.verify(out, report=path), lambda: shardweld.check(path),
+                         lambda: shardweld.safe_open(path), lambda: shardweld.load_file(path)):
+                with self.assertRaises(ValueError) as raised:
+                    call()
+                self.assertEqual(raised.exception.code, 2)
+        self.assertFalse(out.exists())
+
     def test_errors_have_code_place_and_hint(self):
         with self.assertRaises(shardweld.NotFound) as raised:
             shardweld.merge("/nowhere", self.out)

@@ -24,6 +24,23 @@ constexpr std::array kNotTaken{"local_dir",       "hf_config", "hf_model_path", 
                                "log_dir",         "hf_cli",    "hf_upload_path", "private",
                                "revision",        "put",       "stream"};
 
+/// A zero byte ends a text for the system, which would take another path than the one that was
+/// named. No command line can hold one.
+void require_whole(const std::string& name, const std::string& text) {
+    if (text.find('\0') != std::string::npos) {
+        refuse(name + " holds a zero byte: " + printable(text), "leave it out");
+    }
+}
+
+void require_whole(const Arguments& given) {
+    for (const auto& [name, text] : given.values) {
+        require_whole(name, text);
+    }
+    for (const std::string& checkpoint : given.checkpoints) {
+        require_whole("a checkpoint", checkpoint);
+    }
+}
+
 const CommandRow& row_of(Command command) {
     return *std::ranges::find(command_rows(), command, &CommandRow::command);
 }
@@ -66,6 +83,7 @@ std::string list_of(const std::vector<double>& numbers) {
 }
 
 OutputRequest also_of(const OutputSpec& output) {
+    require_whole("an output", output.directory.string());
     OutputRequest also{output.directory, {}, {}};
     if (!output.quantize.empty()) {
         also.quantise = encoding_in({"quantize", output.quantize});
@@ -124,6 +142,7 @@ Options options_of(const MergeRequest& request, Command command, OptionTexts own
         given.checkpoints.assign(request.checkpoints.begin() + 1, request.checkpoints.end());
     }
     add_others(command, request.options, true, given);
+    require_whole(given);
     return settled(std::move(options), row_of(command), given);
 }
 
@@ -138,6 +157,7 @@ Options options_of(Command command, const OptionTexts& own, const OptionTexts& o
         }
     }
     add_others(command, others, false, given);
+    require_whole(given);
     return settled(std::move(options), row_of(command), given);
 }
 

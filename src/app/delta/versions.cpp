@@ -24,6 +24,7 @@ using nlohmann::ordered_json;
 
 constexpr std::string_view kVersionName = "weight_v";
 constexpr std::size_t kDigits = 6;
+constexpr Index kMostVersion = 1'000'000'000'000;
 constexpr const char* kDeltaIndex = "model.safetensors.index.json";
 constexpr const char* kChecksums = "xxh3-128";
 
@@ -32,7 +33,14 @@ std::optional<Index> version_in(const std::string& name) {
         return std::nullopt;
     }
     const std::optional<Index> version = parse_index(name.substr(kVersionName.size()));
-    return version && version_name(*version) == name ? version : std::nullopt;
+    if (!version || version_name(*version) != name) {
+        return std::nullopt;
+    }
+    if (*version > kMostVersion) {
+        throw Error(ErrorCode::unsupported, name + " leaves no number to the versions behind it",
+                    "name another directory for the versions");
+    }
+    return version;
 }
 
 std::vector<Index> versions_in(const fs::path& directory) {

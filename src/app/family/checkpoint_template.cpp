@@ -11,11 +11,13 @@
 #include "adapters/separate.hpp"
 #include "app/survey/survey.hpp"
 #include "core/text.hpp"
+#include "formats/closed_world.hpp"
 #include "formats/recognise.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/iteration_directories.hpp"
 #include "formats/shared/neighbour_names.hpp"
 #include "io/input_file.hpp"
+#include "io/paths.hpp"
 #include "publish/report_file.hpp"
 #include "shardweld/error.hpp"
 
@@ -76,6 +78,25 @@ void require_template(const CheckpointTemplate& like) {
         throw Error(ErrorCode::unsupported,
                     "the template " + printable(like.root.string()) + " holds a LoRA adapter",
                     "give one of a run that trains the whole model");
+    }
+}
+
+void require_no_other_weights(const CheckpointTemplate& like, const catalogue::Catalogue& read) {
+    if (adapters::holds_adapter(read)) {
+        return;  // it is no template, as require_template says
+    }
+    const auto& hf = like.location.hf_directory;
+    std::vector<std::string> others = formats::weights_beside(like.location, read);
+    std::erase_if(others, [&](const std::string& path) {  // its HuggingFace files are not copied
+        return hf && io::is_within(normal(like.location.directory / path), normal(*hf));
+    });
+    if (!others.empty()) {
+        throw Error(ErrorCode::mismatch,
+                    "the template " + printable(like.root.string()) +
+                        " holds what may be weights of its own model, and would be copied beside "
+                        "the written ones: " +
+                        listed(others),
+                    "move them out of the template, or copy what else is in it to another one");
     }
 }
 

@@ -9,6 +9,7 @@
 #include "catalogue/catalogue.hpp"
 #include "core/path.hpp"
 #include "formats/format.hpp"
+#include "io/stamp.hpp"
 #include "publish/assets.hpp"
 
 namespace shardweld::app {
@@ -20,6 +21,7 @@ struct CheckpointTemplate {
     catalogue::Catalogue catalogue;  ///< with all files of the run, its own behind the others
     std::uint32_t first_file = 0;    ///< of its own
     bool keeps_others = true;        ///< what only it has is copied, not refused
+    std::vector<io::FileStamp> stamps = {};   ///< of its own files, as this rank saw them
     std::vector<publish::Asset> assets = {};  ///< its files without tensors; on one rank alone
 
     /// What a file of its is called below the root, and in what is written.
@@ -30,6 +32,10 @@ struct CheckpointTemplate {
 
 /// Error(unsupported) where it is no template: of a format that is not written. Pure.
 void require_template(const CheckpointTemplate& like);
+
+/// Error(mismatch) where files of its directory may hold more weights of its model than those that
+/// were read: they would lie beside the written ones, and are others. Pure.
+void require_no_other_weights(const CheckpointTemplate& like, const catalogue::Catalogue& read);
 
 /// The files that are copied whole, as they are: all of the checkpoint but those of tensors,
 /// HuggingFace's, and a list of sums. Local. Error(io).

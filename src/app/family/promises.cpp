@@ -42,7 +42,7 @@ void look_at_layers(const models::Config& config, const Targets& targets,
         last = std::max(last, stack_layer_of(target.name));
     }
     const auto layers = config.integer("num_hidden_layers");
-    if (layers && last && *last + 1 < *layers) {
+    if (layers && last && *last < *layers - 1) {
         out.push_back({"layers_missing", "",
                        "config.json counts " + std::to_string(*layers) +
                            " layers (num_hidden_layers), layers up to number " +

@@ -12,6 +12,7 @@
 
 #include "core/in_context.hpp"
 #include "core/json.hpp"
+#include "core/names.hpp"
 #include "core/text.hpp"
 #include "core/weight_map.hpp"
 #include "formats/containers/safetensors_header.hpp"
@@ -71,7 +72,7 @@ std::vector<std::string> weights_in(const formats::Listing& listing) {
 /// They are written by the same names into one directory.
 void require_plain(const std::string& file, const formats::Listing& listing) {
     if (file.find('/') != std::string::npos || file.starts_with('.') || !file.ends_with(kEnding) ||
-        file != printable(file)) {
+        !is_plain_name(file)) {
         throw Error(ErrorCode::unsupported,
                     "its index names " + printable(file) +
                         ", which is no safetensors file of this directory",

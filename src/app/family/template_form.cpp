@@ -4,6 +4,7 @@
 #include <iterator>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "core/text.hpp"
@@ -11,6 +12,7 @@
 #include "formats/shared/neighbour_names.hpp"
 #include "formats/stated_sums.hpp"
 #include "io/input_file.hpp"
+#include "layout/patch.hpp"
 #include "outputs/image.hpp"
 #include "shardweld/error.hpp"
 
@@ -93,7 +95,8 @@ std::vector<plan::Target> gaps_in(std::uint32_t file, const outputs::ImageFile& 
     return gaps;
 }
 
-/// Reads the template's own files by their numbers; the one that was read last stays open.
+/// Reads the template's own files by their numbers; the one that was read last stays open. Each is
+/// still the one that was surveyed when it has been read.
 class ImageReader {
   public:
     explicit ImageReader(std::shared_ptr<const CheckpointTemplate> like) : like_(std::move(like)) {}
@@ -104,6 +107,7 @@ class ImageReader {
             open_ = at;
         }
         file_.read_at(offset, out);
+        file_.require(like_->stamps.at(at));
     }
 
     outputs::StatedSums sums(std::size_t at) {
@@ -112,6 +116,7 @@ class ImageReader {
         }
         const formats::FileSums own =
             sums_->of(path_of(at).lexically_relative(like_->directory()).string());
+        io::InputFile::open(path_of(at)).require(like_->stamps.at(at));
         outputs::StatedSums all{stated(own.records), {}};
         for (const formats::SaveFingerprint& one : own.fingerprints) {
             outputs::ChecksumText text{
@@ -147,6 +152,49 @@ class ImageReader {
 
 }  // namespace
 
+bool TemplateForm::Extent::overlaps(const Extent& other) const {
+    return file == other.file && begin < other.end && other.begin < end;
+}
+
+bool TemplateForm::Extent::is_same_as(const Extent& other) const {
+    return is_dense && other.is_dense && begin == other.begin && end == other.end;
+}
+
+/// Each would be written over the other's bytes.
+void TemplateForm::require_apart(const plan::Model& model) {
+    const auto is_tied = [&](const std::string& a, const std::string& b) {
+        return std::ranges::any_of(model.recipe->same, [&](const models::SameRule& rule) {
+            return ((rule.a == a && rule.b == b) || (rule.a == b && rule.b == a)) &&
+                   model.symbols->holds(rule.condition);
+        });
+    };
+    const auto may_share = [&](const Extent& a, const Extent& b) {
+        const bool is_of_model = !a.logical.empty() || !b.logical.empty();
+        // Boxes of one tensor may lie interleaved.
+        return a.tensor == b.tensor
+                   ? !(a.is_dense && b.is_dense)
+                   : a.is_same_as(b) && (!is_of_model || is_tied(a.logical, b.logical));
+    };
+    std::ranges::sort(extents_, {}, [](const Extent& extent) {
+        return std::tuple(extent.file, extent.begin, extent.end);
+    });
+    const Extent* longest = nullptr;
+    for (const Extent& extent : extents_) {
+        if (longest != nullptr && longest->overlaps(extent) && !may_share(*longest, extent)) {
+            throw Error(ErrorCode::unsupported,
+                        "the template's tensors " + printable(longest->tensor) + " and " +
+                            printable(extent.tensor) + " share bytes of " +
+                            like_->name_of(like_->catalogue.files.at(extent.file).path) +
+                            ": each would be written over the other",
+                        "save the template again, each tensor a clone() of its own");
+        }
+        longest = longest == nullptr || longest->file != extent.file || longest->end < extent.end
+                      ? &extent
+                      : longest;
+    }
+    extents_.clear();
+}
+
 TemplateForm::TemplateForm(std::shared_ptr<const CheckpointTemplate> like, const plan::Model& model)
     : like_(std::move(like)) {
     std::map<std::string, std::string> by_logical;
@@ -156,6 +204,7 @@ TemplateForm::TemplateForm(std::shared_ptr<const CheckpointTemplate> like, const
             by_logical.emplace(named.line->logical, named.tensor.name);
         }
     }
+    require_apart(model);
     for (const models::SameRule& rule : model.recipe->same) {
         const bool has_both = by_logical.contains(rule.a) && by_logical.contains(rule.b);
         if (has_both && !model.dialect->has_own_names && model.symbols->holds(rule.condition)) {
@@ -174,8 +223,15 @@ void TemplateForm::add(const plan::NamedTensor& named) {
     for (const catalogue::Piece& piece : tensor.pieces) {
         const Bytes width = size_of(tensor.dtype);
         const Bytes begin = piece.base + static_cast<Bytes>(piece.patch.offset) * width;
-        if (piece.patch.volume() == 0 || !taken_.emplace(piece.file, begin).second) {
-            continue;  // nothing, or the bytes of a tensor that this one is another name of
+        if (piece.patch.volume() == 0) {
+            continue;
+        }
+        const bool is_dense = is_row_major(piece.patch);
+        const auto length = static_cast<Bytes>(layout::address_span(piece.patch).extent) * width;
+        extents_.push_back({piece.file, begin, begin + length, is_dense, tensor.name,
+                            named.line == nullptr ? "" : named.line->logical});
+        if (!taken_.emplace(piece.file, begin).second) {
+            continue;  // the bytes of a tensor that this one is another name of
         }
         Place place;
         for (const layout::Axis& axis : piece.patch.axes) {
@@ -187,7 +243,7 @@ void TemplateForm::add(const plan::NamedTensor& named) {
                                                : std::string())};
         place.piece.is_copy = piece.replica != 0;
         place.piece.in_template = {piece.file, begin, tensor.dtype};
-        place.is_dense = is_row_major(piece.patch);
+        place.is_dense = is_dense;
         entry.places.push_back(std::move(place));
     }
 }

@@ -54,7 +54,21 @@ class TemplateForm {
         std::vector<Index> shape;
         std::vector<Place> places;
     };
+    /// Where a tensor's bytes lie.
+    struct Extent {
+        std::uint32_t file = 0;
+        Bytes begin = 0;
+        Bytes end = 0;
+        bool is_dense = true;
+        std::string tensor;
+        std::string logical;  ///< "": none of the model's
+
+        [[nodiscard]] bool overlaps(const Extent& other) const;
+        [[nodiscard]] bool is_same_as(const Extent& other) const;
+    };
     void add(const plan::NamedTensor& named);
+    /// Error(unsupported) where tensors share bytes, but for those that the model ties.
+    void require_apart(const plan::Model& model);
     /// The copy of a tied tensor becomes further places of that.
     void join_copy(const std::string& copy, const std::string& of);
     static bool is_written(const Entry& entry, const std::set<std::string>& written);
@@ -69,6 +83,7 @@ class TemplateForm {
     std::shared_ptr<const CheckpointTemplate> like_;
     std::map<std::string, Entry> entries_;  ///< by name
     std::map<const models::Line*, Index> lines_;
+    std::vector<Extent> extents_;
     std::set<std::pair<std::uint32_t, Bytes>> taken_;  ///< files and offsets where tensors begin
 };
 

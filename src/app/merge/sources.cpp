@@ -187,6 +187,8 @@ Survey survey_template(Session& session, Sources& sources, SurveyedSources& read
     }
     Survey survey = read_shown(session, std::move(found), " of the template");
     tell_survey(session, like.root.string(), survey);
+    mpi::collectively(session.comm, [&] { require_no_other_weights(like, survey.catalogue); });
+    like.stamps = survey.stamps;
     like.first_file = static_cast<std::uint32_t>(read.survey.catalogue.files.size());
     put_files_behind(read.survey, survey);
     like.catalogue = survey.catalogue;

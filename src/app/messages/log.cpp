@@ -19,10 +19,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/redact.hpp"
 #include "core/text.hpp"
 #include "io/errno.hpp"
 #include "shardweld/error.hpp"
 
+#include "hidden.hpp"
 #include "table.hpp"
 
 namespace shardweld::app {
@@ -93,7 +95,7 @@ const char* level_name(LogLevel level) {
 }
 
 std::string dumped(const ordered_json& json) {
-    return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+    return hidden(json).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 constexpr mode_t kMode = 0666;  // less the umask
@@ -222,7 +224,7 @@ std::string Log::shown(const std::string& text, const Style& style) const {
 }
 
 void Log::say(LogLevel level, const std::string& text, const Style& style) {
-    const std::string safe = without_unseen(text);
+    const std::string safe = without_secrets(without_unseen(text));
     if (own_) {
         own_->write(safe);
     }
@@ -300,13 +302,13 @@ void Log::trace(std::string_view text) {
     if (listener_ != nullptr) {
         say(LogLevel::info, "trace: " + std::string(text), {});
     } else if (is_speaker_) {
-        write("trace: " + std::string(text) + "\n");
+        write("trace: " + without_secrets(text) + "\n");
     }
 }
 
 void Log::note(std::string_view text) {
     if (own_) {
-        own_->write(text);
+        own_->write(without_secrets(text));
     }
 }
 

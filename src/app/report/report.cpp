@@ -13,6 +13,7 @@
 #include "app/messages/log.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/path.hpp"
+#include "core/redact.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
 #include "plan/plan.hpp"
@@ -93,6 +94,13 @@ bool launches(const std::vector<std::string>& launcher, const std::vector<std::s
                       launcher.end() - static_cast<std::ptrdiff_t>(arguments.size()) + 1);
 }
 
+/// Each word by itself: a secret at the end of one hides no other.
+std::string shown_line(std::vector<std::string> words) {
+    std::ranges::transform(words, words.begin(),
+                           [](const std::string& word) { return without_secrets(word); });
+    return process::shell_line(words);
+}
+
 /// Slurm's daemons start the ranks, so srun is not above them. It is looked for on this host.
 std::string srun_of(const std::vector<std::string>& arguments) {
     std::error_code unknown;
@@ -100,7 +108,7 @@ std::string srun_of(const std::vector<std::string>& arguments) {
         const std::string pid = entry.path().filename().string();
         if (parse_index(pid) && text_of_process(pid, "comm") == "srun\n") {
             if (const auto command = command_of(pid); launches(command, arguments)) {
-                return process::shell_line(command);
+                return shown_line(command);
             }
         }
     }
@@ -130,7 +138,7 @@ std::string launcher_by_variables() {
 /// Who started the ranks, as far as this process sees.
 void add_launcher(const std::vector<std::string>& arguments, Circumstances& found) {
     if (const int above = launcher_above(); above != 0) {
-        found.launcher = process::shell_line(command_of(std::to_string(above)));
+        found.launcher = shown_line(command_of(std::to_string(above)));
         return;
     }
     // Only the first rank reports, and a host may have many that would all look.
@@ -242,7 +250,7 @@ Circumstances circumstances_of(const std::vector<std::string>& arguments) {
     if (arguments.empty()) {
         return found;
     }
-    found.command = process::shell_line(arguments);
+    found.command = shown_line(arguments);
     add_launcher(arguments, found);
     std::error_code unknown;
     found.directory = fs::current_path(unknown).string();

@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "app/messages/hidden.hpp"
 #include "app/messages/log.hpp"
 #include "app/runtime/version.hpp"
 #include "core/json.hpp"
+#include "core/names.hpp"
+#include "core/redact.hpp"
 #include "core/text.hpp"
 #include "io/whole_file.hpp"
 #include "models/verification.hpp"
@@ -158,8 +162,7 @@ FileEntry file_in(const Json& entry) {
     FileEntry file{entry.at("name").get<std::string>(),
                    entry.at("bytes").get_ref<const Json::number_unsigned_t&>(),
                    sha256.is_null() ? "" : sha256.get<std::string>()};
-    const fs::path path(file.name);
-    if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end()) {
+    if (!stays_below(file.name)) {
         throw Error(ErrorCode::corrupt,
                     "the report names a file outside of the model: " + printable(file.name),
                     kOwnReport);
@@ -302,7 +305,9 @@ ordered_json json_of(const MixedInput& mixed) {
 }
 
 ordered_json json_of(const plan::Warning& warning) {
-    return {{"code", warning.code}, {"tensor", warning.tensor}, {"text", warning.text}};
+    return {{"code", warning.code},
+            {"tensor", warning.tensor},
+            {"text", without_secrets(warning.text)}};
 }
 
 ordered_json json_of(const FileEntry& file) {
@@ -370,7 +375,7 @@ ordered_json input_json(const RunReport& run, const OutputReport& output) {
     return {{"dir", run.input.directory},
             {"format", run.input.format},
             {"facts", ordered_json(run.input.facts)},
-            {"notes", run.input.notes},
+            {"notes", hidden(run.input.notes)},
             {"files", run.input.n_files},
             {"bytes", run.input.bytes},
             {"metadata_reads", run.metadata_reads},
@@ -389,7 +394,8 @@ std::string to_json(const RunReport& run, const OutputReport& output) {
     json["exit"] = {{"code", static_cast<int>(run.code)}, {"name", std::string(name_of(run.code))},
                     {"message", run.failure.what()},      {"where", run.failure.context()},
                     {"hint", hint_of(run.failure)},       {"detail", run.failure.detail()}};
-    json["environment"] = environment_json(run);
+    json["exit"] = hidden(std::move(json["exit"]));
+    json["environment"] = hidden(environment_json(run));
     json["input"] = input_json(run, output);
     json["output"] = output_json(output.made_of);
     json["published"] = output.is_published;

@@ -13,6 +13,7 @@
 
 #include "core/index.hpp"
 #include "core/json.hpp"
+#include "core/redact.hpp"
 #include "core/text.hpp"
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
@@ -53,6 +54,7 @@ std::string shown_text(const Json& value) {
     std::string text = value.is_string()                         ? value.get<std::string>()
                        : value.is_number() || value.is_boolean() ? value.dump()
                                                                  : "";
+    text = without_secrets(text);  // older versions wrote them down
     if (text.size() <= kLongestText) {
         return text;
     }

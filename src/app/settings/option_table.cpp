@@ -110,11 +110,6 @@ const std::vector<OptionRow>& option_rows() {
          word(&Options::copies_template, {{"yes", true}, {"no", false}}), Touches::output},
         {"overwrite", "", kWrite, "Output", "replace the model that is in the target already",
          flag(&Options::overwrite)},
-        {"drop_consumed", "yes", kOnce, "Output",
-         "remove the checkpoint that is read: parts of its files are given back as soon as what "
-         "they hold is written, safely on disk and checked, and the files go at the end; only with "
-         "yes",
-         Setter(set_drop, {"yes"}), Touches::run, JobSteps::merge},
         {"if_complete", "HOW", kOnce, "Output",
          "if the target holds this merge's output already, as its report says: error (default), "
          "verify (re-read it, end well) or skip (compare sizes, end well)",

@@ -463,17 +463,6 @@ void set_report(const Given& given, Options& options) {
     }
 }
 
-void set_drop(const Given& given, Options& options) {
-    if (given.text != "yes") {
-        refuse(
-            "--drop_consumed removes the checkpoint that is read, part by part, as soon as what it "
-            "holds is written and checked",
-            "say so with --drop_consumed yes, or leave it out");
-    }
-    options.drops_consumed = true;
-    options.paranoid = true;  // nothing is removed that was not read back
-}
-
 void set_target(const Given& given, Options& options) {
     options.target_dir = given.text;
     options.has_target = true;

@@ -208,7 +208,6 @@ void ignored_with_note(const Given& given, Options& options);
 void set_older_config(const Given& given, Options& options);
 void set_verl(const Given& given, Options& options);
 void set_report(const Given& given, Options& options);
-void set_drop(const Given& given, Options& options);
 void set_also(const Given& given, Options& options);
 void set_target(const Given& given, Options& options);
 void set_form(const Given& given, Options& options);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/encoding.hpp"
+#include "core/redact.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
 #include "process/process.hpp"
@@ -163,30 +164,6 @@ void require_state(const Arguments& arguments, const Options& options) {
                        "were trained",
                    "leave one of them out");
         }
-    }
-}
-
-/// Nothing is dropped that could not be told to be in the output, byte by byte.
-void check_drop(const Arguments& arguments, const Options& options) {
-    if (!options.drops_consumed) {
-        return;
-    }
-    constexpr std::array<std::string_view, 13> kOthers = {
-        "no_fsync", "average", "delta", "also",       "base",  "quantize",   "include",
-        "exclude",  "like",    "lora",  "vocab_size", "dtype", "layout_like"};
-    for (const std::string_view name : kOthers) {
-        if (arguments.has(name)) {
-            refuse(
-                "--drop_consumed and --" + std::string(name) +
-                    " exclude each other: one checkpoint is dropped whose tensors all are in the "
-                    "target, safely on disk",
-                "leave one of them out, and remove the checkpoint when the target is verified");
-        }
-    }
-    if (options.check_crc == CheckCrc::off || options.replicas == plan::Replicas::trust) {
-        refuse("--drop_consumed checks everything that it drops",
-               options.check_crc == CheckCrc::off ? "leave --check_crc off out"
-                                                  : "leave --replicas trust out");
     }
 }
 
@@ -398,7 +375,6 @@ void check_together(const Arguments& arguments, const Options& options) {
     check_layout(arguments, options);
     check_delta_options(options);
     check_watch(arguments, options.watch);
-    check_drop(arguments, options);
     check_log_dir(options);
     check_loudness(arguments);
     check_job(arguments, options);
@@ -514,13 +490,14 @@ std::string shared_text(const CommandRow& command, const Arguments& arguments) {
     return text;
 }
 
-/// Options::output_options: "--dtype bf16", and of a path only that it is given.
+/// Options::output_options: "--dtype bf16", and of a path only that it is given. They are written
+/// down in reports, model cards and journals.
 std::vector<std::string> output_texts(const Arguments& arguments) {
     std::vector<std::string> texts;
     for (const auto& [name, value] : arguments.values) {
         const OptionRow& row = *find_option(name);
         if (row.touches == Touches::output) {
-            texts.push_back(text_of(row, value));
+            texts.push_back(without_secrets(text_of(row, value)));
         }
     }
     return texts;

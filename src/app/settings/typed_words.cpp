@@ -123,6 +123,9 @@ const std::vector<TypedOption>& typed_options() {
         {"outfile", kWriting, "--target_dir DIR", "or name the target OUT.gguf"},
         {"f force replace clobber exist_ok overwrite_output_dir", kWriting, "--overwrite", ""},
         {"y yes", kWriting, "--overwrite", "nothing is asked while a merge runs"},
+        {"drop_consumed", kEvery, "",
+         "no version removes a checkpoint any more: make room first, or write to another file "
+         "system, and remove it when the output is verified"},
         {"skip_existing", kWriting, "--if_complete skip", ""},
         {"n", kMerge, "", kRanks},
         {"dry_run dryrun", kMerge, "", "shardweld plan takes the same options and writes nothing"},

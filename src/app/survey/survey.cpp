@@ -68,17 +68,32 @@ struct FileSays {
 /// The code of note_links' warning.
 constexpr const char* kLinksOutside = "links_outside";
 
+/// The directories that hold shards, and those between: of ranks, of parameters.
+std::set<fs::path> directories_of(const formats::Location& location) {
+    std::set<fs::path> directories{location.directory};
+    for (const fs::path shard : location.shard_files) {
+        for (fs::path above = shard.parent_path(); !above.empty(); above = above.parent_path()) {
+            if (!directories.insert(location.directory / above).second) {
+                break;
+            }
+        }
+    }
+    return directories;
+}
+
 /// Adds this warning when shards, or directories that hold them, are links that lead out of the
 /// checkpoint in `given`. Local.
 void note_links(const fs::path& given, formats::Location& location) {
     std::vector<fs::path> links = {location.directory};
     // The listing tells links without a call for each file.
-    std::error_code failed;
-    for (fs::directory_iterator entry(location.directory, failed);
-         !failed && entry != fs::directory_iterator(); entry.increment(failed)) {
-        std::error_code unknown;
-        if (entry->is_symlink(unknown)) {
-            links.push_back(entry->path());
+    for (const fs::path& directory : directories_of(location)) {
+        std::error_code failed;
+        for (fs::directory_iterator entry(directory, failed);
+             !failed && entry != fs::directory_iterator(); entry.increment(failed)) {
+            std::error_code unknown;
+            if (entry->is_symlink(unknown)) {
+                links.push_back(entry->path());
+            }
         }
     }
     std::sort(links.begin() + 1, links.end());

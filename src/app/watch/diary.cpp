@@ -6,19 +6,16 @@
 #include <string_view>
 #include <system_error>
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <nlohmann/json.hpp>
 
+#include "app/messages/hidden.hpp"
 #include "app/report/report_json.hpp"
+#include "core/names.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
-#include "io/errno.hpp"
-#include "io/paths.hpp"
+#include "io/directory.hpp"
+#include "io/input_file.hpp"
 #include "io/whole_file.hpp"
-#include "shardweld/error.hpp"
 
 namespace shardweld::app::watching {
 
@@ -26,7 +23,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr mode_t kDiaryMode = 0666;  // less the umask
 constexpr Bytes kMostDiary = Bytes{1} << 30U;
 
 std::string field(const nlohmann::json& line, const char* name) {
@@ -56,7 +52,7 @@ void forget_delta(const std::string& step, Earlier& earlier) {
 void note(const nlohmann::json& line, Earlier& earlier) {
     const std::string event = field(line, "event");
     const std::string step = field(line, "step");
-    if (step.empty()) {
+    if (!is_plain_name(step)) {
         return;
     }
     if (event == "merging" || event == "made") {
@@ -112,34 +108,22 @@ Earlier earlier_in(const std::string& text) {
 }
 
 Diary::Diary(const fs::path& out, Log& log, bool is_for_program)
-    : log_(log), is_for_program_(is_for_program) {
-    const fs::path path = out / kDiary;
-    std::string text;
-    if (io::is_file(path)) {
-        text = io::read_text(path, kMostDiary);
-        earlier_ = earlier_in(text);
-    }
-    fd_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kDiaryMode);
-    if (fd_ < 0) {
-        io::throw_errno(errno, "open", path);
-    }
+    : log_(log), is_for_program_(is_for_program), file_(out, kDiary) {
+    const std::string text =
+        io::text_of(io::InputFile::open(io::Directory(out), kDiary), kMostDiary);
+    earlier_ = earlier_in(text);
     // The end of a watch that was killed while it wrote.
     if (!text.empty() && text.back() != '\n') {
-        (void)!::write(fd_, "\n", 1);
+        (void)file_.add("\n");
     }
-}
-
-Diary::~Diary() {
-    ::close(fd_);
 }
 
 void Diary::write(const std::string& event, const ordered_json& fields) {
     ordered_json line = {{"time", utc_now()}, {"event", event}};
-    line.update(fields);
+    line.update(hidden(fields));
     const std::string text =
         line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-    const bool is_written =
-        ::write(fd_, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    const bool is_written = file_.add(text);
     if (!is_written && !is_failing_) {
         log_.warning(std::string(kDiary) + " cannot be written: " + text_of_errno(errno));
     }

@@ -12,6 +12,7 @@
 #include "app/messages/log.hpp"
 #include "core/index.hpp"
 #include "core/path.hpp"
+#include "io/appended_file.hpp"
 
 namespace shardweld::app::watching {
 
@@ -46,13 +47,8 @@ Earlier earlier_in(const std::string& text);
 class Diary {
   public:
     /// Opens the diary in `out`, and reads what is there. `log` also gets the events where a
-    /// program reads it. Error(io), Error(space).
+    /// program reads it. Error(io), also where it is no regular file; Error(space).
     Diary(const fs::path& out, Log& log, bool is_for_program);
-    ~Diary();
-    Diary(const Diary&) = delete;
-    Diary& operator=(const Diary&) = delete;
-    Diary(Diary&&) = delete;
-    Diary& operator=(Diary&&) = delete;
 
     [[nodiscard]] const Earlier& earlier() const { return earlier_; }
     void write(const std::string& event, const nlohmann::ordered_json& fields);
@@ -60,8 +56,8 @@ class Diary {
   private:
     Log& log_;
     bool is_for_program_;
+    io::AppendedFile file_;
     Earlier earlier_;
-    int fd_ = -1;
     bool is_failing_ = false;
 };
 

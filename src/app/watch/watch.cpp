@@ -12,6 +12,8 @@
 #include "app/report/session.hpp"
 #include "app/runtime/polite.hpp"
 #include "app/runtime/stop.hpp"
+#include "core/names.hpp"
+#include "core/path.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
 #include "mpi/share.hpp"
@@ -85,6 +87,24 @@ void deliver(const Session& session, const Options& options, const Order& order,
     }
 }
 
+/// The step's name becomes one in OUT, and is told to commands: no link that somebody put there
+/// leads its output elsewhere, and no shell finds anything in it.
+void require_own_place(const Options& options, const Order& order) {
+    if (!is_plain_name(order.name)) {
+        throw Error(ErrorCode::unsupported,
+                    printable(order.name) + " is no plain name: an output would get it, too",
+                    "rename the step: letters, digits, \".\", \"_\" and \"-\"");
+    }
+    for (const OutputRequest& output : output_requests(options)) {
+        if (fs::is_symlink(output.directory / order.name)) {
+            throw Error(ErrorCode::target,
+                        (output.directory / order.name).string() +
+                            " is a link: the output would be where it leads",
+                        "remove it");
+        }
+    }
+}
+
 /// Collective. Errors of the step are its own, but for those that end the watch.
 Merged merge_step(mpi::Comm& comm, const Options& options, const Order& order, Log& log) {
     Merged merged;
@@ -105,6 +125,11 @@ Merged merge_step(mpi::Comm& comm, const Options& options, const Order& order, L
         });
     };
     try {
+        mpi::collectively(comm, [&] {
+            if (comm.rank() == 0) {
+                require_own_place(options, order);
+            }
+        });
         (void)run_reported(comm, merge, log, {"merge", body, note});
     } catch (const Error& error) {
         if (ends_watch(error.code())) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/names.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
@@ -15,11 +16,7 @@ namespace {
 
 // Paths are opened below the checkpoint's directory: none may lead out of it.
 void check_path(std::string_view path) {
-    const auto parts = split(path, '/');
-    const bool is_plain = std::all_of(parts.begin(), parts.end(), [](std::string_view part) {
-        return !part.empty() && part != "." && part != "..";
-    });
-    if (!is_plain || path.find('\0') != std::string_view::npos) {
+    if (!leads_below(path)) {
         bad_metadata("relative_path '" + printable(path) + "' leaves the checkpoint directory");
     }
 }

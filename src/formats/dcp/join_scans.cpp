@@ -76,7 +76,7 @@ void require_all_numbers(std::vector<Index> numbers, Index first, const std::str
         for (; next < number && missing.size() < 3; ++next) {
             missing.push_back(before + std::to_string(next) + after);
         }
-        next = number + 1;
+        next = checked_add(number, 1, "a rank's number");
     }
     if (!missing.empty()) {
         throw Error(ErrorCode::not_found, "files of some ranks are missing: " + name_list(missing),

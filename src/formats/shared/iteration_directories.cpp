@@ -4,6 +4,7 @@
 #include <array>
 #include <system_error>
 
+#include "core/names.hpp"
 #include "core/text.hpp"
 #include "formats/format.hpp"
 #include "io/paths.hpp"
@@ -220,27 +221,22 @@ std::optional<StepChoice> newest_step(const fs::path& directory,
 // What a tag file holds: the name of a directory beside it.
 fs::path read_tag(const fs::path& file, const std::string& hint) {
     const std::string text = io::read_text(file, kLargestTracker);
-    fs::path tag = trim(text);
+    const std::string_view tag = trim(text);
     if (tag.empty()) {
         throw Error(ErrorCode::corrupt, file.string() + " names nothing: it is empty", hint);
     }
-    const bool stays =
-        tag.is_relative() &&
-        std::none_of(tag.begin(), tag.end(), [](const fs::path& part) { return part == ".."; });
-    if (!stays) {
-        throw Error(ErrorCode::corrupt,
-                    file.string() + " names \"" + printable(tag.string(), 80) +
-                        "\", which leaves the directory",
-                    hint);
-    }
-    const bool is_name = text.find('\0') == std::string::npos;
-    if (!is_name || !io::is_directory(file.parent_path() / tag)) {
+    if (!stays_below(tag)) {
         throw Error(
-            ErrorCode::not_found,
-            file.string() + " names " + printable(tag.string(), 80) + ", which is not there",
-            hint.empty() ? "copy that directory too" : hint);
+            ErrorCode::corrupt,
+            file.string() + " names \"" + printable(tag, 80) + "\", which leaves the directory",
+            hint);
     }
-    return tag;
+    if (!io::is_directory(file.parent_path() / tag)) {
+        throw Error(ErrorCode::not_found,
+                    file.string() + " names " + printable(tag, 80) + ", which is not there",
+                    hint.empty() ? "copy that directory too" : hint);
+    }
+    return fs::path(tag);
 }
 
 // The save that a tag file or a link names.

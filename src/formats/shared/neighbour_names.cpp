@@ -13,9 +13,7 @@ namespace shardweld::formats {
 
 namespace {
 
-constexpr const char* kForHuggingFace = "what the trainer saved for HuggingFace beside the shards";
 constexpr const char* kLogs = "logs";
-constexpr const char* kAdapter = "an adapter, saved beside the model";
 
 // What trainers leave beside any model: transformers 5 trainer.py, accelerate 1.15 constants.py
 // and utils/fsdp_utils.py, lightning 2.6 strategies/fsdp.py,
@@ -36,8 +34,8 @@ constexpr std::array<KnownName, 44> kNeighbours = {{
     {"huggingface/*", kForHuggingFace},
     {"hf/*", kForHuggingFace},
     {"modelopt_state.pth", "states of ModelOpt's quantisers"},
-    {"lora_adapter/", kAdapter},
-    {"adapter_checkpoint/", kAdapter},
+    {"lora_adapter/", kAdapterBeside},
+    {"adapter_checkpoint/", kAdapterBeside},
     {"runs/", kLogs},
     {"logs/", kLogs},
     {"log/", kLogs},

@@ -15,7 +15,11 @@
 
 namespace shardweld::formats {
 
+/// Reasons of known names, by which they are told apart.
 inline constexpr const char* kTrainingState = "training state";
+inline constexpr const char* kForHuggingFace =
+    "what the trainer saved for HuggingFace beside the shards";
+inline constexpr const char* kAdapterBeside = "an adapter, saved beside the model";
 
 /// What trainers leave beside any model.
 std::span<const KnownName> common_names();

@@ -1,4 +1,4 @@
-#include "upload/redact.hpp"
+#include "core/redact.hpp"
 
 #include <array>
 #include <cstdio>
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace shardweld::upload {
+namespace shardweld {
 namespace {
 
 std::string shown(std::string_view line) {
@@ -77,5 +77,24 @@ TEST(Redacted, hides_secrets_that_are_wrapped) {
         << "six letters tell nothing";
 }
 
+TEST(WithoutSecrets, hides_what_names_call_secret) {
+    EXPECT_EQ(without_secrets("mpirun -x HF_TOKEN=abc -n 2"), "mpirun -x HF_TOKEN=*** -n 2");
+    EXPECT_EQ(without_secrets("'AWS_SECRET_ACCESS_KEY=a/b+c' --api-key=k"),
+              "'AWS_SECRET_ACCESS_KEY=***' --api-key=***");
+    EXPECT_EQ(without_secrets("put to https://me:pass@host/x?X-Amz-Signature=1 now"),
+              "put to https://***@host/x?*** now");
+    // What config.json and options of this program call so is no secret.
+    for (const char* const text :
+         {"pad_token_id=0, num_key_value_heads=2", "TOKENIZERS_PARALLELISM=false",
+          "--max_shard_size=5GB", "an authorization is needed"}) {
+        EXPECT_EQ(without_secrets(text), text);
+    }
+}
+
+TEST(WithoutSecrets, hides_each_header_to_the_end_of_its_line) {
+    EXPECT_EQ(without_secrets("Authorization: a\nnext\nauthorization=b"),
+              "Authorization:***\nnext\nauthorization=***");
+}
+
 }  // namespace
-}  // namespace shardweld::upload
+}  // namespace shardweld

@@ -8,10 +8,19 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
-namespace shardweld::upload {
+#include <unistd.h>
+
+#include "path.hpp"
+#include "text.hpp"
+
+extern char** environ;  // NOLINT: not every libc declares it, and it is as it is
+
+namespace shardweld {
 
 namespace {
 
@@ -54,7 +63,7 @@ struct Escape {
     std::size_t size = 0;
 };
 
-std::optional<Escape> number(std::string_view digits, int base, std::size_t around) {
+std::optional<Escape> escape_number(std::string_view digits, int base, std::size_t around) {
     unsigned value = 0;
     const auto [end, error] =
         std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
@@ -69,10 +78,11 @@ std::optional<Escape> behind_backslash(std::string_view rest) {
     const char kind = rest.size() > 1 ? rest[1] : ' ';
     const std::size_t n_digits = kind == 'x' ? 2 : kind == 'u' ? 4 : kind == 'U' ? 8 : 0;
     if (n_digits > 0) {
-        return rest.size() < 2 + n_digits ? std::nullopt : number(rest.substr(2, n_digits), 16, 2);
+        return rest.size() < 2 + n_digits ? std::nullopt
+                                          : escape_number(rest.substr(2, n_digits), 16, 2);
     }
     if (kind >= '0' && kind <= '7' && rest.size() >= 4) {
-        return number(rest.substr(1, 3), 8, 1);
+        return escape_number(rest.substr(1, 3), 8, 1);
     }
     return std::ispunct(static_cast<unsigned char>(kind)) != 0 ? std::optional(Escape{kind, 2})
                                                                : std::nullopt;
@@ -84,14 +94,15 @@ std::optional<Escape> escape_at(std::string_view rest) {
         return behind_backslash(rest);
     }
     if (rest.front() == '%' && rest.size() >= 3) {
-        return number(rest.substr(1, 2), 16, 1);
+        return escape_number(rest.substr(1, 2), 16, 1);
     }
     const std::size_t end = rest.substr(0, 10).find(';');
     if (rest.starts_with("&#") && end != std::string_view::npos) {
         const bool is_hex = rest[2] == 'x' || rest[2] == 'X';
         const std::size_t begin = is_hex ? 3 : 2;
-        return end < begin ? std::nullopt
-                           : number(rest.substr(begin, end - begin), is_hex ? 16 : 10, begin + 1);
+        return end < begin
+                   ? std::nullopt
+                   : escape_number(rest.substr(begin, end - begin), is_hex ? 16 : 10, begin + 1);
     }
     return std::nullopt;
 }
@@ -251,12 +262,13 @@ void hide_tokens(std::string& text) {
 void hide_headers(std::string& text) {
     constexpr std::string_view kHeader = "authorization";
     constexpr std::string_view kScheme = "bearer ";
-    const std::size_t header = find_word(text, kHeader, 0);
     // Prose mentions authorization, too; in a header a sign and a value follow.
-    if (header != std::string::npos) {
-        const std::size_t sign = text.find_first_not_of("\"' ", header + kHeader.size());
+    for (std::size_t at = find_word(text, kHeader, 0); at != std::string::npos;
+         at = find_word(text, kHeader, at + kHeader.size())) {
+        const std::size_t sign = text.find_first_not_of("\"' ", at + kHeader.size());
         if (sign != std::string::npos && (text[sign] == ':' || text[sign] == '=')) {
-            text.replace(sign + 1, std::string::npos, kHidden);
+            const std::size_t end = std::min(text.find('\n', sign), text.size());
+            text.replace(sign + 1, end - sign - 1, kHidden);
         }
     }
     for (std::size_t at = find_word(text, kScheme, 0); at != std::string::npos;
@@ -283,14 +295,89 @@ void hide_in_addresses(std::string& text) {
     }
 }
 
+void hide_forms(std::string& text) {
+    hide_tokens(text);
+    hide_headers(text);
+    hide_in_addresses(text);
+}
+
+char upper(char letter) {
+    return static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+}
+
+/// Whether a variable or an option of this name holds what must not be shown. config.json's
+/// "pad_token_id" and "num_key_value_heads" are in small letters.
+bool is_secret_name(std::string_view name) {
+    const bool is_option = name.starts_with("--");
+    std::string whole(name);
+    if (is_option) {
+        std::ranges::transform(whole, whole.begin(), upper);
+        std::ranges::replace(whole, '-', '_');
+    } else if (std::ranges::any_of(whole, [](char c) { return c >= 'a' && c <= 'z'; })) {
+        return false;
+    }
+    constexpr std::array<std::string_view, 6> kWords = {"SECRET",     "PASSW", "PASSPHRASE",
+                                                        "CREDENTIAL", "JWT",   "ACCESS_KEY"};
+    constexpr std::array<std::string_view, 6> kEnds = {"TOKEN", "_KEY",  "_PASS",
+                                                       "_SAS",  "_CRED", "_CREDS"};
+    return std::ranges::any_of(
+               kWords, [&](std::string_view w) { return whole.find(w) != std::string::npos; }) ||
+           std::ranges::any_of(kEnds, [&](std::string_view w) { return whole.ends_with(w); });
+}
+
+/// "HF_TOKEN=..." and "--api-key=...".
+void hide_values(std::string& text) {
+    constexpr std::string_view kBefore = " \t\n\"'`({,;";
+    for (std::size_t sign = text.find('='); sign != std::string::npos;
+         sign = text.find('=', sign + 1)) {
+        const std::size_t before =
+            sign == 0 ? std::string::npos : text.find_last_of(kBefore, sign - 1);
+        const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+        if (is_secret_name(std::string_view(text).substr(begin, sign - begin))) {
+            text.replace(sign + 1, end_of_word(text, sign + 1) - sign - 1, kHidden);
+        }
+    }
+}
+
+/// Of the environment: long enough to be one, and no file that is named.
+bool is_secret_value(const std::string& value) {
+    constexpr std::size_t kLeast = 8;
+    std::error_code unknown;
+    return value.size() >= kLeast && !(value.front() == '/' && fs::exists(value, unknown));
+}
+
 }  // namespace
 
 std::string redacted(std::string_view line, std::span<const std::string> secrets) {
     std::string text = hide_pieces(line, secrets);
-    hide_tokens(text);
-    hide_headers(text);
-    hide_in_addresses(text);
+    hide_forms(text);
     return text;
 }
 
-}  // namespace shardweld::upload
+const std::vector<std::string>& secrets_of_environment() {
+    static const std::vector<std::string> secrets = [] {
+        std::vector<std::string> found;
+        for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
+            const std::string_view variable = *at;
+            const std::size_t sign = variable.find('=');
+            const std::string value(variable.substr(std::min(sign, variable.size() - 1) + 1));
+            if (is_secret_name(variable.substr(0, sign)) && is_secret_value(value)) {
+                found.push_back(value);
+            }
+        }
+        return found;
+    }();
+    return secrets;
+}
+
+std::string without_secrets(std::string_view text) {
+    std::string shown(text);
+    for (const std::string& secret : secrets_of_environment()) {
+        shown = replaced(std::move(shown), secret, kHidden);
+    }
+    hide_forms(shown);
+    hide_values(shown);
+    return shown;
+}
+
+}  // namespace shardweld

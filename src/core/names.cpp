@@ -1,0 +1,37 @@
+#include "names.hpp"
+
+#include <algorithm>
+
+#include "text.hpp"
+
+namespace shardweld {
+
+namespace {
+
+bool is_letter_or_digit(char c) {
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+}  // namespace
+
+bool leads_below(std::string_view path) {
+    return path.find('\0') == std::string_view::npos &&
+           std::ranges::all_of(split(path, '/'), [](std::string_view part) {
+               return !part.empty() && part != "." && part != "..";
+           });
+}
+
+bool stays_below(std::string_view path) {
+    return !path.empty() && path.front() != '/' && path.find('\0') == std::string_view::npos &&
+           std::ranges::count(split(path, '/'), "..") == 0;
+}
+
+bool is_plain_name(std::string_view name) {
+    constexpr std::string_view kSigns = "._-=";
+    return !name.empty() && name != "." && name != ".." && name.front() != '-' &&
+           std::ranges::all_of(name, [&](char c) {
+               return is_letter_or_digit(c) || kSigns.find(c) != std::string_view::npos;
+           });
+}
+
+}  // namespace shardweld
