@@ -24,6 +24,8 @@
 #include "publish/config_edits.hpp"
 #include "shardweld/error.hpp"
 
+#include "stored_tensor.hpp"
+
 namespace shardweld::app {
 
 namespace {
@@ -81,7 +83,6 @@ class DirectoryCheck {
         if (index_) {
             check_index();
         }
-        check_adapter();
         check_config();
         for (auto& [name, tensor] : tensors_) {
             model_.tensors.push_back(std::move(tensor));
@@ -188,14 +189,7 @@ class DirectoryCheck {
 
     void add_tensor(const std::string& name, const formats::StoredTensor& stored,
                     std::uint32_t file) {
-        catalogue::Tensor tensor{name, stored.dtype, stored.shape, {}};
-        catalogue::Piece piece;
-        piece.file = file;
-        piece.base = stored.storage_offset;
-        piece.storage_bytes = stored.storage_bytes;
-        piece.patch = layout::dense_shape(stored.shape);
-        tensor.pieces.push_back(piece);
-        const auto [known, is_new] = tensors_.emplace(name, std::move(tensor));
+        const auto [known, is_new] = tensors_.emplace(name, stored_tensor(name, stored, file));
         if (!is_new) {
             problems_.add(ErrorCode::corrupt, "tensor " + printable(name) + " is in " +
                                                   file_of(known->second) + " and in " +
@@ -238,21 +232,6 @@ class DirectoryCheck {
             problems_.add(ErrorCode::corrupt,
                           "the index's total_size is " + std::to_string(*index_->total_size) +
                               ", the tensors have " + std::to_string(total) + " bytes");
-        }
-    }
-
-    /// The adapter that a merge of a LoRA checkpoint puts beside its base.
-    void check_adapter() {
-        const fs::path path = directory_ / "lora_adapter" / "adapter_model.safetensors";
-        std::error_code failed;
-        if (!fs::exists(path, failed)) {
-            return;
-        }
-        try {
-            (void)formats::read_safetensors_header(io::InputFile::open(path));
-        } catch (const Error& error) {
-            problems_.add(error.code(),
-                          "lora_adapter/adapter_model.safetensors: " + error.full_text());
         }
     }
 

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
+#include "core/path.hpp"
 #include "core/text.hpp"
+#include "formats/shared/directory_listing.hpp"
 #include "formats/shared/hints.hpp"
 #include "shardweld/error.hpp"
 
@@ -55,6 +57,24 @@ bool has_masters(const Catalogue& whole) {
     return std::ranges::count(whole.optimizer.states, kMaster, &State::name) > 0;
 }
 
+/// Files and directories that are called as an optimizer is, where the checkpoint was given or
+/// beside it, as accelerate puts optimizer_0 beside pytorch_model_fsdp_0: none of them was read.
+std::string unread_optimizers(const fs::path& given) {
+    std::set<std::string> names;
+    for (const fs::path& place : {given, given / ".."}) {
+        const formats::Listing listing = formats::readable_listing(place);
+        for (const auto* const some : {&listing.files, &listing.directories}) {
+            std::ranges::copy_if(
+                *some, std::inserter(names, names.end()), [](const std::string& name) {
+                    return name.starts_with("optim") || name.starts_with("layer_wise_optimizer");
+                });
+        }
+    }
+    return names.empty() ? ""
+                         : "; a file or directory of its own is not read: " +
+                               listed(std::vector<std::string>(names.begin(), names.end()));
+}
+
 /// The states in the order in which they are written, masters first; they are taken out. Error as
 /// by bind_states.
 std::vector<State> take_states(const Options& options, Catalogue& whole) {
@@ -69,7 +89,8 @@ std::vector<State> take_states(const Options& options, Catalogue& whole) {
         states.resize(1);
     } else if (states.size() < 3) {
         throw Error(ErrorCode::not_found,
-                    "the checkpoint holds no moments of an optimizer (exp_avg, exp_avg_sq)",
+                    "the checkpoint holds no moments of an optimizer (exp_avg, exp_avg_sq)" +
+                        unread_optimizers(options.local_dir),
                     "give a save with its optimizer, or " + std::string(kWeightsOnly));
     }
     return states;
@@ -293,8 +314,11 @@ void tell(const catalogue::Optimizer& optimizer, const StateBinder& binder, bool
         "random states are not: they belong to the ranks that saved them. Nor are states of rows "
         "that fill up a vocabulary, where their number changes: those are zeros");
     if (const auto names = binder.lacking(); !names.empty()) {
-        told.push_back(counted(names.size(), "weight") +
-                       " without states of the optimizer: " + listed(names));
+        bound.binding.warnings.push_back({"states_missing", names.front(),
+                                          counted(names.size(), "weight") +
+                                              " without states of the optimizer, which buffers and "
+                                              "frozen weights have none of: " +
+                                              listed(names)});
     }
     if (!has_masters && optimizer.is_ordered) {
         bound.binding.warnings.push_back(
@@ -317,7 +341,8 @@ void bind_states(const PreparedModel& prepared, const Options& options, Catalogu
                            });
     if (catalogue.optimizer.is_empty() && !is_enough) {
         throw Error(ErrorCode::not_found,
-                    "the checkpoint holds no state of an optimizer that is read",
+                    "the checkpoint holds no state of an optimizer that is read" +
+                        unread_optimizers(options.local_dir),
                     "give a save with its optimizer, or " + std::string(kWeightsOnly));
     }
     for (State& state : take_states(options, catalogue)) {

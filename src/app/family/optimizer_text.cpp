@@ -12,12 +12,13 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// Names differ, and such an object would look each one up in all before it.
 ordered_json json_of(const catalogue::Settings& settings) {
-    ordered_json json = ordered_json::object();
+    ordered_json::object_t object;
     for (const auto& [name, text] : settings) {
-        json[name] = ordered_json::parse(text);
+        object.push_back({name, ordered_json::parse(text)});
     }
-    return json;
+    return object;
 }
 
 }  // namespace

@@ -1,13 +1,19 @@
 #include "completed.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <optional>
 
 #include "app/compare/model_directory.hpp"
+#include "app/compare/stored_tensor.hpp"
+#include "app/report/files_beside.hpp"
 #include "app/report/report_json.hpp"
+#include "app/report/rest_digests.hpp"
+#include "core/in_context.hpp"
 #include "core/text.hpp"
+#include "formats/containers/safetensors_header.hpp"
 #include "io/digest.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
@@ -23,6 +29,29 @@ namespace shardweld::app {
 
 namespace {
 
+/// Files of tensors that lie below a model's directory.
+constexpr std::array<const char*, 4> kFilesBeside = {kAdapterWeights, "optimizer/param.safetensors",
+                                                     "optimizer/exp_avg.safetensors",
+                                                     "optimizer/exp_avg_sq.safetensors"};
+
+/// Adds the tensors of those files that are there to the model's. Error(corrupt) for one that is no
+/// safetensors.
+void add_files_beside(const fs::path& directory, WrittenModel& model) {
+    for (const char* const name : kFilesBeside) {
+        if (io::kind_at(directory / name) == io::FileKind::none) {
+            continue;
+        }
+        const auto file = io::InputFile::open(directory / name);
+        const auto number = static_cast<std::uint32_t>(model.files.size());
+        model.files.push_back({name, file.size()});
+        in_context("file ", name, [&] {
+            for (const auto& [tensor, stored] : formats::read_safetensors_header(file)) {
+                model.tensors.push_back(stored_tensor(tensor, stored, number));
+            }
+        });
+    }
+}
+
 /// Collective. Reads all tensors; their checksums are in the first rank's report.
 void compute_checksums(Session& session, const WrittenModel& model, const Report& reported) {
     Input input;
@@ -30,15 +59,18 @@ void compute_checksums(Session& session, const WrittenModel& model, const Report
     input.files = model.files;
     input.visibility = plan::Visibility::everywhere(session.comm.size(), model.files.size());
     auto targets = targets_of(model.tensors);
+    for (std::size_t at = 0; at < targets.size(); ++at) {
+        targets[at].file = file_beside(model.files[model.tensors[at].pieces.front().file].path);
+    }
     const auto blocks = mpi::share(session.comm, 0, [&] {
-        std::map<std::string, Bytes> by_name;
+        std::map<std::pair<std::string, std::string>, Bytes> by_place;
         for (const TensorEntry& tensor : reported.tensors) {
-            by_name[tensor.name] = tensor.block;
+            by_place[{file_beside(tensor.file), tensor.name}] = tensor.block;
         }
-        return by_name;
+        return by_place;
     });
     for (plan::Target& target : targets) {
-        const auto block = blocks.find(target.name);
+        const auto block = blocks.find({target.file, target.name});
         target.block =
             block == blocks.end() ? 0 : static_cast<Index>(block->second / size_of(target.dtype));
     }
@@ -49,6 +81,14 @@ void compute_checksums(Session& session, const WrittenModel& model, const Report
     (void)move_tensors(planned, {{nowhere, std::move(run)}});
 }
 
+OpenFile open_below(const fs::path& directory) {
+    return [&directory](const std::string& name) {
+        const fs::path path = directory / name;
+        return io::kind_at(path) == io::FileKind::none ? std::nullopt
+                                                       : std::optional(io::InputFile::open(path));
+    };
+}
+
 void require_hashes(const Report& reported, const fs::path& report) {
     const bool has_all = !reported.files.empty() &&
                          std::all_of(reported.files.begin(), reported.files.end(),
@@ -57,6 +97,40 @@ void require_hashes(const Report& reported, const fs::path& report) {
         throw Error(ErrorCode::usage, report.string() + " holds no sha256",
                     "verify without --sha256, or merge with it");
     }
+}
+
+/// Collective. What differs in the bytes that are no tensor's, of files whose report has their
+/// checksum.
+std::vector<std::string> changes_of_rests(const Session& session, const WrittenModel& model,
+                                          const Report& reported) {
+    const auto names = mpi::share(session.comm, 0, [&] {
+        std::vector<std::string> listed;
+        for (const FileEntry& file : reported.files) {
+            if (!file.rest.empty()) {
+                listed.push_back(file.name);
+            }
+        }
+        return listed;
+    });
+    std::map<std::string, std::vector<plan::OutputRange>> tensors;
+    for (const catalogue::Tensor& tensor : model.tensors) {
+        const catalogue::Piece& piece = tensor.pieces.front();
+        tensors[model.files[piece.file].path].push_back(
+            {piece.base, piece.base + piece.storage_bytes});
+    }
+    std::vector<FileWithTensors> files;
+    files.reserve(names.size());
+    for (const std::string& name : names) {
+        files.push_back({name, tensors[name]});
+    }
+    const auto digests =
+        rest_digests(session.comm, files,
+                     {open_below(session.output.directory), session.throttle.get(), {}, {}});
+    std::vector<FileEntry> found;
+    for (std::size_t at = 0; at < names.size(); ++at) {
+        found.push_back({names[at], 0, {}, digests[at]});
+    }
+    return rest_differences(reported.files, found);
 }
 
 void check_contents(Session session, bool has_hashes, Findings& findings) {
@@ -75,6 +149,8 @@ void check_contents(Session session, bool has_hashes, Findings& findings) {
     findings.has_report = true;
     findings.root = session.report.root;
     std::vector<std::string> differences = output_differences(reported, session.report);
+    const auto around = changes_of_rests(session, findings.model, reported);
+    differences.insert(differences.end(), around.begin(), around.end());
     if (has_hashes) {
         const auto listed_names = [&] {
             std::vector<std::string> names;
@@ -83,15 +159,11 @@ void check_contents(Session session, bool has_hashes, Findings& findings) {
             }
             return names;
         };
-        const auto open = [&](const std::string& name) {
-            const fs::path path = session.output.directory / name;
-            return io::kind_at(path) == io::FileKind::none
-                       ? std::nullopt
-                       : std::optional(io::InputFile::open(path));
-        };
-        const auto hashed = hash_files(
-            comm, 0, listed_names,
-            {open, session.throttle.get(), {}, shown(session.progress, "hashing files")});
+        const auto hashed = hash_files(comm, 0, listed_names,
+                                       {open_below(session.output.directory),
+                                        session.throttle.get(),
+                                        {},
+                                        shown(session.progress, "hashing files")});
         const auto more = file_differences(reported.files, hashed);
         differences.insert(differences.end(), more.begin(), more.end());
         findings.n_hashed = reported.files.size();
@@ -176,7 +248,9 @@ WrittenModel written_in(const fs::path& directory, const fs::path& report) {
             return as_reported(directory, reported);
         }
     }
-    return read_written_model(directory);
+    WrittenModel model = read_written_model(directory);
+    add_files_beside(directory, model);
+    return model;
 }
 
 /// The report of an output, or why that tells nothing.
@@ -264,7 +338,8 @@ std::string fault_of(const fs::path& target, const Report& output) {
     }
     const auto broken = mpi::error_of([&] {
         if (!is_of_training(output)) {
-            (void)read_written_model(target);
+            WrittenModel model = read_written_model(target);
+            add_files_beside(target, model);
         }
     });
     return broken ? broken->what() : "";

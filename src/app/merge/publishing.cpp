@@ -22,6 +22,7 @@
 #include "app/settings/options.hpp"
 #include "core/text.hpp"
 #include "execute/comparer.hpp"
+#include "execute/listeners/moment_signs.hpp"
 #include "execute/listeners/stated_sums.hpp"
 #include "execute/listeners/tensor_census.hpp"
 #include "io/input_file.hpp"
@@ -36,10 +37,12 @@
 
 #include "completed.hpp"
 #include "dropping.hpp"
+#include "file_sums.hpp"
 #include "moving.hpp"
 #include "preflight.hpp"
 #include "resumption.hpp"
 #include "rounded_sums.hpp"
+#include "state_values.hpp"
 
 namespace shardweld::app {
 
@@ -110,8 +113,12 @@ class ResultCheck {
     void complete_files(Draft& draft) const;
 
   private:
+    /// Collective. Whether a run can go on with the moments of an optimizer. Error as moments_at.
+    std::vector<plan::Warning> judge_moments(const CensusByTensor& census);
+
     Output& output_;
     execute::TensorCensus census_;
+    execute::MomentSigns signs_;
     std::optional<execute::WrittenSums> sums_;
     std::optional<BaseComparison> base_;
 };
@@ -140,7 +147,8 @@ bool compares_with_base(const Planned& planned) {
            (!planned.holds_adapter_only || options.lora == Lora::fold);
 }
 
-ResultCheck::ResultCheck(Output& output, bool has_base) : output_(output), census_(output.plan) {
+ResultCheck::ResultCheck(Output& output, bool has_base)
+    : output_(output), census_(output.plan), signs_(output.plan) {
     if (output.plan.placement.format->states_checksums()) {
         sums_.emplace(output.plan);
     }
@@ -154,6 +162,7 @@ void ResultCheck::add(const plan::Slice& slice, std::span<const std::byte> bytes
     if (target.zeros.empty() || target.n_zeros() < target.volume()) {
         census_.add(slice, bytes);  // padding alone is zero, and nothing to be told
     }
+    signs_.add(slice, bytes);
     if (sums_) {
         sums_->add(slice, bytes);
     }
@@ -180,15 +189,33 @@ std::vector<plan::Warning> ResultCheck::finish() {
         session.log.info(text_of(*report.base));
         of_base = base_warnings(*report.base);
     }
-    const auto census = census_.gather(session.comm);
+    auto census = census_.gather(session.comm);
+    const std::vector<plan::Warning> of_states = judge_moments(census);
+    const Sanity states = judge_states(output_.plan, census);
     report.sanity = judge_census(output_.plan.targets, census, changed);
+    report.sanity.tensors.insert(report.sanity.tensors.end(), states.tensors.begin(),
+                                 states.tensors.end());
     std::vector<plan::Warning> warnings = sanity_warnings(report.sanity);
+    warnings.insert(warnings.end(), of_states.begin(), of_states.end());
     if (output_.model.bound.is_ordered) {
         const auto by_order = resting_on_order(output_.plan, census);
         warnings.insert(warnings.end(), by_order.begin(), by_order.end());
     }
     warnings.insert(warnings.end(), of_base.begin(), of_base.end());
     return warnings;
+}
+
+/// Only ranks that planned know the step.
+std::vector<plan::Warning> ResultCheck::judge_moments(const CensusByTensor& census) {
+    if (!signs_.is_needed()) {
+        return {};
+    }
+    mpi::Comm& comm = output_.session.comm;
+    const execute::MomentSigns::Found signs = signs_.gather(comm);
+    return mpi::share(comm, 0, [&] {
+        const auto& optimizer = output_.model.bound.optimizer;
+        return moments_at(optimizer ? optimizer->step : 0, output_.plan, census, signs);
+    });
 }
 
 void say_notes(Session& session, publish::PartialDirectory& partial) {
@@ -239,7 +266,7 @@ void create_draft(Draft& draft) {
                                draft.partial ? &*draft.partial : nullptr, input.has_holes);
     draft.n_known = draft.resumption.n_known;
     if (compares_with_base(draft.planned) || output.plan.placement.format->states_checksums() ||
-        draft.planned.droppable) {
+        draft.planned.droppable || execute::MomentSigns(output.plan).is_needed()) {
         draft.resumption.seen.clear();  // all bytes are looked at
     }
     say_taken(draft);
@@ -319,36 +346,17 @@ io::Identities all_files(const Draft& draft) {
 /// What is there beside the weights.
 std::vector<std::string> side_files_of(const io::Identities& files,
                                        const outputs::Placement& placement) {
+    std::set<std::string> of_tensors;
+    for (const outputs::PlacedFile& file : placement.files) {
+        of_tensors.insert(file.name);
+    }
     std::vector<std::string> names;
     for (const auto& [name, identity] : files) {
-        if (std::ranges::count(placement.files, name.string(), &outputs::PlacedFile::name) == 0) {
+        if (!of_tensors.contains(name.string())) {
             names.push_back(name.string());
         }
     }
     return names;
-}
-
-/// In the partial directory: what is published is what was hashed.
-void hash(const Draft& draft, const mpi::WhyStop& why_stop) {
-    const Session& session = draft.output.session;
-    if (!session.options.sha256) {
-        return;
-    }
-    const auto open = [&](const std::string& name) -> std::optional<io::InputFile> {
-        io::require_same_file(*draft.directory, name, draft.files.at(name));
-        return io::InputFile::open(*draft.directory, name);
-    };
-    const auto names = [&] {
-        std::vector<std::string> all;
-        for (const auto& [name, identity] : draft.files) {
-            all.push_back(name.string());
-        }
-        return all;
-    };
-    session.report.files = hash_files(
-        session.comm, draft.planned.input.home, names,
-        {open, session.throttle.get(), why_stop, shown(session.progress, "hashing files")});
-    session.watch.lap("sha256");
 }
 
 /// Behind everything else that is written or read: what is published is what was checked.
@@ -375,7 +383,8 @@ void complete(Draft& draft, const mpi::WhyStop& why_stop) {
     draft.made.beside = write_beside(draft);
     draft.files = all_files(draft);
     output.session.report.side_files = side_files_of(draft.files, output.plan.placement);
-    hash(draft, why_stop);
+    hash_files(draft, why_stop);
+    sum_rests(draft, why_stop);
     check(draft, why_stop);
 }
 

@@ -2,40 +2,16 @@
 // the files beside them, checks, and one rename for each output.
 #pragma once
 
-#include <functional>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "app/report/roof.hpp"
-#include "execute/run.hpp"
 #include "mpi/free_run.hpp"
-#include "publish/run_facts.hpp"
-#include "publish/target.hpp"
 
+#include "draft.hpp"
 #include "planned.hpp"
 
 namespace shardweld::app {
-
-/// What has been written of an output.
-struct WrittenOutput {
-    execute::CreatedFiles created;
-    execute::Written written;
-    std::vector<io::WrittenFile> beside;  ///< the home rank's: all that is not a tensor
-};
-
-/// An output on its way, and what there is to go on with, should the run fail.
-struct Draft {
-    const Planned& planned;
-    Output& output;
-    std::optional<publish::PartialDirectory> partial = {};  ///< the first rank's
-    std::optional<publish::RunFacts> begun = {};            ///< blocks are written down
-    std::optional<io::Directory> directory = {};            ///< the partial one
-    execute::Resumption resumption = {};
-    std::size_t n_known = 0;  ///< what the journal told, as Resumption::n_known
-    WrittenOutput made = {};
-    io::Identities files = {};  ///< of the model, when they are complete
-};
 
 /// Collective. Takes up or makes the partial directories, with files of full size and a journal:
 /// everything up to the last rename happens there, and their owner removes them when anything

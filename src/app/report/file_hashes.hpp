@@ -17,10 +17,11 @@ namespace shardweld::app {
 struct FileEntry {
     std::string name;  ///< relative to the model's directory
     Bytes bytes = 0;
-    std::string sha256;  ///< in hex; "" when not computed
+    std::string sha256;     ///< in hex; "" when not computed
+    std::string rest = {};  ///< of what is no tensor in it, as rest_digests has it; "" likewise
 
     static constexpr auto fields = [](auto& self) {
-        return std::tie(self.name, self.bytes, self.sha256);
+        return std::tie(self.name, self.bytes, self.sha256, self.rest);
     };
 };
 

@@ -1,8 +1,10 @@
 #include "report_json.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -18,6 +20,8 @@
 #include "models/verification.hpp"
 #include "publish/report_file.hpp"
 #include "shardweld/error.hpp"
+
+#include "files_beside.hpp"
 
 namespace shardweld::app {
 
@@ -161,7 +165,8 @@ FileEntry file_in(const Json& entry) {
     const Json& sha256 = entry.at("sha256");
     FileEntry file{entry.at("name").get<std::string>(),
                    entry.at("bytes").get_ref<const Json::number_unsigned_t&>(),
-                   sha256.is_null() ? "" : sha256.get<std::string>()};
+                   sha256.is_null() ? "" : sha256.get<std::string>(),
+                   entry.value("rest_xxh3_128", "")};
     if (!stays_below(file.name)) {
         throw Error(ErrorCode::corrupt,
                     "the report names a file outside of the model: " + printable(file.name),
@@ -313,6 +318,9 @@ ordered_json json_of(const plan::Warning& warning) {
 ordered_json json_of(const FileEntry& file) {
     ordered_json json = {{"name", file.name}, {"bytes", file.bytes}};
     json["sha256"] = file.sha256.empty() ? ordered_json() : ordered_json(file.sha256);
+    if (!file.rest.empty()) {
+        json["rest_xxh3_128"] = file.rest;
+    }
     return json;
 }
 
@@ -470,16 +478,38 @@ Report read_reported_output(const fs::path& path) {
     }
 }
 
+std::string file_beside(const std::string& file) {
+    constexpr std::array<std::string_view, 2> kDirectories = {"lora_adapter/", "optimizer/"};
+    const bool is_beside = file.ends_with(".safetensors") &&
+                           std::ranges::any_of(kDirectories, [&](std::string_view directory) {
+                               return file.starts_with(directory);
+                           });
+    return is_beside ? file : "";
+}
+
+namespace {
+
+std::string shown_name(const TensorEntry& tensor) {
+    const std::string beside = file_beside(tensor.file);
+    return printable(tensor.name) + (beside.empty() ? "" : " of " + beside);
+}
+
+}  // namespace
+
 std::vector<std::string> output_differences(const OutputReport& reported,
                                             const OutputReport& found) {
-    std::map<std::string, const TensorEntry*> left;
+    // What lies below a model's directory may have the names of the model's tensors.
+    const auto place_of = [](const TensorEntry& tensor) {
+        return std::pair(file_beside(tensor.file), tensor.name);
+    };
+    std::map<std::pair<std::string, std::string>, const TensorEntry*> left;
     for (const TensorEntry& tensor : found.tensors) {
-        left[tensor.name] = &tensor;
+        left[place_of(tensor)] = &tensor;
     }
     std::vector<std::string> lines;
     for (const TensorEntry& expected : reported.tensors) {
-        const auto at = left.find(expected.name);
-        const std::string name = printable(expected.name);
+        const auto at = left.find(place_of(expected));
+        const std::string name = shown_name(expected);
         if (at == left.end()) {
             lines.push_back(name + " is missing");
             continue;
@@ -494,8 +524,8 @@ std::vector<std::string> output_differences(const OutputReport& reported,
         }
         left.erase(at);
     }
-    for (const auto& [name, tensor] : left) {
-        lines.push_back(printable(name) + " is not in the report");
+    for (const auto& [place, tensor] : left) {
+        lines.push_back(shown_name(*tensor) + " is not in the report");
     }
     if (lines.empty() && reported.root != found.root) {
         lines.push_back("the digest over all tensors is " + found.root + ", the report says " +

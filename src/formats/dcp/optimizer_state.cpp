@@ -118,10 +118,10 @@ bool OptimizerReader::take(const DcpTensor& tensor, std::string_view path) {
     if (state.key == kStep) {
         return add("", kStep);
     }
-    const std::string_view known = adam_state(state.key, dotted(path));
     if (location_.state != TakenState::all) {
         return false;
     }
+    const std::string_view known = adam_state(state.key, dotted(path));
     catalogue::Tensor taken = tensor_as_stored(location_, metadata_, tensor, placed_);
     taken.name = location_.prefix.empty() ? state.owner : location_.prefix + "." + state.owner;
     state_called(known, out_).tensors.push_back(std::move(taken));
@@ -179,13 +179,13 @@ void OptimizerReader::add_groups() {
         out_.groups.push_back({std::move(settings), std::move(members_[number])});
     }
     // Parameters of the same options are one group.
-    for (auto& [parameter, settings] : named_) {
-        auto at = std::ranges::find(out_.groups, settings, &catalogue::ParameterGroup::settings);
-        if (at == out_.groups.end()) {
-            out_.groups.push_back({std::move(settings), {}});
-            at = std::prev(out_.groups.end());
+    std::map<catalogue::Settings, std::size_t> group_of;
+    for (const auto& [parameter, settings] : named_) {
+        const auto [at, is_new] = group_of.emplace(settings, out_.groups.size());
+        if (is_new) {
+            out_.groups.push_back({settings, {}});
         }
-        at->parameters.push_back(without_wrappers(parameter));
+        out_.groups[at->second].parameters.push_back(without_wrappers(parameter));
     }
 }
 

@@ -71,7 +71,7 @@ class MomentScan {
             const PickleValue& value = state.value(i);
             if (key == "step") {
                 add_step(value);
-            } else if (value.kind != PickleKind::none) {
+            } else if (value.kind != PickleKind::none && taken_ == TakenState::all) {
                 add_state(group, adam_state(key, "flat group " + std::to_string(group)), value);
             }
         }
@@ -85,9 +85,6 @@ class MomentScan {
 
     void add_state(std::size_t group, std::string_view state, const PickleValue& value) {
         const std::string name = std::string(state) + " of flat group " + std::to_string(group);
-        if (taken_ != TakenState::all) {
-            return;
-        }
         catalogue::Shard shard = flat_shard(in_, value, name);
         const Index count = in_.out.shards[group].shape.front();
         if (!is_padding(shard, count, in_.content.groups[group].n_ranks.value_or(1))) {

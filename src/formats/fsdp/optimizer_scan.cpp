@@ -277,7 +277,8 @@ class OptimizerScan {
 
     void note_states(const Parameter& parameter, const std::string& number) {
         const auto state = states_.find(number);
-        if (state == states_.end() || !state->second->is_mapping()) {
+        if (location_.state != TakenState::all || state == states_.end() ||
+            !state->second->is_mapping()) {
             return;
         }
         const PickleValue& kept = *state->second;
@@ -291,9 +292,6 @@ class OptimizerScan {
     }
 
     void read(std::string_view state, const Entries& entries) {
-        if (location_.state != TakenState::all) {
-            return;
-        }
         Catalogue part;
         in_context("state ", std::string(state),
                    [&] { read_entries(file_, rank_, location_.mesh, entries, part); });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <set>
@@ -46,7 +47,7 @@ std::string name_of(const Slot& slot) {
 /// Puts a tensor among those of its state. `name` is Megatron's of the state.
 void keep(std::string_view name, const StoredTensor& stored, const Slot& slot, TakenState taken,
           Catalogue& out) {
-    const StateKey key{known_state(name, name), name};
+    const StateKey key{known_state(name, name, taken), name};
     Tensor tensor;
     tensor.name = name_of(slot);
     tensor.dtype = stored.dtype;
@@ -80,6 +81,12 @@ class NumberedStates {
         if (state == nullptr || !state->is_mapping() || groups == nullptr) {
             return;
         }
+        by_number_.clear();
+        for (std::size_t i = 0; i < state->pair_count(); ++i) {
+            if (state->key(i).kind == PickleKind::integer) {
+                by_number_.emplace(state->key(i).integer, &state->value(i));
+            }
+        }
         const PickleValue* const masters = one.find("fp32_from_fp16_params");
         for (std::size_t g = 0; g < groups->elements().size(); ++g, ++group_) {
             const PickleValue* const numbers = groups->elements()[g]->find("params");
@@ -89,7 +96,7 @@ class NumberedStates {
                     i < masters->elements()[g]->elements().size()) {
                     add("param", *masters->elements()[g]->elements()[i], slot);
                 }
-                add_moments(*state, *numbers->elements()[i], slot);
+                add_moments(*numbers->elements()[i], slot);
             }
         }
     }
@@ -111,8 +118,9 @@ class NumberedStates {
         }
     }
 
-    void add_moments(const PickleValue& state, const PickleValue& number, const Slot& slot) {
-        const PickleValue* const moments = value_under(state, number.integer);
+    void add_moments(const PickleValue& number, const Slot& slot) {
+        const auto found = by_number_.find(number.integer);
+        const PickleValue* const moments = found == by_number_.end() ? nullptr : found->second;
         for (std::size_t i = 0; moments != nullptr && i < moments->pair_count(); ++i) {
             const std::string_view name = moments->key(i).text();
             if (name != "step") {
@@ -123,23 +131,12 @@ class NumberedStates {
         }
     }
 
-    /// Numbers are looked up in their order, as they are stored.
-    const PickleValue* value_under(const PickleValue& state, std::int64_t number) {
-        for (std::size_t tried = 0; tried < state.pair_count(); ++tried, ++next_) {
-            const std::size_t at = next_ % state.pair_count();
-            if (state.key(at).kind == PickleKind::integer && state.key(at).integer == number) {
-                return &state.value(at);
-            }
-        }
-        return nullptr;
-    }
-
     const TorchFile& file_;
     const ScalarReader& scalars_;
     TakenState taken_;
     Catalogue& out_;
-    Index group_ = 0;  ///< over all optimizers
-    std::size_t next_ = 0;
+    Index group_ = 0;                                       ///< over all optimizers
+    std::map<std::int64_t, const PickleValue*> by_number_;  ///< states of the optimizer under way
     std::size_t n_read_ = 0;
     std::vector<catalogue::ParameterGroup> at_steps_;  ///< each parameter, as a group of its own
 };

@@ -9,6 +9,7 @@
 #include "core/text.hpp"
 #include "formats/shared/adam.hpp"
 #include "formats/shared/hints.hpp"
+#include "formats/shared/moment_hints.hpp"
 #include "formats/shared/settings.hpp"
 #include "layout/box.hpp"
 #include "layout/patch.hpp"
@@ -154,15 +155,15 @@ void unflatten(Tensor& tensor, const Tensor& parameter) {
 
 }  // namespace
 
-std::string_view known_state(std::string_view name, std::string_view key) {
+std::string_view known_state(std::string_view name, std::string_view key, TakenState taken) {
     const auto known = std::ranges::find(kStates, name, [](const auto& one) { return one.first; });
-    if (known == kStates.end()) {
+    if (known == kStates.end() && taken == TakenState::all) {
         throw Error(ErrorCode::unsupported,
                     "the optimizer keeps " + printable(name) + " (" + printable(key) +
                         "), which is none of Adam's states: param, exp_avg, exp_avg_sq",
-                    kWeightsOnly);
+                    kMastersOrWeights);
     }
-    return known->second;
+    return known == kStates.end() ? std::string_view() : known->second;
 }
 
 State* state_taken(std::string_view name, TakenState taken, catalogue::Optimizer& out) {
@@ -173,9 +174,9 @@ State* state_taken(std::string_view name, TakenState taken, catalogue::Optimizer
     return &state_called(name, out);
 }
 
-std::optional<StateKey> state_key(std::string_view key) {
+std::optional<StateKey> state_key(std::string_view key, TakenState taken) {
     if (const auto bucket = bucket_key(key)) {
-        return StateKey{known_state(bucket->state, key),
+        return StateKey{known_state(bucket->state, key, taken),
                         key.substr(0, key.size() - bucket->state.size() - 1)};
     }
     std::string_view rest = without_chain(key);
@@ -183,13 +184,16 @@ std::optional<StateKey> state_key(std::string_view key) {
         return std::nullopt;
     }
     if (!rest.starts_with(kOfState) || rest.find('.', kOfState.size()) == std::string_view::npos) {
+        if (taken != TakenState::all) {
+            return std::nullopt;
+        }
         throw Error(ErrorCode::unsupported,
                     "the optimizer keeps " + printable(key) + ", which is no state of a parameter",
                     kWeightsOnly);
     }
     rest.remove_prefix(kOfState.size());
     const std::size_t dot = rest.find('.');
-    return StateKey{known_state(rest.substr(0, dot), key), rest.substr(dot + 1)};
+    return StateKey{known_state(rest.substr(0, dot), key, taken), rest.substr(dot + 1)};
 }
 
 bool take_state(const StateKey& key, Tensor tensor, TakenState taken, catalogue::Optimizer& out) {

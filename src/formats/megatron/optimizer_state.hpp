@@ -16,18 +16,19 @@ namespace shardweld::formats::megatron {
 
 /// A key of training state, taken apart.
 struct StateKey {
-    std::string_view state;      ///< catalogue::kMaster, kMoment or kSquaredMoment
+    std::string_view state;      ///< as known_state has it
     std::string_view parameter;  ///< the model's key, or that of the bucket without the state
 };
 
 /// "optimizer.state.exp_avg.decoder.final_layernorm.weight", with "chained_0." in front where there
 /// are several optimizers, and keys of buckets (bucket_space.hpp); nullopt for keys that are none
-/// of the optimizer's. Error(unsupported) for a state that Adam has not, and for other forms.
-std::optional<StateKey> state_key(std::string_view key);
+/// of the optimizer's. Where moments are asked for, Error(unsupported) for a state that Adam has
+/// not, and for other forms; masters are taken from beside any others, as Muon's are.
+std::optional<StateKey> state_key(std::string_view key, TakenState taken);
 
-/// Which of Adam's states Megatron calls `name`; `key` says where, for messages. Error(unsupported)
-/// for others.
-std::string_view known_state(std::string_view name, std::string_view key);
+/// Which of Adam's states Megatron calls `name`; `key` says where, for messages. For others
+/// Error(unsupported) where moments are asked for, else "".
+std::string_view known_state(std::string_view name, std::string_view key, TakenState taken);
 
 /// The state called `name`, a new one if there is none; null where `taken` says that it is not
 /// asked for.

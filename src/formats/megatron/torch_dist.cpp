@@ -67,7 +67,8 @@ void read_common_state(const Location& location, const ObjectPlace& place, State
 /// training state is counted as ignored.
 void add_tensor(const Location& location, const DcpTensor& tensor, IgnoredRows& ignored,
                 catalogue::Catalogue& out) {
-    const auto key = location.state == TakenState::weights ? std::nullopt : state_key(tensor.name);
+    const auto key = location.state == TakenState::weights ? std::nullopt
+                                                           : state_key(tensor.name, location.state);
     if (key && take_state(*key, tensor_of(tensor), location.state, out.optimizer)) {
         return;
     }

@@ -6,7 +6,7 @@
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
-#include "hints.hpp"
+#include "moment_hints.hpp"
 
 namespace shardweld::formats {
 
@@ -21,7 +21,7 @@ std::string_view adam_state(std::string_view name, std::string_view key) {
     throw Error(ErrorCode::unsupported,
                 "the optimizer keeps " + printable(name) + " (" + printable(key) +
                     "), which is none of Adam's moments exp_avg and exp_avg_sq",
-                kWeightsOnly);
+                kMastersOrWeights);
 }
 
 State& state_called(std::string_view name, catalogue::Optimizer& optimizer) {
@@ -43,7 +43,7 @@ void require_both_moments(const catalogue::Optimizer& optimizer) {
                     std::string("the optimizer keeps ") + (is_first ? "exp_avg" : "exp_avg_sq") +
                         " without " + (is_first ? "exp_avg_sq" : "exp_avg") +
                         ": it is not Adam, whose states alone are carried over",
-                    kWeightsOnly);
+                    kMastersOrWeights);
     }
 }
 

@@ -19,7 +19,7 @@ constexpr const char* kLogs = "logs";
 // and utils/fsdp_utils.py, lightning 2.6 strategies/fsdp.py,
 // verl 0.9.1 checkpoint_manager.py and ray_trainer.py, megatron-core 0.17
 // training/checkpointing.py, megatron-bridge 0.6.2 training/checkpointing.py, slime 0.2.
-constexpr std::array<KnownName, 44> kNeighbours = {{
+constexpr std::array<KnownName, 45> kNeighbours = {{
     {"metadata.json", ""},
     {"latest_checkpointed_iteration.txt", ""},
     {"ckpt_contents.json", ""},
@@ -52,6 +52,7 @@ constexpr std::array<KnownName, 44> kNeighbours = {{
     {"data.pt", kTrainingState},
     {"*dataloader*.pt", kTrainingState},
     {"*distrib_optim.pt", kTrainingState},
+    {"*layer_wise_optimizer_#.pt", kTrainingState},
     {"*extra_state*.pt", kTrainingState},
     {"optim_world_size_#_rank_#.pt", kTrainingState},
     {"optimizer-#-of-#.*", kTrainingState},

@@ -27,6 +27,40 @@ constexpr Bytes kLargest = 64U << 20U;
     throw Error(ErrorCode::corrupt, what, "copy the file again, or " + std::string(kWeightsOnly));
 }
 
+/// What such a file holds at most: it is no table of tensors. More is refused while it is read, for
+/// values take many times the memory of their text.
+class Bounds {
+  public:
+    /// Error(corrupt) beyond them.
+    bool take(json::parse_event_t event, const json& value) {
+        const bool is_name = event == json::parse_event_t::value && value.is_string();
+        const bool is_end =
+            event == json::parse_event_t::object_end || event == json::parse_event_t::array_end;
+        (is_name ? n_names_ : n_others_) += is_end ? 0 : 1;
+        if (n_names_ > kMostNames || n_others_ > kMostOthers) {
+            refuse("it has over " +
+                   (is_name ? counted(kMostNames, "name") : counted(kMostOthers, "value")) +
+                   ", and a group of an optimizer has some dozens of settings");
+        }
+        return true;
+    }
+
+  private:
+    static constexpr std::size_t kMostNames = 1U << 20U;
+    static constexpr std::size_t kMostOthers = 1U << 16U;
+
+    std::size_t n_names_ = 0;   ///< of parameters
+    std::size_t n_others_ = 0;  ///< groups, settings and their values
+};
+
+json bounded_json(const std::string& text) {
+    Bounds bounds;
+    return parse_json<json>(text, nullptr,
+                            [&](int /*depth*/, json::parse_event_t event, json& value) {
+                                return bounds.take(event, value);
+                            });
+}
+
 std::vector<std::string> names_in(const json& root, const char* key) {
     std::vector<std::string> names;
     for (const json& name : root.value(key, json::array())) {
@@ -107,7 +141,7 @@ std::optional<OptimizerFile> read_optimizer_file(const fs::path& path) {
         return std::nullopt;
     }
     try {
-        const auto root = parse_json<json>(io::read_text(path, kLargest));
+        const auto root = bounded_json(io::read_text(path, kLargest));
         if (!root.is_object()) {
             refuse("it is no JSON object");
         }

@@ -1,0 +1,180 @@
+#include "state_values.hpp"
+
+#include <cstddef>
+#include <initializer_list>
+#include <string_view>
+
+#include "catalogue/optimizer.hpp"
+#include "core/text.hpp"
+#include "formats/shared/hints.hpp"
+#include "shardweld/error.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+using catalogue::kMoment;
+using catalogue::kSquaredMoment;
+using plan::Target;
+using plan::Warning;
+
+/// Fewer elements may have one sign by chance.
+constexpr Index kFewSigns = 64;
+
+bool is_moment(const Target& target) {
+    return target.state == kMoment || target.state == kSquaredMoment;
+}
+
+/// The text behind the first of the beginnings that it has.
+std::string_view without_beginning(std::string_view text,
+                                   std::initializer_list<std::string_view> beginnings) {
+    for (const std::string_view one : beginnings) {
+        if (text.starts_with(one)) {
+            return text.substr(one.size());
+        }
+    }
+    return text;
+}
+
+/// The parameter in the name of a piece of a state, as each form makes such names (reshape's
+/// in_state and plan::piece_name): "optimizer.state.exp_avg.W[0]", "optim.state.W.exp_avg[0]",
+/// "FILE:state.W.exp_avg", "zero/W/exp_avg.pt:param".
+std::string_view parameter_of(const Target& target) {
+    std::string_view name = target.name;
+    if (!target.file.empty()) {
+        return name;  // a model's directory has the model's names
+    }
+    if (name.ends_with(']')) {
+        name = name.substr(0, name.rfind('['));
+    }
+    const std::size_t colon = name.find(':');
+    if (name.ends_with(":param") && name.starts_with("zero/")) {
+        name = name.substr(0, name.rfind('/'));
+        return without_beginning(name, {"zero/"});
+    }
+    name = colon == std::string_view::npos ? name : name.substr(colon + 1);
+    const std::string end = "." + target.state;
+    if (name.ends_with(end)) {
+        return without_beginning(name.substr(0, name.size() - end.size()),
+                                 {"optim.state.", "state."});
+    }
+    return without_beginning(name, {"optimizer.state." + target.state + "."});
+}
+
+/// Which parameters' moments hold nothing but zeros, of one kind of moment.
+class Zeros {
+  public:
+    Zeros(std::string_view state, const plan::Plan& plan, const CensusByTensor& census) {
+        for (std::uint32_t at = 0; at < plan.tensors.size(); ++at) {
+            const Target& target = plan.target_of(at);
+            if (target.state != state || target.n_zeros() >= target.volume()) {
+                continue;
+            }
+            const auto found = census.find(at);
+            const bool is_zero = found != census.end() && !found->second.has_nonzero;
+            const auto [known, is_new] = is_zero_.emplace(parameter_of(target), is_zero);
+            known->second = known->second && is_zero;
+        }
+    }
+
+    [[nodiscard]] std::vector<std::string> names() const {
+        std::vector<std::string> zero;
+        for (const auto& [name, is_zero] : is_zero_) {
+            if (is_zero) {
+                zero.emplace_back(name);
+            }
+        }
+        return zero;
+    }
+    [[nodiscard]] std::size_t n_parameters() const { return is_zero_.size(); }
+
+  private:
+    std::map<std::string_view, bool> is_zero_;
+};
+
+std::string at_step(double step) {
+    return "beside step " + std::to_string(static_cast<Index>(step));
+}
+
+void require_squares(const plan::Plan& plan, const std::map<std::uint32_t, Index>& below_zero) {
+    if (below_zero.empty()) {
+        return;
+    }
+    Index n_elements = 0;
+    for (const auto& [at, n] : below_zero) {
+        n_elements += n;
+    }
+    const auto& [first, n_of_first] = *below_zero.begin();
+    throw Error(ErrorCode::mismatch,
+                printable(state_text(plan.target_of(first))) + " has " +
+                    counted(static_cast<std::size_t>(n_of_first), "element") +
+                    " below zero, and a mean of squares has none (" +
+                    counted(static_cast<std::size_t>(n_elements), "element") + " in " +
+                    counted(below_zero.size(), "tensor") + ")",
+                "see whether exp_avg and exp_avg_sq have changed places in the save, or " +
+                    std::string(formats::kWeightsOnly));
+}
+
+}  // namespace
+
+std::string state_text(const Target& state) {
+    return state.state + " of " + std::string(parameter_of(state));
+}
+
+Sanity judge_states(const plan::Plan& plan, CensusByTensor& census) {
+    std::vector<Target> states;
+    CensusByTensor of_states;
+    for (const auto& [at, found] : census) {
+        const Target& target = plan.target_of(at);
+        if (target.state.empty() || (is_moment(target) && !found.has_nonzero)) {
+            continue;
+        }
+        Target& shown = states.emplace_back();
+        shown.name = state_text(target);
+        shown.dtype = target.dtype;
+        shown.shape = target.shape;
+        of_states.emplace(static_cast<std::uint32_t>(states.size() - 1), found);
+    }
+    std::erase_if(census,
+                  [&](const auto& one) { return !plan.target_of(one.first).state.empty(); });
+    return judge_census(states, of_states);
+}
+
+std::vector<Warning> moments_at(double step, const plan::Plan& plan, const CensusByTensor& census,
+                                const execute::MomentSigns::Found& signs) {
+    require_squares(plan, signs.below_zero);
+    std::vector<Warning> warnings;
+    if (step <= 0) {
+        return warnings;  // nothing was trained
+    }
+    for (const std::string_view state : {kMoment, kSquaredMoment}) {
+        const Zeros zeros(state, plan, census);
+        const auto names = zeros.names();
+        if (names.empty()) {
+            continue;
+        }
+        const std::string moment(state);
+        if (names.size() == zeros.n_parameters()) {
+            throw Error(ErrorCode::mismatch,
+                        moment + " is zero for all " + counted(names.size(), "parameter") + " " +
+                            at_step(step) + ": these are not the states of a run that got there",
+                        "give the save with the optimizer's own files, or " +
+                            std::string(formats::kWeightsOnly));
+        }
+        warnings.push_back(
+            {"moments_zero", names.front(),
+             moment + " is zero for " + std::to_string(names.size()) + " of " +
+                 counted(zeros.n_parameters(), "parameter") + " " + at_step(step) +
+                 ", as of frozen weights and of experts without a token: " + listed(names)});
+    }
+    const execute::MomentSigns::Count& moments = signs.moments;
+    if (moments.negative == 0 && moments.positive >= kFewSigns) {
+        warnings.push_back({"moments_one_sign", "",
+                            "no element of exp_avg is below zero, " +
+                                std::to_string(moments.positive) +
+                                " are above it: is it the exp_avg_sq of the save?"});
+    }
+    return warnings;
+}
+
+}  // namespace shardweld::app

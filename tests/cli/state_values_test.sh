@@ -1,0 +1,139 @@
+#!/usr/bin/env bash
+# reshape --state: what values of states cannot be is refused, what is odd is a warning, from every reader and to every form; and verify finds a
+# byte that was changed in what is written, in tensors and around them.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+data="$TESTS/data/optimizer"
+hf="$data/dcp_w2/hf"
+
+# reshape CODE RANKS SOURCE FORM [options]: into $WORK/made
+reshape() {
+    local code="$1" ranks="$2" source="$3" form="$4" launcher=()
+    shift 4
+    ((ranks == 0)) || launcher=(mpirun -n "$ranks")
+    rm -rf "$WORK/made"
+    expect_code "$code" "${launcher[@]}" "$SHARDWELD" reshape "$source" "$WORK/made" --to "$form" --state all --no_fsync "$@"
+}
+reshape 0 0 "$data/dcp_w2/source" hf --hf_config "$hf" --report none
+mv "$WORK/made" "$WORK/good"
+# changed CODE: a copy of the good one, $WORK/bad, in which Python's CODE has `states[name][parameter]`, an array of floats
+changed() {
+    rm -rf "$WORK/bad"
+    cp -r "$WORK/good" "$WORK/bad"
+    python3 - "$WORK/bad/optimizer" "$1" <<'P' || fail "cannot change: $1"
+import array, json, struct, sys
+folder, code = sys.argv[1:]
+states, heads = {}, {}
+for name in ("param", "exp_avg", "exp_avg_sq"):
+    blob = open(f"{folder}/{name}.safetensors", "rb").read()
+    n = 8 + struct.unpack("<Q", blob[:8])[0]
+    heads[name] = blob[:n], json.loads(blob[8:n])
+    states[name] = {key: array.array("f", blob[n + at["data_offsets"][0]:n + at["data_offsets"][1]])
+                    for key, at in heads[name][1].items() if key != "__metadata__"}
+exec(code)
+for name, (head, places) in heads.items():
+    places.pop("__metadata__", None)
+    order = sorted(places, key=lambda key: places[key]["data_offsets"])
+    open(f"{folder}/{name}.safetensors", "wb").write(head + b"".join(states[name][key].tobytes() for key in order))
+P
+}
+
+# Moments that have changed places, to every form and at several ranks.
+changed 'states["exp_avg"], states["exp_avg_sq"] = states["exp_avg_sq"], states["exp_avg"]'
+ranks=0
+for form in hf dcp:world=2 fsdp:world=2 universal torch_dist; do
+    reshape 6 $ranks "$WORK/bad" $form
+    expect_text "exp_avg_sq of "
+    expect_text "below zero, and a mean of squares has none"
+    expect_text "--state weights"
+    expect_absent "$WORK/made"
+    ranks=3
+done
+rm -rf "$WORK/made"
+expect_code 0 "$SHARDWELD" reshape "$WORK/bad" "$WORK/made" --to dcp:world=2 --state master --no_fsync
+# The same in the files of trainers.
+rm -rf "$WORK/bad"
+cp -r "$data/dcp_w2/source" "$WORK/bad"
+metadata="$(find "$WORK/bad" -name .metadata)"
+for names in 'exp_avg$:moment' 'exp_avg_sq$:exp_avg' 'moment$:exp_avg_sq'; do
+    python3 "$TESTS/support/damage.py" dcp_rename "$metadata" "${names%:*}" "${names#*:}" || fail "cannot rename ${names%:*}"
+done
+reshape 6 3 "$WORK/bad" hf --hf_config "$hf"
+expect_text "below zero, and a mean of squares has none"
+rm -rf "$WORK/bad"
+cp -r "$data/fsdp2_w3/source" "$WORK/bad"
+python3 - "$TESTS" "$WORK"/bad/optim_world_size_3_rank_*.pt <<'P' || fail "cannot exchange moments"
+import sys
+sys.path.insert(0, sys.argv[1] + "/support")
+import damage
+def exchange(root):
+    for state in root["state"].values():
+        state["exp_avg"], state["exp_avg_sq"] = state["exp_avg_sq"], state["exp_avg"]
+for file in sys.argv[2:]:
+    damage.change(file, exchange)
+P
+reshape 6 0 "$WORK/bad" fsdp:world=2 --hf_config "$data/fsdp2_w3/hf"
+expect_text "exp_avg_sq of model."
+
+# A moment that is zero for every parameter of a run; for one of them it may be.
+for moment in exp_avg exp_avg_sq; do
+    changed "for one in states['$moment'].values(): one[:] = array.array('f', bytes(4 * len(one)))"
+    reshape 6 3 "$WORK/bad" torch_dist
+    expect_text "$moment is zero for all"
+    reshape 6 0 "$WORK/bad" fsdp:world=2
+done
+sed -i 's/"step": [0-9.]*/"step": 0/' "$WORK/bad/optimizer/optimizer.json"
+reshape 0 0 "$WORK/bad" dcp:world=2
+! grep -q "exp_avg" "$WORK/err" || fail "moments at step 0 are told of: $(cat "$WORK/err")"
+changed 'one = states["exp_avg_sq"]["model.layers.0.mlp.up_proj.weight"]; one[:] = array.array("f", bytes(4 * len(one)))'
+ranks=3
+for form in dcp:world=2 hf fsdp:world=3 universal; do
+    reshape 0 $ranks "$WORK/bad" $form
+    expect_text "exp_avg_sq is zero for 1 of 12 parameters beside step 2"
+    grep -q '"moments_zero"' "$WORK/made/shardweld_report.json" || fail "$form: no moments_zero in the report"
+    ranks=0
+done
+
+# What is no number is named with its state; one moment in the place of both.
+changed 'states["exp_avg"]["model.norm.weight"][1] = float("nan"); states["exp_avg_sq"]["model.layers.0.mlp.up_proj.weight"][3] = float("inf")'
+for form in hf fsdp:world=2 universal torch_dist; do
+    reshape 0 $ranks "$WORK/bad" $form
+    expect_text "holds NaNs: exp_avg of "
+    expect_text "holds infinities: exp_avg_sq of "
+done
+changed 'states["exp_avg"] = states["exp_avg_sq"]'
+reshape 0 3 "$WORK/bad" dcp:world=2
+expect_text "no element of exp_avg is below zero"
+
+# An optimizer.json that is none: time and memory follow its size.
+huge() {
+    rm -rf "$WORK/bad" "$WORK/made"
+    cp -r "$WORK/good" "$WORK/bad"
+    python3 -c "$1" "$WORK/bad/optimizer/optimizer.json" || fail "cannot write it"
+    expect_code 4 timeout 20 "$SHARDWELD" reshape "$WORK/bad" "$WORK/made" --to dcp:world=1 --state all --no_fsync
+    expect_text "some dozens of settings"
+}
+huge 'import json, sys; j = json.load(open(sys.argv[1])); j["groups"][0].update({"k%d" % i: 0 for i in range(100000)}); json.dump(j, open(sys.argv[1], "w"))'
+huge 'import sys; open(sys.argv[1], "w").write("{\"step\": 2, \"groups\": [" + "[],[]," * 5000000 + "{}]}")'
+
+# verify reads the states, and what lies around tensors: one byte is changed in the middle of each file.
+# flipped FILE OFFSET CODE
+flipped() {
+    cp "$1" "$WORK/kept"
+    python3 -c 'import sys; f = open(sys.argv[1], "r+b"); at = int(sys.argv[2]); f.seek(at, 0 if at >= 0 else 2); b = f.read(1); f.seek(-1, 1); f.write(bytes([b[0] ^ 1]))' "$1" "$2"
+    "$SHARDWELD" verify "$WORK/made" >"$WORK/verified" 2>&1
+    local code=$?
+    [[ $code == 13 || $code == 4 ]] || fail "$1 with a changed byte at $2: verify ends with $code"
+    cp "$WORK/kept" "$1"
+}
+for form in hf dcp:world=2 fsdp:world=2 universal torch_dist; do
+    reshape 0 0 "$WORK/good" $form
+    expect_code 0 mpirun -n 2 "$SHARDWELD" verify "$WORK/made"
+    expect_code 0 "$SHARDWELD" reshape "$WORK/good" "$WORK/made" --to $form --state all --no_fsync --if_complete verify
+    expect_text "every tensor is what the report says"
+    for file in $(cd "$WORK/made" && find . -type f ! -name shardweld_report.json ! -path './huggingface/*' ! -name 'config.json' ! -name '*tokenizer*' ! -name '*.md' ! -name 'generation*' | sort | awk '/\/optimizer|metadata|common|rank_0|layernorm.weight.exp_avg_sq/' | head -5); do
+        flipped "$WORK/made/$file" -1
+        flipped "$WORK/made/$file" "$(($(stat -c %s "$WORK/made/$file") / 2))"
+    done
+    expect_code 0 "$SHARDWELD" verify "$WORK/made"
+done
+finish
