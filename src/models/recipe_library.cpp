@@ -1,17 +1,17 @@
 // All recipes and dialects, and which recipe a config.json is of.
 #include <algorithm>
-#include <cctype>
 #include <span>
 #include <utility>
 
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
+#include "class_name.hpp"
 #include "declaration.hpp"
 #include "expr.hpp"
 #include "recipe.hpp"
+#include "saved_form.hpp"
 #include "symbols.hpp"
-#include "verification.hpp"
 #include "written_form.hpp"
 
 namespace shardweld::models {
@@ -21,7 +21,7 @@ namespace {
 std::shared_ptr<const Declarations> built_in_declarations() {
     Declarations entries;
     for (const RecipeFile& source : built_in_sources()) {
-        if (source.file_name != kVerifiedList) {
+        if (!source.file_name.ends_with(kListEnding)) {
             declare(entries, source, false);
         }
     }
@@ -184,26 +184,6 @@ bool RecipeLibrary::can_meet(const Recipe& recipe, const Dialect& dialect) const
 namespace {
 
 constexpr const char* kModelType = "model_type";
-
-/// Letters and digits alone, in small letters.
-std::string squeezed(std::string_view name) {
-    std::string text;
-    for (const char c : name) {
-        if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-            text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-        }
-    }
-    return text;
-}
-
-/// "Qwen3Moe" of "Qwen3MoeForCausalLM", the same for other classes of a family.
-std::string_view family_of_class(std::string_view name) {
-    std::size_t end = name.size();
-    for (const std::string_view what : {"For", "LMHead", "Model"}) {
-        end = std::min(end, name.find(what));
-    }
-    return name.substr(0, end);
-}
 
 /// The class that config.json names and the model_type of the recipe that is
 /// for it; as transformers spells both: Qwen3MoeForCausalLM is qwen3_moe's.

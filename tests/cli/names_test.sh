@@ -93,6 +93,42 @@ module_names() {
     merge 0 untyped untyped_meant --names module
 }
 
+# Families without a recipe: transformers saves some under other names, and one name of a tensor that has two.
+saved_otherwise() {
+    local class='architectures=["AXK1ForCausalLM"]'
+    variant renamed plain_w1_bf16_mixtral 'model_type="axk1"' "$class"
+    merge 5 renamed renamed_out
+    expect_text "AXK1 (model_type axk1)"
+    expect_text "model.layers.1.mlp.experts.gate_up_proj"
+    expect_absent "$WORK/renamed_out"
+    merge 0 renamed renamed_meant --names module --strict
+    cmp -s "$WORK/renamed_meant/model.safetensors" "$WORK/module/model.safetensors" || fail "--names module changes what is stored"
+    expect_code 5 "$SHARDWELD" merge "$WORK/renamed_meant" "$WORK/converted" --dtype float32
+    # The names that transformers saves, whoever wrote them.
+    cp -r "$WORK/plain_w1_bf16_mixtral" "$WORK/saved" && sed -i 's/"mixtral"/"axk1"/; s/MixtralFor/AXK1For/' "$WORK/saved/config.json"
+    expect_code 0 "$SHARDWELD" merge "$WORK/saved" "$WORK/converted" --dtype float32
+    expect_text "which has no recipe: tensors keep the names"
+    # The type is that of the class where config.json has none that is known, or of a part inside.
+    variant classed plain_w1_bf16_mixtral 'model_type="nobody_knows"' "$class"
+    merge 5 classed classed_out
+    variant untyped_class plain_w1_bf16_mixtral model_type= "$class"
+    merge 5 untyped_class untyped_class_out
+    variant inside plain_w1_bf16_mixtral 'model_type="jais2"' 'architectures=["Jais2ForCausalLM"]' 'text_config={"model_type": "axk1"}'
+    merge 5 inside inside_out
+    merge 14 unknown unknown_warned --strict
+    expect_text "names_unchecked"
+    variant twice fsdp2_w4_bf16_qwen2_tied 'model_type="diffllama"' 'architectures=["DiffLlamaForCausalLM"]'
+    merge 0 twice twice_out
+    lacks twice_out lm_head.weight
+    holds twice_out model.embed_tokens.weight
+    variant apart_too plain_w1_bf16_phi3 'model_type="diffllama"' 'architectures=["DiffLlamaForCausalLM"]' 'tie_word_embeddings=true'
+    merge 14 apart_too apart_too_strict --strict
+    expect_text "tied_differs"
+    merge 0 apart_too apart_too_out
+    holds apart_too_out lm_head.weight
+    config_says apart_too_out 'config["tie_word_embeddings"] is False'
+}
+
 extra_and_missing() {
     # Buffers that the trainer's model has.
     merge 0 fsdp2_w2_compiled_buffers extra_out
@@ -199,6 +235,7 @@ PYTHON
 
 hub_names
 module_names
+saved_otherwise
 extra_and_missing
 tied_heads
 value_heads

@@ -12,8 +12,8 @@
 #include "models/declaration.hpp"
 #include "models/pattern.hpp"
 #include "models/recipe.hpp"
+#include "models/saved_form.hpp"
 #include "models/symbols.hpp"
-#include "models/verification.hpp"
 #include "models/written_form.hpp"
 
 #include "expect.hpp"
@@ -123,7 +123,7 @@ const models::Declarations& built_in() {
     static const models::Declarations all = [] {
         models::Declarations entries;
         for (const models::RecipeFile& file : models::built_in_sources()) {
-            if (file.file_name != models::kVerifiedList) {
+            if (!file.file_name.ends_with(models::kListEnding)) {
                 models::declare(entries, file, false);
             }
         }

@@ -9,6 +9,7 @@
 #include "app/runtime/version.hpp"
 #include "app/settings/option_table.hpp"
 #include "models/recipe.hpp"
+#include "models/saved_form.hpp"
 #include "shardweld/error.hpp"
 
 #include "parse_options.hpp"
@@ -227,7 +228,9 @@ ordered_json rows_json(const std::vector<ManualRow>& rows) {
 ordered_json recipes_json() {
     ordered_json names = ordered_json::array();
     for (const models::RecipeFile& source : models::built_in_sources()) {
-        names.push_back(fs::path(source.file_name).stem().string());
+        if (!source.file_name.ends_with(models::kListEnding)) {
+            names.push_back(fs::path(source.file_name).stem().string());
+        }
     }
     return names;
 }

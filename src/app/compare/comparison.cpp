@@ -21,8 +21,8 @@ namespace shardweld::app {
 namespace {
 
 constexpr std::string_view kHead = "lm_head.weight";
-constexpr std::array<std::string_view, 3> kEmbeddings = {"embed_tokens.weight", "wte.weight",
-                                                         "word_embeddings.weight"};
+constexpr std::array<std::string_view, 4> kEmbeddings = {"embed_tokens.weight", "wte.weight",
+                                                         "word_embeddings.weight", "shared.weight"};
 // Computed from the config by every current version of transformers.
 constexpr std::string_view kComputed = "rotary_emb.inv_freq";
 
@@ -31,12 +31,17 @@ bool is_embedding(std::string_view name) {
                        [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
-/// The only embedding of this shape, which a tied head must equal; nullopt if there is none.
-template <typename Tensors>
-std::optional<std::size_t> embedding_of(const Tensors& tensors, const std::vector<Index>& shape) {
+bool is_head(std::string_view name) {
+    return name.ends_with(kHead);
+}
+
+/// The only tensor of this shape with such a name; nullopt if there is none.
+template <typename Tensors, typename Is>
+std::optional<std::size_t> only_one(const Tensors& tensors, const std::vector<Index>& shape,
+                                    const Is& is) {
     std::optional<std::size_t> found;
     for (std::size_t at = 0; at < tensors.size(); ++at) {
-        if (is_embedding(tensors[at].name) && tensors[at].shape == shape) {
+        if (is(tensors[at].name) && tensors[at].shape == shape) {
             if (found) {
                 return std::nullopt;
             }
@@ -44,6 +49,19 @@ std::optional<std::size_t> embedding_of(const Tensors& tensors, const std::vecto
         }
     }
     return found;
+}
+
+/// What a tied head or embedding must equal where a model lacks it: the one that is stored, whose
+/// name libraries choose differently. What __metadata__ says of names is no proof: views of a
+/// tensor stand there, too.
+template <typename Tensors>
+std::optional<std::size_t> tied_to(const std::string& name, const Tensors& tensors,
+                                   const std::vector<Index>& shape) {
+    if (!is_head(name) && !is_embedding(name)) {
+        return std::nullopt;
+    }
+    const auto embedding = only_one(tensors, shape, is_embedding);
+    return embedding || is_head(name) ? embedding : only_one(tensors, shape, is_head);
 }
 
 /// Puts the tensors of both sides together; indices, not names, from here on.
@@ -100,11 +118,12 @@ class Matcher {
     void add_extra(std::size_t tested) {
         const plan::WrittenTensor& tensor = tested_[tested];
         ComparedTensor row{tensor.name, Verdict::extra, side_of(tensor), {}, "", {}, {}};
-        if (tensor.name.ends_with(kHead) && ties_.reference.value_or(true)) {
-            if (const auto embedding = embedding_of(reference_, tensor.shape)) {
-                row.tied_to = reference_[*embedding].name;
-                pair(row, tested, *embedding);
-            }
+        const auto same = ties_.reference.value_or(true)
+                              ? tied_to(tensor.name, reference_, tensor.shape)
+                              : std::nullopt;
+        if (same) {
+            row.tied_to = reference_[*same].name;
+            pair(row, tested, *same);
         }
         result_.tensors.push_back(std::move(row));
     }
@@ -116,11 +135,11 @@ class Matcher {
             return;
         }
         ComparedTensor row{tensor.name, Verdict::missing, {}, side_of(tensor), "", {}, {}};
-        if (tensor.name.ends_with(kHead) && ties_.tested.value_or(true)) {
-            if (const auto embedding = embedding_of(tested_, tensor.shape)) {
-                row.tied_to = tested_[*embedding].name;
-                pair(row, *embedding, reference);
-            }
+        const auto same = ties_.tested.value_or(true) ? tied_to(tensor.name, tested_, tensor.shape)
+                                                      : std::nullopt;
+        if (same) {
+            row.tied_to = tested_[*same].name;
+            pair(row, *same, reference);
         }
         result_.tensors.push_back(std::move(row));
     }

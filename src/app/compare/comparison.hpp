@@ -39,7 +39,7 @@ struct ComparedTensor {
     Verdict verdict = Verdict::close;
     std::optional<TensorSide> tested;     ///< nullopt: missing
     std::optional<TensorSide> reference;  ///< nullopt: extra
-    std::string tied_to;  ///< a head that one side lacks: the embedding it should equal
+    std::string tied_to;  ///< of a head or an embedding that one side lacks: what it must equal
     DType compared_as = DType::f32;
     numeric::Comparison found;                     ///< n_elements 0: values were not compared
     std::optional<numeric::Quality> quality = {};  ///< of codes, held against the reference

@@ -17,6 +17,7 @@
 #include "model_files.hpp"
 #include "promises.hpp"
 #include "quantised.hpp"
+#include "saved_names.hpp"
 #include "training_form.hpp"
 #include "vocabulary.hpp"
 
@@ -80,6 +81,7 @@ Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const O
     std::ranges::move(padding_notes(bound.binding.padding), std::back_inserter(bound.notes));
     judge_unscaled(prepared.config, options, bound.binding);
     if (bound.has_model) {
+        follow_saved_form(prepared, bound.binding);
         std::ranges::move(broken_promises(prepared, files, bound.binding.targets),
                           std::back_inserter(bound.binding.warnings));
     }

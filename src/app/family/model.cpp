@@ -21,6 +21,7 @@
 
 #include "model_files.hpp"
 #include "same_form.hpp"
+#include "saved_names.hpp"
 #include "shown_names.hpp"
 #include "stored_evidence.hpp"
 #include "training_form.hpp"
@@ -66,14 +67,12 @@ const models::Recipe& recipe_of(const models::RecipeLibrary& library,
     try {
         return models::recipe_for(library, prepared.config);
     } catch (const Error& error) {
-        if (!is_free || error.code() != ErrorCode::unsupported) {
+        const models::Recipe* const as_stored = library.find_recipe(kModuleTree);
+        prepared.recipe = {std::shared_ptr<void>(), as_stored};
+        if (!is_free || !accept_without_recipe(library, error, catalogue, prepared)) {
             throw;
         }
-        prepared.warnings.push_back({"family_unknown", "",
-                                     std::string(error.what()) +
-                                         ": tensors keep the names and forms they are stored in: "
-                                         "--names module says that this is meant"});
-        return *library.find_recipe(kModuleTree);
+        return *as_stored;
     }
 }
 

@@ -6,8 +6,12 @@
 #include <utility>
 
 #include "app/family/bind_model.hpp"
+#include "app/family/saved_names.hpp"
 #include "app/family/untied.hpp"
 #include "core/text.hpp"
+#include "models/config.hpp"
+#include "models/config_tree.hpp"
+#include "models/saved_form.hpp"
 #include "mpi/share.hpp"
 #include "plan/bind/trace.hpp"
 #include "shardweld/error.hpp"
@@ -27,7 +31,9 @@ std::optional<catalogue::Catalogue> kept_if_needed(const PreparedModel& prepared
     const bool is_tied = std::any_of(rules.begin(), rules.end(), [&](const auto& rule) {
         return prepared.symbols->holds(rule.condition);
     });
-    return is_tied || prepared.choice.is_bound_again ? std::optional(catalogue) : std::nullopt;
+    return is_tied || has_second_names(prepared, catalogue) || prepared.choice.is_bound_again
+               ? std::optional(catalogue)
+               : std::nullopt;
 }
 
 BoundModel bind(Session& session, const Input& input, Unbound checkpoint,
@@ -65,6 +71,19 @@ void require_known_shape(const Untied& untied) {
     }
 }
 
+/// Where no recipe tells which part of config.json ties them, none does.
+std::string said_untied(const models::Config& config) {
+    models::ConfigTree tree(config);
+    tree.set(models::kTiedField, false);
+    for (const std::string& part : tree.parts()) {
+        const std::string path = part + "." + models::kTiedField;
+        if (tree.flag(path)) {
+            tree.set(path, false);
+        }
+    }
+    return tree.text_to_write();
+}
+
 /// Both are kept, unless the checkpoint itself says that they are one.
 BoundModel bind_untied(Session& session, const Input& input, BoundModel tied,
                        const Untied& untied) {
@@ -77,10 +96,14 @@ BoundModel bind_untied(Session& session, const Input& input, BoundModel tied,
     ModelFiles& files = again.files;
     ModelChoice choice = tied.prepared.choice;
     models::Config config = models::Config::parse(files.config_text, files.config_path);
-    untie(config, tied.prepared);
-    tied = {};
-    files.config_text = config.text_to_write();
+    if (tied.prepared.recipe->hub.empty()) {
+        files.config_text = said_untied(config);
+    } else {
+        untie(config, tied.prepared);
+        files.config_text = config.text_to_write();
+    }
     choice.is_tied = false;
+    tied = {};
     BoundModel model = bind(session, input, std::move(again), choice);
     warn(session,
          plan::Warning{

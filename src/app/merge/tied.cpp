@@ -99,10 +99,11 @@ std::vector<Untied> untied_of(mpi::Comm& comm, const plan::Binding& binding,
 }  // namespace
 
 void drop_copies(plan::Binding& binding) {
-    for (const plan::SamePair& pair : binding.same) {
-        auto& replicas = binding.targets[pair.target].replicas;
-        const auto first = replicas.begin() + static_cast<std::ptrdiff_t>(pair.first_replica);
-        replicas.erase(first, first + static_cast<std::ptrdiff_t>(pair.count));
+    // From the last on: a target's later pairs have later replicas.
+    for (auto pair = binding.same.rbegin(); pair != binding.same.rend(); ++pair) {
+        auto& replicas = binding.targets[pair->target].replicas;
+        const auto first = replicas.begin() + static_cast<std::ptrdiff_t>(pair->first_replica);
+        replicas.erase(first, first + static_cast<std::ptrdiff_t>(pair->count));
     }
 }
 

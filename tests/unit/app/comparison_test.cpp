@@ -121,6 +121,17 @@ TEST(Comparison, takes_a_head_that_only_the_tested_model_has_alike) {
     EXPECT_TRUE(match(both, smaller, {}).pairs.empty());
 }
 
+TEST(Comparison, takes_one_tied_matrix_under_two_names_for_one) {
+    const std::vector<plan::Target> head = {target("lm_head.weight", DType::bf16, {4, 2})};
+    const std::vector<catalogue::Tensor> embedding = {
+        tensor("model.embed_tokens.weight", DType::bf16, {4, 2})};
+    Matching matching = match(head, embedding, {true, true});
+    ASSERT_EQ(matching.pairs.size(), 2U);
+    EXPECT_EQ(difference_text(judge(matching, {equal(8), equal(8)}, true)), "");
+    EXPECT_NE(difference_text(judge(matching, {differing(8), differing(8)}, true)), "");
+    EXPECT_TRUE(match(head, embedding, {false, false}).pairs.empty());
+}
+
 TEST(Comparison, leaves_tables_aside_that_loaders_compute) {
     const std::vector<plan::Target> tested = {target("w", DType::f32, {4})};
     const std::vector<catalogue::Tensor> reference = {

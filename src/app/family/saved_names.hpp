@@ -1,0 +1,32 @@
+// Names of a module tree that no recipe turns into those of the hub: transformers may give tensors
+// other names or forms when it saves the model, and those are what engines look for.
+#pragma once
+
+#include "plan/binding.hpp"
+
+#include "model.hpp"
+
+namespace shardweld {
+class Error;
+}  // namespace shardweld
+
+namespace shardweld::catalogue {
+struct Catalogue;
+}  // namespace shardweld::catalogue
+
+namespace shardweld::app {
+
+/// What is to be said of a family without a recipe: warnings. False where config.json names no
+/// family. Error(unsupported) where it names none but `architectures` does, and that one is saved
+/// otherwise than the checkpoint has it.
+bool accept_without_recipe(const models::RecipeLibrary& library, const Error& no_recipe,
+                           const catalogue::Catalogue& catalogue, PreparedModel& prepared);
+
+/// Whether the checkpoint has second names of tensors that save_pretrained writes once.
+bool has_second_names(const PreparedModel& prepared, const catalogue::Catalogue& catalogue);
+
+/// Brings what is written of a module tree as it is stored in line with what transformers saves:
+/// second names of a tensor go. Error(unsupported) listing tensors that it gives other names.
+void follow_saved_form(const PreparedModel& prepared, plan::Binding& binding);
+
+}  // namespace shardweld::app
