@@ -31,7 +31,7 @@ bool is_embedding(std::string_view name) {
                        [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
-bool is_head(std::string_view name) {
+bool is_language_head(std::string_view name) {
     return name.ends_with(kHead);
 }
 
@@ -57,11 +57,12 @@ std::optional<std::size_t> only_one(const Tensors& tensors, const std::vector<In
 template <typename Tensors>
 std::optional<std::size_t> tied_to(const std::string& name, const Tensors& tensors,
                                    const std::vector<Index>& shape) {
-    if (!is_head(name) && !is_embedding(name)) {
+    if (!is_language_head(name) && !is_embedding(name)) {
         return std::nullopt;
     }
     const auto embedding = only_one(tensors, shape, is_embedding);
-    return embedding || is_head(name) ? embedding : only_one(tensors, shape, is_head);
+    return embedding || is_language_head(name) ? embedding
+                                               : only_one(tensors, shape, is_language_head);
 }
 
 /// Puts the tensors of both sides together; indices, not names, from here on.

@@ -16,12 +16,12 @@ namespace shardweld::plan {
 
 namespace {
 
-bool is_as_stored(const Target& target) {
+bool is_taken_as_stored(const Target& target) {
     return !target.fold && !target.mix && !target.encode && !target.decode &&
            target.folded.empty() && target.decoded.empty();
 }
 
-void require_alike(const Target& second, const Target& first) {
+void require_same_form(const Target& second, const Target& first) {
     if (second.stored == first.stored && second.shape == first.shape) {
         return;
     }
@@ -44,7 +44,7 @@ class OnceWriter {
 
     void take(const std::string& name, const std::string& kept) {
         const auto second = places_.find(name);
-        if (second == places_.end() || !is_as_stored(target(second->second))) {
+        if (second == places_.end() || !is_taken_as_stored(target(second->second))) {
             return;
         }
         const auto [first, is_alone] = places_.emplace(kept, second->second);
@@ -52,7 +52,7 @@ class OnceWriter {
             target(second->second).name = kept;
             return;
         }
-        if (is_as_stored(target(first->second))) {
+        if (is_taken_as_stored(target(first->second))) {
             join(second->second, first->second);
         }
     }
@@ -89,7 +89,7 @@ class OnceWriter {
     void join(std::size_t second, std::size_t first) {
         Target& copy = target(second);
         Target& kept = target(first);
-        require_alike(copy, kept);
+        require_same_form(copy, kept);
         const Bytes bytes = static_cast<Bytes>(copy.volume()) * size_of(copy.stored);
         binding_.ledger.consumed -= bytes;
         binding_.ledger.replica += bytes;
