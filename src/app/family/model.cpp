@@ -21,7 +21,7 @@
 
 #include "model_files.hpp"
 #include "same_form.hpp"
-#include "saved_names.hpp"
+#include "saved_type.hpp"
 #include "shown_names.hpp"
 #include "stored_evidence.hpp"
 #include "training_form.hpp"
@@ -68,8 +68,9 @@ const models::Recipe& recipe_of(const models::RecipeLibrary& library,
         return models::recipe_for(library, prepared.config);
     } catch (const Error& error) {
         const models::Recipe* const as_stored = library.find_recipe(kModuleTree);
-        prepared.recipe = {std::shared_ptr<void>(), as_stored};
-        if (!is_free || !accept_without_recipe(library, error, catalogue, prepared)) {
+        if (!is_free || !accept_without_recipe(library, error, catalogue,
+                                               {prepared.config, *as_stored, choice.form.empty()},
+                                               prepared.warnings)) {
             throw;
         }
         return *as_stored;

@@ -1,89 +1,17 @@
 #include "saved_names.hpp"
 
-#include <algorithm>
-#include <iterator>
 #include <string>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
-#include "core/text.hpp"
-#include "loaders/known_names.hpp"
-#include "models/class_name.hpp"
 #include "models/config_tree.hpp"
 #include "models/saved_form.hpp"
-#include "plan/bind/as_stored.hpp"
 #include "plan/bind/written_once.hpp"
-#include "shardweld/error.hpp"
+
+#include "saved_type.hpp"
 
 namespace shardweld::app {
 
 namespace {
-
-constexpr const char* kTypeField = "model_type";
-
-bool is_type_known(const std::string& type) {
-    return loaders::knows_type(loaders::Loader::transformers, type);
-}
-
-/// The model type of config.json, or else of a class in `architectures`, that transformers knows.
-std::string known_type(const models::Config& config) {
-    if (std::string type = config.text(kTypeField).value_or(""); is_type_known(type)) {
-        return type;
-    }
-    for (const std::string& name : config.architectures()) {
-        if (std::string type = models::type_of_saved_class(name); !type.empty()) {
-            return type;
-        }
-    }
-    return "";
-}
-
-/// "HYV4 (model_type hy_v4)".
-std::string family_text(const models::Config& config) {
-    const auto classes = config.architectures();
-    const std::string type = "model_type " + printable(known_type(config));
-    return classes.empty()
-               ? type
-               : printable(models::family_of_class(classes.front())) + " (" + type + ")";
-}
-
-std::vector<std::string> stored_names_in(const catalogue::Catalogue& catalogue) {
-    std::vector<std::string> names;
-    for (const catalogue::Tensor& tensor : catalogue.tensors) {
-        names.push_back(tensor.name);
-    }
-    for (const catalogue::Shard& shard : catalogue.shards) {
-        names.push_back(shard.name);
-    }
-    return names;
-}
-
-/// Types in config.json that transformers does not know.
-std::vector<std::string> unknown_types(const models::Config& config) {
-    const models::ConfigTree tree(config);
-    std::vector<std::string> paths = {kTypeField};
-    for (const std::string& part : tree.parts()) {
-        paths.push_back(part + "." + kTypeField);
-    }
-    std::vector<std::string> unknown;
-    for (const std::string& path : paths) {
-        if (const auto type = tree.text(path); type && !is_type_known(*type)) {
-            unknown.push_back(*type);
-        }
-    }
-    return unknown;
-}
-
-bool has_recipe(const models::RecipeLibrary& library, models::Config config,
-                const std::string& type) {
-    config.set(kTypeField, "\"" + type + "\"");
-    try {
-        (void)models::recipe_for(library, config);
-        return true;
-    } catch (const Error&) {
-        return false;
-    }
-}
 
 /// Whether names are to be those of the hub, and tensors without a line are written as they are.
 bool is_followed(const PreparedModel& prepared) {
@@ -91,55 +19,7 @@ bool is_followed(const PreparedModel& prepared) {
            prepared.training == nullptr && !prepared.recipe->is_form;
 }
 
-/// Of a family with a recipe only what passes, and only as parts inside of it have it.
-void require_saved_names(const PreparedModel& prepared, const models::SavedModel& saved,
-                         bool has_recipe, const std::vector<std::string>& names) {
-    std::vector<std::string> renamed;
-    std::ranges::copy_if(names, std::back_inserter(renamed), [&](const std::string& name) {
-        return plan::passes_unlisted(*prepared.recipe, name) && saved.is_renamed(name, has_recipe);
-    });
-    if (renamed.empty()) {
-        return;
-    }
-    const std::string family = family_text(prepared.config);
-    throw Error(
-        ErrorCode::unsupported,
-        prepared.config.origin() + ": this is " +
-            (has_recipe ? "a model with a part that has no recipe, " + family
-                        : family + ", which has no recipe") +
-            ", and " + models::saving_library() + " saves " + counted(renamed.size(), "tensor") +
-            " under other names or in other shapes than the checkpoint has: " + listed(renamed),
-        "engines look for the saved ones: give a recipe with --recipe, or --names module "
-        "to write the tensors as they are stored");
-}
-
 }  // namespace
-
-bool accept_without_recipe(const models::RecipeLibrary& library, const Error& no_recipe,
-                           const catalogue::Catalogue& catalogue, PreparedModel& prepared) {
-    const models::Config& config = prepared.config;
-    const std::string type = known_type(config);
-    if (no_recipe.code() != ErrorCode::unsupported) {
-        if (no_recipe.code() == ErrorCode::mismatch && prepared.choice.form.empty() &&
-            !type.empty() && !has_recipe(library, config, type)) {
-            require_saved_names(prepared, models::SavedModel(config, type), false,
-                                stored_names_in(catalogue));
-        }
-        return false;
-    }
-    prepared.warnings.push_back({"family_unknown", "",
-                                 std::string(no_recipe.what()) +
-                                     ": tensors keep the names and forms they are stored in: "
-                                     "--names module says that this is meant"});
-    if (const auto unknown = unknown_types(config); !unknown.empty()) {
-        prepared.warnings.push_back(
-            {"names_unchecked", "",
-             models::saving_library() + " does not know the model_type " + listed(unknown) +
-                 ": whether its own code saves tensors under other names or in other shapes is "
-                 "not known; compare them with those of a released model"});
-    }
-    return true;
-}
 
 bool has_second_names(const PreparedModel& prepared, const catalogue::Catalogue& catalogue) {
     return is_followed(prepared) && prepared.recipe->hub.empty() &&
@@ -159,7 +39,7 @@ void follow_saved_form(const PreparedModel& prepared, plan::Binding& binding) {
     for (const plan::Target& target : binding.targets) {
         names.push_back(target.name);
     }
-    require_saved_names(prepared, saved, has_recipe, names);
+    require_saved_names({prepared.config, *prepared.recipe}, saved, has_recipe, names);
     if (!has_recipe) {
         plan::write_once(saved.second_names(names), binding);
     }

@@ -6,21 +6,11 @@
 
 #include "model.hpp"
 
-namespace shardweld {
-class Error;
-}  // namespace shardweld
-
 namespace shardweld::catalogue {
 struct Catalogue;
 }  // namespace shardweld::catalogue
 
 namespace shardweld::app {
-
-/// What is to be said of a family without a recipe: warnings. False where config.json names no
-/// family. Error(unsupported) where it names none but `architectures` does, and that one is saved
-/// otherwise than the checkpoint has it.
-bool accept_without_recipe(const models::RecipeLibrary& library, const Error& no_recipe,
-                           const catalogue::Catalogue& catalogue, PreparedModel& prepared);
 
 /// Whether the checkpoint has second names of tensors that save_pretrained writes once.
 bool has_second_names(const PreparedModel& prepared, const catalogue::Catalogue& catalogue);

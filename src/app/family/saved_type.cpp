@@ -1,0 +1,136 @@
+#include "saved_type.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "catalogue/catalogue.hpp"
+#include "core/text.hpp"
+#include "loaders/known_names.hpp"
+#include "models/class_name.hpp"
+#include "models/config_tree.hpp"
+#include "models/symbols.hpp"
+#include "plan/bind/as_stored.hpp"
+#include "shardweld/error.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+constexpr const char* kTypeField = "model_type";
+
+bool is_type_known(const std::string& type) {
+    return loaders::knows_type(loaders::Loader::transformers, type);
+}
+
+/// "HYV4 (model_type hy_v4)".
+std::string family_text(const models::Config& config) {
+    const auto classes = config.architectures();
+    const std::string type = "model_type " + printable(known_type(config));
+    return classes.empty()
+               ? type
+               : printable(models::family_of_class(classes.front())) + " (" + type + ")";
+}
+
+/// Types in config.json that transformers does not know.
+std::vector<std::string> unknown_types(const models::Config& config) {
+    const models::ConfigTree tree(config);
+    std::vector<std::string> paths = {kTypeField};
+    for (const std::string& part : tree.parts()) {
+        paths.push_back(part + "." + kTypeField);
+    }
+    std::vector<std::string> unknown;
+    for (const std::string& path : paths) {
+        if (const auto type = tree.text(path); type && !is_type_known(*type)) {
+            unknown.push_back(*type);
+        }
+    }
+    return unknown;
+}
+
+bool has_recipe(const models::RecipeLibrary& library, models::Config config,
+                const std::string& type) {
+    config.set(kTypeField, "\"" + type + "\"");
+    try {
+        (void)models::recipe_for(library, config);
+        return true;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
+}  // namespace
+
+std::string known_type(const models::Config& config) {
+    if (std::string type = config.text(kTypeField).value_or(""); is_type_known(type)) {
+        return type;
+    }
+    for (const std::string& name : config.architectures()) {
+        if (std::string type = models::type_of_saved_class(name); !type.empty()) {
+            return type;
+        }
+    }
+    return "";
+}
+
+std::vector<std::string> stored_names_in(const catalogue::Catalogue& catalogue) {
+    std::vector<std::string> names;
+    for (const catalogue::Tensor& tensor : catalogue.tensors) {
+        names.push_back(tensor.name);
+    }
+    for (const catalogue::Shard& shard : catalogue.shards) {
+        names.push_back(shard.name);
+    }
+    return names;
+}
+
+void require_saved_names(const UnknownModel& model, const models::SavedModel& saved,
+                         bool has_recipe, const std::vector<std::string>& names) {
+    std::vector<std::string> renamed;
+    std::ranges::copy_if(names, std::back_inserter(renamed), [&](const std::string& name) {
+        return plan::passes_unlisted(model.recipe, name) && saved.is_renamed(name, has_recipe);
+    });
+    if (renamed.empty()) {
+        return;
+    }
+    const std::string family = family_text(model.config);
+    throw Error(
+        ErrorCode::unsupported,
+        model.config.origin() + ": this is " +
+            (has_recipe ? "a model with a part that has no recipe, " + family
+                        : family + ", which has no recipe") +
+            ", and " + models::saving_library() + " saves " + counted(renamed.size(), "tensor") +
+            " under other names or in other shapes than the checkpoint has: " + listed(renamed),
+        "engines look for the saved ones: give a recipe with --recipe, or --names module "
+        "to write the tensors as they are stored");
+}
+
+bool accept_without_recipe(const models::RecipeLibrary& library, const Error& no_recipe,
+                           const catalogue::Catalogue& catalogue, const UnknownModel& model,
+                           std::vector<plan::Warning>& warnings) {
+    const models::Config& config = model.config;
+    const std::string type = known_type(config);
+    if (no_recipe.code() != ErrorCode::unsupported) {
+        if (no_recipe.code() == ErrorCode::mismatch && model.is_written && !type.empty() &&
+            !has_recipe(library, config, type)) {
+            require_saved_names(model, models::SavedModel(config, type), false,
+                                stored_names_in(catalogue));
+        }
+        return false;
+    }
+    warnings.push_back({"family_unknown", "",
+                        std::string(no_recipe.what()) +
+                            ": tensors keep the names and forms they are stored in: "
+                            "--names module says that this is meant"});
+    if (const auto unknown = unknown_types(config); !unknown.empty()) {
+        warnings.push_back(
+            {"names_unchecked", "",
+             models::saving_library() + " does not know the model_type " + listed(unknown) +
+                 ": whether its own code saves tensors under other names or in other shapes is "
+                 "not known; compare them with those of a released model"});
+    }
+    return true;
+}
+
+}  // namespace shardweld::app
