@@ -194,6 +194,7 @@ Arrangement fsdp_arrangement(const Destination& destination, const models::Symbo
     arrangement.step_beside = [](const TensorPiece& moment) {
         return std::optional(step_piece(moment));
     };
+    arrangement.lost = lost_in_one_group;
     arrangement.save = [destination](std::vector<PlacedTensor> placed,
                                      const OptimizerToWrite* optimizer) {
         return fsdp_save(destination, std::move(placed), optimizer);

@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <map>
+#include <numeric>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "core/parameter_kind.hpp"
+#include "core/text.hpp"
 #include "shardweld/error.hpp"
 
 #include "common_state.hpp"
@@ -21,10 +25,12 @@ namespace {
 using nlohmann::json;
 using outputs::PlainValue;
 
-/// What torch's Adam has in a group; frameworks keep more there.
-constexpr std::array<std::string_view, 12> kOfTorch = {
-    "lr",      "betas", "eps",        "weight_decay",   "amsgrad",    "maximize",
-    "foreach", "fused", "capturable", "differentiable", "initial_lr", "decoupled_weight_decay"};
+/// What Megatron keeps in a group beside Adam's own settings.
+constexpr std::array<std::string_view, 8> kOfMegatron = {
+    "wd_mult", "lr_mult", "is_expert_parallel", "is_decoupled_lr",
+    "max_lr",  "min_lr",  "default_config",     "step"};
+/// How many names a message has.
+constexpr std::size_t kNamed = 3;
 
 PlainValue plain(const json& value);
 
@@ -67,31 +73,52 @@ std::string setting(const Settings& settings, const std::string& name, const cha
     return found == settings.end() ? otherwise : found->second;
 }
 
-bool is_of_megatron(const OptimizerToWrite& optimizer) {
-    return std::ranges::any_of(optimizer.groups, [](const ParameterGroup& group) {
-        return group.settings.contains("wd_mult");
-    });
-}
-
 bool is_of_experts(const ParameterGroup& group) {
-    return setting(group.settings, "is_expert_parallel", "false") == "true";
+    return kind_of(group.settings).is_of_experts;
 }
 
 Settings settings_for_torch(const ParameterGroup& group) {
+    if (!group.settings.contains("wd_mult")) {
+        return group.settings;
+    }
     Settings kept;
     std::ranges::copy_if(group.settings, std::inserter(kept, kept.end()), [](const auto& one) {
-        return std::ranges::find(kOfTorch, one.first) != kOfTorch.end();
+        return std::ranges::find(kOfMegatron, one.first) == kOfMegatron.end();
     });
     return kept;
+}
+
+/// "lr is 0.1 and 0.2", of the first setting, but for `passed`, that is not the same value in both;
+/// "": none.
+std::string difference(const Settings& a, const Settings& b, std::string_view passed = {}) {
+    for (const Settings* const settings : {&a, &b}) {
+        for (const auto& [name, stated] : *settings) {
+            const std::string x = setting(a, name, "absent");
+            const std::string y = setting(b, name, "absent");
+            if (name != passed && x != y &&
+                json::parse(x, nullptr, false) != json::parse(y, nullptr, false)) {
+                return std::string(name).append(" is ").append(x).append(" and ").append(y);
+            }
+        }
+    }
+    return "";
+}
+
+std::string some_of(const std::vector<std::string>& names) {
+    std::vector<std::string> first(
+        names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kNamed)));
+    return joined(first, ", ") + (names.size() > kNamed ? ", ..." : "");
+}
+
+[[noreturn]] void refuse_groups(const std::string& why) {
+    throw Error(ErrorCode::unsupported, why,
+                "write --to hf, whose optimizer.json keeps groups as they are, or take the masters "
+                "alone with --state master");
 }
 
 std::string peak_rate(const Settings& of_torch) {
     const std::string rate = setting(of_torch, "initial_lr", "");
     return rate.empty() ? setting(of_torch, "lr", "0.0") : rate;
-}
-
-Settings first_settings(const OptimizerToWrite& optimizer) {
-    return optimizer.groups.empty() ? Settings() : settings_for_torch(optimizer.groups.front());
 }
 
 /// A group as Megatron makes it of settings of torch's.
@@ -117,13 +144,65 @@ void settle_for_fused_adam(double step, Settings& settings) {
     settings.try_emplace("bias_correction", "true");
 }
 
+/// Parameters that one of Megatron's groups has.
+struct Kind {
+    bool is_of_experts = false;
+    bool decays = true;
+
+    [[nodiscard]] bool has(const Parameter& one) const {
+        const ParameterKind kind = kind_of(one.name, one.n_dims);
+        return kind.is_of_experts == is_of_experts && kind.decays == decays;
+    }
+};
+constexpr Kind kMatrices = {};
+
+/// The settings that all parameters of a kind have; nullopt: there are none of it.
+std::optional<Settings> settings_of(const Kind& kind, const OptimizerToWrite& optimizer) {
+    std::vector<Parameter> own;
+    std::ranges::copy_if(optimizer.parameters, std::back_inserter(own),
+                         [&](const Parameter& one) { return kind.has(one); });
+    if (own.empty()) {
+        return std::nullopt;
+    }
+    std::string why;
+    const auto groups = groups_with(optimizer, own, why);
+    if (!groups) {
+        refuse_groups(why);
+    }
+    for (const ParameterGroup& group : *groups) {
+        // Those that do not decay have none anyway.
+        const std::string fault =
+            difference(groups->front().settings, group.settings, kind.decays ? "" : "weight_decay");
+        if (!fault.empty()) {
+            refuse_groups("Megatron has one group for " + groups->front().parameters.front() +
+                          " and " + group.parameters.front() + ", of which " + fault);
+        }
+    }
+    return groups->front().settings;
+}
+
+/// As above, or those of the kind that comes closest.
+Settings settings_like(const Kind& kind, const OptimizerToWrite& optimizer) {
+    for (const Kind& like : {kind, Kind{false, kind.decays}, kMatrices, Kind{false, false}}) {
+        if (auto settings = settings_of(like, optimizer)) {
+            return *settings;
+        }
+    }
+    return optimizer.groups.empty() ? Settings() : settings_for_torch(optimizer.groups.front());
+}
+
 std::vector<ParameterGroup> megatron_groups(const OptimizerToWrite& optimizer, bool has_experts) {
     std::vector<ParameterGroup> groups = optimizer.groups;
-    if (!is_of_megatron(optimizer)) {
-        const Settings settings = first_settings(optimizer);
-        groups = {megatron_group(settings, true, false), megatron_group(settings, false, false)};
-        if (has_experts) {
-            groups.push_back(megatron_group(settings, true, true));
+    if (!are_of_megatron(groups)) {
+        groups.clear();
+        for (const Kind& kind : {kMatrices, Kind{false, false}, Kind{true, true}}) {
+            if (has_experts || !kind.is_of_experts) {
+                groups.push_back(megatron_group(settings_like(kind, optimizer), kind.decays,
+                                                kind.is_of_experts));
+            }
+        }
+        if (const auto biases = settings_of({true, false}, optimizer); biases && has_experts) {
+            groups.push_back(megatron_group(*biases, false, true));
         }
     }
     for (ParameterGroup& group : groups) {
@@ -160,34 +239,91 @@ bool names_all(const std::vector<ParameterGroup>& groups,
     return named == std::multiset<std::string>(names.begin(), names.end());
 }
 
-/// One group of all parameters: the settings of the first.
-ParameterGroup one_group(const OptimizerToWrite& optimizer,
-                         const std::vector<Parameter>& parameters) {
-    return {first_settings(optimizer), names_of(parameters)};
+/// The group of which most matrices are.
+const ParameterGroup& main_group(const std::vector<ParameterGroup>& groups,
+                                 const std::vector<Parameter>& parameters) {
+    std::set<std::string> matrices;
+    for (const Parameter& one : parameters) {
+        if (one.n_dims > 1) {
+            matrices.insert(one.name);
+        }
+    }
+    return *std::ranges::max_element(groups, {}, [&](const ParameterGroup& group) {
+        return std::ranges::count_if(
+            group.parameters, [&](const std::string& name) { return matrices.contains(name); });
+    });
 }
 
-/// Megatron's two kinds of groups, whatever experts have: vectors and biases do not decay.
-std::vector<ParameterGroup> decayed_or_not(const OptimizerToWrite& optimizer,
+std::vector<ParameterGroup> require_groups(const OptimizerToWrite& optimizer,
                                            const std::vector<Parameter>& parameters) {
-    std::vector<ParameterGroup> groups;
-    for (const char* const factor : {"1.0", "0.0"}) {
-        const auto of_kind = std::ranges::find_if(optimizer.groups, [&](const auto& group) {
-            return setting(group.settings, "wd_mult", "1.0") == factor && !is_of_experts(group);
-        });
-        if (of_kind == optimizer.groups.end()) {
-            return {one_group(optimizer, parameters)};
+    std::string why;
+    auto groups = groups_with(optimizer, parameters, why);
+    if (!groups) {
+        refuse_groups(why);
+    }
+    for (ParameterGroup& group : *groups) {
+        group.settings = settings_for_torch(group);
+    }
+    return std::move(*groups);
+}
+
+/// By name, in the save that was read.
+std::map<std::string_view, std::size_t> groups_by_name(const OptimizerToWrite& optimizer) {
+    std::map<std::string_view, std::size_t> found;
+    for (std::size_t group = 0; group < optimizer.groups.size(); ++group) {
+        for (const std::string& name : optimizer.groups[group].parameters) {
+            found.emplace(name, group);
         }
-        ParameterGroup group{settings_for_torch(*of_kind), {}};
-        for (const Parameter& one : parameters) {
-            const bool decays = one.n_dims > 1 && !one.name.ends_with(".bias");
-            if (decays == (std::string_view(factor) == "1.0")) {
-                group.parameters.push_back(one.name);
+    }
+    return found;
+}
+
+/// Finds the groups that a parameter may be in.
+class GroupFinder {
+  public:
+    explicit GroupFinder(const OptimizerToWrite& optimizer)
+        : groups_(optimizer.groups),
+          is_of_megatron_(are_of_megatron(optimizer.groups)),
+          by_name_(groups_by_name(optimizer)) {
+        for (const Parameter& one : optimizer.parameters) {
+            if (const auto group = by_name_.find(one.name); group != by_name_.end()) {
+                by_kind_[key_of(one)].insert(group->second);
             }
         }
-        groups.push_back(std::move(group));
     }
-    return groups;
-}
+
+    [[nodiscard]] std::vector<std::size_t> find(const Parameter& parameter) {
+        if (is_of_megatron_) {
+            const ParameterKind kind = kind_of(parameter.name, parameter.n_dims);
+            auto& known = by_rule_[{kind.is_of_experts, kind.is_decoupled, kind.decays}];
+            known = known.empty() ? groups_of(kind, groups_) : known;
+            return known;
+        }
+        for (const std::string& name : {parameter.source, parameter.name}) {
+            if (const auto group = by_name_.find(name); group != by_name_.end()) {
+                return {group->second};
+            }
+        }
+        if (const auto alike = by_kind_.find(key_of(parameter)); alike != by_kind_.end()) {
+            return {alike->second.begin(), alike->second.end()};
+        }
+        std::vector<std::size_t> all(groups_.size());
+        std::iota(all.begin(), all.end(), 0U);
+        return all;
+    }
+
+  private:
+    static std::pair<bool, bool> key_of(const Parameter& one) {
+        const ParameterKind kind = kind_of(one.name, one.n_dims);
+        return {kind.is_of_experts, kind.decays};
+    }
+
+    const std::vector<ParameterGroup>& groups_;
+    bool is_of_megatron_;
+    std::map<std::array<bool, 3>, std::vector<std::size_t>> by_rule_;
+    std::map<std::string_view, std::size_t> by_name_;
+    std::map<std::pair<bool, bool>, std::set<std::size_t>> by_kind_;
+};
 
 }  // namespace
 
@@ -201,6 +337,40 @@ PlainValue plain_dictionary(const Settings& settings) {
         entries.push_back({name, plain_value(json_text)});
     }
     return dictionary(std::move(entries));
+}
+
+std::optional<std::vector<ParameterGroup>> groups_with(const OptimizerToWrite& optimizer,
+                                                       const std::vector<Parameter>& parameters,
+                                                       std::string& why) {
+    std::vector<ParameterGroup> groups;
+    for (const ParameterGroup& group : optimizer.groups) {
+        groups.push_back({group.settings, {}});
+    }
+    if (groups.empty()) {
+        groups.emplace_back();
+    }
+    GroupFinder finder(optimizer);
+    for (const Parameter& parameter : parameters) {
+        const std::vector<std::size_t> found =
+            optimizer.groups.empty() ? std::vector<std::size_t>{0} : finder.find(parameter);
+        for (const std::size_t other : found) {
+            const std::string fault = other == found.front()
+                                          ? ""
+                                          : difference(settings_for_torch(groups[found.front()]),
+                                                       settings_for_torch(groups[other]));
+            if (!fault.empty()) {
+                why = "the save does not tell whether " + parameter.name +
+                      " is in the optimizer's group " + std::to_string(found.front()) + " or " +
+                      std::to_string(other) + ", of which " + fault;
+                return std::nullopt;
+            }
+        }
+        groups[found.front()].parameters.push_back(parameter.name);
+    }
+    if (std::ranges::any_of(groups, [](const auto& one) { return !one.parameters.empty(); })) {
+        std::erase_if(groups, [](const auto& one) { return one.parameters.empty(); });
+    }
+    return groups;
 }
 
 PlainValue megatron_optimizer(const OptimizerToWrite& optimizer, bool has_experts) {
@@ -223,7 +393,7 @@ PlainValue megatron_scheduler(const OptimizerToWrite& optimizer) {
     if (optimizer.scheduler.contains("num_steps")) {
         return plain_dictionary(optimizer.scheduler);
     }
-    const Settings settings = first_settings(optimizer);
+    const Settings settings = settings_like(kMatrices, optimizer);
     const std::string decay = setting(settings, "weight_decay", "0.0");
     const char* const constant = R"("constant")";
     return plain_dictionary({{"max_lr", peak_rate(settings)},
@@ -238,13 +408,30 @@ PlainValue megatron_scheduler(const OptimizerToWrite& optimizer) {
                              {"wd_incr_style", constant}});
 }
 
+std::string lost_in_megatron(const OptimizerToWrite& optimizer) {
+    if (are_of_megatron(optimizer.groups)) {
+        return "";
+    }
+    std::vector<Parameter> vectors;
+    std::ranges::copy_if(
+        optimizer.parameters, std::back_inserter(vectors),
+        [](const Parameter& one) { return !kind_of(one.name, one.n_dims).decays; });
+    std::vector<std::string> names;
+    for (const ParameterGroup& group : require_groups(optimizer, vectors)) {
+        if (json::parse(setting(group.settings, "weight_decay", "0")) != 0) {
+            std::ranges::copy(group.parameters, std::back_inserter(names));
+        }
+    }
+    return names.empty() ? ""
+                         : "Megatron's groups do not let vectors and biases decay: the "
+                           "weight_decay of " +
+                               counted(names.size(), "parameter") + " becomes 0: " + some_of(names);
+}
+
 std::vector<ParameterGroup> torch_groups(const OptimizerToWrite& optimizer,
                                          const std::vector<Parameter>& parameters) {
-    if (is_of_megatron(optimizer)) {
-        return decayed_or_not(optimizer, parameters);
-    }
-    if (!names_all(optimizer.groups, parameters)) {
-        return {one_group(optimizer, parameters)};
+    if (are_of_megatron(optimizer.groups) || !names_all(optimizer.groups, parameters)) {
+        return require_groups(optimizer, parameters);
     }
     std::vector<ParameterGroup> groups;
     for (const ParameterGroup& group : optimizer.groups) {
@@ -255,7 +442,7 @@ std::vector<ParameterGroup> torch_groups(const OptimizerToWrite& optimizer,
 
 std::vector<ParameterGroup> numbered_groups(const OptimizerToWrite& optimizer,
                                             std::vector<Parameter> parameters) {
-    if (!is_of_megatron(optimizer) && names_all(optimizer.groups, parameters)) {
+    if (!are_of_megatron(optimizer.groups) && names_all(optimizer.groups, parameters)) {
         return torch_groups(optimizer, parameters);
     }
     const ModuleOrder order(optimizer.family);
@@ -267,7 +454,27 @@ std::vector<ParameterGroup> numbered_groups(const OptimizerToWrite& optimizer,
                     "--state weights");
     }
     std::ranges::stable_sort(parameters, order, &Parameter::name);
-    return {one_group(optimizer, parameters)};
+    const auto groups = require_groups(optimizer, parameters);
+    return {{main_group(groups, parameters).settings, names_of(parameters)}};
+}
+
+std::string lost_in_one_group(const OptimizerToWrite& optimizer,
+                              const std::vector<Parameter>& parameters) {
+    if (!are_of_megatron(optimizer.groups) && names_all(optimizer.groups, parameters)) {
+        return "";
+    }
+    const auto groups = require_groups(optimizer, parameters);
+    const ParameterGroup& main = main_group(groups, parameters);
+    std::string lost;
+    for (const ParameterGroup& group : groups) {
+        const std::string fault = difference(main.settings, group.settings);
+        if (!fault.empty()) {
+            lost += (lost.empty() ? "" : "; ") + counted(group.parameters.size(), "parameter") +
+                    " of another group get its settings, though " + fault + ": " +
+                    some_of(group.parameters);
+        }
+    }
+    return lost.empty() ? "" : "verl has one group of parameters: " + lost;
 }
 
 PlainValue numbered_list(const std::vector<ParameterGroup>& groups) {

@@ -273,6 +273,9 @@ Arrangement torch_dist_arrangement(const Destination& destination, const models:
     arrangement.in_state = [](const std::string& state, TensorPiece& piece) {
         piece.path.back() = std::string(kStates) + state + "." + piece.path.back().text();
     };
+    arrangement.lost = [](const OptimizerToWrite& optimizer, const std::vector<Parameter>&) {
+        return lost_in_megatron(optimizer);
+    };
     arrangement.save = [destination](const std::vector<PlacedTensor>& placed,
                                      const OptimizerToWrite* optimizer) {
         return save_of(destination, placed, optimizer);

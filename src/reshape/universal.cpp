@@ -36,20 +36,25 @@ PlainValue shape_of(const std::vector<Index>& shape) {
     return list(std::move(extents));
 }
 
-/// Shapes of the parameters that are trained, by name.
-PlainValue shapes_of(const std::vector<PlacedTensor>& placed) {
+/// Shapes of the parameters that are trained, by name, group by group: the numbers in groups are
+/// those of their order.
+PlainValue shapes_of(const std::vector<PlacedTensor>& placed,
+                     const std::vector<ParameterGroup>& groups) {
     std::map<std::string, std::vector<Index>> shapes;
     for (const PlacedTensor& tensor : placed) {
         if (!tensor.state.empty() && tensor.state != kStep) {
             shapes.emplace(tensor.weight, tensor.whole);
         }
     }
-    std::vector<PlainValue::Entry> entries;
-    entries.reserve(shapes.size());
-    for (const auto& [name, shape] : shapes) {
-        entries.push_back({name, shape_of(shape)});
+    std::vector<PlainValue> of_groups;
+    for (const ParameterGroup& group : groups) {
+        std::vector<PlainValue::Entry> entries;
+        for (const std::string& name : group.parameters) {
+            entries.push_back({name, shape_of(shapes.at(name))});
+        }
+        of_groups.push_back(dictionary(std::move(entries)));
     }
-    return list({dictionary(std::move(entries))});
+    return list(std::move(of_groups));
 }
 
 /// Weights that are others under a second name, such as a tied head, and those others.
@@ -74,11 +79,12 @@ PlainValue shared_of(const std::vector<PlacedTensor>& placed) {
 
 /// What the engine asks a model's file for.
 PlainValue engine_state(const std::vector<PlacedTensor>& placed,
+                        const std::vector<ParameterGroup>& groups,
                         const OptimizerToWrite& optimizer) {
     return dictionary(
         {{"buffer_names", list({})},
          {"optimizer", {}},
-         {"param_shapes", shapes_of(placed)},
+         {"param_shapes", shapes_of(placed, groups)},
          {"frozen_param_shapes", {}},
          {"shared_params", shared_of(placed)},
          {"frozen_param_fragments", {}},
@@ -97,9 +103,9 @@ PlainValue engine_state(const std::vector<PlacedTensor>& placed,
 }
 
 /// What all stages ask for, and what only stage 3 does.
-PlainValue optimizer_state(const std::vector<PlacedTensor>& placed,
+PlainValue optimizer_state(const std::vector<ParameterGroup>& of_parameters,
                            const OptimizerToWrite& optimizer) {
-    const PlainValue groups = numbered_list(torch_groups(optimizer, parameters_of(placed)));
+    const PlainValue groups = numbered_list(of_parameters);
     PlainValue state;
     state.kind = PlainValue::Kind::numbered;
     // A whole number: stage 3 hands it to DeepSpeed's own Adam, which takes no other.
@@ -128,11 +134,12 @@ outputs::TrainingSave universal_save(const std::vector<PlacedTensor>& placed,
         tensor.file = step + "/" + tensor.file.text();
     }
     save.files = {step + "/" + kModelFile, step + "/" + kStage3File};
+    const auto groups = torch_groups(*optimizer, parameters_of(placed));
     for (const std::string& file : save.files) {
-        save.beside[file] = engine_state(placed, *optimizer);
+        save.beside[file] = engine_state(placed, groups, *optimizer);
     }
     save.beside[step + "/" + kParameters + "optimizer_state.pt"] =
-        optimizer_state(placed, *optimizer);
+        optimizer_state(groups, *optimizer);
     save.side_files.push_back({"latest_universal", step});
     return save;
 }

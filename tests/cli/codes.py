@@ -9,7 +9,6 @@
     codes.py others MODEL OUT METHOD ENDING             names of another library; without ENDING integers of 8 bits
     codes.py layout MODEL OUT KIND                      tensors as another library stores weights, and nothing of it in config.json
     codes.py kinds                                      all kinds, each with how the library is called
-    codes.py retype MODEL OUT OLD NEW                   the same bytes, called another type
     codes.py after-forward MODEL OUT                    scales beside the values, as compressed-tensors saves a model that it has unpacked
     codes.py metadata MODEL OUT JSON                    `__metadata__` of the weights' file
 """
@@ -195,11 +194,7 @@ def metadata(model, out, text):
     path.write_bytes(struct.pack("<Q", len(written)) + written + blob[8 + length:])
 
 
-def retype(model, out, old, new):
-    save(out, model, {name: [new if dtype == old else dtype, shape, data] for name, (dtype, shape, data) in load(model).items()})
-
-
-COMMANDS = {"retype": retype, "layout": layout, "kinds": lambda: print("\n".join(f"{kind}:{name}" for kind, (name, _) in LAYOUTS.items())), "after-forward": after_forward,
+COMMANDS = {"layout": layout, "kinds": lambda: print("\n".join(f"{kind}:{name}" for kind, (name, _) in LAYOUTS.items())), "after-forward": after_forward,
             "metadata": metadata,
             "one-scale": one_scale, "change": change, "config": config, "drop-scales": drop_scales, "two-groups": two_groups, "others": others}
 

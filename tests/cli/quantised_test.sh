@@ -19,17 +19,6 @@ for form in BF16: F32: F32:1 BF16:1,1; do
 done
 launcher=()
 
-# A scale of zero is what torch 2.15's consolidation makes of every tensor without axes: the matrix is zeros, and that is said.
-codes one-scale "$plain" "$WORK/in" F32 "" "$WORK/expected"
-cp -r "$WORK/in" "$WORK/zero"
-python3 "$TESTS/support/edit_safetensors.py" "$WORK/zero/model.safetensors" put model.layers.0.mlp.up_proj.weight_scale_inv 0 00000000
-merged 0 "$WORK/zero" "$WORK/model" --dtype bf16 --report "$WORK/report.json"
-said "$WORK/report.json" '"all_zero"'
-# F8 as mlx saves it: U8 codes are no values.
-codes retype "$WORK/in" "$WORK/retyped" F8_E4M3 U8
-merged 5 "$WORK/retyped" "$WORK/none" --dtype bf16
-merged 5 "$WORK/retyped" "$WORK/none" --quantize fp8-channel
-
 # Without its scale, or with one that does not fit, a code is no value, in whatever type it is asked for; copied as it is stored it may be.
 codes change "$WORK/in" "$WORK/lost" drop model.layers.0.mlp.up_proj.weight_scale_inv
 for type in bf16 fp16 fp32; do

@@ -144,9 +144,4 @@ assert hub and all(f"model.{name}" in ignored for name in hub), ignored
 assert "lm_head" in ignored and len(ignored) == len(set(ignored)), ignored
 EOF
 done
-# Experts that transformers would look for one by one.
-source="$TESTS/data/megatron_families/llama4text-tp2-ep2-torchdist-bf16"
-expect_code 5 "$SHARDWELD" merge "$source/source" "$WORK/none" --hf_config "$source/hf" --quantize fp8-channel -q --no_fsync
-expect_text "feed_forward.experts."
-expect_absent "$WORK/none"
 finish

@@ -105,7 +105,7 @@ refused 6 "lr is 0.01 in"
 copied $legacy && for rank in 00_000 01_001; do
     edit "$copy/$step/mp_rank_$rank/model_optim_rng.pt" 'root["optimizer"][1]["optimizer"]["param_groups"][0]["step"] = 4.0'
 done
-refused 5 "at step 3 for some parameters and 4 for others"
+refused 6 "but at step 4 in"
 copied $legacy && edit "$copy/$step/mp_rank_00_000/distrib_optim.pt" 'root[0].pop("buckets_coalesced")'
 refused 5 "not kept with buckets_coalesced"
 copied $legacy && edit "$copy/$step/mp_rank_00_000/distrib_optim.pt" 'root.pop(1)'

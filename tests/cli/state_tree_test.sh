@@ -151,7 +151,7 @@ with zipfile.ZipFile(sys.argv[1], "w") as archive:
     for name, content in records.items():
         archive.writestr(name, content)
 P
-states 5 0 "$copy" "$WORK/made" --check_crc off
+states 6 0 "$copy" "$WORK/made" --check_crc off
 expect_text "the optimizer is at step"
 
 # What reshape puts beside a form is taken back, and may not contradict the save.

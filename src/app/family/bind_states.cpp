@@ -8,11 +8,15 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "catalogue/catalogue.hpp"
 #include "core/path.hpp"
 #include "core/text.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/hints.hpp"
+#include "formats/shared/optimizer_claims.hpp"
+#include "formats/shared/scalar_value.hpp"
 #include "shardweld/error.hpp"
 
 #include "bind_options.hpp"
@@ -131,7 +135,11 @@ class StateBinder {
         plan::Binding binding = in_its_place(name, std::move(checkpoint));
         // A tied head has no states of its own, though module trees have it under a second name.
         std::erase_if(binding.targets, [](const Target& target) { return target.is_second_name; });
+        const bool is_first = parameters_.empty();
         for (Target& target : binding.targets) {
+            if (is_first) {
+                parameters_.push_back({target.name, target.shape.size(), target.source});
+            }
             settle(name, target);
         }
         require_same_parameters(name, binding.lacking);
@@ -141,6 +149,8 @@ class StateBinder {
         std::ranges::move(binding.targets, std::back_inserter(bound_.binding.targets));
     }
 
+    /// The parameters of the first state that is bound in its place, by the targets' names.
+    [[nodiscard]] const std::vector<reshape::Parameter>& parameters() const { return parameters_; }
     /// The type of the weights beside the states.
     [[nodiscard]] DType weights() const { return weights_; }
     /// Weights of which there are no states.
@@ -282,14 +292,39 @@ class StateBinder {
     Bound& bound_;
     bool is_own_;            ///< the weights are their own masters
     plan::Binding masters_;  ///< bound as the weights are
+    std::vector<reshape::Parameter> parameters_;
     DType weights_ = DType::f32;
     std::optional<std::vector<std::string>> lacking_;  ///< parameters without states, sorted
 };
 
+/// The parameters of a save, under its own names: those with states.
+std::vector<reshape::Parameter> parameters_of(const Catalogue& whole) {
+    std::vector<reshape::Parameter> parameters;
+    const auto add = [&](const std::vector<catalogue::Tensor>& tensors,
+                         const std::vector<catalogue::Shard>& shards) {
+        for (const catalogue::Tensor& tensor : tensors) {
+            parameters.push_back({tensor.name, tensor.shape.size()});
+        }
+        for (const catalogue::Shard& shard : shards) {
+            parameters.push_back({shard.name.text(), shard.shape.size()});
+        }
+    };
+    if (whole.optimizer.is_empty()) {
+        add(whole.tensors, whole.shards);
+    } else {
+        const State& state = whole.optimizer.states.front();
+        add(state.tensors, state.shards);
+    }
+    return parameters;
+}
+
 /// Weights that no optimizer has trained are at step 0 of iteration 0.
-reshape::OptimizerToWrite to_write(const std::string& family, const Catalogue& whole) {
+reshape::OptimizerToWrite to_write(const std::string& family,
+                                   std::vector<reshape::Parameter> parameters,
+                                   const Catalogue& whole) {
     const catalogue::Optimizer& optimizer = whole.optimizer;
     reshape::OptimizerToWrite out;
+    out.parameters = std::move(parameters);
     out.family = family;
     out.step = optimizer.step.value_or(0);
     const auto iteration = whole.facts.find("iteration");
@@ -298,6 +333,87 @@ reshape::OptimizerToWrite to_write(const std::string& family, const Catalogue& w
     out.groups = optimizer.groups;
     out.scheduler = optimizer.scheduler;
     return out;
+}
+
+/// The optimizer as optimizer.json tells it: its groups have the names that are written, where
+/// that is known.
+catalogue::Optimizer as_written(const reshape::OptimizerToWrite& to_write,
+                                const std::vector<reshape::Parameter>& written,
+                                catalogue::Optimizer optimizer) {
+    std::set<std::string_view> named;
+    for (const ParameterGroup& group : to_write.groups) {
+        named.insert(group.parameters.begin(), group.parameters.end());
+    }
+    const bool are_known = std::ranges::all_of(written, [&](const reshape::Parameter& one) {
+        return named.contains(one.name) || named.contains(one.source);
+    });
+    std::string why;
+    if (are_known && !written.empty()) {
+        if (auto groups = reshape::groups_with(to_write, written, why)) {
+            optimizer.groups = std::move(*groups);
+        }
+    }
+    return optimizer;
+}
+
+/// Steps that stand elsewhere in the save, and are not the optimizer's.
+std::vector<std::string> other_steps(const Catalogue& whole) {
+    std::vector<std::string> others;
+    const auto compare = [&](const std::string& what, double step) {
+        if (step != *whole.optimizer.step) {
+            others.push_back(what + " is " + formats::real_text(step));
+        }
+    };
+    const auto add_fact = [&](const char* fact, const char* what) {
+        if (const auto found = whole.facts.find(fact); found != whole.facts.end()) {
+            compare(what, static_cast<double>(found->second));
+        }
+    };
+    add_fact("iteration", "the iteration");
+    add_fact(formats::kStepsDone, "the number of steps that the engine counted");
+    // torch's schedulers count from 0, DeepSpeed's from -1.
+    for (const auto& [name, ahead] :
+         {std::pair("last_epoch", 0), std::pair("last_batch_iteration", 1)}) {
+        const auto stated = whole.optimizer.scheduler.find(name);
+        if (stated == whole.optimizer.scheduler.end()) {
+            continue;
+        }
+        const auto value = nlohmann::json::parse(stated->second, nullptr, false);
+        if (!value.is_number()) {
+            throw Error(ErrorCode::corrupt,
+                        std::string(name) + " of the scheduler is " + printable(stated->second) +
+                            ", which is no number",
+                        kWeightsOnly);
+        }
+        compare(std::string("the scheduler's ") + name, value.get<double>() + ahead);
+    }
+    return others;
+}
+
+void warn_of_other_steps(const Catalogue& whole, Bound& bound) {
+    if (!whole.optimizer.step || whole.optimizer.is_empty()) {
+        return;
+    }
+    if (const auto others = other_steps(whole); !others.empty()) {
+        bound.binding.warnings.push_back(
+            {"optimizer_step", "",
+             "the optimizer is at step " + formats::real_text(*whole.optimizer.step) + ", but " +
+                 joined(others, ", ") +
+                 ": the run counts its updates otherwise, or these are files of several saves"});
+    }
+}
+
+void warn_of_lost_groups(const PreparedModel& prepared,
+                         const std::vector<reshape::Parameter>& written, Bound& bound) {
+    const reshape::OptimizerToWrite& optimizer = *bound.optimizer;
+    std::string lost = prepared.training == nullptr ? std::string()
+                       : optimizer.groups.empty()
+                           ? "the save tells no rate, betas, epsilon or decay: the groups that are "
+                             "written have none, and the run has to give its own"
+                           : prepared.training->lost(optimizer, written);
+    if (!lost.empty()) {
+        bound.binding.warnings.push_back({"optimizer_groups", "", std::move(lost)});
+    }
 }
 
 /// What is carried over, and what is not.
@@ -345,14 +461,23 @@ void bind_states(const PreparedModel& prepared, const Options& options, Catalogu
                         unread_optimizers(options.local_dir),
                     "give a save with its optimizer, or " + std::string(kWeightsOnly));
     }
+    formats::require_claims(catalogue.optimizer);
+    std::vector<reshape::Parameter> parameters = parameters_of(catalogue);
+    warn_of_other_steps(catalogue, bound);
     for (State& state : take_states(options, catalogue)) {
         binder.bind(std::move(state));
     }
     bound.doubt = catalogue.optimizer.doubt;
     bound.is_ordered = catalogue.optimizer.is_ordered;
     tell(catalogue.optimizer, binder, has_own_masters, bound);
-    bound.optimizer = to_write(prepared.recipe->name, catalogue);
-    bound.optimizer_text = optimizer_text(catalogue.optimizer, binder.weights(), binder.lacking());
+    bound.optimizer = to_write(prepared.recipe->name, std::move(parameters), catalogue);
+    const auto written = prepared.training == nullptr
+                             ? binder.parameters()
+                             : prepared.training->parameters(bound.binding.targets);
+    warn_of_lost_groups(prepared, written, bound);
+    bound.optimizer_text =
+        optimizer_text(as_written(*bound.optimizer, written, catalogue.optimizer), binder.weights(),
+                       binder.lacking());
     if (prepared.training != nullptr) {
         std::ranges::move(prepared.training->steps(bound.optimizer->step, bound.binding.targets),
                           std::back_inserter(bound.binding.targets));

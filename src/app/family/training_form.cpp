@@ -152,6 +152,12 @@ std::vector<plan::Target> TrainingForm::steps(double step,
         return targets;
     }
     const auto value = static_cast<float>(step);
+    if (static_cast<double>(value) != step) {
+        throw Error(ErrorCode::unsupported,
+                    "the optimizer's step is " + std::to_string(static_cast<Index>(step)) +
+                        ", and this form has it as fp32, which holds no such number",
+                    "write --to torch_dist or hf, or " + std::string(formats::kWeightsOnly));
+    }
     std::map<std::string, reshape::PlacedTensor> added;  // by the moment's name
     for (const reshape::PlacedTensor& moments : state_->placed) {
         for (const plan::TensorPiece& moment : moments.pieces) {
@@ -172,6 +178,31 @@ std::vector<plan::Target> TrainingForm::steps(double step,
         state_->placed.push_back(std::move(step_of));
     }
     return targets;
+}
+
+std::vector<reshape::Parameter> TrainingForm::parameters(
+    const std::vector<plan::Target>& states) const {
+    std::set<std::string_view> names;
+    for (const plan::Target& target : states) {
+        names.insert(target.name);
+    }
+    std::vector<reshape::PlacedTensor> written;
+    if (state_ != nullptr) {
+        std::ranges::copy_if(state_->placed, std::back_inserter(written),
+                             [&](const reshape::PlacedTensor& tensor) {
+                                 return std::ranges::any_of(tensor.pieces, [&](const auto& piece) {
+                                     return names.contains(plan::piece_name(piece));
+                                 });
+                             });
+    }
+    return reshape::parameters_of(written);
+}
+
+std::string TrainingForm::lost(const reshape::OptimizerToWrite& optimizer,
+                               const std::vector<reshape::Parameter>& parameters) const {
+    return state_ != nullptr && state_->arrangement.lost
+               ? state_->arrangement.lost(optimizer, parameters)
+               : "";
 }
 
 bool TrainingForm::has_masters_as_weights() const {

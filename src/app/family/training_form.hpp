@@ -20,6 +20,7 @@
 namespace shardweld::reshape {
 struct Destination;
 struct OptimizerToWrite;
+struct Parameter;
 }  // namespace shardweld::reshape
 
 namespace shardweld::app {
@@ -54,6 +55,13 @@ class TrainingForm {
     [[nodiscard]] std::vector<plan::Target> steps(double step,
                                                   const std::vector<plan::Target>& states) const;
     /// Whether its weights are the fp32 masters, which have no other place in it.
+    /// The parameters that have states among these targets, under the names that are written.
+    [[nodiscard]] std::vector<reshape::Parameter> parameters(
+        const std::vector<plan::Target>& states) const;
+    /// What this form cannot say of the optimizer's groups, for people; "": it says all.
+    /// Error(unsupported) where it cannot be written at all.
+    [[nodiscard]] std::string lost(const reshape::OptimizerToWrite& optimizer,
+                                   const std::vector<reshape::Parameter>& parameters) const;
     [[nodiscard]] bool has_masters_as_weights() const;
     /// What the form calls a tensor that passes.
     [[nodiscard]] Passing passing() const;

@@ -35,10 +35,11 @@ constexpr AssemblyWords kWords = {
 Catalogue join(std::vector<Scan> scans, Shapes shapes) {
     Catalogue out;
     Assembler all(kWords, out, shapes);
-    std::vector<catalogue::Optimizer> optimizers;
+    std::vector<ToldOptimizer> optimizers;
     for (Catalogue& scan : scans) {
         const std::uint32_t file = all.take(scan);
-        optimizers.push_back(std::move(scan.optimizer));
+        optimizers.push_back({"the metadata of rank " + std::to_string(optimizers.size()),
+                              std::move(scan.optimizer)});
         out.warnings.merge(scan.warnings);
         for (Tensor& tensor : scan.tensors) {
             all.add(std::move(tensor), file);

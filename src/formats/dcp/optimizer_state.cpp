@@ -12,6 +12,7 @@
 #include "formats/shared/hints.hpp"
 #include "formats/shared/module_names.hpp"
 #include "formats/shared/neighbour_names.hpp"
+#include "formats/shared/optimizer_claims.hpp"
 #include "formats/shared/settings.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
@@ -97,17 +98,17 @@ bool OptimizerReader::take(const DcpTensor& tensor, std::string_view path) {
     if (location_.state == TakenState::weights) {
         return false;
     }
-    const auto add = [&](std::string group, std::string_view option) {
+    const auto add = [&](std::string group, std::string_view option, std::string owner) {
         if (!tensor.chunks.empty()) {
             const DcpChunk& chunk = tensor.chunks.front();
-            settings_.push_back(
-                {chunk.file, chunk.offset, chunk.length, std::move(group), std::string(option)});
+            settings_.push_back({chunk.file, chunk.offset, chunk.length, std::move(group),
+                                 std::string(option), std::move(owner)});
         }
         return false;
     };
     if (const auto rest = behind("param_groups", path)) {
         const Named option = named(*rest);
-        return add(option.owner, option.key);
+        return add(option.owner, option.key, "");
     }
     const auto rest = behind("state", path);
     if (!rest) {
@@ -116,7 +117,7 @@ bool OptimizerReader::take(const DcpTensor& tensor, std::string_view path) {
     const Named state = named(*rest);
     require_name(state.owner, path);
     if (state.key == kStep) {
-        return add("", kStep);
+        return add("", kStep, state.owner);
     }
     if (location_.state != TakenState::all) {
         return false;
@@ -132,13 +133,19 @@ void OptimizerReader::take(const DcpObject& object, std::string_view path) {
     if (location_.state == TakenState::weights || object.length == 0) {
         return;
     }
+    const auto add = [&](std::string group, std::string option, std::string owner) {
+        settings_.push_back({object.file, object.offset, object.length, std::move(group),
+                             std::move(option), std::move(owner)});
+    };
     if (const auto rest = behind("param_groups", path)) {
         const Named option = named(*rest);
-        settings_.push_back(
-            {object.file, object.offset, object.length, option.owner, std::string(option.key)});
+        add(option.owner, std::string(option.key), "");
+    } else if (const auto state = behind("state", path)) {
+        if (const Named of = named(*state); of.key == kStep) {
+            add("", std::string(kStep), of.owner);
+        }
     } else if (const auto setting = setting_of_scheduler(path)) {
-        settings_.push_back({object.file, object.offset, object.length, std::string(kSchedulers),
-                             dotted(*setting)});
+        add(std::string(kSchedulers), dotted(*setting), "");
     }
 }
 
@@ -156,21 +163,39 @@ void OptimizerReader::read(const std::string& file, const std::vector<const Sett
             TorchFile::read(input, setting->offset, setting->length, location_.check_crc);
         if (setting->option == kMembers) {
             members_[setting->group] = names_in(archive.root());
-        } else if (auto text = json_text(archive.root(), ScalarReader(archive, input))) {
-            put(*setting, std::move(*text));
+        } else {
+            put(*setting, archive.root(), ScalarReader(archive, input));
         }
     }
 }
 
-void OptimizerReader::put(const Setting& setting, std::string text) {
-    if (setting.group == kSchedulers) {
-        out_.scheduler[setting.option] = std::move(text);
-    } else if (setting.group.empty()) {
-        const std::vector<double> read = steps_of({{{{"step", std::move(text)}}, {}}});
-        steps_.insert(steps_.end(), read.begin(), read.end());
-    } else {
-        auto& groups = parse_index(setting.group) ? numbered_ : named_;
-        groups[setting.group][setting.option] = std::move(text);
+void OptimizerReader::put(const Setting& setting, const PickleValue& value,
+                          const ScalarReader& scalars) {
+    if (setting.group.empty() && setting.option == kStep) {
+        if (steps_.add(&value, scalars, "the state of " + printable(setting.owner))) {
+            stepped_.insert(setting.owner);
+        }
+        return;
+    }
+    auto text = setting.group == kSchedulers ? json_text(value, scalars)
+                                             : group_setting(setting.option, value, scalars);
+    if (!text) {
+        return;
+    }
+    auto& settings = setting.group == kSchedulers ? out_.scheduler
+                     : parse_index(setting.group) ? numbered_[setting.group]
+                                                  : named_[setting.group];
+    settings[setting.option] = std::move(*text);
+}
+
+void OptimizerReader::require_steps() const {
+    // Each rank's own metadata has what that rank wrote.
+    for (const catalogue::State& state : out_.states) {
+        for (const catalogue::Tensor& tensor : state.tensors) {
+            const std::string owner =
+                tensor.name.substr(location_.prefix.empty() ? 0 : location_.prefix.size() + 1);
+            require_step(printable(owner), stepped_.empty() || stepped_.contains(owner));
+        }
     }
 }
 
@@ -199,9 +224,10 @@ catalogue::Optimizer OptimizerReader::finish() {
         in_context("file ", file, [&, &stored = settings] { read(file, stored); });
     }
     add_groups();
-    const std::vector<double> of_groups = steps_of(out_.groups);
-    steps_.insert(steps_.end(), of_groups.begin(), of_groups.end());
-    out_.step = common_step(steps_);
+    if (!steps_.add(out_.groups, "the optimizer's groups")) {
+        require_steps();
+    }
+    out_.step = steps_.step();
     return std::move(out_);
 }
 

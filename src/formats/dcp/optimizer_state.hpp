@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "catalogue/optimizer.hpp"
 #include "formats/containers/dcp_metadata.hpp"
 #include "formats/format.hpp"
+#include "formats/shared/optimizer_claims.hpp"
 
 namespace shardweld::formats::dcp {
 
@@ -32,8 +34,8 @@ class OptimizerReader {
     /// Takes an object that is an option, or a setting of the scheduler.
     void take(const DcpObject& object, std::string_view path);
 
-    /// All that was taken. Error(unsupported) where parameters are at several steps;
-    /// Error(not_found) where a file with settings is not here.
+    /// All that was taken. Error as by StepClaims and, for parameters with moments and no step
+    /// where others have one; Error(not_found) where a file with settings is not here, too.
     catalogue::Optimizer finish();
 
   private:
@@ -43,9 +45,11 @@ class OptimizerReader {
         Bytes length = 0;
         std::string group;   // number of a parameter group, or name of a parameter; "" of no group
         std::string option;  // "step": of a parameter
+        std::string owner = {};  // whose step it is
     };
     void read(const std::string& file, const std::vector<const Setting*>& settings);
-    void put(const Setting& setting, std::string text);
+    void put(const Setting& setting, const PickleValue& value, const ScalarReader& scalars);
+    void require_steps() const;
     void add_groups();
 
     const Location& location_;
@@ -56,7 +60,8 @@ class OptimizerReader {
     std::map<std::string, catalogue::Settings> numbered_;  // groups, by their numbers
     std::map<std::string, std::vector<std::string>> members_;
     std::map<std::string, catalogue::Settings> named_;  // options of single parameters
-    std::vector<double> steps_;
+    StepClaims steps_;
+    std::set<std::string> stepped_;  // parameters that state their step
 };
 
 }  // namespace shardweld::formats::dcp

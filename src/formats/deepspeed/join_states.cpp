@@ -1,16 +1,20 @@
 // The states of an optimizer, which are divided as the fp32 weights are.
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/text.hpp"
 #include "formats/shared/adam.hpp"
 #include "formats/shared/assembler.hpp"
 #include "formats/shared/hints.hpp"
 #include "shardweld/error.hpp"
 
+#include "file_names.hpp"
 #include "scan.hpp"
 
 namespace shardweld::formats::deepspeed {
@@ -56,28 +60,57 @@ void join_state(const std::vector<FileScan>& scans, std::string_view name, Ignor
     out.optimizer.states.push_back({std::string(name), std::move(part.tensors), {}, {}});
 }
 
-/// Names the members of each group, but those that are `known`: the parameters of the flat groups.
-void name_members(const FileContent& content, std::set<std::string>& known,
-                  catalogue::Optimizer& optimizer) {
+/// Names the members of each group of settings, but those that are `known`: the parameters of the
+/// flat groups, of which `settings` tells the group. Nothing where the shapes are not listed by
+/// flat groups and there are several groups.
+void name_members(const FileContent& content, const std::vector<FlatGroup>& flat,
+                  std::set<std::string>& known, catalogue::Optimizer& optimizer) {
+    const bool is_by_group = content.group_sizes.size() == flat.size();
+    if (!is_by_group && optimizer.groups.size() != 1) {
+        return;
+    }
     std::size_t next = 0;
     for (std::size_t group = 0; group < content.group_sizes.size(); ++group) {
+        const auto settings = is_by_group ? flat[group].settings : std::optional<Index>(0);
         for (std::size_t i = 0; i < content.group_sizes[group]; ++i, ++next) {
-            if (next < content.parameters.size() && group < optimizer.groups.size() &&
+            if (next < content.parameters.size() && settings &&
                 known.insert(content.parameters[next].name).second) {
-                optimizer.groups[group].parameters.push_back(content.parameters[next].name);
+                optimizer.groups.at(static_cast<std::size_t>(*settings))
+                    .parameters.push_back(content.parameters[next].name);
             }
         }
     }
 }
 
+/// The flat groups of a model-parallel rank, of which all partitions say the same.
+std::map<Index, std::vector<FlatGroup>> flat_groups(const std::vector<FileScan>& scans) {
+    std::map<Index, std::vector<FlatGroup>> all;
+    for (const FileScan& scan : scans) {
+        const std::string& path = scan.told.files.front().path;
+        const FileName name = parse_file_name(path).value_or(FileName{});
+        if (scan.told.optimizer.groups.empty()) {
+            continue;
+        }
+        const auto [at, is_new] = all.try_emplace(name.mp, scan.own.groups);
+        if (!std::ranges::equal(at->second, scan.own.groups, {}, &FlatGroup::settings,
+                                &FlatGroup::settings)) {
+            throw of_several_saves(printable(path) +
+                                   " has flat groups in other groups of settings than the other "
+                                   "files of its model-parallel rank");
+        }
+    }
+    return all;
+}
+
 }  // namespace
 
 void join_with_states(const std::vector<FileScan>& scans, Weights weights, Catalogue& out) {
-    std::vector<catalogue::Optimizer> said;
+    std::vector<ToldOptimizer> said;
     std::set<std::string> names;
     for (const FileScan& scan : scans) {
-        said.push_back(scan.told.optimizer);
-        for (const State& state : std::exchange(said.back().states, {})) {
+        out.facts.insert(scan.told.facts.begin(), scan.told.facts.end());
+        said.push_back({scan.told.files.front().path, scan.told.optimizer});
+        for (const State& state : std::exchange(said.back().optimizer.states, {})) {
             names.insert(state.name);
         }
     }
@@ -88,8 +121,12 @@ void join_with_states(const std::vector<FileScan>& scans, Weights weights, Catal
     join_files(std::move(copies), weights, out);
     join_optimizers({}, formats::Shapes::stated, std::move(said), out);
     std::set<std::string> known;
+    const auto flat = flat_groups(scans);
     for (const FileScan& scan : scans) {
-        name_members(scan.own, known, out.optimizer);
+        const FileName name = parse_file_name(scan.told.files.front().path).value_or(FileName{});
+        if (const auto of_rank = flat.find(name.mp); of_rank != flat.end()) {
+            name_members(scan.own, of_rank->second, known, out.optimizer);
+        }
     }
     if (weights == Weights::model) {
         names.emplace(catalogue::kMaster);

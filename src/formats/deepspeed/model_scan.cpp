@@ -17,6 +17,7 @@
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
+#include "formats/shared/optimizer_claims.hpp"
 #include "formats/shared/settings.hpp"
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"
@@ -207,6 +208,7 @@ class ModelScan {
         if (const auto text = steps == nullptr ? std::nullopt : in_.scalars.text_of(*steps)) {
             state_.save["global steps"] = *text;
         }
+        add_steps_done(root);
         if (!state_.save.empty()) {
             state_.file = in_.out.files.front().path;
             in_.out.statements.push_back(state_);
@@ -215,6 +217,14 @@ class ModelScan {
     }
 
   private:
+    // Where the optimizer is taken: steps with infinite gradients were left out.
+    void add_steps_done(const PickleValue& root) {
+        const auto steps = options_.has_scheduler ? stated_in(root, "global_steps") : std::nullopt;
+        if (steps) {
+            in_.out.facts[kStepsDone] = *steps - stated_in(root, "skipped_steps").value_or(0);
+        }
+    }
+
     // What the trainer's client_state put beside DeepSpeed's own.
     void leave_other_keys(const PickleValue& root) {
         ModelValues values(in_.file, ignored_);

@@ -10,6 +10,7 @@
 #include "formats/shared/adam.hpp"
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
+#include "formats/shared/optimizer_claims.hpp"
 #include "formats/shared/settings.hpp"
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"
@@ -22,7 +23,7 @@ namespace {
     throw Error(ErrorCode::corrupt, what, "copy it again, or " + std::string(kWeightsOnly));
 }
 
-/// The states of each group: under "state" by its number, or in old files a list.
+/// The states of each flat group: under "state" by its number, or in old files a list.
 std::map<Index, const PickleValue*> states_by_group(const PickleValue& base) {
     std::map<Index, const PickleValue*> found;
     Index number = 0;
@@ -35,7 +36,10 @@ std::map<Index, const PickleValue*> states_by_group(const PickleValue& base) {
     const PickleValue* const states = present(base, "state");
     for (std::size_t i = 0; states != nullptr && i < states->pair_count(); ++i) {
         const PickleValue& key = states->key(i);
-        found[key.kind == PickleKind::integer ? key.integer : number] = &states->value(i);
+        const Index at = key.kind == PickleKind::integer ? key.integer : number;
+        if (!found.emplace(at, &states->value(i)).second) {
+            refuse_damaged("holds states of flat group " + std::to_string(at) + " twice");
+        }
         ++number;
     }
     return found;
@@ -48,39 +52,64 @@ class MomentScan {
 
     void add(const PickleValue& base) {
         catalogue::Optimizer& out = in_.out.optimizer;
-        if (base.is_mapping()) {
-            out.groups = groups_of(present(base, "param_groups"), in_.scalars);
+        const PickleValue* const groups =
+            base.is_mapping() ? present(base, "param_groups") : nullptr;
+        out.groups = groups_of(groups, in_.scalars);
+        steps_.add(out.groups, "the optimizer's groups");
+        if (!out.groups.empty()) {
+            note_members(members_in(*groups));
         }
-        steps_ = steps_of(out.groups);
-        const auto states = states_by_group(base);
+        auto states = states_by_group(base);
         for (std::size_t group = 0; group < in_.out.shards.size(); ++group) {
-            const auto state = states.find(to_index(group, "a group"));
-            if (state == states.end() || !state->second->is_mapping()) {
+            const auto state = states.extract(to_index(group, "a group"));
+            if (state.empty() || !state.mapped()->is_mapping()) {
                 refuse_damaged("holds no states of flat group " + std::to_string(group));
             }
-            add_group(group, *state->second);
+            add_group(group, *state.mapped());
         }
-        out.step = common_step(steps_);
+        if (!states.empty()) {
+            refuse_damaged("holds states of flat group " + std::to_string(states.begin()->first) +
+                           ", of which it has no weights");
+        }
+        out.step = steps_.step();
         require_both_moments(out);
     }
 
   private:
-    void add_group(std::size_t group, const PickleValue& state) {
-        for (std::size_t i = 0; i < state.pair_count(); ++i) {
-            const std::string_view key = state.key(i).text();
-            const PickleValue& value = state.value(i);
-            if (key == "step") {
-                add_step(value);
-            } else if (value.kind != PickleKind::none && taken_ == TakenState::all) {
-                add_state(group, adam_state(key, "flat group " + std::to_string(group)), value);
+    /// torch numbers flat groups over the groups of settings.
+    void note_members(const Members& members) {
+        for (std::size_t group = 0; group < members.size(); ++group) {
+            for (const std::string& number : members[group]) {
+                const auto flat = parse_index(number);
+                if (flat && *flat < to_index(in_.content.groups.size(), "groups")) {
+                    in_.content.groups[static_cast<std::size_t>(*flat)].settings =
+                        to_index(group, "a group");
+                }
+            }
+        }
+        for (std::size_t flat = 0; flat < in_.out.shards.size(); ++flat) {
+            if (!in_.content.groups[flat].settings) {
+                refuse_damaged("has flat group " + std::to_string(flat) +
+                               " in none of its groups of settings");
             }
         }
     }
 
-    void add_step(const PickleValue& value) {
-        const auto text = json_text(value, in_.scalars);
-        const auto read = text ? steps_of({{{{"step", *text}}, {}}}) : std::vector<double>();
-        steps_.insert(steps_.end(), read.begin(), read.end());
+    void add_group(std::size_t group, const PickleValue& state) {
+        for (std::size_t i = 0; i < state.pair_count(); ++i) {
+            const std::string_view key = state.key(i).text();
+            const PickleValue& value = state.value(i);
+            if (key != "step" && value.kind != PickleKind::none && taken_ == TakenState::all) {
+                add_state(group, adam_state(key, "flat group " + std::to_string(group)), value);
+            }
+        }
+        const std::string place = "the state of flat group " + std::to_string(group);
+        const auto settings = in_.content.groups[group].settings;
+        const auto& groups = in_.out.optimizer.groups;
+        const bool has_group_one =
+            settings && groups[static_cast<std::size_t>(*settings)].settings.contains("step");
+        require_step(place, steps_.add(state.find("step"), in_.scalars, place) || has_group_one ||
+                                taken_ != TakenState::all);
     }
 
     void add_state(std::size_t group, std::string_view state, const PickleValue& value) {
@@ -113,7 +142,7 @@ class MomentScan {
 
     TakenState taken_;
     const ScannedFile& in_;
-    std::vector<double> steps_;
+    StepClaims steps_;
 };
 
 }  // namespace

@@ -26,8 +26,8 @@ std::vector<std::byte> elements_of(const ScannedFile& in, const catalogue::Shard
 
 /// Adds the states that are asked for, as shards beside those of the fp32 weights, which the scan
 /// has already, groups and step. `state`: the file's optimizer_state_dict. Error(unsupported) for
-/// states of other optimizers than Adam and for several steps; Error(corrupt) for states that are
-/// not as long as the weights.
+/// states of other optimizers than Adam; Error as by StepClaims; Error(corrupt) for states that are
+/// not as long as the weights, and for numbers that name no flat group or one twice.
 void add_optimizer(const PickleValue& state, TakenState taken, const ScannedFile& in);
 
 }  // namespace shardweld::formats::deepspeed

@@ -76,10 +76,11 @@ std::map<std::string, JoinRule> rules_in(const PickleValue& info, Index rank, co
 struct FlatGroup {
     std::optional<Index> n_ranks;       ///< among which the group is divided
     std::map<std::size_t, Index> gaps;  ///< by parameter of the group: elements to skip behind it
-    std::optional<Index> end;  ///< behind the last of this rank's elements that is not zero
+    std::optional<Index> end;       ///< behind the last of this rank's elements that is not zero
+    std::optional<Index> settings;  ///< which of the optimizer's groups it is in
 
     static constexpr auto fields = [](auto& self) {
-        return std::tie(self.n_ranks, self.gaps, self.end);
+        return std::tie(self.n_ranks, self.gaps, self.end, self.settings);
     };
 };
 
@@ -146,7 +147,8 @@ enum class Weights {
 /// says how to join. Pure.
 void join_files(std::vector<FileScan> scans, Weights weights, catalogue::Catalogue& out);
 /// As above, and the optimizer's states as they are divided: those in the scans, and the fp32
-/// weights where `weights` are those of the module. Error(mismatch) for several steps.
+/// weights where `weights` are those of the module. Error(mismatch) for several steps and for
+/// groups that are not the same.
 void join_with_states(const std::vector<FileScan>& scans, Weights weights,
                       catalogue::Catalogue& out);
 

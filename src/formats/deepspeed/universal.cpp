@@ -4,6 +4,7 @@
 #include <array>
 #include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "core/in_context.hpp"
@@ -20,6 +21,7 @@
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
 #include "formats/shared/neighbour_names.hpp"
+#include "formats/shared/optimizer_claims.hpp"
 #include "formats/shared/settings.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
@@ -28,6 +30,7 @@
 #include "file_names.hpp"
 #include "pickled.hpp"
 #include "scan.hpp"
+#include "universal_groups.hpp"
 
 namespace shardweld::formats::deepspeed {
 
@@ -114,9 +117,9 @@ void add_step(const Location& location, const std::string& file, Catalogue& out)
     in_context("file ", file, [&] {
         const auto input = io::InputFile::open(path);
         const auto torch_file = TorchFile::read(input, 0, std::nullopt, location.check_crc);
-        const auto text = json_text(torch_file.root(), ScalarReader(torch_file, input));
-        out.optimizer.step =
-            common_step(text ? steps_of({{{{"step", *text}}, {}}}) : std::vector<double>());
+        StepClaims steps;
+        steps.add(&torch_file.root(), ScalarReader(torch_file, input), "the file");
+        out.optimizer.step = steps.step();
     });
 }
 
@@ -139,24 +142,6 @@ void add_states(const Location& location, const std::string& file, Catalogue& ou
                    out);
     }
     add_step(location, beside(file, "step"), out);
-}
-
-/// The groups in `zero/optimizer_state.pt`, which has them at its top or in the base optimizer's.
-void add_groups(const Location& location, Catalogue& out) {
-    const std::string file = "zero/optimizer_state.pt";
-    if (!io::is_file(location.directory / file)) {
-        return;
-    }
-    in_context("file ", file, [&] {
-        const auto input = io::InputFile::open(location.directory / file);
-        const auto torch_file = TorchFile::read(input, 0, std::nullopt, location.check_crc);
-        const PickleValue* groups = present(torch_file.root(), "param_groups");
-        for (const char* const key : {"base_optimizer_state", "optimizer_state_dict"}) {
-            const PickleValue* const base = present(torch_file.root(), key);
-            groups = groups == nullptr && base != nullptr ? present(*base, "param_groups") : groups;
-        }
-        out.optimizer.groups = groups_of(groups, ScalarReader(torch_file, input));
-    });
 }
 
 FileScan scan_parameter(const Location& location, const std::string& file) {
@@ -216,7 +201,14 @@ class UniversalFiles {
             types_.emplace(parameter.name, parameter.dtype);
             declared_.emplace(std::move(parameter.name), std::move(parameter.shape));
         }
-        said_.push_back(std::move(told.optimizer));
+        if (is_parameter && !told.optimizer.is_empty() &&
+            std::ranges::any_of(told.optimizer.states, [](const catalogue::State& state) {
+                return state.name != catalogue::kMaster;
+            })) {
+            (told.optimizer.step ? a_stepped_ : an_unstepped_) = out_.files[file].path;
+        }
+        out_.facts.merge(told.facts);
+        said_.push_back({out_.files[file].path, std::move(told.optimizer)});
         for (Tensor& tensor : told.tensors) {
             (is_parameter ? parameters_ : rest_).add(std::move(tensor), file);
         }
@@ -343,6 +335,9 @@ class UniversalFiles {
     }
 
     void finish_states() {
+        if (!a_stepped_.empty()) {
+            require_step(printable(an_unstepped_), an_unstepped_.empty());
+        }
         join_optimizers(kUniversalWords, formats::Shapes::stated, std::exchange(said_, {}), out_);
         if (!masters_.tensors.empty()) {
             out_.optimizer.states.push_back(std::move(masters_));
@@ -355,6 +350,22 @@ class UniversalFiles {
             for (Tensor& tensor : state.tensors) {
                 give_shape(tensor);
             }
+        }
+        if (!is_whole_) {
+            forget_names();
+        }
+    }
+
+    // The first model-parallel rank's model states do not name what other pipeline stages have.
+    void forget_names() {
+        std::set<std::string> named;
+        for (catalogue::ParameterGroup& group : out_.optimizer.groups) {
+            named.insert(group.parameters.begin(), group.parameters.end());
+        }
+        const bool are_all = std::ranges::all_of(
+            parameters_.tensors, [&](const auto& one) { return named.contains(one.first); });
+        for (catalogue::ParameterGroup& group : out_.optimizer.groups) {
+            group.parameters = are_all ? std::move(group.parameters) : std::vector<std::string>();
         }
     }
 
@@ -384,7 +395,9 @@ class UniversalFiles {
     bool has_states_;
     bool has_weights_;
     Catalogue& out_;
-    std::vector<catalogue::Optimizer> said_;
+    std::vector<ToldOptimizer> said_;
+    std::string a_stepped_;               // a parameter's file beside which its step lies
+    std::string an_unstepped_;            // one beside which it does not, but moments do
     std::map<std::string, DType> types_;  // of parameters, in the module
     Assembler parameters_;
     Assembler rest_;  // of the model states: buffers, frozen parameters, weights where they prove
@@ -477,7 +490,7 @@ FileScan scan_universal(const Location& location, const std::string& file) {
         scan_model_states(location, file, name,
                           {selection, true, is_first, has_states, is_first && !states.has_others});
     if (has_states) {
-        add_groups(location, scan.told);
+        add_universal_groups(location, scan);
     }
     return scan;
 }

@@ -251,14 +251,15 @@ class JoinedStates {
     }
 
     void join(std::vector<Catalogue> told) {
-        std::vector<catalogue::Optimizer> said;
+        std::vector<ToldOptimizer> said;
         IgnoredRows ignored;
         ignored.add(out_.ignored);
         for (Catalogue& of_rank : told) {
             take_said(of_rank, out_);
             ignored.add(of_rank.ignored);
-            said.push_back(of_rank.optimizer);
-            said.back().states.clear();
+            said.push_back({of_rank.files.empty() ? "optimizer.json" : of_rank.files.front().path,
+                            of_rank.optimizer});
+            said.back().optimizer.states.clear();
             first_ = of_rank.optimizer.states.empty() ? first_ : &of_rank.optimizer.states;
         }
         out_.ignored = ignored.take();

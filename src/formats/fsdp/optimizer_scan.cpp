@@ -14,6 +14,7 @@
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
+#include "formats/shared/optimizer_claims.hpp"
 #include "formats/shared/settings.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
@@ -199,10 +200,6 @@ const PickleValue& mapping_in(const PickleValue& root, const char* key, bool is_
     return *found;
 }
 
-std::string key_text(const PickleValue& key) {
-    return key.kind == PickleKind::integer ? std::to_string(key.integer) : std::string(key.text());
-}
-
 /// Collects one file.
 class OptimizerScan {
   public:
@@ -211,7 +208,7 @@ class OptimizerScan {
         : location_(location), rank_(rank), file_(file), scalars_(file, input), out_(out) {
         const PickleValue& state = mapping_in(file.root(), "state", false);
         for (std::size_t i = 0; i < state.pair_count(); ++i) {
-            states_[key_text(state.key(i))] = &state.value(i);
+            states_[member_text(state.key(i))] = &state.value(i);
         }
     }
 
@@ -219,8 +216,10 @@ class OptimizerScan {
         const PickleValue& groups = mapping_in(file_.root(), "param_groups", true);
         out_.optimizer.groups = groups_of(&groups, scalars_);
         out_.optimizer.is_ordered = true;
-        add_steps();
-        const auto members = members_of(groups);
+        const Members numbers = members_in(groups);
+        require_members(mapping_in(file_.root(), "state", false), numbers);
+        add_steps(numbers);
+        const auto members = shaped(numbers);
         const std::vector<Parameter> trained = without_tied_head(parameters, members);
         Matching matching(members, trained);
         for (const Parameter& parameter : trained) {
@@ -235,25 +234,32 @@ class OptimizerScan {
     }
 
   private:
-    void add_steps() {
-        std::vector<double> steps = steps_of(out_.optimizer.groups);
-        for (const auto& [number, state] : states_) {
-            const PickleValue* const step = state->is_mapping() ? state->find("step") : nullptr;
-            const auto text = step == nullptr ? std::nullopt : json_text(*step, scalars_);
-            if (text) {
-                const auto read = steps_of({{{{"step", *text}}, {}}});
-                steps.insert(steps.end(), read.begin(), read.end());
+    /// Of each parameter that has states, itself or its group.
+    void add_steps(const Members& members) {
+        StepClaims steps;
+        steps.add(out_.optimizer.groups, "the optimizer's groups");
+        for (std::size_t group = 0; group < members.size(); ++group) {
+            const bool has_group_one = out_.optimizer.groups[group].settings.contains("step");
+            for (const std::string& number : members[group]) {
+                const auto state = states_.find(number);
+                if (state == states_.end() || !state->second->is_mapping() ||
+                    state->second->pair_count() == 0) {
+                    continue;
+                }
+                const std::string place = "the state of number " + printable(number);
+                const bool has_one =
+                    steps.add(state->second->find("step"), scalars_, place) || has_group_one;
+                require_step(place, has_one || location_.state != TakenState::all);
             }
         }
-        out_.optimizer.step = common_step(steps);
+        out_.optimizer.step = steps.step();
     }
 
-    [[nodiscard]] std::vector<std::vector<Member>> members_of(const PickleValue& groups) const {
+    [[nodiscard]] std::vector<std::vector<Member>> shaped(const Members& numbers) const {
         std::vector<std::vector<Member>> all;
-        for (const PickleValue* const group : groups.elements()) {
+        for (const auto& group : numbers) {
             auto& members = all.emplace_back();
-            for (const PickleValue* const key : mapping_in(*group, "params", true).elements()) {
-                const std::string number = key_text(*key);
+            for (const std::string& number : group) {
                 members.push_back({number, shape_of(number)});
             }
         }
@@ -343,9 +349,7 @@ Catalogue scan_optimizer(const Location& location, const RankFile& rank, const T
         scan_torch_file(input, location, file, [&](const TorchFile& torch_file, Catalogue& scan) {
             OptimizerScan(location, rank, torch_file, input, scan).add(parameters);
         });
-    if (file_name(rank) == location.shard_files.front()) {
-        add_scheduler(location, rank, out);
-    }
+    add_scheduler(location, rank, out);
     return out;
 }
 

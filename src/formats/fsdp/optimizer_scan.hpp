@@ -16,9 +16,9 @@ namespace shardweld::formats::fsdp {
 /// of the optimizer. `model`: the rank's model file, whose keys are in the order in which the
 /// optimizer numbers them, group by group; other names of a parameter are left out. Without a file
 /// nothing, where masters alone are asked for. Error(not_found) naming the file that is not there;
-/// Error(unsupported) for FSDP1's flat shards, for states of other optimizers than Adam, for
-/// several steps, and where shapes do not tell which parameter is in which group; Error(mismatch)
-/// where they are not the model's. Local.
+/// Error(unsupported) for FSDP1's flat shards, for states of other optimizers than Adam, and where
+/// shapes do not tell which parameter is in which group; Error(mismatch) where they are not the
+/// model's. Error as by the claims (optimizer_claims.hpp). Local.
 catalogue::Catalogue scan_optimizer(const Location& location, const RankFile& rank,
                                     const TorchFile& model);
 

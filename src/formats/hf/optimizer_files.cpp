@@ -53,11 +53,11 @@ void take_as_state(const Location& location, const std::string& file, catalogue:
 
 void add_states(std::vector<catalogue::Catalogue> scans, catalogue::Catalogue& out) {
     const AssemblyWords words;
-    std::vector<catalogue::Optimizer> told;
+    std::vector<ToldOptimizer> told;
     Assembler files(words, out);
     for (catalogue::Catalogue& scan : scans) {
         files.take(scan);
-        told.push_back(std::move(scan.optimizer));
+        told.push_back({kOptimizerFile, std::move(scan.optimizer)});
     }
     join_optimizers(words, Shapes::stated, std::move(told), out);
     order_files(out, Unused::kept);

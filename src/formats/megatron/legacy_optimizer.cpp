@@ -9,11 +9,12 @@
 #include <tuple>
 #include <utility>
 
+#include "core/parameter_kind.hpp"
 #include "core/text.hpp"
 #include "formats/shared/assembler.hpp"
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
-#include "formats/shared/settings.hpp"
+#include "formats/shared/optimizer_claims.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "layout/patch.hpp"
@@ -71,7 +72,11 @@ class NumberedStates {
   public:
     NumberedStates(const TorchFile& file, const ScalarReader& scalars, TakenState taken,
                    Catalogue& out)
-        : file_(file), scalars_(scalars), taken_(taken), out_(out) {}
+        : file_(file), scalars_(scalars), taken_(taken), out_(out) {
+        if (out.optimizer.step) {
+            steps_.add(real_text(*out.optimizer.step), "the optimizer's groups");
+        }
+    }
 
     void add(const PickleValue& one) {
         const PickleValue* const wrapped = one.find("optimizer");
@@ -81,6 +86,8 @@ class NumberedStates {
         if (state == nullptr || !state->is_mapping() || groups == nullptr) {
             return;
         }
+        const Members members = members_in(*groups);
+        require_members(*state, members);
         by_number_.clear();
         for (std::size_t i = 0; i < state->pair_count(); ++i) {
             if (state->key(i).kind == PickleKind::integer) {
@@ -96,16 +103,13 @@ class NumberedStates {
                     i < masters->elements()[g]->elements().size()) {
                     add("param", *masters->elements()[g]->elements()[i], slot);
                 }
-                add_moments(*numbers->elements()[i], slot);
+                add_moments(*state, *groups->elements()[g], *numbers->elements()[i], slot);
             }
         }
     }
 
-    /// Error(unsupported) where parameters are at several steps.
     bool finish() {
-        if (const auto step = common_step(steps_of(at_steps_))) {
-            out_.optimizer.step = step;
-        }
+        out_.optimizer.step = steps_.step();
         return n_read_ > 0;
     }
 
@@ -118,16 +122,23 @@ class NumberedStates {
         }
     }
 
-    void add_moments(const PickleValue& number, const Slot& slot) {
+    void add_moments(const PickleValue& state, const PickleValue& group, const PickleValue& number,
+                     const Slot& slot) {
         const auto found = by_number_.find(number.integer);
         const PickleValue* const moments = found == by_number_.end() ? nullptr : found->second;
-        for (std::size_t i = 0; moments != nullptr && i < moments->pair_count(); ++i) {
-            const std::string_view name = moments->key(i).text();
-            if (name != "step") {
-                add(name, moments->value(i), slot);
-            } else if (const auto step = json_text(moments->value(i), scalars_)) {
-                at_steps_.push_back({{{"step", *step}}, {}});
+        if (moments == nullptr || !moments->is_mapping()) {
+            return;
+        }
+        for (std::size_t i = 0; i < moments->pair_count(); ++i) {
+            if (moments->key(i).text() != "step") {
+                add(moments->key(i).text(), moments->value(i), slot);
             }
+        }
+        const std::string place = "parameter " + std::to_string(number.integer);
+        if (!steps_.add(moments->find("step"), scalars_, place) &&
+            !steps_.add(group.find("step"), scalars_, "its group") &&
+            !steps_.add(state.find("common_step"), scalars_, "common_step")) {
+            require_step(place, taken_ != TakenState::all || moments->pair_count() == 0);
         }
     }
 
@@ -138,7 +149,7 @@ class NumberedStates {
     Index group_ = 0;                                       ///< over all optimizers
     std::map<std::int64_t, const PickleValue*> by_number_;  ///< states of the optimizer under way
     std::size_t n_read_ = 0;
-    std::vector<catalogue::ParameterGroup> at_steps_;  ///< each parameter, as a group of its own
+    StepClaims steps_;
 };
 
 [[noreturn]] void refuse_form(const std::string& why) {
@@ -259,10 +270,7 @@ class RankJoin {
 
     /// For optimizers whose states are numbered over the groups.
     void add_groups(const State& state, State& out) const {
-        std::vector<Shards> members;
-        for (const catalogue::ParameterGroup& group : told_.groups) {
-            members.push_back(members_of(group));
-        }
+        const std::vector<Shards> members = members_of_groups();
         std::vector<std::size_t> n_taken(members.size(), 0);
         for (const Tensor& tensor : state.tensors) {
             const Slot slot = slot_of(tensor);
@@ -317,29 +325,15 @@ class RankJoin {
         return own;
     }
 
-    /// Vectors and biases are not decayed, and stand in a group of their own.
-    [[nodiscard]] Shards members_of(const catalogue::ParameterGroup& group) const {
-        const auto text_of = [&](const char* name) {
-            const auto at = group.settings.find(name);
-            return at == group.settings.end() ? std::string() : at->second;
-        };
-        const bool is_of_experts = text_of("is_expert_parallel") == "true";
-        const bool has_experts_apart =
-            std::ranges::any_of(told_.groups, [](const catalogue::ParameterGroup& one) {
-                const auto at = one.settings.find("is_expert_parallel");
-                return at != one.settings.end() && at->second == "true";
-            });
-        const Kind kind = !has_experts_apart ? Kind::all
-                          : is_of_experts    ? Kind::experts
-                                             : Kind::dense;
-        const std::string mult = text_of("wd_mult");
-        const bool is_decayed = mult != "0.0" && mult != "0";
-        Shards own;
-        std::ranges::copy_if(shards_, std::back_inserter(own), [&](const Shard* shard) {
-            const bool is_plain = shard->shape.size() > 1 && !shard->name.text().ends_with(".bias");
-            return is_of(kind, *shard) && is_plain == is_decayed;
-        });
-        return own;
+    [[nodiscard]] std::vector<Shards> members_of_groups() const {
+        std::vector<Shards> members(told_.groups.size());
+        for (const Shard* const shard : shards_) {
+            const ParameterKind kind = kind_of(shard->name.text(), shard->shape.size());
+            for (const std::size_t group : groups_of(kind, told_.groups)) {
+                members[group].push_back(shard);
+            }
+        }
+        return members;
     }
 
     [[nodiscard]] bool is_shared(const Shard& shard) const {
@@ -472,9 +466,19 @@ void add_distributed_states(const Location& location, const std::string& model_f
     take_said(beside, out);
 }
 
+namespace {
+
+bool has_moments(const catalogue::Optimizer& optimizer) {
+    return std::ranges::any_of(optimizer.states,
+                               [](const State& state) { return state.name != catalogue::kMaster; });
+}
+
+}  // namespace
+
 LegacyOptimizer::LegacyOptimizer(std::vector<StateScan>& scans) {
-    GroupSettings settings;
-    std::vector<double> steps;
+    GroupClaims settings;
+    GroupClaims schedulers;
+    StepClaims steps;
     for (StateScan& scan : scans) {
         catalogue::Optimizer& own = scan.told.optimizer;
         const std::string file = printable(scan.told.files.front().path);
@@ -482,11 +486,13 @@ LegacyOptimizer::LegacyOptimizer(std::vector<StateScan>& scans) {
             settings.add("", std::move(own.groups), file);
         }
         if (own.step) {
-            steps.push_back(*own.step);
+            steps.add(real_text(*own.step), file);
         }
-        if (told_.scheduler.empty()) {
+        if (!own.scheduler.empty()) {
+            schedulers.add("", {{own.scheduler, {}}}, file);
             told_.scheduler = std::move(own.scheduler);
         }
+        require_step(file, own.step.has_value() || !has_moments(own));
         Rank rank{std::nullopt, std::move(own.states)};
         if (scan.told.files.size() > 1) {
             rank.file = std::move(scan.told.files.back());
@@ -496,9 +502,7 @@ LegacyOptimizer::LegacyOptimizer(std::vector<StateScan>& scans) {
         own = {};
     }
     settings.finish(told_);
-    if (const auto step = common_step(steps)) {
-        told_.step = step;
-    }
+    told_.step = steps.step();
 }
 
 void LegacyOptimizer::join(Catalogue& out) {

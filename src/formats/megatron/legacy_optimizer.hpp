@@ -15,7 +15,6 @@
 #include "formats/shared/scalar_value.hpp"
 
 #include "dist_state.hpp"
-#include "group_settings.hpp"
 
 namespace shardweld::formats::megatron {
 

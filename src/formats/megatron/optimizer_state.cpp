@@ -10,6 +10,7 @@
 #include "formats/shared/adam.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/moment_hints.hpp"
+#include "formats/shared/optimizer_claims.hpp"
 #include "formats/shared/settings.hpp"
 #include "layout/box.hpp"
 #include "layout/patch.hpp"
@@ -53,12 +54,16 @@ std::string_view without_chain(std::string_view key) {
 }
 
 /// The optimizers that a common state tells of: one, or several by their numbers.
-std::vector<const PickleValue*> optimizers_in(const PickleValue& state) {
-    std::vector<const PickleValue*> found;
+struct ToldState {
+    const PickleValue* optimizer = nullptr;
+    const PickleValue* whole = nullptr;  ///< that it is in
+};
+std::vector<ToldState> optimizers_in(const PickleValue& state) {
+    std::vector<ToldState> found;
     const auto add = [&](const PickleValue& one) {
         const PickleValue* const inner = one.is_mapping() ? one.find("optimizer") : nullptr;
         if (inner != nullptr && inner->is_mapping()) {
-            found.push_back(inner);
+            found.push_back({inner, &one});
         }
         return inner != nullptr;
     };
@@ -74,14 +79,21 @@ std::vector<const PickleValue*> optimizers_in(const PickleValue& state) {
     return found;
 }
 
-/// Without a distributed optimizer the one step of all parameters stands among their states.
-void add_common_step(const PickleValue& optimizer, const ScalarReader& scalars,
-                     std::vector<catalogue::ParameterGroup>& out) {
+/// The steps that an optimizer states: of its groups; without a distributed optimizer one of all
+/// parameters, among their states; and up to 0.13 one of each.
+void add_steps(const PickleValue& optimizer, const PickleValue& whole, const ScalarReader& scalars,
+               const std::vector<catalogue::ParameterGroup>& groups, StepClaims& steps) {
+    steps.add(groups, "the optimizer's groups");
     const PickleValue* const state = optimizer.find("state");
-    const PickleValue* const step =
-        state != nullptr && state->is_mapping() ? state->find("common_step") : nullptr;
-    if (const auto text = step == nullptr ? std::nullopt : json_text(*step, scalars)) {
-        out.push_back({{{"step", *text}}, {}});
+    if (state != nullptr && state->is_mapping()) {
+        steps.add(state->find("common_step"), scalars, "common_step");
+    }
+    const PickleValue* const each = whole.is_mapping() ? whole.find("param_state") : nullptr;
+    for (std::size_t i = 0; each != nullptr && each->is_mapping() && i < each->pair_count(); ++i) {
+        const PickleValue& one = each->value(i);
+        if (one.is_mapping()) {
+            steps.add(one.find("step"), scalars, "param_state " + member_text(each->key(i)));
+        }
     }
 }
 
@@ -207,20 +219,26 @@ bool take_state(const StateKey& key, Tensor tensor, TakenState taken, catalogue:
 
 void add_optimizer(const PickleValue& root, const ScalarReader& scalars,
                    catalogue::Optimizer& out) {
-    std::vector<catalogue::ParameterGroup> stepped;
+    StepClaims steps;
     const PickleValue* const state = root.find("optimizer");
     if (state != nullptr) {
-        for (const PickleValue* const one : optimizers_in(*state)) {
-            std::ranges::move(groups_of(one->find("param_groups"), scalars),
-                              std::back_inserter(out.groups));
-            add_common_step(*one, scalars, stepped);
+        for (const ToldState& one : optimizers_in(*state)) {
+            auto groups = groups_of(one.optimizer->find("param_groups"), scalars);
+            add_steps(*one.optimizer, *one.whole, scalars, groups, steps);
+            std::ranges::move(groups, std::back_inserter(out.groups));
         }
         out.form = form_of(*state);
         out.doubt = out.form == "fully_reshardable" ? kShifted : "";
     }
-    stepped.insert(stepped.end(), out.groups.begin(), out.groups.end());
-    if (const auto step = common_step(steps_of(stepped))) {
-        out.step = step;
+    out.step = steps.step() ? steps.step() : out.step;
+    // The iteration becomes that of what is written.
+    const PickleValue* const iteration = root.find("iteration");
+    const auto stated = iteration == nullptr ? std::nullopt : json_text(*iteration, scalars);
+    if (iteration != nullptr && (!stated || !whole_number(*stated))) {
+        throw Error(ErrorCode::corrupt,
+                    "the iteration is " + printable(stated.value_or(in_words(iteration->kind))) +
+                        ", which is no whole number from 0 on",
+                    "copy the file again, or " + std::string(kWeightsOnly));
     }
     if (const PickleValue* const scheduler = root.find("opt_param_scheduler")) {
         out.scheduler = settings_of(*scheduler, scalars);

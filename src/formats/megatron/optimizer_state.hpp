@@ -39,8 +39,8 @@ catalogue::State* state_taken(std::string_view name, TakenState taken, catalogue
 bool take_state(const StateKey& key, catalogue::Tensor tensor, TakenState taken,
                 catalogue::Optimizer& out);
 
-/// Adds what the common state says: groups, step, scheduler, and the form of the states.
-/// Error(unsupported) where groups are at several steps.
+/// Adds what the common state says: groups, step, scheduler, and the form of the states. Error as
+/// by StepClaims.
 void add_optimizer(const PickleValue& root, const ScalarReader& scalars, catalogue::Optimizer& out);
 
 /// Gives states the names and shapes of their parameters (Format::carve): buckets, and flattened

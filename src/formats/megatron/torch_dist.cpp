@@ -28,12 +28,24 @@ namespace shardweld::formats::megatron {
 
 namespace {
 
+/// Takes the step that a place tells. Error(mismatch) where another has told another one.
+void note_step(double step, const char* place, catalogue::Optimizer& out) {
+    StepClaims steps;
+    if (out.step) {
+        steps.add(real_text(*out.step), "another place of this save");
+    }
+    steps.add(real_text(step), place);
+    out.step = step;
+}
+
 /// What a common state says of the optimizer, beside the states themselves.
 void take_settings(StateScan& scan, catalogue::Catalogue& out) {
     catalogue::Optimizer& told = scan.told.optimizer;
     if (!told.groups.empty()) {
         out.optimizer.groups = std::move(told.groups);
-        out.optimizer.step = told.step;
+    }
+    if (told.step) {
+        note_step(*told.step, "the common state", out.optimizer);
     }
     if (!told.scheduler.empty()) {
         out.optimizer.scheduler = std::move(told.scheduler);
@@ -93,7 +105,7 @@ StateScan read_index(const Location& location) {
     StateScan scan;
     catalogue::Catalogue& out = scan.told;
     IgnoredRows ignored;
-    GroupSettings groups;
+    StateClaims claims;
     for (const DcpTensor& tensor : metadata.tensors) {
         add_tensor(location, tensor, ignored, out);
     }
@@ -115,10 +127,13 @@ StateScan read_index(const Location& location) {
             read_common_state(location, place, scan);
         }
         if (location.state != TakenState::weights && object.length != 0) {
-            add_group_settings(location, name, place, groups);
+            add_group_settings(location, name, place, claims);
         }
     }
-    groups.finish(out.optimizer);
+    if (const auto step = claims.steps.step()) {
+        note_step(*step, "the groups of ranks", out.optimizer);
+    }
+    claims.groups.finish(out.optimizer);
     catalogue::each_part(out, [](auto& tensors, auto& /*shards*/) { sort_tensors(tensors); });
     out.ignored = ignored.take();
     take_files(location, location.shard_files, std::move(metadata.files), out);

@@ -8,7 +8,7 @@
 #include "core/text.hpp"
 
 #include "adam.hpp"
-#include "settings.hpp"
+#include "optimizer_claims.hpp"
 
 namespace shardweld::formats {
 
@@ -263,12 +263,12 @@ namespace {
 
 /// The tensors of one state in all files.
 std::vector<Tensor> joined_state(const std::string& name, const AssemblyWords& words, Shapes shapes,
-                                 std::vector<catalogue::Optimizer>& told,
+                                 std::vector<ToldOptimizer>& told,
                                  const std::vector<catalogue::File>& files) {
     Catalogue part;
     part.files = files;
     Assembler all(words, part, shapes);
-    for (catalogue::Optimizer& optimizer : told) {
+    for (auto& [place, optimizer] : told) {
         const auto state = std::ranges::find(optimizer.states, name, &catalogue::State::name);
         if (state == optimizer.states.end()) {
             continue;
@@ -284,26 +284,31 @@ std::vector<Tensor> joined_state(const std::string& name, const AssemblyWords& w
 
 }  // namespace
 
-void join_optimizers(const AssemblyWords& words, Shapes shapes,
-                     std::vector<catalogue::Optimizer> told, Catalogue& out) {
+void join_optimizers(const AssemblyWords& words, Shapes shapes, std::vector<ToldOptimizer> told,
+                     Catalogue& out) {
     catalogue::Optimizer& all = out.optimizer;
-    std::vector<double> steps;
-    for (catalogue::Optimizer& optimizer : told) {
-        if (all.groups.empty()) {
-            all.groups = std::move(optimizer.groups);
+    StepClaims steps;
+    GroupClaims groups;
+    GroupClaims schedulers;
+    for (auto& [place, optimizer] : told) {
+        const std::string where = printable(place);
+        if (!optimizer.groups.empty()) {
+            groups.add("", std::move(optimizer.groups), where);
         }
-        if (all.scheduler.empty()) {
+        if (!optimizer.scheduler.empty()) {
+            schedulers.add("", {{optimizer.scheduler, {}}}, where);
             all.scheduler = std::move(optimizer.scheduler);
         }
         all.is_ordered = all.is_ordered || optimizer.is_ordered;
         if (optimizer.step) {
-            steps.push_back(*optimizer.step);
+            steps.add(real_text(*optimizer.step), where);
         }
         for (const catalogue::State& state : optimizer.states) {
             state_called(state.name, all);
         }
     }
-    all.step = common_step(steps);
+    groups.finish(all);
+    all.step = steps.step();
     for (catalogue::State& state : all.states) {
         state.tensors = joined_state(state.name, words, shapes, told, out.files);
     }

@@ -117,10 +117,17 @@ class Assembler {
     IgnoredRows ignored_;
 };
 
-/// What several files say of the optimizer, in whose pieces files have the numbers of `out`: states
-/// become one each, as the Assembler makes one tensor of several. Groups and scheduler are those of
-/// the first file that has some. Error as of Assembler::add; Error(unsupported) of several steps.
-void join_optimizers(const AssemblyWords& words, Shapes shapes,
-                     std::vector<catalogue::Optimizer> told, catalogue::Catalogue& out);
+/// What one place says of the optimizer.
+struct ToldOptimizer {
+    std::string place;  ///< for people: the file's name
+    catalogue::Optimizer optimizer;
+};
+
+/// What several places say of the optimizer, in whose pieces files have the numbers of `out`:
+/// states become one each, as the Assembler makes one tensor of several. Error as of
+/// Assembler::add; Error(mismatch) where steps, groups or the scheduler's settings are not the
+/// same.
+void join_optimizers(const AssemblyWords& words, Shapes shapes, std::vector<ToldOptimizer> told,
+                     catalogue::Catalogue& out);
 
 }  // namespace shardweld::formats

@@ -242,6 +242,12 @@ void remove_wrappers(Catalogue& catalogue) {
     catalogue::each_shard(catalogue, [&](catalogue::Shard& shard) {
         shard.name = names.find(shard.name.text())->second;
     });
+    for (catalogue::ParameterGroup& group : catalogue.optimizer.groups) {
+        for (std::string& name : group.parameters) {
+            const auto known = names.find(name);
+            name = known == names.end() ? without_wrappers(name) : known->second;
+        }
+    }
     catalogue::each_part(catalogue, [](auto& tensors, auto& /*shards*/) {
         std::ranges::sort(tensors, {}, &catalogue::Tensor::name);
     });

@@ -1,6 +1,8 @@
 #include "optimizer_file.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -12,6 +14,7 @@
 #include "shardweld/error.hpp"
 
 #include "hints.hpp"
+#include "optimizer_claims.hpp"
 #include "scalar_value.hpp"
 
 namespace shardweld::formats {
@@ -81,12 +84,19 @@ catalogue::Settings settings_in(const json& object) {
 
 OptimizerFile parsed(const json& root) {
     OptimizerFile file;
-    for (const json& group : root.value("groups", json::array())) {
+    const json groups = root.value("groups", json::array());
+    for (const json& group : groups) {
+        if (!groups.is_array() || !group.is_object()) {
+            refuse("its groups are no list of objects");
+        }
         file.said.groups.push_back({settings_in(group), names_in(group, "params")});
     }
+    StepClaims steps;
     if (root.contains("step")) {
-        file.said.step = root["step"].get<double>();
+        steps.add(root["step"].dump(), kOptimizerFile);
     }
+    steps.add(file.said.groups, kOptimizerFile);
+    file.said.step = steps.step();
     file.said.scheduler = settings_in(root.value("scheduler", json::object()));
     file.said.form = root.value("read_from", "");
     if (root.contains("weights")) {
@@ -101,37 +111,72 @@ OptimizerFile parsed(const json& root) {
     return file;
 }
 
-/// Settings that both have are the same, others are added.
-void add_settings(const catalogue::Settings& more, std::size_t group,
-                  catalogue::Settings& settings) {
-    for (const auto& [name, text] : more) {
-        const auto [at, is_new] = settings.emplace(name, text);
-        if (!is_new && json::parse(at->second) != json::parse(text)) {
-            throw Error(ErrorCode::mismatch,
-                        std::string(kOptimizerFile) + " says that " + printable(name) +
-                            " of group " + std::to_string(group) + " is " + printable(text) +
-                            ", the save itself " + printable(at->second),
-                        "copy all files from one save, or " + std::string(kWeightsOnly));
+/// "lr is ..." of the first setting that both have and not as one value; "": there is none.
+std::string contradiction(const catalogue::Settings& said, const catalogue::Settings& own) {
+    catalogue::Settings both_said;
+    catalogue::Settings both_own;
+    for (const auto& [name, text] : said) {
+        if (const auto at = own.find(name); at != own.end()) {
+            both_said.emplace(name, text);
+            both_own.emplace(name, at->second);
         }
+    }
+    return difference(both_said, kOptimizerFile, both_own, "the save itself");
+}
+
+[[noreturn]] void refuse_other(const std::string& what) {
+    throw Error(ErrorCode::mismatch, what,
+                "copy all files from one save, or " + std::string(kWeightsOnly));
+}
+
+void require_same_members(const std::vector<ParameterGroup>& said,
+                          const std::vector<ParameterGroup>& own) {
+    const auto names_of = [](const std::vector<ParameterGroup>& groups) {
+        std::set<std::string> names;
+        for (const ParameterGroup& group : groups) {
+            names.insert(group.parameters.begin(), group.parameters.end());
+        }
+        return names;
+    };
+    const auto a = names_of(said);
+    const auto b = names_of(own);
+    std::vector<std::string> odd;
+    std::ranges::set_difference(b, a, std::back_inserter(odd));
+    if (!a.empty() && !odd.empty()) {
+        refuse_other("the groups in " + std::string(kOptimizerFile) +
+                     " are not of the save's parameters: " + printable(odd.front()) +
+                     " is in none of them");
     }
 }
 
+/// A form may have fewer groups than there were, and settings less: what the save has is what the
+/// file says, as far as it goes.
 void add_groups(const std::vector<ParameterGroup>& more, std::vector<ParameterGroup>& groups) {
-    // A form may have a single group for what were several.
-    if (groups.size() <= 1 && more.size() > 1) {
-        groups = more;
+    if (more.empty() || groups.empty()) {
+        groups = groups.empty() ? more : groups;
         return;
     }
-    for (std::size_t i = 0; i < more.size(); ++i) {
-        if (i == groups.size()) {
-            groups.push_back(more[i]);
-            continue;
+    require_same_members(more, groups);
+    const bool are_as_many = more.size() == groups.size();
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+        std::string fault;
+        const bool has_one =
+            are_as_many ? (fault = contradiction(more[i].settings, groups[i].settings)).empty()
+                        : std::ranges::any_of(more, [&](const auto& group) {
+                              fault = contradiction(group.settings, groups[i].settings);
+                              return fault.empty();
+                          });
+        if (!has_one) {
+            refuse_other("group " + std::to_string(i) + ": " + fault);
         }
-        add_settings(more[i].settings, i, groups[i].settings);
-        if (groups[i].parameters.empty()) {
-            groups[i].parameters = more[i].parameters;
+        if (are_as_many) {
+            groups[i].settings.insert(more[i].settings.begin(), more[i].settings.end());
+            if (groups[i].parameters.empty()) {
+                groups[i].parameters = more[i].parameters;
+            }
         }
     }
+    groups = are_as_many ? groups : more;
 }
 
 }  // namespace
@@ -157,13 +202,15 @@ std::optional<OptimizerFile> read_optimizer_file(const fs::path& path) {
 void add_said(const OptimizerFile& file, catalogue::Optimizer& optimizer) {
     const catalogue::Optimizer& said = file.said;
     if (said.step && optimizer.step && *said.step != *optimizer.step) {
-        throw Error(ErrorCode::mismatch,
-                    std::string(kOptimizerFile) + " says that the optimizer is at step " +
-                        real_text(*said.step) + ", its states are at " + real_text(*optimizer.step),
-                    "copy all files from one save, or " + std::string(kWeightsOnly));
+        refuse_other(std::string(kOptimizerFile) + " says that the optimizer is at step " +
+                     real_text(*said.step) + ", its states are at " + real_text(*optimizer.step));
     }
     optimizer.step = optimizer.step ? optimizer.step : said.step;
     add_groups(said.groups, optimizer.groups);
+    if (const std::string fault = contradiction(said.scheduler, optimizer.scheduler);
+        !fault.empty()) {
+        refuse_other("the scheduler's " + fault);
+    }
     if (optimizer.scheduler.empty()) {
         optimizer.scheduler = said.scheduler;
     }

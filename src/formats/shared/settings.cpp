@@ -1,7 +1,9 @@
 #include "settings.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -19,6 +21,11 @@ using nlohmann::json;
 /// Deeper than any settings; hostile pickles hold cycles.
 constexpr int kDeepestSetting = 8;
 constexpr std::size_t kMostItems = 4096;
+/// What a step of Adam is computed with, and what Megatron tells groups by.
+constexpr std::array<std::string_view, 12> kComputedWith = {
+    "lr",     "betas",  "eps",     "weight_decay",       "initial_lr",      "step",
+    "max_lr", "min_lr", "wd_mult", "is_expert_parallel", "is_decoupled_lr", "lr_mult"};
+constexpr const char* kUnreadable = R"("of another kind")";
 
 std::optional<json> json_of(const PickleValue& value, const ScalarReader& scalars, int depth);
 
@@ -98,8 +105,9 @@ catalogue::Settings settings_of(const PickleValue& mapping, const ScalarReader& 
     catalogue::Settings settings;
     for (std::size_t i = 0; mapping.is_mapping() && i < mapping.pair_count(); ++i) {
         const std::string_view name = mapping.key(i).text();
-        auto text =
-            name.empty() || name == "params" ? std::nullopt : json_text(mapping.value(i), scalars);
+        auto text = name.empty() || name == "params" || name == "param_names"
+                        ? std::nullopt
+                        : json_text(mapping.value(i), scalars);
         if (text) {
             settings[printable(name)] = std::move(*text);
         }
@@ -107,42 +115,34 @@ catalogue::Settings settings_of(const PickleValue& mapping, const ScalarReader& 
     return settings;
 }
 
+std::optional<std::string> group_setting(std::string_view name, const PickleValue& value,
+                                         const ScalarReader& scalars) {
+    auto text = json_text(value, scalars);
+    const bool is_missed = !text && std::ranges::count(kComputedWith, name) > 0;
+    return is_missed ? std::optional<std::string>(kUnreadable) : text;
+}
+
 std::vector<catalogue::ParameterGroup> groups_of(const PickleValue* list,
                                                  const ScalarReader& scalars) {
     std::vector<catalogue::ParameterGroup> groups;
     if (list != nullptr && list->is_list()) {
         for (const PickleValue* const group : list->elements()) {
+            if (!group->is_mapping()) {
+                throw Error(ErrorCode::corrupt,
+                            "the optimizer's parameter groups are no dictionaries but " +
+                                in_words(group->kind),
+                            "copy the file again, or " + std::string(kWeightsOnly));
+            }
             groups.push_back({settings_of(*group, scalars), {}});
+            for (const std::string_view name : kComputedWith) {
+                if (const PickleValue* const value = group->find(name)) {
+                    groups.back().settings[std::string(name)] =
+                        *group_setting(name, *value, scalars);
+                }
+            }
         }
     }
     return groups;
-}
-
-std::vector<double> steps_of(const std::vector<catalogue::ParameterGroup>& groups) {
-    std::vector<double> steps;
-    for (const catalogue::ParameterGroup& group : groups) {
-        const auto step = group.settings.find("step");
-        if (const auto value =
-                step == group.settings.end() ? std::nullopt : number_in(step->second)) {
-            steps.push_back(*value);
-        }
-    }
-    return steps;
-}
-
-std::optional<double> common_step(const std::vector<double>& steps) {
-    if (steps.empty()) {
-        return std::nullopt;
-    }
-    const auto other = std::ranges::find_if(steps, [&](double step) { return step != steps[0]; });
-    if (other != steps.end()) {
-        throw Error(ErrorCode::unsupported,
-                    "the optimizer is at step " + real_text(steps[0]) +
-                        " for some parameters and " + real_text(*other) +
-                        " for others, which no framework goes on from",
-                    kWeightsOnly);
-    }
-    return steps.front();
 }
 
 }  // namespace shardweld::formats

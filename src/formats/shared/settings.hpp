@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "catalogue/optimizer.hpp"
@@ -17,18 +18,17 @@ namespace shardweld::formats {
 /// texts.
 std::optional<std::string> json_text(const PickleValue& value, const ScalarReader& scalars);
 
-/// All entries of a mapping that json_text has words for, but for those called "params".
+/// All entries of a mapping that json_text has words for, but for what names members.
 catalogue::Settings settings_of(const PickleValue& mapping, const ScalarReader& scalars);
 
+/// A setting of a group: json_text, and a text that is no setting of Adam's for those that it
+/// computes with and there are no words for.
+std::optional<std::string> group_setting(std::string_view name, const PickleValue& value,
+                                         const ScalarReader& scalars);
+
 /// torch's `param_groups`, a list of mappings, without their parameters; empty for anything else.
+/// Error(corrupt) for a group of another kind.
 std::vector<catalogue::ParameterGroup> groups_of(const PickleValue* list,
                                                  const ScalarReader& scalars);
-
-/// The one number that all values are: the step of an optimizer. Error(unsupported) naming two
-/// where they differ; nullopt for none.
-std::optional<double> common_step(const std::vector<double>& steps);
-
-/// The number that "step" is in each of the groups that have one.
-std::vector<double> steps_of(const std::vector<catalogue::ParameterGroup>& groups);
 
 }  // namespace shardweld::formats

@@ -94,7 +94,6 @@ class Quantiser {
                             " does not say which weights are those of linear layers",
                         "name them in a recipe with 'linear' and give it with --recipe");
         }
-        require_whole_experts();
         find_refused(is_ignored);
         for (Target& target : targets_) {
             if (const LinearWeight* weight = taken(target)) {
@@ -117,23 +116,6 @@ class Quantiser {
     }
 
   private:
-    /// Where transformers takes experts apart for compressed-tensors, it would make all of them up.
-    void require_whole_experts() const {
-        const bool are_apart =
-            facts_.is_compressed_tensors && model_.symbols->try_value("experts_apart") == 1;
-        const auto stack = std::ranges::find_if(targets_, [&](const Target& target) {
-            return target.shape.size() == 3 && target.name.find(".experts.") != std::string::npos;
-        });
-        if (are_apart && stack != targets_.end()) {
-            throw Error(ErrorCode::unsupported,
-                        stack->name + " holds the experts of a layer in one tensor, which " +
-                            std::string(facts_.name) +
-                            " leaves as it is: transformers looks for single experts in a model of "
-                            "compressed-tensors, and would make them up",
-                        "write it without --quantize, and quantise it with llm-compressor");
-        }
-    }
-
     [[nodiscard]] const LinearWeight* linear(const Target& target) const {
         const auto found = weights_.find(target.name);
         return found == weights_.end() || !target.file.empty() ? nullptr : &found->second;

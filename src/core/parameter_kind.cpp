@@ -1,0 +1,76 @@
+#include "parameter_kind.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace shardweld {
+
+namespace {
+
+double number_in(const Settings& settings, const char* name, double otherwise) {
+    const auto found = settings.find(name);
+    const auto value = found == settings.end()
+                           ? nlohmann::json()
+                           : nlohmann::json::parse(found->second, nullptr, false);
+    return value.is_number() ? value.get<double>() : otherwise;
+}
+
+bool is_set(const Settings& settings, const char* name) {
+    const auto found = settings.find(name);
+    return found != settings.end() && found->second == "true";
+}
+
+/// The module that the last part of a name is of: "lm_head" of "lm_head.weight".
+std::string_view module_of(std::string_view name) {
+    const std::string_view module = name.substr(0, std::max<std::size_t>(name.rfind('.'), 0));
+    return module.substr(module.rfind('.') + 1);
+}
+
+}  // namespace
+
+ParameterKind kind_of(const Settings& group) {
+    return {is_set(group, "is_expert_parallel"), is_set(group, "is_decoupled_lr"),
+            number_in(group, "wd_mult", 1) != 0};
+}
+
+ParameterKind kind_of(std::string_view name, std::size_t n_dims) {
+    constexpr std::array<std::string_view, 10> kAtTheEnds = {"word_embeddings",
+                                                             "position_embeddings",
+                                                             "output_layer",
+                                                             "embed_tokens",
+                                                             "lm_head",
+                                                             "tok_embeddings",
+                                                             "embed_in",
+                                                             "embed_out",
+                                                             "wte",
+                                                             "wpe"};
+    return {name.find(".experts.") != std::string_view::npos,
+            std::ranges::count(kAtTheEnds, module_of(name)) > 0,
+            n_dims > 1 && !name.ends_with("bias")};
+}
+
+std::vector<std::size_t> groups_of(const ParameterKind& kind,
+                                   const std::vector<ParameterGroup>& groups) {
+    std::vector<std::size_t> all(groups.size());
+    std::iota(all.begin(), all.end(), 0U);
+    for (bool ParameterKind::*const trait :
+         {&ParameterKind::is_of_experts, &ParameterKind::is_decoupled, &ParameterKind::decays}) {
+        std::vector<std::size_t> alike;
+        std::ranges::copy_if(all, std::back_inserter(alike), [&](std::size_t group) {
+            return kind_of(groups[group].settings).*trait == kind.*trait;
+        });
+        all = alike.empty() ? all : alike;
+    }
+    return all;
+}
+
+bool are_of_megatron(const std::vector<ParameterGroup>& groups) {
+    return std::ranges::any_of(
+        groups, [](const ParameterGroup& group) { return group.settings.contains("wd_mult"); });
+}
+
+}  // namespace shardweld

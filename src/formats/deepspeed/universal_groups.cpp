@@ -1,0 +1,117 @@
+#include "universal_groups.hpp"
+
+#include <array>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/in_context.hpp"
+#include "formats/containers/torch_file.hpp"
+#include "formats/shared/optimizer_claims.hpp"
+#include "formats/shared/settings.hpp"
+#include "io/input_file.hpp"
+#include "io/paths.hpp"
+
+#include "pickled.hpp"
+
+namespace shardweld::formats::deepspeed {
+
+namespace {
+
+constexpr const char* kSettingsFile = "zero/optimizer_state.pt";
+constexpr std::array<const char*, 2> kBases = {"base_optimizer_state", "optimizer_state_dict"};
+
+/// Names the members of groups, whose numbers are those of flat groups, as DeepSpeed's tool leaves
+/// them, or of parameters. Shapes are listed by flat groups, or by groups. Nothing where they are
+/// listed in another way and there are several groups.
+void name_by_numbers(const FileContent& content, const Members& numbers,
+                     std::vector<catalogue::ParameterGroup>& groups) {
+    std::vector<std::size_t> sizes;
+    std::map<std::string, std::size_t> group_of;  // of a number
+    for (std::size_t group = 0; group < numbers.size(); ++group) {
+        sizes.push_back(numbers[group].size());
+        for (const std::string& number : numbers[group]) {
+            group_of.emplace(number, group);
+        }
+    }
+    const bool is_by_group = sizes == content.group_sizes;
+    if (!is_by_group && group_of.size() != content.group_sizes.size() && groups.size() != 1) {
+        return;
+    }
+    std::size_t next = 0;
+    for (std::size_t list = 0; list < content.group_sizes.size(); ++list) {
+        const auto flat = group_of.find(std::to_string(list));
+        const std::size_t group = is_by_group              ? list
+                                  : groups.size() == 1     ? 0
+                                  : flat != group_of.end() ? flat->second
+                                                           : groups.size();
+        for (std::size_t i = 0; i < content.group_sizes[list]; ++i, ++next) {
+            if (group < groups.size() && next < content.parameters.size()) {
+                groups[group].parameters.push_back(content.parameters[next].name);
+            }
+        }
+    }
+}
+
+/// What the file says at its top or in the base optimizer's; ZeRO-3's has the step of flat groups,
+/// too.
+class SettingsFile {
+  public:
+    SettingsFile(const PickleValue& root, const ScalarReader& scalars) : scalars_(scalars) {
+        add(root, "the top");
+        for (const char* const key : kBases) {
+            if (const PickleValue* const base = present(root, key)) {
+                add(*base, key);
+            }
+        }
+    }
+
+    void finish(FileScan& scan) {
+        catalogue::Optimizer& out = scan.told.optimizer;
+        groups_.finish(out);
+        out.step = steps_.step();
+        if (!out.groups.empty()) {
+            name_by_numbers(scan.own, members_, out.groups);
+        }
+    }
+
+  private:
+    void add(const PickleValue& place, const std::string& name) {
+        const PickleValue* const list = present(place, "param_groups");
+        auto groups = groups_of(list, scalars_);
+        steps_.add(groups, name);
+        if (!groups.empty()) {
+            members_ = members_in(*list);
+            groups_.add("", std::move(groups), name);
+        }
+        const PickleValue* const states = present(place, "state");
+        for (std::size_t i = 0; states != nullptr && i < states->pair_count(); ++i) {
+            const PickleValue& one = states->value(i);
+            if (one.is_mapping()) {
+                steps_.add(one.find("step"), scalars_, "the states in " + name);
+            }
+        }
+    }
+
+    ScalarReader scalars_;
+    GroupClaims groups_;
+    StepClaims steps_;
+    Members members_;
+};
+
+}  // namespace
+
+void add_universal_groups(const Location& location, FileScan& scan) {
+    const std::string file = kSettingsFile;
+    if (!io::is_file(location.directory / file)) {
+        return;
+    }
+    in_context("file ", file, [&] {
+        const auto input = io::InputFile::open(location.directory / file);
+        const auto torch_file = TorchFile::read(input, 0, std::nullopt, location.check_crc);
+        SettingsFile(torch_file.root(), ScalarReader(torch_file, input)).finish(scan);
+    });
+}
+
+}  // namespace shardweld::formats::deepspeed
