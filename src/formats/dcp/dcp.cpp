@@ -129,10 +129,13 @@ std::vector<std::string> metadata_of(const Location& location) {
 }
 
 // What reshape could not put into the save itself.
-void add_optimizer_file(const Location& location, Catalogue& out) {
+void add_optimizer_file(const Location& location, bool is_first, Catalogue& out) {
+    // For each rank's metadata, which are held against each other.
     if (const auto said = read_optimizer_file(location.directory / kOptimizerFile)) {
         add_said(*said, out.optimizer);
-        set_written_type(*said, kKeySeparator, out.tensors);
+        if (is_first) {
+            set_written_type(*said, kKeySeparator, out.tensors);
+        }
     }
 }
 
@@ -167,8 +170,8 @@ Catalogue scan_metadata(const Location& location, const std::string& file) {
     if (!placed.empty()) {
         out.warnings["rows_placed_by_shapes"] = placed_text(placed);
     }
-    if (location.state != TakenState::weights && file == metadata_of(location).front()) {
-        add_optimizer_file(location, out);
+    if (location.state != TakenState::weights) {
+        add_optimizer_file(location, file == metadata_of(location).front(), out);
     }
     out.ignored = ignored.take();
     take_files(location, shards_of(location, file), std::move(metadata.files), out);

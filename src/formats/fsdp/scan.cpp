@@ -165,12 +165,12 @@ void add_optimizer(const Location& location, const RankFile& rank, const TorchFi
         return;
     }
     scan.own.optimizer = scan_optimizer(location, rank, file);
-    if (file_name(rank) != location.shard_files.front()) {
-        return;
-    }
+    // For each rank's, which are held against each other.
     if (const auto said = read_optimizer_file(location.directory / kOptimizerFile)) {
         add_said(*said, scan.own.optimizer.optimizer);
-        set_written_type(*said, kKeySeparator, out.tensors);
+        if (file_name(rank) == location.shard_files.front()) {
+            set_written_type(*said, kKeySeparator, out.tensors);
+        }
     }
 }
 
