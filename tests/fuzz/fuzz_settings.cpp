@@ -34,10 +34,10 @@ void adapter(const JsonFile& file) {
 void true_config(const JsonFile& file) {
     publish::Facts facts;
     facts.dtype = DType::bf16;
-    facts.tied = true;
     facts.labels = 1;
     facts.to_token_classes = true;
-    facts.edits = {{"num_nextn_predict_layers", "0", false, "mtp.*"},
+    facts.edits = {{"tie_word_embeddings", "true", false, ""},
+                   {"num_nextn_predict_layers", "0", false, "mtp.*"},
                    {"rope_scaling.type", std::nullopt, false, "mtp.*"}};
     const auto config = models::Config::parse(file.text, "config.json");
     const std::string edited = publish::true_config(config, facts).config.text_to_write();

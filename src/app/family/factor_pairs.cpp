@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::string_view kWeight = ".weight";
 /// Begins the logical names of embeddings, whose factors PEFT has the other way round.
-constexpr std::string_view kEmbeddings = "embed";
+constexpr std::string_view kFoldedEmbeddings = "embed";
 constexpr const char* kInFramework =
     "merge the adapter into the model with the framework that trained it and save that, or leave "
     "it out with --lora drop";
@@ -405,7 +405,7 @@ CutFactors cut_factors(const plan::Binding& whole, const PreparedModel& framewor
         FactorUse use = cutter.use();
         const models::Line* const line = places.stored[tensor.operands.front().file].line;
         use.is_module =
-            use.is_module && (line == nullptr || !line->logical.starts_with(kEmbeddings));
+            use.is_module && (line == nullptr || !line->logical.starts_with(kFoldedEmbeddings));
         for (const bool is_up : {false, true}) {
             cut.targets.push_back(cutter.factor(is_up, use.parameter.path, whole.targets));
         }

@@ -150,18 +150,18 @@ ScoreHead in_framework(const catalogue::Catalogue& catalogue, const models::Dial
     return head;
 }
 
-using catalogue::Piece;
 using catalogue::Tensor;
 
 /// Its pieces in the order of their rows, without replicas.
-std::vector<const Piece*> parts_of(const Tensor& tensor) {
-    std::vector<const Piece*> parts;
-    for (const Piece& piece : tensor.pieces) {
+std::vector<const catalogue::Piece*> parts_of(const Tensor& tensor) {
+    std::vector<const catalogue::Piece*> parts;
+    for (const catalogue::Piece& piece : tensor.pieces) {
         if (piece.replica == 0 && !piece.patch.axes.empty()) {
             parts.push_back(&piece);
         }
     }
-    std::ranges::sort(parts, {}, [](const Piece* piece) { return piece->patch.axes[0].lo; });
+    std::ranges::sort(parts, {},
+                      [](const catalogue::Piece* piece) { return piece->patch.axes[0].lo; });
     return parts;
 }
 
@@ -175,7 +175,7 @@ bool has_rows_of_vocabulary(const Tensor& tensor, const models::Config& config) 
 
 /// Rows are cut into parts of equal size, the last one is what is left (torch.chunk).
 bool proves(const Tensor& tensor, const models::Config& config, Index n_ranks) {
-    const std::vector<const Piece*> parts = parts_of(tensor);
+    const std::vector<const catalogue::Piece*> parts = parts_of(tensor);
     if (n_ranks < 1 || parts.size() != static_cast<std::size_t>(n_ranks) || tensor.shape.empty()) {
         return false;
     }

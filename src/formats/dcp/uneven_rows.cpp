@@ -83,7 +83,7 @@ constexpr const char* kRemedy =
     "pad the rows to a multiple of the tensor-parallel size; if these files are of several saves, "
     "copy those of one";
 
-[[noreturn]] void refuse(const std::string& what) {
+[[noreturn]] void refuse_boxes(const std::string& what) {
     throw Error(ErrorCode::mismatch, what + kCause, kRemedy);
 }
 
@@ -120,7 +120,7 @@ void place(Misplaced& found, DcpTensor& tensor, std::deque<std::vector<Index>>& 
         found.place(0, 0, at);
     }
     if (found.n_ways != 1) {
-        refuse(
+        refuse_boxes(
             "rows are not where .metadata says, and the stored shapes do not tell where they "
             "belong");
     }
@@ -155,8 +155,9 @@ std::optional<DcpTensor> without_misplaced(const Location& location, const DcpMe
         const auto axis = only_axis(stored, is_gap ? chunk.sizes : std::span<const Index>(*shape));
         const bool is_first = found.gaps.empty() && found.rows.empty();
         if (!axis || (!is_first && *axis != found.axis) || (!is_gap && !has_none(chunk.sizes))) {
-            refuse("a chunk is stored with shape " + shape_text(*shape) + ", .metadata says " +
-                   shape_text({chunk.sizes.begin(), chunk.sizes.end()}));
+            refuse_boxes("a chunk is stored with shape " + shape_text(*shape) +
+                         ", .metadata says " +
+                         shape_text({chunk.sizes.begin(), chunk.sizes.end()}));
         }
         found.axis = *axis;
         if (is_gap) {
