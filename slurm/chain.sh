@@ -22,7 +22,7 @@ after() {
     job=$(sbatch --parsable --dependency="afterok:$1" --kill-on-invalid-dep=yes "${@:2}")
     echo "${job%%;*}"
 }
-merge=$(after "$training" "${for_merge[@]}" "$here/resume.sbatch" "$checkpoint" "$target" "$@")
+merge=$(after "$training" "${for_merge[@]}" "$here/merge.sbatch" "$checkpoint" "$target" "$@")
 echo "merge $merge"
 test=$(after "$merge" "${for_merge[@]}" "$here/test.sbatch" "$checkpoint" "$target" "$@")
 echo "test $test"

@@ -25,7 +25,8 @@ start_node() { # HOST
     on_host "$1" "$HERE/../slurm/node.sh '$1'" >>"$SLURM/log/$1.out" 2>&1 &
 }
 
-# lose_node HOST: whatever runs there ends without a word, and Slurm finds it down. What programs had in memory is gone with it.
+# lose_node HOST: whatever runs there ends without a word, and Slurm finds it down. What programs had in memory is gone with it; what slurmd has in its
+# spool is not, sockets of PMIx for steps that are no more among it.
 lose_node() {
     local process
     for process in /proc/[0-9]*; do
@@ -33,7 +34,7 @@ lose_node() {
             [[ "$(readlink "$process/ns/net")" == "$(readlink "/proc/$(<"$HOSTS/$1.pid")/ns/net")" && "${process#/proc/}" != "$(<"$HOSTS/$1.pid")" ]] &&
             kill -KILL "${process#/proc/}"
     done
-    on_host "$1" "rm -rf '$LOCAL'/spool '$LOCAL'/spmix* '$LOCAL'/*.pid /dev/shm/*"
+    on_host "$1" "rm -rf '$LOCAL'/*.pid /dev/shm/*"
     scontrol update NodeName="$1" State=DOWN Reason=lost
 }
 

@@ -32,14 +32,14 @@ rm -rf "$HOSTS/parted"
 mkdir "$HOSTS/crashing"
 printf '#!/bin/bash\n((${SLURM_RESTART_COUNT:-0} >= $CRASHES)) || kill -SEGV $$\nexec "%s" "$@"\n' "$SHARDWELD" >"$HOSTS/crashing/shardweld"
 chmod +x "$HOSTS/crashing/shardweld"
-crashing() { # SCRIPT CRASHES NAME
-    CRASHES=$2 PATH="$HOSTS/crashing:$PATH" submit --ntasks-per-node=2 "$SCRIPTS/$1.sbatch" "$legacy/source" "$HOSTS/$3" "${small[@]:2}"
+crashing() { # NODES CRASHES NAME
+    CRASHES=$2 PATH="$HOSTS/crashing:$PATH" submit --ntasks-per-node=2 --nodes="$1" "$SCRIPTS/merge.sbatch" "$legacy/source" "$HOSTS/$3" "${small[@]:2}"
 }
-crashing one_node 1 crashed
+crashing 1 1 crashed
 one=$job
-crashing resume 2 twice
+crashing 1 2 twice
 two=$job
-crashing many_nodes 9 never
+crashing 2 9 never
 never=$job
 
 # A rank that is killed ends the step, at once, and nothing stands under the target's name.

@@ -8,7 +8,7 @@ cat >"$HOSTS/slow/shardweld" <<PROGRAM
 exec "$SHARDWELD" "\$@"
 PROGRAM
 chmod +x "$HOSTS/slow/shardweld"
-merging=("$SCRIPTS/resume.sbatch" "$big/source")
+merging=("$SCRIPTS/merge.sbatch" "$big/source")
 with=(--hf_config "$big/hf")
 normal_path="$PATH"
 PATH="$HOSTS/slow:$PATH"

@@ -1,7 +1,8 @@
-# A watch over three time limits and more, while a run saves: the job goes back into the queue at each, makes every step once, and ends well.
+# A watch over three time limits and more, while a run saves: the job goes back into the queue at each, makes every step once, and ends well: idle for longer than a
+# run takes.
 dcp="$TESTS/data/torch/dcp_w2_bf16_qwen2" run="$HOSTS/run" out="$HOSTS/watched"
 mkdir "$run"
-submit -w h1 --ntasks-per-node=2 --time=1 --signal=USR1@1 "$SCRIPTS/watch.sbatch" "$run" "$out" --hf_config "$dcp/hf" --interval 1 --no_card --until "$run/END" \
+submit -w h1 --ntasks-per-node=2 --time=1 --signal=USR1@1 "$SCRIPTS/watch.sbatch" "$run" "$out" --hf_config "$dcp/hf" --interval 1 --no_card --idle_exit 60s \
     --stop_before 45s
 watched=$job
 has_restarted_thrice() {
@@ -15,8 +16,10 @@ while ((saved < 40)) && ! has_restarted_thrice; do
     sleep 5
     cp "$dcp/source/.metadata" "$run/step-$saved"
 done
-touch "$run/END"
-expect_end "$watched" COMPLETED 0 "a watch over time limits" 120
+idle=$SECONDS
+expect_end "$watched" COMPLETED 0 "a watch over time limits" 180
+((SECONDS - idle < 110)) || fail "a watch that is idle for 60 s ends after $((SECONDS - idle)) s"
+expect_log "$watched" "of --idle_exit 60s" "a watch over time limits"
 echo "watched: $(field "$watched" Restarts) restarts, $saved steps"
 (($(field "$watched" Restarts) >= 3)) || fail "a watch over time limits: $(field "$watched" Restarts) restarts"
 "$SHARDWELD" merge "$dcp/source" "$HOSTS/once" --hf_config "$dcp/hf" -q --no_card

@@ -13,6 +13,7 @@
 #include "app/messages/table.hpp"
 #include "app/report/report_json.hpp"
 #include "app/runtime/memory.hpp"
+#include "core/system.hpp"
 #include "core/text.hpp"
 #include "plan/plan.hpp"
 #include "plan/schedule/footprint.hpp"
@@ -25,9 +26,8 @@
 
 namespace shardweld::app {
 
-/// What slurm/resume.sbatch does with the arrays `step` and `merge` and with `target`: the text
-/// behind its mark. The build makes it.
-std::string_view end_of_job_script();
+/// The text of slurm/job.sh, which merges with `target` and `program`. The build makes it.
+std::string_view job_functions();
 
 namespace {
 
@@ -243,18 +243,71 @@ std::string words_text(const std::vector<std::string>& words) {
     return text;
 }
 
+/// Seconds of a time as sinfo prints it ("1-02:30:00", "30:00"); nullopt where it is none
+/// ("infinite").
+std::optional<Bytes> seconds_in(std::string_view text) {
+    Bytes hours = 0;  // of the days
+    if (const std::size_t dash = text.find('-'); dash != std::string_view::npos) {
+        const auto days = parse_index(std::string(text.substr(0, dash)));
+        if (!days) {
+            return std::nullopt;
+        }
+        hours = static_cast<Bytes>(*days) * 24;
+        text.remove_prefix(dash + 1);
+    }
+    Bytes seconds = 0;
+    for (const std::string_view part : split(text, ':')) {
+        const auto number = parse_index(std::string(part));
+        if (!number) {
+            return std::nullopt;
+        }
+        seconds = seconds * 60 + hours + static_cast<Bytes>(*number);
+        hours = 0;
+    }
+    return seconds;
+}
+
+/// The longest time of a job in the default partition, where there is a Slurm that tells.
+std::optional<Bytes> partition_limit() {
+    constexpr double kAnswerSeconds = 10;
+    const auto sinfo = process::find_program("sinfo", variable("PATH").value_or(""));
+    std::optional<Bytes> limit;
+    if (sinfo) {
+        process::Process ask{*sinfo, {"-h", "-o", "%P %l"}, {}, kAnswerSeconds, {}};
+        ask.on_line = [&](std::string_view line) {
+            const std::size_t mark = line.find("* ");
+            limit =
+                mark == std::string_view::npos ? limit : seconds_in(trim(line.substr(mark + 2)));
+        };
+        (void)process::run(ask);
+    }
+    return limit;
+}
+
+/// The job's time, and why; at most what the partition allows, as the job queues again.
+std::string time_text(Bytes wanted) {
+    const auto limit = partition_limit();
+    const Bytes seconds = std::min(wanted, limit.value_or(wanted));
+    return (seconds < wanted ? "# It wants " + clock_text(wanted) +
+                                   ", which the partition does not give: the job queues again.\n"
+                             : "") +
+           "#SBATCH --time=" + clock_text(seconds) + "\n";
+}
+
 std::string resources_text(const PlannedMerge& merge, const JobRequest& job) {
     const Bytes moved = moved_bytes(merge);
     const Bytes seconds = rounded_up(
         kStartSeconds + static_cast<Bytes>(merge.metadata_s) + moved / job.rate, kTimeStep);
+    const int on_node = (merge.plan.n_ranks() + job.n_nodes - 1) / job.n_nodes;
     return "#SBATCH --job-name=shardweld\n#SBATCH --nodes=" + std::to_string(job.n_nodes) +
            "\n#SBATCH --ntasks=" + std::to_string(merge.plan.n_ranks()) +
+           "\n#SBATCH --ntasks-per-node=" + std::to_string(on_node) +
            "\n# A second core lets a rank read ahead.\n#SBATCH --cpus-per-task=" +
            std::to_string(kCoresOfRank) + "\n# The forecast for a rank is " +
            human_bytes(merge.memory.peak()) + "; the page cache counts, and gives way.\n" +
            "#SBATCH --mem-per-cpu=" + std::to_string(core_mebibytes(merge.memory.peak())) +
            "M\n# " + human_bytes(moved) + " to read and write, at " + human_bytes(job.rate) +
-           " a second; --rate gives another speed.\n#SBATCH --time=" + clock_text(seconds) + "\n";
+           " a second; --rate gives another speed.\n" + time_text(seconds);
 }
 
 // Slurm's documentation: sbatch(1) on --signal (without "B:" it goes to the steps) and --requeue.
@@ -270,9 +323,8 @@ std::string job_script(const PlannedMerge& merge, const JobRequest& job) {
     return "#!/bin/bash\n# Merges " + printable(merge.input) + " (" + merge.format + ") into " +
            human_bytes(merge.plan.placement.total_bytes()) + ".\n" + resources_text(merge, job) +
            kResuming + "set -euo pipefail\ntarget=" + process::shell_word(job.target.string()) +
-           "\nstep=(srun --mpi=pmix -K -c " + std::to_string(kCoresOfRank) + " " +
-           process::shell_word(own_path()) + ")\nmerge=(merge --resume" + words_text(job.words) +
-           ")\n\n" + std::string(end_of_job_script());
+           "\nprogram=" + process::shell_word(own_path()) + "\n\n" + std::string(job_functions()) +
+           "\nbegin_job\nmerge_to_end" + words_text(job.words) + "\n";
 }
 
 // Plans are for another machine: this one's limits say nothing.

@@ -18,9 +18,12 @@
 #include "app/cli/parse_options.hpp"
 #include "app/merge/main_path.hpp"
 #include "app/messages/log.hpp"
+#include "app/report/run_end.hpp"
 #include "app/report/session.hpp"
+#include "app/report/summary.hpp"
 #include "app/runtime/stop.hpp"
 #include "app/runtime/version.hpp"
+#include "app/settings/command_table.hpp"
 #include "app/settings/options.hpp"
 #include "app/watch/watch.hpp"
 #include "core/system.hpp"
@@ -145,7 +148,21 @@ int printed(int code, Log& log) {
     return code;
 }
 
-int run_parallel(mpi::Comm& comm, const Options& options, Log& log) {
+/// The code, once --done has been told of it on the first rank; another one where that fails.
+int told_at_end(const Options& options, const std::string& figures, int code, Log& log) {
+    if (!options.done) {
+        return code;
+    }
+    const int told = exit_code_of(log, [&] {
+        const auto row = std::ranges::find(command_rows(), options.command, &CommandRow::command);
+        write_run_end(*options.done, {std::string(row->name), code, figures});
+        return 0;
+    });
+    return code == 0 ? told : code;
+}
+
+/// `figures`: RunReport in one line, where the command has any.
+int run_parallel(mpi::Comm& comm, const Options& options, Log& log, std::string& figures) {
     switch (options.command) {
         case Command::test:
             return test(comm, options, std::cout, log);
@@ -166,7 +183,13 @@ int run_parallel(mpi::Comm& comm, const Options& options, Log& log) {
         case Command::inspect:
             return printed(inspect(comm, options, std::cout, log), log);
         default:
-            return run_reported(comm, options, log, {"merge", merge_model});
+            return run_reported(comm, options, log,
+                                {"merge", merge_model, [&](const Session& session) {
+                                     if (figures.empty()) {
+                                         figures = speed_text(session.run, session.report,
+                                                              session.watch.phases());
+                                     }
+                                 }});
     }
 }
 
@@ -192,14 +215,14 @@ void keep_log(mpi::Comm& comm, const Options& options, Log& log) {
 
 /// An Error has been agreed by all ranks; anything else failed on this one alone while the others
 /// wait for it.
-int run_or_abort(mpi::Comm& comm, const Options& options, Log& log,
+int run_or_abort(mpi::Comm& comm, const Options& options, Log& log, std::string& figures,
                  const std::function<void()>& on_started) {
     try {
         require_same_program(comm, own_version());
         require_same_options(comm, options.shared);
         keep_log(comm, options, log);
         on_started();
-        return run_parallel(comm, options, log);
+        return run_parallel(comm, options, log, figures);
     } catch (const Error&) {
         throw;
     } catch (const std::exception& error) {
@@ -273,9 +296,14 @@ int run_together(const Options& options) {
         mpi::Comm& comm = ranks.comm();
         Log log = log_for(options, comm.rank() == 0);
         say_notes(options, log);
-        const int code = exit_code_of(
-            log, [&] { return run_or_abort(comm, options, log, [&] { ranks.have_met(); }); });
+        std::string figures;
+        int code = exit_code_of(log, [&] {
+            return run_or_abort(comm, options, log, figures, [&] { ranks.have_met(); });
+        });
         log.note("exits with code " + std::to_string(code));
+        if (comm.rank() == 0) {
+            code = told_at_end(options, figures, code, log);
+        }
         if (code != 0) {
             outlast_launcher();
         }
@@ -317,7 +345,7 @@ int run_alone(const Options& options, bool is_first) {
         }
         throw Error(ErrorCode::unsupported, "this command is not in this version yet");
     });
-    return printed(code, log);
+    return told_at_end(options, "", printed(code, log), log);
 }
 
 /// A wrong command line is mostly wrong on all ranks: they meet before they exit, so that a

@@ -295,10 +295,15 @@ std::vector<Headline> summary_lines(const RunReport& run, const OutputReport& re
 std::string speed_text(const RunReport& run, const OutputReport& report,
                        const std::vector<Phase>& phases) {
     const Totals totals = totals_of(report, phases);
-    return "time: " + seconds_text(totals.seconds) + " with " + hosts_text(run) + ", " +
-           rate_text(totals.bytes, totals.seconds) + "; read " + human_bytes(totals.read) +
-           " from " + counted(run.input.n_files, "shard file") + ", sent " +
-           human_bytes(totals.sent);
+    Bytes peak = 0;
+    for (const execute::RankResult& rank : report.ranks) {
+        peak = std::max(peak, rank.peak_bytes);
+    }
+    return counted(report.tensors.size(), "tensor") + ", " + human_bytes(totals.bytes) + " in " +
+           seconds_text(totals.seconds) + ", " + rate_text(totals.bytes, totals.seconds) +
+           ", with " + hosts_text(run) + ", each at most " + human_bytes(peak) +
+           " of memory; read " + human_bytes(totals.read) + " from " +
+           counted(run.input.n_files, "shard file") + ", sent " + human_bytes(totals.sent);
 }
 
 std::string summary_json(const RunReport& run, const OutputReport& report,

@@ -281,6 +281,7 @@ struct Options {
     LogLevel log_level = LogLevel::info;
     ProgressStyle progress = ProgressStyle::automatic;
     std::optional<fs::path> log_dir;
+    std::optional<fs::path> done;    ///< where the end of the run is told (write_run_end)
     std::vector<std::string> notes;  ///< options accepted that change nothing, said at debug level
     std::vector<std::string> remarks;    ///< how options were understood, said at info level
     std::vector<std::string> arguments;  ///< the whole command line, as it was given

@@ -62,7 +62,8 @@ TEST(Summary, tells_what_was_written_and_leads_to_the_model) {
               std::string::npos)
         << text;
     EXPECT_EQ(speed_text(small_report(), small_report(), phases()),
-              "time: 2.0 s with 1 rank, 2.00 MB/s; read 4.00 MB from 1 shard file, sent 0 B");
+              "1 tensor, 4.00 MB in 2.0 s, 2.00 MB/s, with 1 rank, each at most 0 B of memory; read "
+              "4.00 MB from 1 shard file, sent 0 B");
 }
 
 TEST(Summary, never_leads_to_a_base_without_its_adapter) {
