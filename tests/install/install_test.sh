@@ -121,12 +121,15 @@ check "a directory is completed" test "$(completed shardweld merge --local_dir "
 if command -v tclsh >/dev/null; then
     cat >"$WORK/modules.tcl" <<'TCL'
 foreach ignored {module-whatis conflict} { proc $ignored args {} }
-proc prepend-path {name path} { puts "$name=$path" }
+foreach set {prepend-path setenv} { proc $set {name value} { puts "$name=$value" } }
+proc module {do name} { puts "$do $name" }
+proc is-loaded name { return 0 }
 set ModulesCurrentModulefile [lindex $argv 0]
 source $ModulesCurrentModulefile
 TCL
-    check "the module file" tclsh "$WORK/modules.tcl" "$(echo "$prefix"/share/modulefiles/shardweld/*)" && mv "$WORK/out" "$WORK/said"
+    check "the module file" env -u SLURM_PMIX_FENCE SHARDWELD_MPI_MODULE=openmpi/4 tclsh "$WORK/modules.tcl" "$(echo "$prefix"/share/modulefiles/shardweld/*)" && mv "$WORK/out" "$WORK/said"
     check "the module file said $(cat "$WORK/said")" grep -qxF "PATH=$prefix/bin" "$WORK/said"
+    check "the module file said $(cat "$WORK/said")" test "$(grep -cxE 'load openmpi/4|SLURM_PMIX_FENCE=ring' "$WORK/said")" = 2
 else
     skip "tclsh is not installed: the module file is not read"
 fi
