@@ -61,9 +61,10 @@ TEST(Summary, tells_what_was_written_and_leads_to_the_model) {
                         "AutoModelForCausalLM as M; M.from_pretrained(\"out\")'\n"),
               std::string::npos)
         << text;
-    EXPECT_EQ(speed_text(small_report(), small_report(), phases()),
-              "1 tensor, 4.00 MB in 2.0 s, 2.00 MB/s, with 1 rank, each at most 0 B of memory; read "
-              "4.00 MB from 1 shard file, sent 0 B");
+    EXPECT_EQ(
+        speed_text(small_report(), small_report(), phases()),
+        "1 tensor, 4.00 MB in 2.0 s, 2.00 MB/s, with 1 rank, each at most 0 B of memory; read "
+        "4.00 MB from 1 shard file, sent 0 B");
 }
 
 TEST(Summary, never_leads_to_a_base_without_its_adapter) {
