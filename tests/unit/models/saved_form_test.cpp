@@ -7,7 +7,7 @@
 namespace shardweld::models {
 namespace {
 
-using Names = std::map<std::string, std::string>;
+using NameMap = std::map<std::string, std::string>;
 
 SavedModel saved(const std::string& config, const std::string& type) {
     return {config_of(config), type};
@@ -29,23 +29,23 @@ TEST(SavedForm, looks_into_the_parts_of_a_model) {
 
 TEST(SavedForm, ties_what_the_type_ties_unless_config_json_says_otherwise) {
     const std::vector<std::string> names = {"lm_head.weight", "model.embed_tokens.weight"};
-    const Names tied = {{"lm_head.weight", "model.embed_tokens.weight"}};
-    EXPECT_EQ(saved("{}", "llama").second_names(names), Names());
+    const NameMap tied = {{"lm_head.weight", "model.embed_tokens.weight"}};
+    EXPECT_EQ(saved("{}", "llama").second_names(names), NameMap());
     EXPECT_EQ(saved(R"({"tie_word_embeddings": true})", "llama").second_names(names), tied);
     EXPECT_EQ(saved("{}", "gemma").second_names(names), tied);
-    EXPECT_EQ(saved(R"({"tie_word_embeddings": false})", "gemma").second_names(names), Names());
+    EXPECT_EQ(saved(R"({"tie_word_embeddings": false})", "gemma").second_names(names), NameMap());
     // A name that is there alone is that of the other.
     EXPECT_EQ(saved("{}", "gemma").second_names({"lm_head.weight"}), tied);
     // No type that is known.
     EXPECT_EQ(saved(R"({"tie_word_embeddings": true})", "").second_names(names), tied);
-    EXPECT_EQ(saved(R"({"tie_word_embeddings": true})", "").second_names({names[0]}), Names());
+    EXPECT_EQ(saved(R"({"tie_word_embeddings": true})", "").second_names({names[0]}), NameMap());
 }
 
 TEST(SavedForm, finds_the_name_that_is_kept_behind_several) {
     const std::vector<std::string> names = {"lm_head.weight", "model.shared.weight",
                                             "model.encoder.embed_tokens.weight",
                                             "model.decoder.embed_tokens.weight"};
-    Names kept;
+    NameMap kept;
     for (const std::size_t copy : {0U, 2U, 3U}) {
         kept[names[copy]] = "model.shared.weight";
     }
