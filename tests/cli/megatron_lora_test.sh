@@ -223,10 +223,20 @@ merge_of 0 factors gpt2-tp2-legacy-bf16 --lora_alpha 4
 rm -rf "$WORK/by_peft"
 expect_code 0 "$SHARDWELD" merge --local_dir "$WORK/factors.out/lora_adapter" --base "$WORK/factors.out" --target_dir "$WORK/by_peft" --lora fold --no_fsync
 same_tensors "$WORK/by_peft" "$WORK/sum.out"
-# Head and embedding are one: a factor of one of them is refused with that reason.
-add_factors "$WORK/base" names='.*word_embeddings.*'
-merge_of 5 base gpt2-tp2-legacy-bf16 --lora fold --lora_alpha 4
-expect_text "one matrix"
+# Head and embedding are one: a factor of one of them leaves the other as it was.
+merge_of 0 base gpt2-tp2-legacy-bf16
+cp -r "$WORK/base" "$WORK/embedded"
+add_factors "$WORK/embedded" names='.*word_embeddings.*'
+merge_of 0 embedded gpt2-tp2-legacy-bf16 --lora fold --lora_alpha 4
+expect_text "tie_word_embeddings"
+python3 - "$TESTS/support" "$WORK/embedded.out" "$WORK/base.out" <<'P' || fail "head and embedding of a tied model"
+import sys
+sys.path.insert(0, sys.argv[1])
+from edit_safetensors import read
+got, base = (read(path + "/model.safetensors") for path in sys.argv[2:])
+embedding = base["transformer.wte.weight"][2]
+assert got["lm_head.weight"][2] == embedding and got["transformer.wte.weight"][2] != embedding
+P
 # Canonical gate and up where the model has one module: a fold, but no pair of PEFT's; and one of them alone.
 folds glm-tp2-torchdist-bf16 '.*linear_fc1.*' parts=gate:48,up:48
 merge_of 5 factors glm-tp2-torchdist-bf16 --lora_alpha 4
