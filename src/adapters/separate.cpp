@@ -334,7 +334,9 @@ Separated separate(Catalogue catalogue, const Deal& deal) {
     parts.base = std::move(catalogue);
     for (Catalogue* part : {&parts.base, &parts.adapter}) {
         sort_by_name(part->tensors);
-        join_twins(part->tensors, trained.twins);
+        if (!deal.is_dropped) {
+            join_twins(part->tensors, trained.twins);
+        }
     }
     std::set_difference(trained.wrapped.begin(), trained.wrapped.end(), trained.adapted.begin(),
                         trained.adapted.end(), std::back_inserter(parts.bare_modules));

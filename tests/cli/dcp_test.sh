@@ -49,7 +49,7 @@ expect_code 14 "$SHARDWELD" plan --local_dir "$WORK/stale/source" --hf_config "$
 expect_code 0 "$SHARDWELD" merge --local_dir "$data/dcp_w2_bf16_qwen2/source" --hf_config "$WORK/stale/hf" --target_dir "$WORK/sound" --strict -q
 
 # Rows that .metadata gives to ranks which have none are placed by the stored shapes, and that is told.
-uneven="$data/dcp_fsdp2_tp_uneven"
+uneven="$data/../world/dcp_fsdp2_tp_uneven"
 expect_code 14 "$SHARDWELD" merge "$uneven/source" "$WORK/uneven" --hf_config "$uneven/hf" --names module --strict -q && expect_text rows_placed_by_shapes
 
 # A finished model is read only on request; its configuration lies beside it.

@@ -1,5 +1,6 @@
 #include "shardweld/merge.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -20,6 +21,9 @@ WrittenOutput written_output(const app::Session& session) {
     WrittenOutput output;
     output.directory = session.output.directory;
     for (const app::FileEntry& file : report.files) {
+        if (std::ranges::count(report.side_files, file.name) > 0) {
+            continue;
+        }
         output.files.push_back(file.name);
     }
     output.tensors = report.tensors.size();

@@ -88,6 +88,7 @@ class NumberedStates {
         }
         const Members members = members_in(*groups);
         require_members(*state, members);
+        common_step_ = state->find("common_step");
         by_number_.clear();
         for (std::size_t i = 0; i < state->pair_count(); ++i) {
             if (state->key(i).kind == PickleKind::integer) {
@@ -103,7 +104,7 @@ class NumberedStates {
                     i < masters->elements()[g]->elements().size()) {
                     add("param", *masters->elements()[g]->elements()[i], slot);
                 }
-                add_moments(*state, *groups->elements()[g], *numbers->elements()[i], slot);
+                add_moments(*groups->elements()[g], *numbers->elements()[i], slot);
             }
         }
     }
@@ -122,8 +123,7 @@ class NumberedStates {
         }
     }
 
-    void add_moments(const PickleValue& state, const PickleValue& group, const PickleValue& number,
-                     const Slot& slot) {
+    void add_moments(const PickleValue& group, const PickleValue& number, const Slot& slot) {
         const auto found = by_number_.find(number.integer);
         const PickleValue* const moments = found == by_number_.end() ? nullptr : found->second;
         if (moments == nullptr || !moments->is_mapping()) {
@@ -137,7 +137,7 @@ class NumberedStates {
         const std::string place = "parameter " + std::to_string(number.integer);
         if (!steps_.add(moments->find("step"), scalars_, place) &&
             !steps_.add(group.find("step"), scalars_, "its group") &&
-            !steps_.add(state.find("common_step"), scalars_, "common_step")) {
+            !steps_.add(common_step_, scalars_, "common_step")) {
             require_step(place, taken_ != TakenState::all || moments->pair_count() == 0);
         }
     }
@@ -148,6 +148,7 @@ class NumberedStates {
     Catalogue& out_;
     Index group_ = 0;                                       ///< over all optimizers
     std::map<std::int64_t, const PickleValue*> by_number_;  ///< states of the optimizer under way
+    const PickleValue* common_step_ = nullptr;              ///< of that optimizer
     std::size_t n_read_ = 0;
     StepClaims steps_;
 };

@@ -231,9 +231,11 @@ TEST(TorchFile, refuses_other_containers) {
     EXPECT_EQ(file_error("garbage"),
               "corrupt: torch file: it begins with 'garbage', expected a zip archive or torch's "
               "magic [file F]");
-    EXPECT_EQ(file_error(std::string(257, 'x') + "ustar" + std::string(300, '\0')),
-              "unsupported: torch file: it is a tar archive (torch before 0.1.10) [file F]; load "
-              "and save it with a newer torch");
+    EXPECT_EQ(
+        file_error(std::string(257, 'x') + "ustar" + std::string(300, '\0')),
+        "unsupported: torch file: it is none, but a tar archive [file F]; unpack it and give "
+        "the directory that comes out; if torch before 0.1.10 wrote it, load and save it with "
+        "a newer one");
     EXPECT_EQ(file_error(test::build_zip({{"archive/version", "3"}})),
               "corrupt: torch file: the archive holds no data.pkl [file F]");
     EXPECT_EQ(file_error(torch_file("N", {}, {{"archive/constants.pkl", ""}})),
