@@ -98,6 +98,7 @@ void put_optimizer(PickleWriter& out) {
     out.text("optimizer").op(Op::empty_dict).op(Op::mark);
     out.text("param_groups").op(Op::empty_list).op(Op::empty_dict).op(Op::mark);
     out.text("lr").real(1e-4).text("eps").real(1e-8).text("weight_decay").real(0.1);
+    out.text("betas").real(0.9).real(0.95).op(Op::tuple2);
     out.text("step").integer(1);
     out.op(Op::setitems).op(Op::append).op(Op::setitems);
     out.text("param_state_sharding_type").text("fully_reshardable");

@@ -64,6 +64,8 @@ stored "$model" "$WORK/with blank"
 cp -r "$model" "$WORK/deep"
 mkdir "$WORK/deep/lora_adapter"
 echo '{}' >"$WORK/deep/lora_adapter/a \$(id) 'b'.json"
+expect_code 5 "$SHARDWELD" upload "$WORK/deep" --put "$WORK/copy {} $WORK/deeper/{}" && expect_text 'it holds more than letters'
+mv "$WORK"/deep/lora_adapter/{a*,adapter_config.json}
 expect_code 0 "$SHARDWELD" upload "$WORK/deep" --put "$WORK/copy {} $WORK/deeper/{}"
 stored "$WORK/deep" "$WORK/deeper"
 # Files that are not meant to be published are not.

@@ -146,7 +146,7 @@ def renamed(model, config, options):
         else:
             stored[name] = tensor
     if options["adapter"]:
-        stored["decoder.layers.0.self_attention.linear_qkv.adapter.linear_in.weight"] = ("BF16", [1, 4], bytes(8))
+        stored["decoder.layers.0.self_attention.linear_qkv.adapter.linear_in.weight"] = ("BF16", [1, 64], bytes(128))
     return {options["in_front"] + name: tensor for name, tensor in stored.items()}
 
 

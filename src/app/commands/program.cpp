@@ -345,7 +345,7 @@ int run_alone(const Options& options, bool is_first) {
         }
         throw Error(ErrorCode::unsupported, "this command is not in this version yet");
     });
-    return told_at_end(options, "", printed(code, log), log);
+    return printed(code, log);
 }
 
 /// A wrong command line is mostly wrong on all ranks: they meet before they exit, so that a

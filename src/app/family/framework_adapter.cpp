@@ -164,6 +164,14 @@ class FactorSorter {
         };
         std::ranges::for_each(factors.tensors, check);
         std::ranges::for_each(factors.shards, check);
+        if (ranks.empty() && !(factors.tensors.empty() && factors.shards.empty())) {
+            throw Error(
+                ErrorCode::mismatch,
+                printable(factors.tensors.empty() ? std::string(factors.shards.front().name)
+                                                  : std::string(factors.tensors.front().name)) +
+                    " is stored, but the other factor of its pair is not",
+                "half of the adapter is missing: copy all files of its save");
+        }
         if (ranks.size() > 1) {
             throw Error(ErrorCode::unsupported,
                         "the adapter's factors have ranks " + std::to_string(*ranks.begin()) +

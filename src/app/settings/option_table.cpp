@@ -424,7 +424,7 @@ const std::vector<OptionRow>& option_rows() {
         {"log_dir", "DIR", kEvery & ~kRecipes, "Messages",
          "keep a log of each rank in DIR: messages, phases and files with their times",
          text(&Options::log_dir)},
-        {"done", "FILE", kEvery & ~kRecipes, "Messages",
+        {"done", "FILE", kModel | kDiff | kVerify, "Messages",
          "write FILE at the end of the run, however it ends: the code, the job and a line of "
          "figures; proof for scripts that the program ran",
          text(&Options::done)},
