@@ -58,7 +58,7 @@ class DistRank {
             const std::string states = "optimizer.state.";
             put(states + "param." + key, DType::f32, shard, stacks, values_are_bf16());
             put(states + "exp_avg." + key, DType::f32, shard, stacks);
-            put(states + "exp_avg_sq." + key, DType::f32, shard, stacks);
+            put(states + "exp_avg_sq." + key, DType::f32, shard, stacks, false, true);
         }
     }
 
@@ -71,14 +71,14 @@ class DistRank {
 
   private:
     void put(const std::string& key, DType dtype, const Shard& shard,
-             const std::vector<Stack>& stacks, bool is_master = false) {
+             const std::vector<Stack>& stacks, bool is_master = false, bool is_square = false) {
         DcpStoredTensor& tensor = content_.tensors[key];
         tensor.dtype = dtype;
         tensor.shape = led(stacks, &Stack::size, shard.shape);
         for (const Chunk& chunk : shard.chunks) {
             TorchPickle out;
             const auto sizes = led(stacks, nullptr, chunk.sizes);
-            out.tensor({tensor.dtype, sizes, chunk.bands, {}, is_master});
+            out.tensor({tensor.dtype, sizes, chunk.bands, {}, is_master, is_square});
             const DcpPlace place = next_file().add(out, checkpoint_.values);
             tensor.chunks.push_back({led(stacks, &Stack::at, chunk.offsets), sizes, place});
         }

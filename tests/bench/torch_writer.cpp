@@ -39,7 +39,8 @@ void append_archive(AppendFile& file, std::string_view name, const TorchPickle& 
             zip.add_hole(entry, tensor.bytes());
             continue;
         }
-        BandStream stream(tensor.bands, {tensor.dtype, values.seed, false, tensor.is_master});
+        BandStream stream(tensor.bands,
+                          {tensor.dtype, values.seed, false, tensor.is_master, tensor.is_square});
         zip.add(entry, tensor.bytes(), [&](std::span<std::byte> out) { stream.read(out); });
     }
     const outputs::torch::FixedRecord version = outputs::torch::kVersionRecord;

@@ -23,6 +23,7 @@ struct TorchTensor {
     std::vector<Band> bands;  ///< its elements; none for an empty tensor
     std::string raw{};        ///< or its bytes
     bool is_master = false;   ///< as Values::is_master
+    bool is_square = false;   ///< as Values::is_square
 
     [[nodiscard]] Bytes bytes() const;
 };

@@ -44,6 +44,10 @@ std::uint32_t master_at(std::uint32_t index, std::uint32_t salt) {
            (word_at<std::uint32_t>(index, salt) & 0x7FFFU);
 }
 
+std::uint32_t square_at(std::uint32_t index, std::uint32_t salt) {
+    return word_at<std::uint32_t>(index, salt) & 0x7FFFFFFFU;
+}
+
 template <typename Word>
 void fill_words(std::uint64_t hash, std::uint64_t first, std::span<std::byte> out,
                 Word (*element_at)(std::uint32_t, std::uint32_t) = word_at<Word>) {
@@ -71,7 +75,9 @@ void fill(const Values& values, std::string_view name, std::uint64_t first,
         std::fill(out.begin(), out.end(), std::byte{0});
     } else if (values.dtype == DType::f32) {
         fill_words<std::uint32_t>(hash, first, out,
-                                  values.is_master ? master_at : word_at<std::uint32_t>);
+                                  values.is_master   ? master_at
+                                  : values.is_square ? square_at
+                                                     : word_at<std::uint32_t>);
     } else {
         fill_words<std::uint16_t>(hash, first, out);
     }

@@ -19,6 +19,7 @@ struct Values {
     std::uint64_t seed = 0;
     bool is_sparse = false;  ///< all zeros, left as holes of the files
     bool is_master = false;  ///< f32 that round to what bf16 ones are
+    bool is_square = false;  ///< f32 that are not below zero
 };
 
 /// Writes elements first, first + 1, ... of the hub tensor `name` (row-major order of the whole

@@ -8,7 +8,7 @@ expect_end "$one" COMPLETED 0 "one node" && {
     expect_same "$big_sum" "$HOSTS/by-one" "one node"
     expect_report "$HOSTS/by-one.report.json" 'hosts == 1 and len(report["ranks"]) == 4 and sent == 0' "one node"
     grep -qE '^[0-9-]{10} [0-9:]{8} run 1 of job '"$one"' on h[12]' "$HOSTS/$one.log" || fail "the log does not begin with its run: $(head -n 1 "$HOSTS/$one.log")"
-    tail -n 1 "$HOSTS/$one.log" | grep -qE '^[0-9-]{10} [0-9:]{8} merge: [0-9]+ tensors, .* GB in .* with 4 ranks, each at most .* of memory' ||
+    tail -n 1 "$HOSTS/$one.log" | grep -qE '^[0-9-]{10} [0-9:]{8} merge: [0-9]+ tensors, .* [MG]B in .* with 4 ranks, each at most .* of memory' ||
         fail "the log does not end with figures: $(tail -n 1 "$HOSTS/$one.log")"
 }
 expect_end "$many" COMPLETED 0 "two nodes" && {
