@@ -217,6 +217,43 @@ merge_of 0 factors internvlqwen3-tp2-legacy-bf16 --lora_alpha 4
 expect_code 0 "$SHARDWELD" merge --local_dir "$WORK/factors.out/lora_adapter" --base "$WORK/factors.out" --target_dir "$WORK/by_peft" --lora fold --no_fsync
 same_tensors "$WORK/by_peft" "$WORK/sum.out"
 folds kimik3-tp2-ep2-torchdist-bf16 '.*'
+# What is split off has the names of modules that PEFT finds, not the hub's, and is folded to the same.
+as_legacy gemma3vl-tp2-legacy-bf16
+add_factors "$WORK/factors" names='((?!embed).)*layers.0.((?!embed).)*'
+merge_of 0 factors gemma3vl-tp2-legacy-bf16 --lora fold --lora_alpha 4
+mv "$WORK/factors.out" "$WORK/by_layouts"
+merge_of 0 factors gemma3vl-tp2-legacy-bf16 --lora_alpha 4
+python3 - "$TESTS/support" "$WORK/factors.out/lora_adapter" <<'P' || fail "gemma3: names that PEFT does not find"
+import sys
+sys.path.insert(0, sys.argv[1])
+from edit_safetensors import read
+begins = {".".join(name.split(".")[:5]) for name in read(sys.argv[2] + "/adapter_model.safetensors")}
+assert begins == {"base_model.model.model.language_model.layers", "base_model.model.model.vision_tower.encoder"}, begins
+P
+rm -rf "$WORK/by_peft"
+expect_code 0 "$SHARDWELD" merge --local_dir "$WORK/factors.out/lora_adapter" --base "$WORK/factors.out" --target_dir "$WORK/by_peft" --lora fold --no_fsync
+same_tensors "$WORK/by_peft" "$WORK/by_layouts"
+add_factors "$WORK/factors" names='.*position_embedding.*'
+merge_of 5 factors gemma3vl-tp2-legacy-bf16 --lora_alpha 4
+# No class that PEFT loads has layers of multi-token prediction.
+as_legacy exaonemoe-mtp-legacy-made
+add_factors "$WORK/factors" names='mtp.*linear_proj.*'
+merge_of 5 factors exaonemoe-mtp-legacy-made --lora_alpha 4
+expect_text "--lora fold"
+merge_of 0 factors exaonemoe-mtp-legacy-made --lora fold --lora_alpha 4
+# Behind a part's name (thinker), in layers that others lack, and where a finished model tells how the family is spelled.
+as_legacy qwen3asr-tp2-legacy-bf16
+add_factors "$WORK/factors" names='thinker.language_model.*layers.1.*'
+merge_of 0 factors qwen3asr-tp2-legacy-bf16 --lora fold --lora_alpha 4
+as_legacy nemotronnas-tp2-pp2-torchdist-bf16
+add_factors "$WORK/factors" names='.*linear_fc.*'
+merge_of 0 factors nemotronnas-tp2-pp2-torchdist-bf16 --lora fold --lora_alpha 4
+as_legacy deepseekv4-tp1-legacy-bf16
+add_factors "$WORK/factors" names='.*layers.0.*linear_proj.*'
+merge_of 0 factors deepseekv4-tp1-legacy-bf16 --lora fold --lora_alpha 4
+expect_code 13 "$SHARDWELD" diff "$WORK/factors.out" "$WORK/hub" --json
+python3 -c 'import json, sys; sys.exit({t["result"] for t in json.load(open(sys.argv[1]))["tensors"]} != {"same_bits", "values"})' "$WORK/out" ||
+    fail "deepseek v4: other names beside an adapter"
 # Turned round, one of them square: what is split off is folded to the same.
 folds gpt2-tp2-legacy-bf16 '.*linear.*'
 merge_of 0 factors gpt2-tp2-legacy-bf16 --lora_alpha 4

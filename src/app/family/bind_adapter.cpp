@@ -10,20 +10,20 @@
 
 #include <nlohmann/json.hpp>
 
-#include "adapters/attach.hpp"
 #include "adapters/parameters.hpp"
 #include "adapters/peft_names.hpp"
 #include "adapters/settings.hpp"
 #include "app/settings/options.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
-#include "outputs/output.hpp"
 #include "plan/bind/mismatches.hpp"
+#include "plan/bind/sorted_targets.hpp"
 #include "plan/plan.hpp"
 #include "shardweld/error.hpp"
 
 #include "bind_alone.hpp"
 #include "bind_options.hpp"
+#include "fold_adapter.hpp"
 #include "framework_adapter.hpp"
 #include "model_files.hpp"
 #include "quantised.hpp"
@@ -64,10 +64,6 @@ std::set<std::string> modules_with_weight(const std::set<std::string>& names) {
     return modules;
 }
 
-constexpr const char* kInTwoSteps =
-    "write the base in bf16 first (shardweld merge BASE OUT --dtype bf16), then give that with "
-    "--base";
-
 const plan::Warning& dropped_warning() {
     static const plan::Warning warning{
         "adapter_dropped", "",
@@ -91,6 +87,8 @@ class AdapterBinder {
         } else {
             bind_framework(std::move(catalogue));
         }
+        plan::spell_targets(bound_.binding, spelling_of(prepared_, files_));
+        write_beside(std::move(beside_));
         return std::move(bound_);
     }
 
@@ -170,9 +168,13 @@ class AdapterBinder {
         }
         const bool is_folded = lora_ == Lora::fold;
         const plan::BindOptions bind_options{dtype_of_adapter()};
+        std::optional<PreparedModel> tree;
+        if (!is_folded) {
+            tree = module_tree_of(framework, files_, stored);
+        }
         FrameworkAdapter adapter = bind_framework_adapter(
             std::move(stored), framework, bind_options,
-            is_folded ? bind_options_of(prepared_) : bind_options, !is_folded);
+            is_folded ? bind_options_of(prepared_) : bind_options, tree ? &*tree : nullptr);
         require_only_padding(adapter.trained.padding, files_.tokens);
         models::Recipe recipe = *prepared_.recipe;
         if (is_folded) {
@@ -417,17 +419,17 @@ class AdapterBinder {
                                          listed(idle));
         }
         if (is_folded) {
-            fold(std::move(saved.targets), std::move(modules));
+            const auto settled = [&](const std::vector<adapters::Module>& all) {
+                return settle(all);
+            };
+            fold_adapter({prepared_, sources_, uses_, base_names_, settled},
+                         std::move(saved.targets), std::move(modules), bound_);
             return;
         }
         // How many experts a parameter has, its factors alone do not tell.
         std::erase_if(modules, [](const adapters::Module& one) { return one.is_parameter; });
         bound_.adapter_config = settle(modules).config_text;
-        write_beside(std::move(saved));
-    }
-
-    [[nodiscard]] std::string hub_name(const std::string& name) const {
-        return plan::renamed(*prepared_.recipe, name);
+        beside_ = std::move(saved);
     }
 
     adapters::Settings settle(std::vector<adapters::Module> modules) {
@@ -448,53 +450,6 @@ class AdapterBinder {
         return settings;
     }
 
-    [[nodiscard]] adapters::ParameterSurroundings around_parameters() const {
-        adapters::ParameterSurroundings known;
-        known.recipe = prepared_.recipe.get();
-        known.symbols = prepared_.symbols.get();
-        known.hub_name = [this](const std::string& name) { return hub_name(name); };
-        for (const plan::Target& target : bound_.binding.targets) {
-            known.shapes[target.name] = target.shape;
-        }
-        known.config_path = sources_.adapter_config.path;
-        known.release = adapters::release_of(sources_);
-        return known;
-    }
-
-    void fold(std::vector<plan::Target> factors, std::vector<adapters::Module> modules) {
-        for (plan::Target& target : factors) {
-            target.file = kFactors;
-        }
-        adapters::Attachment attachment;
-        const adapters::ResolvedParameters parameters =
-            adapters::resolve_parameters(modules, around_parameters());
-        for (const std::string& note : parameters.notes) {
-            warn("adapter_settings", note);
-        }
-        attachment.parameters = parameters.by_module;
-        take_uses(modules, attachment.parameters);
-        const adapters::Settings settings = settle(modules);
-        for (adapters::Module& module : modules) {
-            if (const auto use = uses_.find(module.path); use != uses_.end()) {
-                module.rank *= use->second.n_pairs;
-            }
-        }
-        attachment.settings = &settings;
-        const auto placement = outputs::place_in_one_file(plan::output_tensors(factors), kFactors);
-        for (const outputs::Slot& slot : placement.slots) {
-            attachment.offsets.push_back(slot.offset);
-        }
-        if (prepared_.config.text("quantization_config.quant_method")) {
-            attachment.base_hint = kInTwoSteps;
-        }
-        attachment.hub_name = [this](const std::string& name) { return hub_name(name); };
-        for (const std::string& name : base_names_) {
-            attachment.base_names.insert(hub_name(name));
-        }
-        adapters::attach(bound_.binding.targets, modules, attachment);
-        bound_.factors = std::move(factors);
-    }
-
     /// What the layouts of a framework's factors tell of the modules, whatever no file says.
     void say_turned() {
         if (std::ranges::any_of(uses_,
@@ -505,47 +460,11 @@ class AdapterBinder {
         }
     }
 
-    /// What a framework's factors are added to, layouts have told. Modules get the rank that alpha
-    /// is divided by.
-    void take_uses(std::vector<adapters::Module>& modules,
-                   std::map<std::size_t, adapters::Parameter>& parameters) const {
-        std::map<std::string_view, const plan::Target*> by_name;  // the recipe's
-        for (const plan::Target& target : bound_.binding.targets) {
-            by_name.emplace(target.name, &target);
-            by_name.emplace(target.source, &target);
-        }
-        for (std::size_t i = 0; i < modules.size(); ++i) {
-            const auto found = uses_.find(modules[i].path);
-            if (found == uses_.end()) {
-                continue;
-            }
-            const FactorUse& use = found->second;
-            const std::string& name = use.parameter.parts.front().target;
-            const auto at = by_name.find(name);
-            if (at == by_name.end()) {
-                throw Error(
-                    ErrorCode::mismatch,
-                    "the adapter changes " + printable(name) + ", which the base does not hold",
-                    "give the model that the adapter was trained on with --base");
-            }
-            const plan::Target& target = *at->second;
-            const auto n = target.shape.size();
-            if (n < 2 || target.shape[n - 2] != use.n_rows || target.shape[n - 1] != use.n_cols ||
-                target.volume() != use.parameter.n_batches * use.n_rows * use.n_cols) {
-                throw Error(ErrorCode::mismatch,
-                            name + " is " + shape_text(target.shape) +
-                                ", but the adapter is for matrices of " +
-                                shape_text(std::vector{use.n_rows, use.n_cols}),
-                            "give the model that the adapter was trained on with --base");
-            }
-            modules[i].rank /= use.parameter.n_batches * use.n_pairs;
-            adapters::Parameter& parameter = parameters[i] = use.parameter;
-            parameter.parts.front().target = target.name;
-        }
-    }
-
     /// The adapter's tensors stand behind the model's, in a file of their own.
     void write_beside(plan::Binding saved) {
+        if (saved.targets.empty()) {
+            return;
+        }
         plan::Binding& binding = bound_.binding;
         for (plan::SamePair& pair : saved.same) {
             pair.target += binding.targets.size();
@@ -582,6 +501,7 @@ class AdapterBinder {
     std::set<std::string> in_both_;
     std::map<std::string, FactorUse> uses_;  ///< of a framework's factors
     adapters::KnownModules surroundings_;
+    plan::Binding beside_;  ///< the adapter, where it is split off
     Bound bound_;
 };
 

@@ -1,6 +1,5 @@
 #include "bind_alone.hpp"
 
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,17 +17,6 @@
 namespace shardweld::app {
 
 namespace {
-
-/// Names as the reference has them.
-std::function<std::string(const std::string&)> spelling(const PreparedModel& prepared,
-                                                        const ModelFiles& files) {
-    if (files.reference.shapes.empty() || prepared.recipe->is_form) {
-        return {};
-    }
-    return [&](const std::string& name) {
-        return spelled_name(files.reference, *prepared.recipe, name);
-    };
-}
 
 /// Makes values of weights that are stored as codes.
 void dequantise(const std::vector<plan::EncodedWeight>& weights, Bound& bound) {
@@ -61,7 +49,7 @@ void bind_alone(const PreparedModel& prepared, const ModelFiles& files, const Op
     const auto idle = is_copied ? std::vector<std::string>() : plan::leave_idle_scales(catalogue);
     const auto encoded = encoded_weights(prepared, options, catalogue);
     plan::BindOptions bind_options = bind_options_of(prepared);
-    bind_options.spelled = spelling(prepared, files);
+    bind_options.spelled = spelling_of(prepared, files);
     bind_options.keeps_padding = options.state != formats::TakenState::weights;
     if (const auto& reference = prepared.choice.supplement) {
         bound.binding = bind_supplemented(prepared, files, bind_options, std::move(catalogue));

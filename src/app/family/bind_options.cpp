@@ -18,4 +18,14 @@ plan::BindOptions bind_options_of(const PreparedModel& prepared) {
     return bind_options;
 }
 
+std::function<std::string(const std::string&)> spelling_of(const PreparedModel& prepared,
+                                                           const ModelFiles& files) {
+    if (files.reference.shapes.empty() || prepared.recipe->is_form) {
+        return {};
+    }
+    return [&](const std::string& name) {
+        return spelled_name(files.reference, *prepared.recipe, name);
+    };
+}
+
 }  // namespace shardweld::app

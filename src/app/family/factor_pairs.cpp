@@ -14,9 +14,12 @@
 #include "layout/copy.hpp"
 #include "layout/unfold.hpp"
 #include "models/lora_products.hpp"
+#include "models/training_form.hpp"
 #include "plan/bind/places.hpp"
 #include "plan/bind/recut.hpp"
 #include "shardweld/error.hpp"
+
+#include "training_form.hpp"
 
 namespace shardweld::app {
 
@@ -25,6 +28,8 @@ namespace {
 constexpr std::string_view kWeight = ".weight";
 /// Begins the logical names of embeddings, whose factors PEFT has the other way round.
 constexpr std::string_view kFoldedEmbeddings = "embed";
+/// Begins those of layers for multi-token prediction.
+constexpr std::string_view kPredictions = "mtp.";
 constexpr const char* kInFramework =
     "merge the adapter into the model with the framework that trained it and save that, or leave "
     "it out with --lora drop";
@@ -319,6 +324,11 @@ class ProductCheck {
   public:
     ProductCheck(const PreparedModel& framework) : framework_(framework) {}
 
+    [[nodiscard]] bool is_placed(const catalogue::Tensor& product,
+                                 const plan::Places::Stored& stored) const {
+        return fault(product, stored).empty();
+    }
+
     void require_placed(const catalogue::Tensor& product,
                         const plan::Places::Stored& stored) const {
         const std::string_view why = fault(product, stored);
@@ -378,39 +388,138 @@ std::vector<plan::SamePair> same_of(const plan::Binding& whole,
     return same;
 }
 
-}  // namespace
+/// A name that ends with an embedding's or a token's, whose factors PEFT has the other way round.
+/// `embed_out` is a head.
+bool is_embedding(std::string_view module) {
+    const std::string_view last = module.substr(module.rfind('.') + 1);
+    return last.ends_with("embed") || last.ends_with("embedding") || last.ends_with("embeddings") ||
+           last.ends_with("_token") || (last.starts_with("embed_") && last != "embed_out");
+}
 
-CutFactors cut_factors(const plan::Binding& whole, const PreparedModel& framework) {
-    const std::vector<Pair> pairs = pairs_of(whole.targets, *framework.dialect->lora);
-    const models::Dialect lines = models::lora_products(*framework.dialect);
-    std::vector<catalogue::Tensor> products;
-    std::ranges::transform(pairs, std::back_inserter(products),
-                           [&](const Pair& pair) { return product_of(pair, whole.targets); });
-    const plan::Places places =
-        plan::places_of(products, {framework.recipe.get(), &lines, framework.symbols.get()});
-    const ProductCheck check(framework);
-    for (std::size_t i = 0; i < products.size(); ++i) {
-        check.require_placed(products[i], places.stored[i]);
+/// Cuts pairs for the tensors of one form of the model.
+class PairCutter {
+  public:
+    /// `spelled`: how the form has names of tensors that pass; empty: as they are.
+    PairCutter(const plan::Binding& whole, std::vector<Pair> pairs, const PreparedModel& form,
+               const TrainingForm::Passing& spelled)
+        : whole_(whole),
+          pairs_(std::move(pairs)),
+          form_(form),
+          lines_(models::lora_products(*form.dialect)) {
+        std::ranges::transform(pairs_, std::back_inserter(products_),
+                               [&](const Pair& pair) { return product_of(pair, whole.targets); });
+        plan::Model model = form.model();
+        model.dialect = &lines_;
+        places_ = plan::places_of(products_, model);
+        for (plan::PlacedTensor& tensor : places_.tensors) {
+            if (spelled && (form.training == nullptr || line_of(tensor) == nullptr)) {
+                tensor.name = spelled(tensor.name);
+            }
+        }
     }
-    CutFactors cut;
-    for (const plan::PlacedTensor& tensor : places.tensors) {
-        TensorCutter cutter(tensor, pairs);
+
+    /// Error where a product is no part of a model of the family, or not of its rows and columns.
+    void cut_all(CutFactors& cut) const {
+        const ProductCheck check(form_);
+        for (std::size_t i = 0; i < products_.size(); ++i) {
+            check.require_placed(products_[i], places_.stored[i]);
+        }
+        for (const plan::PlacedTensor& tensor : places_.tensors) {
+            if (!add(tensor, cut)) {
+                throw Error(ErrorCode::unsupported,
+                            "the adapter of " + printable(first_pair(tensor).name) +
+                                " is not read: " + printable(tensor.name) + " " +
+                                shape_text(tensor.shape) + " has not its rows and columns",
+                            kInFramework);
+            }
+        }
+    }
+
+    /// Those that are of modules alone, each of one pair; gives the pairs of all others.
+    std::vector<Pair> cut_modules(CutFactors& cut) const {
+        const ProductCheck check(form_);
+        std::set<std::uint32_t> others;
+        for (std::uint32_t i = 0; i < products_.size(); ++i) {
+            if (!check.is_placed(products_[i], places_.stored[i])) {
+                others.insert(i);
+            }
+        }
+        std::vector<const plan::PlacedTensor*> left;
+        for (const plan::PlacedTensor& tensor : places_.tensors) {
+            CutFactors one;
+            if (add(tensor, one) && is_plain(one.uses.begin()->second)) {
+                left.push_back(&tensor);
+            } else {
+                add_pairs(tensor, others);
+            }
+        }
+        for (std::size_t before = 0; before != left.size();) {  // a pair may be of several tensors
+            before = left.size();
+            std::erase_if(left, [&](const plan::PlacedTensor* tensor) {
+                const bool is_out = std::ranges::any_of(
+                    tensor->operands,
+                    [&](const plan::Operand& operand) { return others.contains(operand.file); });
+                if (is_out) {
+                    add_pairs(*tensor, others);
+                }
+                return is_out;
+            });
+        }
+        for (const plan::PlacedTensor* const tensor : left) {
+            add(*tensor, cut);
+        }
+        std::vector<Pair> apart;
+        for (const std::uint32_t other : others) {
+            apart.push_back(pairs_[other]);
+        }
+        return apart;
+    }
+
+  private:
+    static bool is_plain(const FactorUse& use) { return use.is_module && use.n_pairs == 1; }
+
+    static void add_pairs(const plan::PlacedTensor& tensor, std::set<std::uint32_t>& pairs) {
+        for (const plan::Operand& operand : tensor.operands) {
+            pairs.insert(operand.file);
+        }
+    }
+
+    [[nodiscard]] const Pair& first_pair(const plan::PlacedTensor& tensor) const {
+        return pairs_[tensor.operands.front().file];
+    }
+
+    [[nodiscard]] const models::Line* line_of(const plan::PlacedTensor& tensor) const {
+        return places_.stored[tensor.operands.front().file].line;
+    }
+
+    /// False: the tensor has not the rows and columns of its products.
+    bool add(const plan::PlacedTensor& tensor, CutFactors& cut) const {
+        TensorCutter cutter(tensor, pairs_);
         if (!cutter.place()) {
-            throw Error(ErrorCode::unsupported,
-                        "the adapter of " + printable(pairs[tensor.operands.front().file].name) +
-                            " is not read: " + printable(tensor.name) + " " +
-                            shape_text(tensor.shape) + " has not its rows and columns",
-                        kInFramework);
+            return false;
         }
         FactorUse use = cutter.use();
-        const models::Line* const line = places.stored[tensor.operands.front().file].line;
-        use.is_module =
-            use.is_module && (line == nullptr || !line->logical.starts_with(kFoldedEmbeddings));
+        const models::Line* const line = line_of(tensor);
+        use.is_prediction = line != nullptr && line->logical.starts_with(kPredictions);
+        use.is_module = use.is_module && !is_embedding(use.parameter.path) &&
+                        (line == nullptr || !line->logical.starts_with(kFoldedEmbeddings));
         for (const bool is_up : {false, true}) {
-            cut.targets.push_back(cutter.factor(is_up, use.parameter.path, whole.targets));
+            cut.targets.push_back(cutter.factor(is_up, use.parameter.path, whole_.targets));
         }
         cut.uses.emplace(use.parameter.path, use);
+        return true;
     }
+
+    const plan::Binding& whole_;
+    std::vector<Pair> pairs_;
+    const PreparedModel& form_;
+    models::Dialect lines_;
+    std::vector<catalogue::Tensor> products_;
+    plan::Places places_;
+};
+
+/// Operands lead to what is stored, from what was bound whole.
+void settle(const plan::Binding& whole, CutFactors& cut) {
     std::ranges::sort(cut.targets, natural_less, &plan::Target::name);
     std::vector<std::vector<std::uint32_t>> made_of;
     for (const plan::Target& target : cut.targets) {
@@ -419,26 +528,62 @@ CutFactors cut_factors(const plan::Binding& whole, const PreparedModel& framewor
     }
     plan::recut(whole.targets, 0, cut.targets);
     cut.same = same_of(whole, cut.targets, made_of);
-    return cut;
 }
 
+/// Error(unsupported) for what PEFT has no names for, though it can be folded.
 void require_modules(const CutFactors& factors) {
     for (const auto& [path, use] : factors.uses) {
         const std::string& tensor = use.parameter.parts.front().target;
-        if (!use.is_module) {
-            throw Error(ErrorCode::unsupported,
-                        "the adapter changes " + printable(tensor) +
-                            ", which is no weight of a module of its own: PEFT has no names for "
-                            "its factors",
-                        "use --lora fold");
+        std::string why;
+        if (use.is_prediction) {
+            why = "the adapter changes " + printable(tensor) +
+                  ", of a layer that predicts further tokens (MTP): no class that PEFT loads has "
+                  "it, and its factors would be left out";
+        } else if (!use.is_module) {
+            why = "the adapter changes " + printable(tensor) +
+                  ", which is no weight of a linear module of its own: PEFT has no names for its "
+                  "factors";
+        } else if (use.n_pairs > 1) {
+            why = "the adapter has " + std::to_string(use.n_pairs) + " pairs of factors for " +
+                  printable(tensor) + ", where PEFT has one";
         }
-        if (use.n_pairs > 1) {
-            throw Error(ErrorCode::unsupported,
-                        "the adapter has " + std::to_string(use.n_pairs) +
-                            " pairs of factors for " + printable(tensor) + ", where PEFT has one",
-                        "use --lora fold");
+        if (!why.empty()) {
+            throw Error(ErrorCode::unsupported, why, "use --lora fold");
         }
     }
+}
+
+}  // namespace
+
+CutFactors cut_factors(const plan::Binding& whole, const PreparedModel& framework) {
+    CutFactors cut;
+    PairCutter(whole, pairs_of(whole.targets, *framework.dialect->lora), framework, {})
+        .cut_all(cut);
+    settle(whole, cut);
+    return cut;
+}
+
+CutFactors cut_for_modules(const plan::Binding& whole, const PreparedModel& framework,
+                           const PreparedModel& tree) {
+    CutFactors cut;
+    const TrainingForm::Passing spelled = tree.training->passing();
+    std::vector<Pair> apart =
+        PairCutter(whole, pairs_of(whole.targets, *framework.dialect->lora), tree, spelled)
+            .cut_modules(cut);
+    if (!apart.empty()) {
+        CutFactors others;
+        models::Dialect own;
+        own.has_own_names = true;
+        const auto renamed_back = [&](const std::string& hub_name) {
+            return models::passing_name(*tree.recipe, own, hub_name);
+        };
+        PairCutter(whole, std::move(apart), framework, renamed_back).cut_all(others);
+        std::ranges::move(others.targets, std::back_inserter(cut.targets));
+        cut.uses.merge(others.uses);
+    }
+    require_modules(cut);
+    settle(whole, cut);
+    return cut;
 }
 
 }  // namespace shardweld::app

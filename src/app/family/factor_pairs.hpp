@@ -20,6 +20,7 @@ struct FactorUse {
     adapters::Parameter parameter;  ///< one part, the tensor
     Index n_pairs = 1;              ///< of factors, one behind the other along the rank
     bool is_module = false;         ///< a weight of rows and columns that a PEFT module holds
+    bool is_prediction = false;     ///< of a layer that predicts further tokens
     Index n_rows = 0;
     Index n_cols = 0;
 };
@@ -36,7 +37,10 @@ struct CutFactors {
 /// have; unsupported where the written model cannot hold the sum.
 CutFactors cut_factors(const plan::Binding& whole, const PreparedModel& framework);
 
-/// Error(unsupported) for what PEFT has no names for, though it can be folded.
-void require_modules(const CutFactors& factors);
+/// The same for the modules that PEFT finds: those of the module tree `tree` (--to dcp), or those
+/// of single experts, which it joins itself. Error(unsupported), too, for what PEFT has no names
+/// for.
+CutFactors cut_for_modules(const plan::Binding& whole, const PreparedModel& framework,
+                           const PreparedModel& tree);
 
 }  // namespace shardweld::app

@@ -16,6 +16,7 @@
 #include "shardweld/error.hpp"
 
 #include "factor_pairs.hpp"
+#include "training_form.hpp"
 
 namespace shardweld::app {
 
@@ -111,6 +112,20 @@ void undo_rank_orders(const models::LoraForm& form, const models::LoraNames& nam
             }
         }
     }
+}
+
+/// The recipe's rename rules, where they lead to a name of the form's.
+void rename_factors(Catalogue& factors, const models::LoraForm& form,
+                    const models::Symbols& symbols) {
+    const plan::StoreMatcher matcher(form.dialect, form.recipe, symbols);
+    const auto rename = [&](auto& item) {
+        std::string name = plan::renamed(form.recipe, item.name);
+        if (name != item.name && matcher.find(name, item.shape.size())) {
+            item.name = std::move(name);
+        }
+    };
+    std::ranges::for_each(factors.tensors, rename);
+    std::ranges::for_each(factors.shards, rename);
 }
 
 /// A catalogue of the same files, without tensors.
@@ -382,9 +397,19 @@ Catalogue take_adapter(Catalogue& catalogue, const models::LoraNames& names) {
     return FactorSorter(names).take(catalogue);
 }
 
+PreparedModel module_tree_of(const PreparedModel& framework, const ModelFiles& files,
+                             Catalogue factors) {
+    ModelChoice choice = framework.choice;
+    choice.form = "dcp";
+    choice.like = nullptr;
+    choice.ggml.reset();
+    return prepare_model(files, choice, factors);
+}
+
 FrameworkAdapter bind_framework_adapter(Catalogue stored, const PreparedModel& framework,
                                         const plan::BindOptions& factors,
-                                        const plan::BindOptions& trained, bool is_beside) {
+                                        const plan::BindOptions& trained,
+                                        const PreparedModel* tree) {
     const models::LoraNames& names = *framework.dialect->lora;
     const models::Symbols& symbols = *framework.symbols;
     const models::LoraForm form = models::lora_form(*framework.recipe, *framework.dialect);
@@ -392,27 +417,30 @@ FrameworkAdapter bind_framework_adapter(Catalogue stored, const PreparedModel& f
     if (!is_empty(stored) || is_empty(whole)) {
         FactorSorter(names).require_plain(stored);
     }
+    plan::apply_aliases(stored, {framework.recipe.get(), &form.dialect, &symbols});
+    rename_factors(stored, form, symbols);
     undo_rank_orders(form, names, symbols, stored);
     FrameworkAdapter adapter;
     if (!is_empty(stored)) {
-        plan::apply_aliases(stored, {framework.recipe.get(), &form.dialect, &symbols});
         const models::Recipe recipe = of_stored(stored, framework, form);
         require_order(stored, framework);
         adapter.factors =
             plan::bind(std::move(stored), {&recipe, &form.dialect, &symbols}, factors);
-        CutFactors cut = cut_factors(adapter.factors, framework);
-        if (is_beside) {
-            require_modules(cut);
-        }
+        CutFactors cut = tree != nullptr ? cut_for_modules(adapter.factors, framework, *tree)
+                                         : cut_factors(adapter.factors, framework);
         settle_account(adapter.factors, cut, adapter.repeated);
         adapter.factors.targets = std::move(cut.targets);
         adapter.factors.same = std::move(cut.same);
         adapter.uses = std::move(cut.uses);
     }
     if (!is_empty(whole)) {
-        const models::Recipe parts = of_parts(*framework.recipe, is_beside);
+        const models::Recipe parts = of_parts(*framework.recipe, tree != nullptr);
+        plan::BindOptions options = trained;
+        if (tree != nullptr) {
+            options.spelled = tree->training->passing();
+        }
         adapter.trained =
-            plan::bind(std::move(whole), {&parts, framework.dialect.get(), &symbols}, trained);
+            plan::bind(std::move(whole), {&parts, framework.dialect.get(), &symbols}, options);
     }
     return adapter;
 }

@@ -28,11 +28,16 @@ struct FrameworkAdapter {
     Bytes repeated = 0;  ///< of factors that several targets are made of, beyond the first
 };
 
-/// Binds what take_adapter took. `is_beside`: what was trained as a whole is written beside the
-/// base, where no tensor keeps its dtype. Pure. Error(unsupported) for adapters that are no plain
-/// LoRA of matrices; else as plan::bind.
+/// The module tree of the model that a framework's factors are of, for their names beside it.
+PreparedModel module_tree_of(const PreparedModel& framework, const ModelFiles& files,
+                             catalogue::Catalogue factors);
+
+/// Binds what take_adapter took. `tree`: of an adapter that is written beside the base, where no
+/// tensor keeps its dtype; null: it is folded. Pure. Error(unsupported) for adapters that are no
+/// plain LoRA of matrices; else as plan::bind.
 FrameworkAdapter bind_framework_adapter(catalogue::Catalogue stored, const PreparedModel& framework,
                                         const plan::BindOptions& factors,
-                                        const plan::BindOptions& trained, bool is_beside);
+                                        const plan::BindOptions& trained,
+                                        const PreparedModel* tree);
 
 }  // namespace shardweld::app

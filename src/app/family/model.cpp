@@ -250,21 +250,16 @@ void check_config(PreparedModel& prepared, const catalogue::StatedConfig& claims
 }
 
 /// Writes the model as the reference is spelled. A written form has its own names, and only how the
-/// tensors of the family `own` are stored is told; an adapter's modules are found by the recipe's,
-/// but where a framework's factors are folded into its own weights: they go by layouts.
+/// tensors of the family `own` are stored is told; so it is beside an adapter with PEFT's names,
+/// whose modules are found by the recipe's. A framework's factors go by layouts.
 void follow_reference(PreparedModel& prepared, const models::Recipe& own,
                       const Reference& reference, const catalogue::Catalogue& catalogue) {
     // Without one only the tensors of a module tree say how they are stored.
-    const bool is_form = prepared.recipe->is_form;
-    const bool says_nothing =
-        (is_form || reference.shapes.empty()) && !prepared.dialect->has_own_names;
-    const bool is_folded = prepared.choice.lora == Lora::fold && !prepared.dialect->has_own_names &&
-                           !holds_adapter_only(catalogue);
-    if (says_nothing || adapters::holds_adapter(catalogue) ||
-        (holds_framework_adapter(catalogue) && !is_folded)) {
+    const bool is_dialect_alone = prepared.recipe->is_form || adapters::holds_adapter(catalogue);
+    if ((is_dialect_alone || reference.shapes.empty()) && !prepared.dialect->has_own_names) {
         return;
     }
-    if (is_form) {
+    if (is_dialect_alone) {
         Spelled stored = spelled_as({}, catalogue, {own, *prepared.dialect}, *prepared.symbols);
         prepared.dialect = std::make_shared<const models::Dialect>(std::move(stored.dialect));
         return;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "join_shards.hpp"
 #include "logical_segments.hpp"
 #include "mismatches.hpp"
+#include "sorted_targets.hpp"
 #include "store_match.hpp"
 #include "stored_sizes.hpp"
 #include "target_builder.hpp"
@@ -320,29 +320,6 @@ void check_all_used(const Model& model, const BindOptions& options, LogicalSegme
     }
 }
 
-void sort_targets(Binding& binding) {
-    std::vector<Target>& targets = binding.targets;
-    std::vector<std::string_view> names;
-    names.reserve(targets.size());
-    for (const Target& target : targets) {
-        names.push_back(target.name);
-    }
-    std::vector<std::size_t> order = natural_order(names);
-    std::vector<std::size_t> place(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i) {
-        place[order[i]] = i;
-    }
-    for (SamePair& pair : binding.same) {
-        pair.target = place[pair.target];
-    }
-    put_in_order(targets, std::move(order));
-    const auto twice = std::ranges::adjacent_find(targets, std::ranges::equal_to(), &Target::name);
-    if (twice != targets.end()) {
-        throw Error(ErrorCode::mismatch, twice->name + " is made by two lines of the recipe",
-                    "correct the recipe");
-    }
-}
-
 }  // namespace
 
 void supplement(Binding& binding, std::vector<Target> targets) {
@@ -411,10 +388,7 @@ Binding bind(Catalogue catalogue, const Model& model, const BindOptions& options
         leave_out(others, model, binding.ledger);
     }
     add_as_stored(std::move(others), presumed, model, options, binding);
-    for (Target& target : binding.targets) {
-        target.name = options.spelled ? options.spelled(target.name) : target.name;
-    }
-    sort_targets(binding);
+    spell_targets(binding, options.spelled);
     std::ranges::sort(binding.lacking);
     return binding;
 }

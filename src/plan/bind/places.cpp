@@ -83,10 +83,10 @@ Places places_of(const std::vector<catalogue::Tensor>& stored, const Model& mode
     models::Recipe recipe = *model.recipe;
     std::erase_if(recipe.hub,
                   [&](const models::Line& line) { return !logicals.contains(line.logical); });
-    for_each_hub_name(recipe, *model.symbols, [&](const HubName& hub) {
+    for_each_hub_name(recipe, model.of_written(), [&](const HubName& hub) {
         const auto bound = layout::BoundLayout::bind(
             hub.line->layout,
-            [&](const std::string& axis) { return model.symbols->value(axis, hub.captures); });
+            [&](const std::string& axis) { return model.of_written().value(axis, hub.captures); });
         std::vector<Operand> operands = operands_of(hub, bound, segments);
         for (const Operand& operand : operands) {
             places.stored[operand.file].n_placed += operand.copy.volume();

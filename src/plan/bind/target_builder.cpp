@@ -59,6 +59,10 @@ class TargetBuilder {
           binding_(binding) {}
 
     void build(const HubName& hub) {
+        if (hub.line->optional && !has_extents(hub)) {
+            note_lacking(hub);
+            return;
+        }
         const layout::BoundLayout& bound = bound_for(*hub.line, hub.captures);
         if (!options_.pieces) {
             build(hub, {hub.name, bound.shape(), lowered_});
@@ -350,6 +354,16 @@ class TargetBuilder {
             bound_.lower(layout::dense_shape(bound_.shape()), lowered_);
         }
         return bound_;
+    }
+
+    /// A layer that lacks the module has no extents of it.
+    [[nodiscard]] bool has_extents(const HubName& hub) const {
+        try {
+            (void)extents_of(hub.line->layout, model_.of_written(), hub.captures);
+            return true;
+        } catch (const Error&) {
+            return false;
+        }
     }
 
     /// Missing tensors are counted and said together: one wrong field of config.json may promise

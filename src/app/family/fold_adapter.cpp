@@ -1,0 +1,131 @@
+#include "fold_adapter.hpp"
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "adapters/attach.hpp"
+#include "adapters/parameters.hpp"
+#include "core/text.hpp"
+#include "outputs/output.hpp"
+#include "plan/binding.hpp"
+#include "plan/plan.hpp"
+#include "shardweld/error.hpp"
+
+#include "quantised.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+/// Folds one adapter.
+class Folder {
+  public:
+    Folder(const FoldedBase& base, Bound& bound) : base_(base), bound_(bound) {}
+
+    void fold(std::vector<plan::Target> factors, std::vector<adapters::Module> modules) {
+        for (plan::Target& target : factors) {
+            target.file = kFactors;
+        }
+        adapters::Attachment attachment;
+        const adapters::ResolvedParameters parameters =
+            adapters::resolve_parameters(modules, around_parameters());
+        for (const std::string& note : parameters.notes) {
+            bound_.binding.warnings.push_back({"adapter_settings", "", note});
+        }
+        attachment.parameters = parameters.by_module;
+        take_uses(modules, attachment.parameters);
+        const adapters::Settings settings = base_.settle(modules);
+        for (adapters::Module& module : modules) {
+            if (const auto use = base_.uses.find(module.path); use != base_.uses.end()) {
+                module.rank *= use->second.n_pairs;
+            }
+        }
+        attachment.settings = &settings;
+        const auto placement = outputs::place_in_one_file(plan::output_tensors(factors), kFactors);
+        for (const outputs::Slot& slot : placement.slots) {
+            attachment.offsets.push_back(slot.offset);
+        }
+        if (base_.prepared.config.text("quantization_config.quant_method")) {
+            attachment.base_hint = kInTwoSteps;
+        }
+        attachment.hub_name = [this](const std::string& name) { return hub_name(name); };
+        for (const std::string& name : base_.names) {
+            attachment.base_names.insert(hub_name(name));
+        }
+        adapters::attach(bound_.binding.targets, modules, attachment);
+        bound_.factors = std::move(factors);
+    }
+
+  private:
+    [[nodiscard]] std::string hub_name(const std::string& name) const {
+        return plan::renamed(*base_.prepared.recipe, name);
+    }
+
+    [[nodiscard]] adapters::ParameterSurroundings around_parameters() const {
+        adapters::ParameterSurroundings known;
+        known.recipe = base_.prepared.recipe.get();
+        known.symbols = base_.prepared.symbols.get();
+        known.hub_name = [this](const std::string& name) { return hub_name(name); };
+        for (const plan::Target& target : bound_.binding.targets) {
+            known.shapes[target.name] = target.shape;
+        }
+        known.config_path = base_.sources.adapter_config.path;
+        known.release = adapters::release_of(base_.sources);
+        return known;
+    }
+
+    /// What a framework's factors are added to, layouts have told. Modules get the rank that alpha
+    /// is divided by.
+    void take_uses(std::vector<adapters::Module>& modules,
+                   std::map<std::size_t, adapters::Parameter>& parameters) const {
+        std::map<std::string_view, const plan::Target*> by_name;  // the recipe's
+        for (const plan::Target& target : bound_.binding.targets) {
+            by_name.emplace(target.name, &target);
+            by_name.emplace(target.source, &target);
+        }
+        for (std::size_t i = 0; i < modules.size(); ++i) {
+            const auto found = base_.uses.find(modules[i].path);
+            if (found == base_.uses.end()) {
+                continue;
+            }
+            const FactorUse& use = found->second;
+            const std::string& name = use.parameter.parts.front().target;
+            const auto at = by_name.find(name);
+            if (at == by_name.end()) {
+                throw Error(
+                    ErrorCode::mismatch,
+                    "the adapter changes " + printable(name) + ", which the base does not hold",
+                    "give the model that the adapter was trained on with --base");
+            }
+            const plan::Target& target = *at->second;
+            const auto n = target.shape.size();
+            if (n < 2 || target.shape[n - 2] != use.n_rows || target.shape[n - 1] != use.n_cols ||
+                target.volume() != use.parameter.n_batches * use.n_rows * use.n_cols) {
+                throw Error(ErrorCode::mismatch,
+                            name + " is " + shape_text(target.shape) +
+                                ", but the adapter is for matrices of " +
+                                shape_text(std::vector{use.n_rows, use.n_cols}),
+                            "give the model that the adapter was trained on with --base");
+            }
+            modules[i].rank /= use.parameter.n_batches * use.n_pairs;
+            adapters::Parameter& parameter = parameters[i] = use.parameter;
+            parameter.parts.front().target = target.name;
+        }
+    }
+
+    const FoldedBase& base_;
+    Bound& bound_;
+};
+
+}  // namespace
+
+void fold_adapter(const FoldedBase& base, std::vector<plan::Target> factors,
+                  std::vector<adapters::Module> modules, Bound& bound) {
+    Folder(base, bound).fold(std::move(factors), std::move(modules));
+}
+
+}  // namespace shardweld::app

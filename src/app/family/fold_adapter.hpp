@@ -1,0 +1,40 @@
+// Folding an adapter that is bound into the base that is bound.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "adapters/peft_names.hpp"
+#include "adapters/settings.hpp"
+#include "plan/binding.hpp"
+
+#include "bound.hpp"
+#include "factor_pairs.hpp"
+#include "model.hpp"
+
+namespace shardweld::app {
+
+/// What weights cannot be folded into is made values first.
+inline constexpr const char* kInTwoSteps =
+    "write the base in bf16 first (shardweld merge BASE OUT --dtype bf16), then give that with "
+    "--base";
+
+/// What a fold needs to know beside the targets.
+struct FoldedBase {
+    const PreparedModel& prepared;
+    const adapters::SettingsSources& sources;
+    const std::map<std::string, FactorUse>& uses;  ///< of a framework's factors
+    const std::set<std::string>& names;            ///< of the base's tensors, as adapters know them
+    /// Ranks, alpha and scales of modules; warns.
+    std::function<adapters::Settings(const std::vector<adapters::Module>&)> settle;
+};
+
+/// Gives the targets of `bound` that the modules change their folds, and `bound` the factors that
+/// these read. Error as adapters::attach and adapters::resolve_parameters.
+void fold_adapter(const FoldedBase& base, std::vector<plan::Target> factors,
+                  std::vector<adapters::Module> modules, Bound& bound);
+
+}  // namespace shardweld::app
