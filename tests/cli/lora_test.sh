@@ -183,6 +183,8 @@ expect_text "no tensor differs from the base"
 config_says "$WORK/split.json" '[w["code"] for w in c["warnings"]] == ["adapter_not_folded", "equals_base"] and c["base"]["extra"] == []'
 lora 0 0 --local_dir "$only/source" --target_dir "$WORK/fold_again" --base "$WORK/base_model" --lora fold
 expect_text " tensors differ, at most by "
+# Each factor is said to be in a weight.
+config_says "$WORK/fold_again/shardweld_report.json" 'len({f for t in c["tensors"] for f in t.get("factors", [])}) == 2 * sum("factors" in t for t in c["tensors"]) > 0'
 lora 12 0 --local_dir "$only/source" --target_dir "$WORK/base_model" --base "$WORK/base_model" --overwrite
 expect_absent "$WORK/none"
 

@@ -259,4 +259,11 @@ P
     expect_no_text "adapter_config.json ("
 done
 expect_code 13 "$SHARDWELD" diff "$WORK/own" "$WORK/vision"
+# Beside its base, PEFT would leave such factors out; those of other shapes are of another model.
+merge 0 0 --local_dir "$WORK/spelled" --base "$WORK/vision"
+expect_text "language_model.model.layers.3.self_attn.o_proj"
+expect_text "without an error"
+sed -i 's/language_model.model.layers.3.self_attn.o_proj.lora/model.language_model.layers.3.self_attn.q_proj.lora/g' "$WORK/spelled/adapter_model.safetensors"
+merge 6 0 --local_dir "$WORK/spelled" --base "$WORK/vision"
+expect_absent "$WORK/model"
 finish

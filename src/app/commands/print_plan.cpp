@@ -353,6 +353,7 @@ PlannedMerge planned_merge(Planned planned, Figures figures) {
     merge.memory = planned.forecast(session.comm);
     merge.files = std::move(planned.input.files);
     merge.plan = std::move(output.plan);
+    merge.factors = std::move(planned.factors);
     merge.figures = std::move(figures);
     merge.ledger = session.report.ledger;
     merge.warnings = session.warnings;
@@ -437,7 +438,8 @@ std::string plan_json(const PlannedMerge& merge) {
                         {"compared_bytes", plan.compared_bytes}};
     json["quotas"] = quotas_json(merge.quotas);
     json["files"] = files_json(plan);
-    json["tensors"] = json_list(tensor_entries(plan, merge.files, {}));
+    json["tensors"] =
+        json_list(tensor_entries(plan, merge.files, {}, merge.factors ? &*merge.factors : nullptr));
     json["ledger"] = json_of(merge.ledger);
     json["warnings"] = json_list(merge.warnings);
     json["advice"] = merge.advice ? advice_json(*merge.advice) : ordered_json();

@@ -42,7 +42,8 @@ struct PlannedMerge {
     std::string recipe;
     std::vector<catalogue::File> files;
     plan::Plan plan;
-    Figures figures;  ///< of the plan
+    std::optional<plan::Plan> factors;  ///< that are folded
+    Figures figures;                    ///< of the plan
     plan::Ledger ledger;
     std::vector<plan::Warning> warnings;
     std::vector<std::string> layout;  ///< --layout_like: what is said of it

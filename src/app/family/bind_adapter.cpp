@@ -172,9 +172,10 @@ class AdapterBinder {
         if (!is_folded) {
             tree = module_tree_of(framework, files_, stored);
         }
-        FrameworkAdapter adapter = bind_framework_adapter(
-            std::move(stored), framework, bind_options,
-            is_folded ? bind_options_of(prepared_) : bind_options, tree ? &*tree : nullptr);
+        FrameworkAdapter adapter =
+            bind_framework_adapter(std::move(stored), framework, bind_options,
+                                   is_folded ? bind_options_of(prepared_) : bind_options,
+                                   !is_folded, tree ? &*tree : nullptr);
         require_only_padding(adapter.trained.padding, files_.tokens);
         models::Recipe recipe = *prepared_.recipe;
         if (is_folded) {
@@ -426,10 +427,66 @@ class AdapterBinder {
                          std::move(saved.targets), std::move(modules), bound_);
             return;
         }
+        require_base_of(modules);
         // How many experts a parameter has, its factors alone do not tell.
         std::erase_if(modules, [](const adapters::Module& one) { return one.is_parameter; });
         bound_.adapter_config = settle(modules).config_text;
         beside_ = std::move(saved);
+    }
+
+    /// What is written side by side is loaded together: PEFT leaves factors out, without an error,
+    /// whose module the model does not have. A framework's base has names of its own.
+    void require_base_of(const std::vector<adapters::Module>& modules) {
+        if (!bound_.has_model || prepared_.framework != nullptr) {
+            return;
+        }
+        std::map<std::string, const plan::Target*> by_source;
+        for (const plan::Target& target : bound_.binding.targets) {
+            by_source.emplace(target.source, &target);
+        }
+        std::set<std::string> held;
+        for (const std::string& name : base_names_) {
+            held.insert(plan::renamed(*prepared_.recipe, name));
+        }
+        std::vector<std::string> missing;
+        for (const adapters::Module& module : modules) {
+            const std::string name = plan::renamed(*prepared_.recipe, module.path + ".weight");
+            const auto at = by_source.find(name);
+            const bool is_other = module.is_matrix && at != by_source.end() &&
+                                  at->second->shape.size() == 2 &&
+                                  at->second->shape != std::vector{module.n_out, module.n_in} &&
+                                  at->second->shape != std::vector{module.n_in, module.n_out};
+            if (is_other) {
+                throw Error(ErrorCode::mismatch,
+                            at->second->name + " is " + shape_text(at->second->shape) +
+                                ", but the adapter of " + printable(module.path) + " is for " +
+                                shape_text(std::vector{module.n_out, module.n_in}),
+                            "give the model that the adapter was trained on with --base");
+            }
+            const std::string below = name.substr(0, name.rfind('.') + 1);
+            const auto inside = held.lower_bound(below);
+            const bool is_there = inside != held.end() && inside->starts_with(below);
+            if (!is_there && module.path.find(".experts.") == std::string::npos &&
+                !is_tied_head(name)) {
+                missing.push_back(module.path);
+            }
+        }
+        if (!missing.empty()) {
+            warn("adapter_settings",
+                 "the adapter calls " + counted(missing.size(), "module") +
+                     " otherwise than the base, which has none called " + listed(missing) +
+                     ": PEFT leaves their factors out without an error; load the adapter with the "
+                     "class that it was trained with, or add it to the weights with --lora fold");
+        }
+    }
+
+    /// A head that is the embedding's matrix, and is not stored.
+    [[nodiscard]] bool is_tied_head(const std::string& name) const {
+        return std::ranges::any_of(prepared_.recipe->same, [&](const models::SameRule& rule) {
+            return std::ranges::any_of(prepared_.recipe->hub, [&](const models::Line& line) {
+                return (line.logical == rule.a || line.logical == rule.b) && line.name.text == name;
+            });
+        });
     }
 
     adapters::Settings settle(std::vector<adapters::Module> modules) {

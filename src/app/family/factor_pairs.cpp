@@ -564,19 +564,24 @@ CutFactors cut_factors(const plan::Binding& whole, const PreparedModel& framewor
 }
 
 CutFactors cut_for_modules(const plan::Binding& whole, const PreparedModel& framework,
-                           const PreparedModel& tree) {
+                           const PreparedModel* tree) {
+    if (tree == nullptr) {
+        CutFactors cut = cut_factors(whole, framework);
+        require_modules(cut);
+        return cut;
+    }
+    const TrainingForm::Passing spelled = tree->training->passing();
     CutFactors cut;
-    const TrainingForm::Passing spelled = tree.training->passing();
     std::vector<Pair> apart =
-        PairCutter(whole, pairs_of(whole.targets, *framework.dialect->lora), tree, spelled)
+        PairCutter(whole, pairs_of(whole.targets, *framework.dialect->lora), *tree, spelled)
             .cut_modules(cut);
     if (!apart.empty()) {
-        CutFactors others;
         models::Dialect own;
         own.has_own_names = true;
         const auto renamed_back = [&](const std::string& hub_name) {
-            return models::passing_name(*tree.recipe, own, hub_name);
+            return models::passing_name(*tree->recipe, own, hub_name);
         };
+        CutFactors others;
         PairCutter(whole, std::move(apart), framework, renamed_back).cut_all(others);
         std::ranges::move(others.targets, std::back_inserter(cut.targets));
         cut.uses.merge(others.uses);

@@ -37,10 +37,10 @@ struct CutFactors {
 /// have; unsupported where the written model cannot hold the sum.
 CutFactors cut_factors(const plan::Binding& whole, const PreparedModel& framework);
 
-/// The same for the modules that PEFT finds: those of the module tree `tree` (--to dcp), or those
-/// of single experts, which it joins itself. Error(unsupported), too, for what PEFT has no names
-/// for.
+/// The same for the modules that PEFT finds: those of the module tree `tree` (--to dcp), where
+/// there is one, or those of single experts, which it joins itself. Error(unsupported), too, for
+/// what PEFT has no names for.
 CutFactors cut_for_modules(const plan::Binding& whole, const PreparedModel& framework,
-                           const PreparedModel& tree);
+                           const PreparedModel* tree);
 
 }  // namespace shardweld::app

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "adapters/parameters.hpp"
 #include "core/text.hpp"
 #include "outputs/output.hpp"
+#include "plan/bind/folded_factors.hpp"
 #include "plan/binding.hpp"
 #include "plan/plan.hpp"
 #include "shardweld/error.hpp"
@@ -57,10 +60,34 @@ class Folder {
             attachment.base_names.insert(hub_name(name));
         }
         adapters::attach(bound_.binding.targets, modules, attachment);
+        require_all_used(factors, modules, placement);
         bound_.factors = std::move(factors);
     }
 
   private:
+    /// No factor is lost: each is in some weight.
+    void require_all_used(const std::vector<plan::Target>& factors,
+                          const std::vector<adapters::Module>& modules,
+                          const outputs::Placement& placement) const {
+        const plan::FoldedFactors folded(placement);
+        std::set<std::size_t> used;
+        for (const plan::Target& target : bound_.binding.targets) {
+            used.merge(folded.in(target));
+        }
+        for (const adapters::Module& module : modules) {
+            for (const auto& factor : {std::optional(module.a), std::optional(module.b),
+                                       module.bias, module.magnitude}) {
+                if (factor && !used.contains(*factor)) {
+                    throw Error(ErrorCode::unsupported,
+                                printable(factors[*factor].name) +
+                                    " would go into no weight: another module of the adapter "
+                                    "changes the same one",
+                                "use --lora split, and load base and adapter with peft");
+                }
+            }
+        }
+    }
+
     [[nodiscard]] std::string hub_name(const std::string& name) const {
         return plan::renamed(*base_.prepared.recipe, name);
     }

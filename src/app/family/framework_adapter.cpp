@@ -16,6 +16,7 @@
 #include "shardweld/error.hpp"
 
 #include "factor_pairs.hpp"
+#include "saved_type.hpp"
 #include "training_form.hpp"
 
 namespace shardweld::app {
@@ -397,8 +398,11 @@ Catalogue take_adapter(Catalogue& catalogue, const models::LoraNames& names) {
     return FactorSorter(names).take(catalogue);
 }
 
-PreparedModel module_tree_of(const PreparedModel& framework, const ModelFiles& files,
-                             Catalogue factors) {
+std::optional<PreparedModel> module_tree_of(const PreparedModel& framework, const ModelFiles& files,
+                                            Catalogue factors) {
+    if (known_type(framework.config).empty()) {
+        return std::nullopt;
+    }
     ModelChoice choice = framework.choice;
     choice.form = "dcp";
     choice.like = nullptr;
@@ -408,7 +412,7 @@ PreparedModel module_tree_of(const PreparedModel& framework, const ModelFiles& f
 
 FrameworkAdapter bind_framework_adapter(Catalogue stored, const PreparedModel& framework,
                                         const plan::BindOptions& factors,
-                                        const plan::BindOptions& trained,
+                                        const plan::BindOptions& trained, bool is_beside,
                                         const PreparedModel* tree) {
     const models::LoraNames& names = *framework.dialect->lora;
     const models::Symbols& symbols = *framework.symbols;
@@ -426,15 +430,15 @@ FrameworkAdapter bind_framework_adapter(Catalogue stored, const PreparedModel& f
         require_order(stored, framework);
         adapter.factors =
             plan::bind(std::move(stored), {&recipe, &form.dialect, &symbols}, factors);
-        CutFactors cut = tree != nullptr ? cut_for_modules(adapter.factors, framework, *tree)
-                                         : cut_factors(adapter.factors, framework);
+        CutFactors cut = is_beside ? cut_for_modules(adapter.factors, framework, tree)
+                                   : cut_factors(adapter.factors, framework);
         settle_account(adapter.factors, cut, adapter.repeated);
         adapter.factors.targets = std::move(cut.targets);
         adapter.factors.same = std::move(cut.same);
         adapter.uses = std::move(cut.uses);
     }
     if (!is_empty(whole)) {
-        const models::Recipe parts = of_parts(*framework.recipe, tree != nullptr);
+        const models::Recipe parts = of_parts(*framework.recipe, is_beside);
         plan::BindOptions options = trained;
         if (tree != nullptr) {
             options.spelled = tree->training->passing();

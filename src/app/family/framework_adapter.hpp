@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "factor_pairs.hpp"
@@ -28,16 +29,17 @@ struct FrameworkAdapter {
     Bytes repeated = 0;  ///< of factors that several targets are made of, beyond the first
 };
 
-/// The module tree of the model that a framework's factors are of, for their names beside it.
-PreparedModel module_tree_of(const PreparedModel& framework, const ModelFiles& files,
-                             catalogue::Catalogue factors);
+/// The module tree that transformers has of the model that a framework's factors are of. nullopt
+/// where it has none: the model's own code has the hub's names.
+std::optional<PreparedModel> module_tree_of(const PreparedModel& framework, const ModelFiles& files,
+                                            catalogue::Catalogue factors);
 
-/// Binds what take_adapter took. `tree`: of an adapter that is written beside the base, where no
-/// tensor keeps its dtype; null: it is folded. Pure. Error(unsupported) for adapters that are no
-/// plain LoRA of matrices; else as plan::bind.
+/// Binds what take_adapter took. `is_beside`: it is written beside the base, where no tensor keeps
+/// its dtype, under the names of `tree`; null: there is none. Pure. Error(unsupported) for adapters
+/// that are no plain LoRA of matrices; else as plan::bind.
 FrameworkAdapter bind_framework_adapter(catalogue::Catalogue stored, const PreparedModel& framework,
                                         const plan::BindOptions& factors,
-                                        const plan::BindOptions& trained,
+                                        const plan::BindOptions& trained, bool is_beside,
                                         const PreparedModel* tree);
 
 }  // namespace shardweld::app

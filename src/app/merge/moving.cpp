@@ -202,7 +202,7 @@ void report_run(Session& session, const Planned& planned,
                      human_bytes(phase.bytes_sent) + ", wrote " + human_bytes(phase.bytes_written));
 }
 
-void report_result(const Output& output, const Input& input, const execute::RunOptions& options,
+void report_result(const Output& output, const Planned& planned, const execute::RunOptions& options,
                    const execute::Result& result) {
     const Session& session = output.session;
     if (session.options.resume || !options.resumption.blocks.empty()) {
@@ -210,7 +210,8 @@ void report_result(const Output& output, const Input& input, const execute::RunO
     }
     session.report.ranks = result.ranks;
     if (options.digests && session.comm.rank() == 0) {
-        session.report.tensors = tensor_entries(output.plan, input.files, result);
+        session.report.tensors = tensor_entries(output.plan, planned.input.files, result,
+                                                planned.factors ? &*planned.factors : nullptr);
         session.report.root = execute::root_digest(output.plan, result.tensor_digests);
     }
 }
@@ -378,7 +379,7 @@ std::vector<execute::Written> move_tensors(Planned& planned, std::vector<Moving>
     report_run(session, planned, results);
     std::vector<execute::Written> written;
     for (std::size_t at = 0; at < moving.size(); ++at) {
-        report_result(planned.outputs[at], planned.input, moving[at].options, results[at]);
+        report_result(planned.outputs[at], planned, moving[at].options, results[at]);
         written.push_back(std::move(results[at].written));
     }
     return written;

@@ -487,7 +487,8 @@ void report_plans(const Planned& planned) {
     }
     describe_strategy(session.run, planned.first().plan);
     for (const Output& one : planned.outputs) {
-        describe_plan(one.session.report, one.plan, planned.input.files);
+        describe_plan(one.session.report, one.plan, planned.input.files,
+                      planned.factors ? &*planned.factors : nullptr);
         one.session.report.model_class = one.model_class();
     }
 }

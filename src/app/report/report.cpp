@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -16,6 +17,7 @@
 #include "core/redact.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
+#include "plan/bind/folded_factors.hpp"
 #include "plan/plan.hpp"
 #include "plan/schedule/footprint.hpp"
 #include "process/process.hpp"
@@ -273,8 +275,10 @@ std::vector<plan::Warning> all_warnings(const RunReport& run, const OutputReport
 
 std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
                                         const std::vector<catalogue::File>& files,
-                                        const execute::Result& result) {
+                                        const execute::Result& result, const plan::Plan* factors) {
     const std::vector<std::string>& digests = result.tensor_digests;
+    const auto folded =
+        factors == nullptr ? std::nullopt : std::optional<plan::FoldedFactors>(factors->placement);
     std::vector<TensorEntry> entries;
     entries.reserve(plan.tensors.size());
     for (std::uint32_t i = 0; i < plan.tensors.size(); ++i) {
@@ -284,6 +288,12 @@ std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
                            plan.placement.files[slot.file].name, slot.offset, tensor.bytes(),
                            i < digests.size() ? digests[i] : "",
                            sources_of(plan.operands_of(i), files)});
+        if (folded) {
+            for (const std::size_t at : folded->in(plan.target_of(i))) {
+                entries.back().factors.push_back(
+                    factors->tensor(static_cast<std::uint32_t>(at)).name);
+            }
+        }
         const Bytes block = static_cast<Bytes>(plan.block_elements(i)) * size_of(tensor.dtype);
         entries.back().block = block == plan::kDigestBlock ? 0 : block;
         if (const auto at = result.quality.find(i); at != result.quality.end()) {
@@ -311,10 +321,10 @@ void describe_strategy(RunReport& report, const plan::Plan& plan) {
 }
 
 void describe_plan(OutputReport& report, const plan::Plan& plan,
-                   const std::vector<catalogue::File>& files) {
+                   const std::vector<catalogue::File>& files, const plan::Plan* factors) {
     report.plan_hash = plan.hash();
     report.metadata_bytes = plan::metadata_bytes(plan);
-    report.tensors = tensor_entries(plan, files, {});
+    report.tensors = tensor_entries(plan, files, {}, factors);
     report.files.clear();
     for (const outputs::PlacedFile& file : plan.placement.files) {
         report.files.push_back({file.name, file.size, {}});

@@ -157,6 +157,7 @@ struct TensorEntry {
     Bytes block = 0;                   ///< under one checksum, where that is not 1 MiB
     std::string encoding = {};         ///< of codes, with how near they are to the weight
     std::optional<numeric::Quality> quality = {};
+    std::vector<std::string> factors = {};  ///< of an adapter that are folded into it
 };
 
 /// A checkpoint that was read.
@@ -264,14 +265,16 @@ struct Report : RunReport, OutputReport {};
 std::vector<plan::Warning> all_warnings(const RunReport& run, const OutputReport& output);
 
 /// Where every tensor of a plan lies, in the order of its targets, with the checksums of a run.
+/// `factors`: the plan of those that are folded; null: there are none.
 std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
                                         const std::vector<catalogue::File>& files,
-                                        const execute::Result& result);
+                                        const execute::Result& result,
+                                        const plan::Plan* factors = nullptr);
 
 /// Put into a report how the plan of the first output goes about it, and what the plan of an output
 /// makes.
 void describe_strategy(RunReport& report, const plan::Plan& plan);
 void describe_plan(OutputReport& report, const plan::Plan& plan,
-                   const std::vector<catalogue::File>& files);
+                   const std::vector<catalogue::File>& files, const plan::Plan* factors = nullptr);
 
 }  // namespace shardweld::app

@@ -259,6 +259,9 @@ ordered_json json_of(const TensorEntry& tensor) {
         {"offset", tensor.offset}, {"bytes", tensor.bytes}};
     json["xxh3_128"] = tensor.digest.empty() ? ordered_json() : ordered_json(tensor.digest);
     json["sources"] = tensor.sources;
+    if (!tensor.factors.empty()) {
+        json["factors"] = tensor.factors;
+    }
     if (tensor.block != 0) {
         json["xxh3_block"] = tensor.block;
     }
