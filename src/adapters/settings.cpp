@@ -61,6 +61,7 @@ class Settler {
         settle_alpha();
         settle_ranks();
         settle_kinds();
+        note_converted();
         for (std::string& text :
              contradictions(declared_, sources_.adapter_config, modules_, surroundings_)) {
             settings_.notes.push_back(std::move(text));
@@ -220,6 +221,32 @@ class Settler {
         }
         settings_.fan_in_fan_out = is_on("fan_in_fan_out");
         config_["fan_in_fan_out"] = settings_.fan_in_fan_out;
+    }
+
+    /// What PEFT makes of factors of gate and up, which are one parameter of experts since
+    /// transformers 5: rank and alpha are doubled, and with rsLoRA that is another scale.
+    void note_converted() {
+        const ordered_json none = ordered_json::object();
+        const ordered_json alphas = declared_.value("alpha_pattern", none);
+        const ordered_json ranks = declared_.value("rank_pattern", none);
+        const ordered_json rank = declared_.value("r", ordered_json());
+        if (!is_on("use_rslora") || !alphas.is_object() || !ranks.is_object() ||
+            !rank.is_number()) {
+            return;
+        }
+        for (const auto& [module, alpha] : alphas.items()) {
+            const bool is_doubled = module.starts_with(".*") && ranks.contains(module) &&
+                                    alpha == number(2 * alpha_) &&
+                                    ranks[module] == number(2 * rank.get<double>());
+            if (is_doubled) {
+                settings_.notes.push_back(
+                    sources_.adapter_config.path + " doubles rank and alpha of " +
+                    printable(module) +
+                    ", as PEFT does with an adapter of single experts that it saves again: with "
+                    "use_rslora that is sqrt(2) times what was trained before, and so it is read, "
+                    "as by PEFT; fold the adapter as it was saved first if it was not trained on");
+            }
+        }
     }
 
     void settle_names() {

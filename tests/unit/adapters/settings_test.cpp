@@ -334,6 +334,46 @@ TEST(Settings, BiasesAreReadFromTheConfiguration) {
     EXPECT_EQ(biases_of(sources(R"({"bias": "lora_only"})")), Biases::of_wrapped);
 }
 
+/// Of a single expert, as transformers 4 has them.
+std::vector<Module> of_expert() {
+    std::vector<SavedTensor> tensors;
+    for (const char* name : {"down_proj", "gate_proj", "up_proj"}) {
+        add(tensors, std::string("model.layers.0.mlp.experts.1.") + name, 4);
+    }
+    return modules_of(tensors);
+}
+
+// PEFT 0.21 with transformers 5 drops the entries of gate and up, and scales them by sqrt(2) more.
+TEST(Settings, ScaleSingleExpertsAsTrained) {
+    const std::string patterns =
+        R"({"r": 4, "lora_alpha": 8, "alpha_pattern": {"gate_proj": 32, "up_proj": 32}})";
+    EXPECT_EQ(settle(sources(patterns), of_expert(), {}).scales, (std::vector<double>{2, 8, 8}));
+    const std::string stabilised = R"({"r": 4, "lora_alpha": 8, "use_rslora": true})";
+    EXPECT_EQ(settle(sources(stabilised), of_expert(), {}).scales, (std::vector<double>{4, 4, 4}));
+}
+
+// What PEFT has converted and saved again is scaled as PEFT does, and said.
+TEST(Settings, NoteConvertedScales) {
+    std::vector<SavedTensor> tensors;
+    add(tensors, "model.layers.0.mlp.experts.gate_up_proj", 8);
+    add(tensors, "model.layers.0.self_attn.q_proj", 4);
+    const auto notes = [&](const std::string& rslora) {
+        std::size_t n = 0;
+        const Settings settings = settle(
+            sources(
+                R"({"r": 4, "lora_alpha": 8, "rank_pattern": {".*\\.gate_up_proj": 8}, "alpha_pattern": {".*\\.gate_up_proj": 16}, "use_rslora": )" +
+                rslora + "}"),
+            modules_of(tensors), {});
+        for (const std::string& note : settings.notes) {
+            n += note.find("sqrt(2)") == std::string::npos ? 0U : 1U;
+        }
+        EXPECT_EQ(settings.scales[0], rslora == "true" ? 16 / std::sqrt(8.0) : 2);
+        return n;
+    };
+    EXPECT_EQ(notes("true"), 1U);
+    EXPECT_EQ(notes("false"), 0U);
+}
+
 TEST(Settings, RefuseMoreExpressionsThanCanBeMatched) {
     ordered_json patterns;
     for (int i = 0; i < 20'001; ++i) {
