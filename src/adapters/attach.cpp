@@ -68,7 +68,15 @@ class Attacher {
   private:
     [[nodiscard]] Target& find(const Module& module, const std::string& stored_name) const {
         const std::string name = attachment_.hub_name(stored_name);
-        if (!attachment_.base_names.contains(name)) {
+        const bool is_held = attachment_.base_names.contains(name);
+        if (!is_held && attachment_.is_of_tree(stored_name)) {
+            throw Error(ErrorCode::unsupported,
+                        "the adapter changes " + printable(stored_name) +
+                            ", which transformers makes of tensors that have other names or forms "
+                            "in the base's files: it cannot be folded into them",
+                        kSplit);
+        }
+        if (!is_held) {
             throw Error(
                 ErrorCode::mismatch,
                 "the adapter changes " + printable(stored_name) + ", which the base does not hold",

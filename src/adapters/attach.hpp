@@ -24,6 +24,8 @@ struct Attachment {
     std::set<std::string> base_names;  ///< stored tensors of the base, as bind sees them
     /// The name under which bind sees a tensor of the module tree.
     std::function<std::string(const std::string&)> hub_name;
+    /// Whether the module tree has a tensor that the base's files have otherwise.
+    std::function<bool(const std::string&)> is_of_tree;
     /// What to do where a weight is not stored as values.
     std::string base_hint = "give the model that the adapter was trained on with --base";
     std::map<std::size_t, Parameter> parameters;  ///< by the index of their module
@@ -32,7 +34,8 @@ struct Attachment {
 /// Gives each target that an adapter changes its fold: W + scale * B * A, transposed for embeddings
 /// and fan_in_fan_out, normalised for DoRA, and bias + scale * lora_B.bias. Error(mismatch) naming
 /// a module whose weight is missing or of another shape; Error(unsupported) for weights that are
-/// not written as they are stored (tied heads), quantised ones and convolutions.
+/// not written as they are stored (tied heads, other names or forms than the module tree's),
+/// quantised ones and convolutions.
 void attach(std::vector<plan::Target>& targets, std::span<const Module> modules,
             const Attachment& attachment);
 

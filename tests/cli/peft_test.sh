@@ -305,4 +305,22 @@ expect_text "without an error"
 sed -i 's/language_model.model.layers.3.self_attn.o_proj.lora/model.language_model.layers.3.self_attn.q_proj.lora/g' "$WORK/spelled/adapter_model.safetensors"
 merge 6 0 --local_dir "$WORK/spelled" --base "$WORK/vision"
 expect_absent "$WORK/model"
+# Modules that transformers makes of tensors with other names: the base does have them, but they cannot be folded into its files.
+python3 "$TESTS/support/random_model.py" "$TESTS/data/hf_names/phimoe.json" "$WORK/phimoe" || fail "cannot make a model"
+python3 - "$TESTS/support" "$WORK" <<'P' || fail "cannot make an adapter"
+import json, struct, sys
+sys.path.insert(0, sys.argv[1])
+from edit_safetensors import read, write
+work = sys.argv[2]
+rows, columns = next(t[1] for n, t in read(work + "/phimoe/model.safetensors").items() if n.endswith("layers.0.block_sparse_moe.gate.weight"))
+ones = lambda *shape: ["F32", list(shape), bytearray(struct.pack("<f", 1) * (shape[0] * shape[1]))]
+name = "base_model.model.model.layers.0.mlp.router"
+write(work + "/spelled/adapter_model.safetensors", {name + ".lora_A.weight": ones(2, columns), name + ".lora_B.weight": ones(rows, 2)})
+json.dump({"peft_type": "LORA", "r": 2, "lora_alpha": 2, "target_modules": ["router"]}, open(work + "/spelled/adapter_config.json", "w"))
+P
+merge 5 0 --local_dir "$WORK/spelled" --base "$WORK/phimoe" --lora fold
+expect_text "--lora split"
+expect_absent "$WORK/model"
+merge 0 0 --local_dir "$WORK/spelled" --base "$WORK/phimoe"
+expect_no_text "without an error"
 finish

@@ -467,7 +467,7 @@ class AdapterBinder {
             const auto inside = held.lower_bound(below);
             const bool is_there = inside != held.end() && inside->starts_with(below);
             if (!is_there && module.path.find(".experts.") == std::string::npos &&
-                !is_tied_head(name)) {
+                !is_tied_head(name) && !is_of_tree(prepared_, module.path + ".weight")) {
                 missing.push_back(module.path);
             }
         }

@@ -1,5 +1,6 @@
 #include "fold_adapter.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -56,6 +57,9 @@ class Folder {
             attachment.base_hint = kInTwoSteps;
         }
         attachment.hub_name = [this](const std::string& name) { return hub_name(name); };
+        attachment.is_of_tree = [this](const std::string& name) {
+            return is_of_tree(base_.prepared, name);
+        };
         for (const std::string& name : base_.names) {
             attachment.base_names.insert(hub_name(name));
         }
@@ -149,6 +153,15 @@ class Folder {
 };
 
 }  // namespace
+
+bool is_of_tree(const PreparedModel& prepared, const std::string& name) {
+    const auto value_of = [&](const std::string& symbol) {
+        return prepared.symbols->value(symbol);
+    };
+    return std::ranges::any_of(prepared.recipe->module, [&](const models::Line& line) {
+        return line.name.match(name, value_of).has_value();
+    });
+}
 
 void fold_adapter(const FoldedBase& base, std::vector<plan::Target> factors,
                   std::vector<adapters::Module> modules, Bound& bound) {

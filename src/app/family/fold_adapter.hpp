@@ -22,6 +22,9 @@ inline constexpr const char* kInTwoSteps =
     "write the base in bf16 first (shardweld merge BASE OUT --dtype bf16), then give that with "
     "--base";
 
+/// Whether the module tree has a tensor of that name where the base's files may have it otherwise.
+bool is_of_tree(const PreparedModel& prepared, const std::string& name);
+
 /// What a fold needs to know beside the targets.
 struct FoldedBase {
     const PreparedModel& prepared;
