@@ -28,7 +28,7 @@ namespace {
 constexpr std::string_view kWeight = ".weight";
 /// Begins the logical names of embeddings, whose factors PEFT has the other way round.
 constexpr std::string_view kFoldedEmbeddings = "embed";
-/// Begins those of layers for multi-token prediction.
+/// Begins those of layers for multi-token prediction, and mostly the names of their modules.
 constexpr std::string_view kPredictions = "mtp.";
 constexpr const char* kInFramework =
     "merge the adapter into the model with the framework that trained it and save that, or leave "
@@ -500,7 +500,8 @@ class PairCutter {
         }
         FactorUse use = cutter.use();
         const models::Line* const line = line_of(tensor);
-        use.is_prediction = line != nullptr && line->logical.starts_with(kPredictions);
+        use.is_prediction = use.parameter.path.starts_with(kPredictions) ||
+                            (line != nullptr && line->logical.starts_with(kPredictions));
         use.is_module = use.is_module && !is_embedding(use.parameter.path) &&
                         (line == nullptr || !line->logical.starts_with(kFoldedEmbeddings));
         for (const bool is_up : {false, true}) {

@@ -158,8 +158,9 @@ bool is_of_tree(const PreparedModel& prepared, const std::string& name) {
     const auto value_of = [&](const std::string& symbol) {
         return prepared.symbols->value(symbol);
     };
+    const std::string renamed = plan::renamed(*prepared.recipe, name);  // as its lines are called
     return std::ranges::any_of(prepared.recipe->module, [&](const models::Line& line) {
-        return line.name.match(name, value_of).has_value();
+        return line.name.match(name, value_of) || line.name.match(renamed, value_of);
     });
 }
 
