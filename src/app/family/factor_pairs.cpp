@@ -315,7 +315,7 @@ std::vector<plan::SamePair> same_of(const plan::Binding& whole,
 
 /// A name that ends with an embedding's or a token's, whose factors PEFT has the other way round.
 /// `embed_out` is a head.
-bool is_embedding(std::string_view module) {
+bool is_embedding_module(std::string_view module) {
     const std::string_view last = module.substr(module.rfind('.') + 1);
     return last.ends_with("embed") || last.ends_with("embedding") || last.ends_with("embeddings") ||
            last.ends_with("_token") || (last.starts_with("embed_") && last != "embed_out");
@@ -427,7 +427,7 @@ class PairCutter {
         const models::Line* const line = line_of(tensor);
         use.is_prediction = use.parameter.path.starts_with(kPredictions) ||
                             (line != nullptr && line->logical.starts_with(kPredictions));
-        use.is_module = use.is_module && !is_embedding(use.parameter.path) &&
+        use.is_module = use.is_module && !is_embedding_module(use.parameter.path) &&
                         (line == nullptr || !line->logical.starts_with(kFoldedEmbeddings));
         for (const bool is_up : {false, true}) {
             cut.targets.push_back(cutter.factor(is_up, use.parameter.path, whole_.targets));
