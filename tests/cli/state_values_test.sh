@@ -37,6 +37,38 @@ for name, (head, places) in heads.items():
 P
 }
 
+# A state that is there but is no tensor is not missing: refused by every reader.
+# no_tensor CODE SAVE FILES EDIT: Python's EDIT changes `root` of each file, or names what becomes an object in a .metadata
+no_tensor() {
+    rm -rf "$WORK/bad"
+    cp -r "$TESTS/data/$2/source" "$WORK/bad"
+    python3 - "$TESTS/support" "$4" "$WORK"/bad/$3 <<'P' || fail "cannot change $3"
+import sys
+sys.path.insert(0, sys.argv[1])
+import damage
+for file in sys.argv[3:]:
+    damage.dcp_object(file, sys.argv[2]) if file.endswith(".metadata") else damage.change(file, lambda root: exec(sys.argv[2]))
+P
+    reshape "$1" 0 "$WORK/bad" hf --hf_config "$TESTS/data/$2/hf" --check_crc off
+    expect_absent "$WORK/made"
+}
+for name in exp_avg exp_avg_sq; do
+    for value in "(one['$name'],)" None; do
+        edit="one = root['state'][1]; one['$name'] = $value"
+        no_tensor 5 optimizer/fsdp2_w3 'optim_world_size_3_rank_*.pt' "$edit"
+        expect_text "where a tensor is expected"
+        no_tensor 5 megatron_states/qwen2-tied-tp2-pp2-numbered-legacy 'iter_0000003/*/model_optim_rng.pt' "root = root['optimizer']['optimizer']; $edit"
+        expect_text "where a tensor is expected"
+        no_tensor 4 optimizer/zero2_w2 '*/*optim_states.pt' "root = root['optimizer_state_dict']['base_optimizer_state']; $edit"
+        expect_text "$name of flat group 1 is no flat tensor of floats"
+    done
+    no_tensor 5 optimizer/dcp_w2 .metadata "optim.state.model.norm.weight.$name"
+    no_tensor 5 loaded_states/llama-tp2-pp2-dp2 iter_0000003/.metadata "optimizer.state.$name.decoder.final_layernorm.weight"
+    expect_text "where a tensor is expected"
+    no_tensor 5 megatron_states/qwen3moe-tp2-ep2-legacy 'iter_0000003/*/distrib_optim.pt' "(one,) = root[0][0].values(); one['$name'] = (one['$name'],)"
+done
+no_tensor 5 optimizer/fsdp2_w3 'optim_world_size_3_rank_*.pt' "root['state'][1] = tuple(root['state'][1].values())"
+
 # Moments that have changed places, to every form and at several ranks.
 changed 'states["exp_avg"], states["exp_avg_sq"] = states["exp_avg_sq"], states["exp_avg"]'
 ranks=0

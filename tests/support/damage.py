@@ -491,6 +491,19 @@ def dcp_drop(path, fqn):
     change(path, edit)
 
 
+def dcp_object(path, fqn):
+    """Makes a tensor an object, as what lies in a tuple is saved: its blob is what was pickled."""
+    def edit(root):
+        kind = named("torch.distributed.checkpoint.metadata", "BytesStorageMetadata")
+        root.state["state_dict_metadata"][fqn] = kind.__new__(kind)
+        (index, _), *others = dcp_infos(root, fqn)
+        index.state["offset"] = None
+        for other, _ in others:
+            del root.state["storage_data"][other]
+
+    change(path, edit)
+
+
 def dcp_dtype(path, fqn, dtype):
     def edit(root):
         properties = dcp_entry(root, fqn).state["properties"]

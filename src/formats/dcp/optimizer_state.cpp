@@ -98,7 +98,8 @@ bool OptimizerReader::take(const DcpTensor& tensor, std::string_view path) {
     if (location_.state == TakenState::weights) {
         return false;
     }
-    const auto add = [&](std::string group, std::string_view option, std::string owner) {
+    const auto add = [&](std::string group, std::string_view option,
+                         std::optional<std::string> owner) {
         if (!tensor.chunks.empty()) {
             const DcpChunk& chunk = tensor.chunks.front();
             settings_.push_back({chunk.file, chunk.offset, chunk.length, std::move(group),
@@ -108,7 +109,7 @@ bool OptimizerReader::take(const DcpTensor& tensor, std::string_view path) {
     };
     if (const auto rest = behind("param_groups", path)) {
         const Named option = named(*rest);
-        return add(option.owner, option.key, "");
+        return add(option.owner, option.key, std::nullopt);
     }
     const auto rest = behind("state", path);
     if (!rest) {
@@ -133,19 +134,21 @@ void OptimizerReader::take(const DcpObject& object, std::string_view path) {
     if (location_.state == TakenState::weights || object.length == 0) {
         return;
     }
-    const auto add = [&](std::string group, std::string option, std::string owner) {
+    const auto add = [&](std::string group, std::string option,
+                         std::optional<std::string> owner) {
         settings_.push_back({object.file, object.offset, object.length, std::move(group),
                              std::move(option), std::move(owner)});
     };
     if (const auto rest = behind("param_groups", path)) {
         const Named option = named(*rest);
-        add(option.owner, std::string(option.key), "");
+        add(option.owner, std::string(option.key), std::nullopt);
     } else if (const auto state = behind("state", path)) {
-        if (const Named of = named(*state); of.key == kStep) {
-            add("", std::string(kStep), of.owner);
+        const Named of = named(*state);
+        if (of.key == kStep || location_.state == TakenState::all) {
+            add("", std::string(of.key), of.owner);
         }
     } else if (const auto setting = setting_of_scheduler(path)) {
-        add(std::string(kSchedulers), dotted(*setting), "");
+        add(std::string(kSchedulers), dotted(*setting), std::nullopt);
     }
 }
 
@@ -169,12 +172,26 @@ void OptimizerReader::read(const std::string& file, const std::vector<const Sett
     }
 }
 
+void OptimizerReader::put_state(const Setting& setting, const PickleValue& value,
+                                const ScalarReader& scalars) {
+    if (setting.option == kStep) {
+        if (steps_.add(&value, scalars, "the state of " + printable(*setting.owner))) {
+            stepped_.insert(*setting.owner);
+        }
+        return;
+    }
+    // torch writes an empty dictionary for a parameter without states, under its name.
+    const bool is_nothing = value.kind == PickleKind::none ||
+                            (value.is_mapping() && value.pair_count() == 0);
+    if (!is_nothing || is_moment(setting.option)) {
+        refuse_state(printable(setting.option) + " of " + printable(*setting.owner), value);
+    }
+}
+
 void OptimizerReader::put(const Setting& setting, const PickleValue& value,
                           const ScalarReader& scalars) {
-    if (setting.group.empty() && setting.option == kStep) {
-        if (steps_.add(&value, scalars, "the state of " + printable(setting.owner))) {
-            stepped_.insert(setting.owner);
-        }
+    if (setting.owner) {
+        put_state(setting, value, scalars);
         return;
     }
     auto text = setting.group == kSchedulers ? json_text(value, scalars)

@@ -31,11 +31,13 @@ class OptimizerReader {
     /// whether it is a state that is asked for. Error(unsupported) for states of other optimizers
     /// than Adam, and for parameters that are numbered.
     bool take(const DcpTensor& tensor, std::string_view path);
-    /// Takes an object that is an option, or a setting of the scheduler.
+    /// Takes an object that is an option, a setting of the scheduler, or stands where a state is
+    /// expected.
     void take(const DcpObject& object, std::string_view path);
 
     /// All that was taken. Error as by StepClaims and, for parameters with moments and no step
-    /// where others have one; Error(not_found) where a file with settings is not here, too.
+    /// where others have one; Error(not_found) where a file with settings is not here, too;
+    /// Error(unsupported) for a state that is an object.
     catalogue::Optimizer finish();
 
   private:
@@ -44,10 +46,11 @@ class OptimizerReader {
         Bytes offset = 0;
         Bytes length = 0;
         std::string group;   // number of a parameter group, or name of a parameter; "" of no group
-        std::string option;  // "step": of a parameter
-        std::string owner = {};  // whose step it is
+        std::string option;
+        std::optional<std::string> owner = {};  // of a step or another state: whose it is
     };
     void read(const std::string& file, const std::vector<const Setting*>& settings);
+    void put_state(const Setting& setting, const PickleValue& value, const ScalarReader& scalars);
     void put(const Setting& setting, const PickleValue& value, const ScalarReader& scalars);
     void require_steps() const;
     void add_groups();

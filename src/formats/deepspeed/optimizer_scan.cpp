@@ -99,7 +99,8 @@ class MomentScan {
         for (std::size_t i = 0; i < state.pair_count(); ++i) {
             const std::string_view key = state.key(i).text();
             const PickleValue& value = state.value(i);
-            if (key != "step" && value.kind != PickleKind::none && taken_ == TakenState::all) {
+            const bool is_kept = value.kind != PickleKind::none || is_moment(key);
+            if (key != "step" && is_kept && taken_ == TakenState::all) {
                 add_state(group, adam_state(key, "flat group " + std::to_string(group)), value);
             }
         }

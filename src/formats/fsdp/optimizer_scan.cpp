@@ -283,17 +283,24 @@ class OptimizerScan {
 
     void note_states(const Parameter& parameter, const std::string& number) {
         const auto state = states_.find(number);
-        if (location_.state != TakenState::all || state == states_.end() ||
-            !state->second->is_mapping()) {
+        if (location_.state != TakenState::all || state == states_.end()) {
             return;
         }
         const PickleValue& kept = *state->second;
+        if (!kept.is_mapping()) {
+            refuse_state("the states of " + printable(parameter.name), kept);
+        }
         for (std::size_t i = 0; i < kept.pair_count(); ++i) {
             const std::string_view key = kept.key(i).text();
-            if (key != "step" && kept.value(i).kind != PickleKind::none) {
-                entries_[adam_state(key, parameter.name)].emplace_back(parameter.name,
-                                                                       &kept.value(i));
+            const PickleValue& value = kept.value(i);
+            if (key == "step" || (value.kind == PickleKind::none && !is_moment(key))) {
+                continue;
             }
+            const std::string_view known = adam_state(key, parameter.name);
+            if (!subclass_of(value) && !file_.tensor(value)) {
+                refuse_state(std::string(known) + " of " + printable(parameter.name), value);
+            }
+            entries_[known].emplace_back(parameter.name, &value);
         }
     }
 

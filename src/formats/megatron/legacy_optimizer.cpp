@@ -11,6 +11,7 @@
 
 #include "core/parameter_kind.hpp"
 #include "core/text.hpp"
+#include "formats/shared/adam.hpp"
 #include "formats/shared/assembler.hpp"
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
@@ -120,21 +121,26 @@ class NumberedStates {
         if (file_.read_tensor(value, stored)) {
             keep(name, stored, slot, taken_, out_);
             ++n_read_;
+        } else {
+            require_no_state(name, value, taken_, "parameter " + name_of(slot));
         }
     }
 
     void add_moments(const PickleValue& group, const PickleValue& number, const Slot& slot) {
         const auto found = by_number_.find(number.integer);
         const PickleValue* const moments = found == by_number_.end() ? nullptr : found->second;
-        if (moments == nullptr || !moments->is_mapping()) {
+        if (moments == nullptr) {
             return;
+        }
+        const std::string place = "parameter " + std::to_string(number.integer);
+        if (!moments->is_mapping() && taken_ == TakenState::all) {
+            refuse_state("the states of " + place, *moments);
         }
         for (std::size_t i = 0; i < moments->pair_count(); ++i) {
             if (moments->key(i).text() != "step") {
                 add(moments->key(i).text(), moments->value(i), slot);
             }
         }
-        const std::string place = "parameter " + std::to_string(number.integer);
         if (!steps_.add(moments->find("step"), scalars_, place) &&
             !steps_.add(group.find("step"), scalars_, "its group") &&
             !steps_.add(common_step_, scalars_, "common_step")) {
@@ -172,6 +178,9 @@ void add_buffer(const TorchFile& file, const PickleValue& buffer, const Slot& sl
                 refuse_form("in buffer " + std::to_string(slot.second) + " are no vectors");
             }
             keep(states.key(i).text(), stored, slot, taken, out);
+        } else {
+            require_no_state(states.key(i).text(), states.value(i), taken,
+                             "buffer " + name_of(slot));
         }
     }
 }

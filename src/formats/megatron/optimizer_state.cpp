@@ -178,6 +178,42 @@ std::string_view known_state(std::string_view name, std::string_view key, TakenS
     return known == kStates.end() ? std::string_view() : known->second;
 }
 
+namespace {
+
+/// Of Megatron's names for states, whether it is asked for.
+bool is_asked_for(std::string_view name, TakenState taken) {
+    const auto known = std::ranges::find(kStates, name, [](const auto& one) { return one.first; });
+    return known != kStates.end() &&
+           (taken == TakenState::all ||
+            (taken == TakenState::master && known->second == catalogue::kMaster));
+}
+
+}  // namespace
+
+void require_no_state(std::string_view name, const PickleValue& value, TakenState taken,
+                      const std::string& owner) {
+    if (is_asked_for(name, taken)) {
+        refuse_state(std::string(name) + " of " + owner, value);
+    }
+}
+
+void require_no_state(std::string_view key, TakenState taken) {
+    const auto bucket = bucket_key(key);
+    const std::string_view rest = without_chain(key);
+    const bool is_named = !bucket && rest.starts_with(kOfState);
+    const std::string_view state = bucket     ? bucket->state
+                                   : is_named ? rest.substr(kOfState.size(),
+                                                            rest.find('.', kOfState.size()) -
+                                                                kOfState.size())
+                                              : std::string_view();
+    if (is_asked_for(state, taken)) {
+        throw Error(ErrorCode::unsupported,
+                    "the optimizer keeps " + printable(key) +
+                        " as an object, where a tensor is expected",
+                    kMastersOrWeights);
+    }
+}
+
 State* state_taken(std::string_view name, TakenState taken, catalogue::Optimizer& out) {
     if (taken == TakenState::weights ||
         (taken == TakenState::master && name != catalogue::kMaster)) {

@@ -30,6 +30,14 @@ std::optional<StateKey> state_key(std::string_view key, TakenState taken);
 /// Error(unsupported) where moments are asked for, else "".
 std::string_view known_state(std::string_view name, std::string_view key, TakenState taken);
 
+/// Error(unsupported) where `value`, which is no tensor, stands in the place of the state `name`
+/// of `owner`, and that is asked for.
+void require_no_state(std::string_view name, const PickleValue& value, TakenState taken,
+                      const std::string& owner);
+
+/// The same of an object in the place of a tensor, by its key.
+void require_no_state(std::string_view key, TakenState taken);
+
 /// The state called `name`, a new one if there is none; null where `taken` says that it is not
 /// asked for.
 catalogue::State* state_taken(std::string_view name, TakenState taken, catalogue::Optimizer& out);

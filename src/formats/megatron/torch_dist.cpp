@@ -126,6 +126,7 @@ StateScan read_index(const Location& location) {
         if (name == kCommonState) {
             read_common_state(location, place, scan);
         }
+        require_no_state(name, location.state);
         if (location.state != TakenState::weights && object.length != 0) {
             add_group_settings(location, name, place, claims);
         }

@@ -12,6 +12,10 @@ namespace shardweld::formats {
 
 using catalogue::State;
 
+bool is_moment(std::string_view name) {
+    return name == catalogue::kMoment || name == catalogue::kSquaredMoment;
+}
+
 std::string_view adam_state(std::string_view name, std::string_view key) {
     for (const std::string_view known : {catalogue::kMoment, catalogue::kSquaredMoment}) {
         if (name == known) {
@@ -21,6 +25,13 @@ std::string_view adam_state(std::string_view name, std::string_view key) {
     throw Error(ErrorCode::unsupported,
                 "the optimizer keeps " + printable(name) + " (" + printable(key) +
                     "), which is none of Adam's moments exp_avg and exp_avg_sq",
+                kMastersOrWeights);
+}
+
+void refuse_state(const std::string& what, const PickleValue& value) {
+    throw Error(ErrorCode::unsupported,
+                "the optimizer keeps " + what + " as " + in_words(value.kind) +
+                    ", where a tensor is expected",
                 kMastersOrWeights);
 }
 
