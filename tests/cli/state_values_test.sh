@@ -168,4 +168,40 @@ for form in hf dcp:world=2 fsdp:world=2 universal torch_dist; do
     done
     expect_code 0 "$SHARDWELD" verify "$WORK/made"
 done
+
+# Buffers have no states, and frozen weights of which the groups say so: no warning, and --strict does not fail. Of others it does.
+rm -rf "$WORK/moe" "$WORK/bad"
+moe="$TESTS/data/megatron_more/deepseekv3-tp2-local-legacy"
+expect_code 0 "$SHARDWELD" merge "$moe/source" "$WORK/moe" --hf_config "$moe/hf" --no_fsync --report none -q
+mkdir "$WORK/moe/optimizer"
+echo "{}" | tee "$WORK/moe/tokenizer.json" >"$WORK/moe/tokenizer_config.json"
+# lack PATTERN: states of all weights but these, which no group names
+lack() {
+    python3 - "$TESTS/support" "$WORK/moe" "$1" "${2:-}" <<'P' || fail "no states are made"
+import json, re, sys
+sys.path.insert(0, sys.argv[1])
+import edit_safetensors as files
+weights = files.read(sys.argv[2] + "/model.safetensors")
+files.edit(weights, "widen", [])
+for name in [name for name in weights if re.search(sys.argv[3], name)]:
+    del weights[name]
+for state in ("param", "exp_avg", "exp_avg_sq"):
+    if state == "exp_avg_sq":
+        for tensor in weights.values():
+            tensor[2] = bytearray(tensor[2])
+            tensor[2][3::4] = bytes(byte & 0x7f for byte in tensor[2][3::4])
+    files.write(f"{sys.argv[2]}/optimizer/{state}.safetensors", weights)
+group = {"lr": 0.1, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0}
+if sys.argv[4]:
+    group["params"] = list(weights)
+json.dump({"step": 2, "groups": [group]}, open(sys.argv[2] + "/optimizer/optimizer.json", "w"))
+P
+}
+lack e_score_correction_bias
+reshape 0 0 "$WORK/moe" dcp:world=2 --strict
+lack 'e_score_correction_bias|layers.0.*layernorm' named
+reshape 0 0 "$WORK/moe" universal --strict
+lack 'e_score_correction_bias|model.norm'
+reshape 14 0 "$WORK/moe" hf --strict
+expect_text "1 weight without states of the optimizer, which frozen ones have none of: model.norm.weight"
 finish

@@ -1,6 +1,7 @@
 #include "bind_states.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <set>
@@ -11,16 +12,17 @@
 #include <nlohmann/json.hpp>
 
 #include "catalogue/catalogue.hpp"
-#include "core/path.hpp"
 #include "core/text.hpp"
-#include "formats/shared/directory_listing.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/optimizer_claims.hpp"
 #include "formats/shared/scalar_value.hpp"
+#include "models/pattern.hpp"
+#include "models/recipe.hpp"
 #include "shardweld/error.hpp"
 
 #include "bind_options.hpp"
 #include "optimizer_text.hpp"
+#include "taken_states.hpp"
 #include "training_form.hpp"
 #include "vocabulary.hpp"
 
@@ -48,58 +50,6 @@ Catalogue checkpoint_of(State state, const Catalogue& whole) {
     return one;
 }
 
-/// fp32 weights are their own masters: the save has no others. They are taken out.
-State masters_of(Catalogue& whole) {
-    State state{std::string(kMaster), std::move(whole.tensors), std::move(whole.shards), {}};
-    for (catalogue::Tensor& tensor : state.tensors) {
-        tensor.written_as.reset();
-    }
-    return state;
-}
-
-bool has_masters(const Catalogue& whole) {
-    return std::ranges::count(whole.optimizer.states, kMaster, &State::name) > 0;
-}
-
-/// Files and directories that are called as an optimizer is, where the checkpoint was given or
-/// beside it, as accelerate puts optimizer_0 beside pytorch_model_fsdp_0: none of them was read.
-std::string unread_optimizers(const fs::path& given) {
-    std::set<std::string> names;
-    for (const fs::path& place : {given, given / ".."}) {
-        const formats::Listing listing = formats::readable_listing(place);
-        for (const auto* const some : {&listing.files, &listing.directories}) {
-            std::ranges::copy_if(
-                *some, std::inserter(names, names.end()), [](const std::string& name) {
-                    return name.starts_with("optim") || name.starts_with("layer_wise_optimizer");
-                });
-        }
-    }
-    return names.empty() ? ""
-                         : "; a file or directory of its own is not read: " +
-                               listed(std::vector<std::string>(names.begin(), names.end()));
-}
-
-/// The states in the order in which they are written, masters first; they are taken out. Error as
-/// by bind_states.
-std::vector<State> take_states(const Options& options, Catalogue& whole) {
-    const bool has_own = has_masters(whole);
-    std::vector<State> states = std::move(whole.optimizer.states);
-    if (!has_own) {
-        states.insert(states.begin(), masters_of(whole));
-    }
-    std::stable_partition(states.begin(), states.end(),
-                          [](const State& one) { return one.name == kMaster; });
-    if (options.state == formats::TakenState::master) {
-        states.resize(1);
-    } else if (states.size() < 3) {
-        throw Error(ErrorCode::not_found,
-                    "the checkpoint holds no moments of an optimizer (exp_avg, exp_avg_sq)" +
-                        unread_optimizers(options.local_dir),
-                    "give a save with its optimizer, or " + std::string(kWeightsOnly));
-    }
-    return states;
-}
-
 void require_fp32(const Target& target, std::string_view state) {
     if (target.stored != DType::f32) {
         throw Error(ErrorCode::unsupported,
@@ -110,6 +60,14 @@ void require_fp32(const Target& target, std::string_view state) {
     }
 }
 
+/// What models of transformers hold as a buffer, and ERNIE as a parameter without gradients.
+bool is_untrained(const models::Line& line) {
+    constexpr std::array<std::string_view, 4> kEnds = {".router_fix", ".router_fixes",
+                                                       ".router_table", ".layer_scalar"};
+    return std::ranges::any_of(kEnds,
+                               [&](std::string_view end) { return line.logical.ends_with(end); });
+}
+
 /// Binds states one after the other.
 class StateBinder {
   public:
@@ -118,6 +76,7 @@ class StateBinder {
         for (const Target& target : bound.binding.targets) {
             weights_ = is_float(target.dtype) ? target.dtype : weights_;
         }
+        note_untrained();
     }
 
     void bind(State state) {
@@ -153,6 +112,15 @@ class StateBinder {
     [[nodiscard]] const std::vector<reshape::Parameter>& parameters() const { return parameters_; }
     /// The type of the weights beside the states.
     [[nodiscard]] DType weights() const { return weights_; }
+    /// Those among lacking() that should have some: no buffers, nor weights that are known to be
+    /// frozen.
+    [[nodiscard]] std::vector<std::string> missing() const {
+        std::vector<std::string> names = lacking();
+        std::erase_if(names, [&](const std::string& name) {
+            return untrained_.contains(name) || buffers_.contains(digits_hidden(name));
+        });
+        return names;
+    }
     /// Weights of which there are no states.
     [[nodiscard]] std::vector<std::string> lacking() const {
         std::vector<std::string> names;
@@ -162,6 +130,31 @@ class StateBinder {
     }
 
   private:
+    /// What nothing trains: by the recipe, integers, and where groups name their members what none
+    /// of them has.
+    void note_untrained() {
+        for (const models::Line& line : prepared_.recipe->hub) {
+            if (is_untrained(line)) {
+                buffers_.insert(models::digits_hidden(line.name));
+            }
+        }
+        std::set<std::string_view> members;
+        for (const ParameterGroup& group : whole_.optimizer.groups) {
+            members.insert(group.parameters.begin(), group.parameters.end());
+        }
+        const auto note = [&](const std::string& name, DType dtype) {
+            if (!is_float(dtype) || (!members.empty() && !members.contains(name))) {
+                untrained_.insert(name);
+            }
+        };
+        for (const catalogue::Tensor& tensor : whole_.tensors) {
+            note(tensor.name, tensor.dtype);
+        }
+        for (const catalogue::Shard& shard : whole_.shards) {
+            note(shard.name.text(), shard.dtype);
+        }
+    }
+
     /// The state's tensors where they are written: a model's directory has them whole, as masters
     /// are bound already, a training checkpoint in pieces of their own.
     [[nodiscard]] plan::Binding in_its_place(const std::string& state, Catalogue checkpoint) {
@@ -294,7 +287,9 @@ class StateBinder {
     plan::Binding masters_;  ///< bound as the weights are
     std::vector<reshape::Parameter> parameters_;
     DType weights_ = DType::f32;
-    std::optional<std::vector<std::string>> lacking_;  ///< parameters without states, sorted
+    std::optional<std::vector<std::string>> lacking_;  ///< weights without states, sorted
+    std::set<std::string> buffers_;                    ///< names with their numbers hidden
+    std::set<std::string> untrained_;                  ///< names in the save
 };
 
 /// The parameters of a save, under its own names: those with states.
@@ -429,12 +424,12 @@ void tell(const catalogue::Optimizer& optimizer, const StateBinder& binder, bool
     told.emplace_back(
         "random states are not: they belong to the ranks that saved them. Nor are states of rows "
         "that fill up a vocabulary, where their number changes: those are zeros");
-    if (const auto names = binder.lacking(); !names.empty()) {
-        bound.binding.warnings.push_back({"states_missing", names.front(),
-                                          counted(names.size(), "weight") +
-                                              " without states of the optimizer, which buffers and "
-                                              "frozen weights have none of: " +
-                                              listed(names)});
+    if (const auto names = binder.missing(); !names.empty()) {
+        bound.binding.warnings.push_back(
+            {"states_missing", names.front(),
+             counted(names.size(), "weight") +
+                 " without states of the optimizer, which frozen ones have none of: " +
+                 listed(names)});
     }
     if (!has_masters && optimizer.is_ordered) {
         bound.binding.warnings.push_back(
@@ -456,10 +451,7 @@ void bind_states(const PreparedModel& prepared, const Options& options, Catalogu
                                return !is_float(target.dtype) || target.stored == DType::f32;
                            });
     if (catalogue.optimizer.is_empty() && !is_enough) {
-        throw Error(ErrorCode::not_found,
-                    "the checkpoint holds no state of an optimizer that is read" +
-                        unread_optimizers(options.local_dir),
-                    "give a save with its optimizer, or " + std::string(kWeightsOnly));
+        refuse_stateless(options);
     }
     formats::require_claims(catalogue.optimizer);
     std::vector<reshape::Parameter> parameters = parameters_of(catalogue);

@@ -134,8 +134,7 @@ void OptimizerReader::take(const DcpObject& object, std::string_view path) {
     if (location_.state == TakenState::weights || object.length == 0) {
         return;
     }
-    const auto add = [&](std::string group, std::string option,
-                         std::optional<std::string> owner) {
+    const auto add = [&](std::string group, std::string option, std::optional<std::string> owner) {
         settings_.push_back({object.file, object.offset, object.length, std::move(group),
                              std::move(option), std::move(owner)});
     };
@@ -181,8 +180,8 @@ void OptimizerReader::put_state(const Setting& setting, const PickleValue& value
         return;
     }
     // torch writes an empty dictionary for a parameter without states, under its name.
-    const bool is_nothing = value.kind == PickleKind::none ||
-                            (value.is_mapping() && value.pair_count() == 0);
+    const bool is_nothing =
+        value.kind == PickleKind::none || (value.is_mapping() && value.pair_count() == 0);
     if (!is_nothing || is_moment(setting.option)) {
         refuse_state(printable(setting.option) + " of " + printable(*setting.owner), value);
     }

@@ -201,16 +201,15 @@ void require_no_state(std::string_view key, TakenState taken) {
     const auto bucket = bucket_key(key);
     const std::string_view rest = without_chain(key);
     const bool is_named = !bucket && rest.starts_with(kOfState);
-    const std::string_view state = bucket     ? bucket->state
-                                   : is_named ? rest.substr(kOfState.size(),
-                                                            rest.find('.', kOfState.size()) -
-                                                                kOfState.size())
-                                              : std::string_view();
+    const std::string_view state =
+        bucket     ? bucket->state
+        : is_named ? rest.substr(kOfState.size(), rest.find('.', kOfState.size()) - kOfState.size())
+                   : std::string_view();
     if (is_asked_for(state, taken)) {
-        throw Error(ErrorCode::unsupported,
-                    "the optimizer keeps " + printable(key) +
-                        " as an object, where a tensor is expected",
-                    kMastersOrWeights);
+        throw Error(
+            ErrorCode::unsupported,
+            "the optimizer keeps " + printable(key) + " as an object, where a tensor is expected",
+            kMastersOrWeights);
     }
 }
 

@@ -17,8 +17,8 @@ bool is_moment(std::string_view name);
 /// which the save has it.
 std::string_view adam_state(std::string_view name, std::string_view key);
 
-/// Error(unsupported) for what stands where a tensor of states belongs, and is none: a state that is
-/// there is not missing, though it cannot be read. `what` names it.
+/// Error(unsupported) for what stands where a tensor of states belongs, and is none: a state that
+/// is there is not missing, though it cannot be read. `what` names it.
 [[noreturn]] void refuse_state(const std::string& what, const PickleValue& value);
 
 /// The state of that name, which is made where there is none.
