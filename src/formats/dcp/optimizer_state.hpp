@@ -45,7 +45,7 @@ class OptimizerReader {
         std::uint32_t file = 0;
         Bytes offset = 0;
         Bytes length = 0;
-        std::string group;   // number of a parameter group, or name of a parameter; "" of no group
+        std::string group;  // number of a parameter group, or name of a parameter; "" of no group
         std::string option;
         std::optional<std::string> owner = {};  // of a step or another state: whose it is
     };
