@@ -108,8 +108,10 @@ def _environment():
 def _run_whole(command, directory, meanwhile):
     """Exit code, standard error and seconds; a run that does not end is killed with all its processes, code None."""
     begin = time.monotonic()
+    # An mpirun that tells a rank which has just ended to end is ended itself by SIGPIPE, mostly not, and then the ranks' code is lost. It is started
+    # with the signal ignored; its ranks have it as usual again.
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=directory, env=_environment(),
-                             start_new_session=True)
+                             start_new_session=True, restore_signals=command[0] != "mpirun")
     if meanwhile:
         meanwhile(child)
     try:

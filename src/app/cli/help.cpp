@@ -10,6 +10,7 @@
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
 
+#include "external.hpp"
 #include "parse_options.hpp"
 
 namespace shardweld::app {
@@ -169,19 +170,25 @@ std::string completion_for(const std::string& shell) {
 
 std::string commands_text() {
     std::string text;
+    const auto add = [&](std::string_view name, std::string_view summary) {
+        text += padded("  " + std::string(name) + " ", 11) + std::string(summary) + "\n";
+    };
     for (const CommandRow& command : command_rows()) {
-        text += padded("  " + std::string(command.name), 11) + std::string(command.summary) + "\n";
+        add(command.name, command.summary);
+    }
+    for (const External& external : installed_externals()) {
+        add(external.name, summary_of(external));
     }
     return text + "  help     print this text, or the help of a command: shardweld help merge\n";
 }
 
-std::string help_text(const std::string& topic, bool is_short) {
+std::string help_text(const std::string& topic, HelpForm form) {
     constexpr std::string_view kCompletion = "--completion=";
+    if (form == HelpForm::json) {
+        return topic.empty() ? help_json() : help_json_of(std::string(command_called(topic).name));
+    }
     if (topic.empty() || topic == "help") {
         return overview();
-    }
-    if (topic == "--json") {
-        return help_json();
     }
     if (topic.starts_with(kCompletion)) {
         return completion_for(topic.substr(kCompletion.size()));
@@ -190,7 +197,7 @@ std::string help_text(const std::string& topic, bool is_short) {
         return codes_help(topic);
     }
     const CommandRow& command = command_called(topic);
-    return is_short ? short_help(command) : command_help(command);
+    return form == HelpForm::brief ? short_help(command) : command_help(command);
 }
 
 }  // namespace shardweld::app

@@ -1,5 +1,6 @@
 // All that can be said on the command line, for programs: packaging/pages.py makes manual pages and
 // completions of it.
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "models/saved_form.hpp"
 #include "shardweld/error.hpp"
 
+#include "external.hpp"
 #include "parse_options.hpp"
 
 namespace shardweld::app {
@@ -37,6 +39,8 @@ constexpr unsigned kMerging = kMerge | kWatch;
 constexpr unsigned kPlanned = kMerging | kPlan | kTest;
 constexpr unsigned kChecked = kPlanned | kInspect | kDiff | kVerify | kDelta;
 constexpr unsigned kUploading = kMerging | kUpload;
+// Of commands that are programs of their own, too.
+constexpr int kCodesOfAll[] = {0, 2, 3, 7, 9, 70};
 
 // NOLINTNEXTLINE(readability-function-size): a table
 /// All codes, in their order.
@@ -237,14 +241,89 @@ ordered_json recipes_json() {
 
 }  // namespace
 
+namespace {
+
+ordered_json& row_of(ordered_json& rows, const ordered_json& name, const char* key) {
+    for (ordered_json& row : rows) {
+        if (row.at(key) == name) {
+            return row;
+        }
+    }
+    return rows.emplace_back();
+}
+
+/// Puts the rows of a command into those of all; a row that is there only learns the command.
+void add_rows(ordered_json& all, const ordered_json& own, const char* key,
+              const std::string& command) {
+    for (const ordered_json& row : own) {
+        ordered_json& known = row_of(all, row.at(key), key);
+        if (known.empty()) {
+            known = row;
+            known["commands"] = ordered_json::array();
+        }
+        known["commands"].push_back(command);
+    }
+}
+
+/// Puts an installed command's description where the built-in ones are.
+void add_command(ordered_json& help, ordered_json told) {
+    const std::string name = told.at("name");
+    const std::string passes_on = told.at("passes_on");
+    for (ordered_json& option : help.at("options")) {
+        ordered_json& by_command = option.at("help_by_command");
+        if (by_command.contains(passes_on)) {
+            by_command[name] = by_command.at(passes_on);
+        }
+    }
+    for (ordered_json& own : told.at("options")) {
+        ordered_json& option = row_of(help.at("options"), own.at("name"), "name");
+        if (option.empty()) {
+            option = own;
+            option["help_by_command"] = ordered_json::object();
+        }
+        option["is_listed"] = option.at("is_listed").get<bool>() || own.at("is_listed").get<bool>();
+        option["help_by_command"][name] = own.at("help");
+    }
+    for (ordered_json& row : help.at("exit_codes")) {
+        if (std::ranges::find(kCodesOfAll, row.at("code").get<int>()) != std::end(kCodesOfAll)) {
+            row["commands"].push_back(name);
+        }
+    }
+    add_rows(help.at("exit_codes"), told.at("exit_codes"), "code", name);
+    add_rows(help.at("environment"), told.at("environment"), "name", name);
+    add_rows(help.at("files"), told.at("files"), "name", name);
+    for (const char* key : {"passes_on", "options", "exit_codes", "environment", "files"}) {
+        told.erase(key);
+    }
+    help.at("commands").push_back(std::move(told));
+}
+
+}  // namespace
+
+std::string help_json_of(const std::string& command) {
+    ordered_json options = options_json();
+    for (std::size_t i = options.size(); i > 0; --i) {
+        const ordered_json& by_command = options[i - 1].at("help_by_command");
+        if (!by_command.contains(command)) {
+            options.erase(i - 1);
+        }
+    }
+    return ordered_json{{"version", version()}, {"name", command}, {"options", std::move(options)}}
+               .dump(2) +
+           "\n";
+}
+
 std::string help_json() {
-    const ordered_json help = {{"version", version()},
-                               {"commands", commands_json()},
-                               {"options", options_json()},
-                               {"recipes", recipes_json()},
-                               {"exit_codes", exit_codes_json()},
-                               {"environment", rows_json(environment_rows())},
-                               {"files", rows_json(file_rows())}};
+    ordered_json help = {{"version", version()},
+                         {"commands", commands_json()},
+                         {"options", options_json()},
+                         {"recipes", recipes_json()},
+                         {"exit_codes", exit_codes_json()},
+                         {"environment", rows_json(environment_rows())},
+                         {"files", rows_json(file_rows())}};
+    for (const External& external : installed_externals()) {
+        add_command(help, ordered_json::parse(description_of(external)));
+    }
     return help.dump(2) + "\n";
 }
 

@@ -16,6 +16,8 @@
 #include "process/process.hpp"
 #include "shardweld/error.hpp"
 
+#include "external.hpp"
+
 namespace shardweld::app {
 
 namespace {
@@ -370,6 +372,9 @@ const CommandRow& find_command(const std::string& name) {
         }
         known.emplace_back(row.name);
     }
+    for (const External& external : installed_externals()) {
+        known.push_back(external.name);
+    }
     if (is_place(name)) {
         return find_command("inspect");
     }
@@ -429,7 +434,13 @@ Options parse_options(const std::vector<std::string>& arguments) {
         return options;
     }
     if (asks_for_help(first) || first == "help") {
-        options.topic = arguments.size() > 2 ? arguments[2] : "";
+        for (std::size_t i = 2; i < arguments.size(); ++i) {
+            if (arguments[i] == "--json") {
+                options.help = HelpForm::json;
+            } else if (options.topic.empty()) {
+                options.topic = arguments[i];
+            }
+        }
         return options;
     }
     const CommandRow& command = find_command(first);
@@ -437,7 +448,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
     const std::vector<std::string> rest(arguments.begin() + (is_named ? 2 : 1), arguments.end());
     if (const auto asked = std::ranges::find_if(rest, asks_for_help); asked != rest.end()) {
         options.topic = command.name;
-        options.is_short = *asked == "-h";
+        options.help = *asked == "-h" ? HelpForm::brief : HelpForm::whole;
         return options;
     }
     if (!is_named) {

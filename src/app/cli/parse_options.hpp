@@ -13,15 +13,19 @@ namespace shardweld::app {
 /// of verl's mergers that this version does not have.
 Options parse_options(const std::vector<std::string>& arguments);
 
-/// The text of `shardweld help [TOPIC]`; short: of `shardweld TOPIC -h`. Error(usage) for an
-/// unknown topic.
-std::string help_text(const std::string& topic, bool is_short = false);
+/// The text of `shardweld help [TOPIC]`; brief: of `shardweld TOPIC -h`; json: of `shardweld help
+/// [TOPIC] --json`. Error(usage) for an unknown topic.
+std::string help_text(const std::string& topic, HelpForm form = HelpForm::whole);
 
 /// A line for each command, as the help lists them.
 std::string commands_text();
 
 /// What `shardweld help --json` prints: commands, options, exit codes, variables of the environment
 /// and files, for programs that make manual pages, completions and documents of it.
+/// Those that are programs of their own are asked for theirs.
 std::string help_json();
+
+/// The options of one built-in command, as help_json has them.
+std::string help_json_of(const std::string& command);
 
 }  // namespace shardweld::app

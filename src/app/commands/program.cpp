@@ -15,6 +15,7 @@
 
 #include <unistd.h>
 
+#include "app/cli/external.hpp"
 #include "app/cli/parse_options.hpp"
 #include "app/merge/main_path.hpp"
 #include "app/messages/log.hpp"
@@ -336,7 +337,7 @@ int run_alone(const Options& options, bool is_first) {
             case Command::clean:
                 return clean(options, std::cout);
             case Command::help:
-                return show(help_text(options.topic, options.is_short));
+                return show(help_text(options.topic, options.help));
             case Command::version:
                 return show("shardweld " + own_version() + "\n" +
                             (options.log_level == LogLevel::debug ? build_text() : ""));
@@ -378,6 +379,13 @@ int run_program(const std::vector<std::string>& arguments) {
     Log log(std::cerr, LogLevel::error, is_first);
     return exit_code_of(log, [&] {
         refuse_torchrun(arguments);
+        if (const auto words = external_words(arguments)) {
+            // It is one process: other ranks of a launcher have nothing to do.
+            if (is_first) {
+                become_external(*words);
+            }
+            return 0;
+        }
         Options options;
         try {
             options = parse_options(arguments);

@@ -155,10 +155,13 @@ struct WatchRequest {
     friend bool operator==(const WatchRequest&, const WatchRequest&) = default;
 };
 
+/// Of the help: all of a command's options, the usual ones, or rows for programs.
+enum class HelpForm { whole, brief, json };
+
 struct Options {
     Command command = Command::help;
-    std::string topic;      ///< recipes: NAME; help: the command it is about; "" if none
-    bool is_short = false;  ///< help: the usual options only
+    std::string topic;  ///< recipes: NAME; help: the command it is about; "" if none
+    HelpForm help = HelpForm::whole;
 
     // Input.
     std::string backend = "auto";

@@ -217,7 +217,7 @@ TEST(OptionTable, has_at_most_ten_usual_options_of_each_command) {
         EXPECT_EQ(parsed_line({std::string(command.name), "-h"}).is_short, true);
         EXPECT_EQ(parsed_line({std::string(command.name), "--help"}).is_short, false);
         const std::string name(command.name);
-        EXPECT_LT(help_text(name, true).size(), help_text(name).size());
+        EXPECT_LT(help_text(name, HelpForm::brief).size(), help_text(name).size());
     }
 }
 

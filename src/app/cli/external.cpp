@@ -1,0 +1,182 @@
+#include "external.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "app/settings/command_table.hpp"
+#include "core/shared_object.hpp"
+#include "core/text.hpp"
+#include "io/paths.hpp"
+#include "process/process.hpp"
+#include "shardweld/error.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+constexpr std::string_view kPrefix = "shardweld-";
+constexpr const char* kPython = "python3";
+
+/// Small letters, digits, '-' and '_', the first one a letter: no path, no option.
+bool is_external_name(std::string_view name) {
+    const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+    return !name.empty() && is_letter(name.front()) && std::ranges::all_of(name, [&](char c) {
+        return is_letter(c) || (c >= '0' && c <= '9') || c == '-' || c == '_';
+    });
+}
+
+bool is_built_in(std::string_view name) {
+    const auto& rows = command_rows();
+    return name == "help" || name == "version" ||
+           std::ranges::any_of(rows, [&](const CommandRow& row) { return row.name == name; });
+}
+
+std::string environment_value(const char* name) {
+    const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no threads yet
+    return value == nullptr ? "" : value;
+}
+
+std::optional<External> find_installed_external(const std::string& name) {
+    const auto file = find_installed("../libexec/shardweld/" + std::string(kPrefix) + name);
+    return file && is_external_name(name) && process::is_program(*file)
+               ? std::optional(External{name, *file, true})
+               : std::nullopt;
+}
+
+/// A directory of that name is inspected, as ever; a file beside it on PATH is not asked for.
+std::optional<External> find_external(const std::string& name) {
+    if (!is_external_name(name)) {
+        return std::nullopt;
+    }
+    if (auto installed = find_installed_external(name)) {
+        return installed;
+    }
+    if (io::kind_at(name) != io::FileKind::none) {
+        return std::nullopt;
+    }
+    const auto file = process::find_program(std::string(kPrefix) + name, environment_value("PATH"));
+    return file ? std::optional(External{name, *file, false}) : std::nullopt;
+}
+
+/// Of a virtual environment that the program lies in, else the first on PATH.
+fs::path find_python(const std::string& command) {
+    if (const auto own = find_installed(kPython); own && find_installed("../pyvenv.cfg")) {
+        return *own;
+    }
+    if (const auto python = process::find_program(kPython, environment_value("PATH"))) {
+        return *python;
+    }
+    throw Error(
+        ErrorCode::not_found,
+        "shardweld " + command + " is written in Python, and there is no " + kPython + " on PATH",
+        "put Python 3.8 or newer on PATH; it needs nothing beside its standard library");
+}
+
+fs::path own_program() {
+    return installed_places("x").front().parent_path() /
+           fs::read_symlink("/proc/self/exe").filename();
+}
+
+/// The file to run and its words.
+std::vector<std::string> started(const External& external) {
+    if (!external.is_installed) {
+        return {external.file.string()};
+    }
+    return {find_python(external.name).string(), external.file.string()};
+}
+
+}  // namespace
+
+std::vector<External> installed_externals() {
+    std::vector<External> found;
+    const auto folder = find_installed("../libexec/shardweld");
+    if (!folder) {
+        return found;
+    }
+    std::error_code error;
+    for (const fs::directory_entry& entry : fs::directory_iterator(*folder, error)) {
+        const std::string file = entry.path().filename().string();
+        if (file.starts_with(kPrefix)) {
+            if (auto external = find_installed_external(file.substr(kPrefix.size()))) {
+                found.push_back(std::move(*external));
+            }
+        }
+    }
+    std::ranges::sort(found, {}, &External::name);
+    return found;
+}
+
+std::optional<std::vector<std::string>> external_words(const std::vector<std::string>& arguments) {
+    if (arguments.size() < 2) {
+        return std::nullopt;
+    }
+    std::vector<std::string> words(arguments.begin() + 1, arguments.end());
+    if (words.front() == "help" && words.size() > 1 && !is_built_in(words[1]) &&
+        find_external(words[1])) {
+        return std::vector<std::string>{words[1], "--help"};
+    }
+    if (words.size() > 1 && find_installed_external(words[0] + "-" + words[1])) {
+        words.erase(words.begin());
+        words.front() = arguments[1] + "-" + words.front();
+        return words;
+    }
+    if (const auto asked = std::ranges::find(words, "--sbatch");
+        words.front() == "plan" && asked != words.end() && find_installed_external("sbatch")) {
+        words.erase(asked);
+        words.front() = "sbatch";
+        return words;
+    }
+    return !is_built_in(words.front()) && find_external(words.front()) ? std::optional(words)
+                                                                       : std::nullopt;
+}
+
+void become_external(const std::vector<std::string>& words) {
+    const External external = find_external(words.front()).value();
+    std::vector<std::string> line = started(external);
+    line.insert(line.end(), words.begin() + 1, words.end());
+    std::vector<char*> pointers;
+    for (std::string& word : line) {
+        pointers.push_back(word.data());
+    }
+    pointers.push_back(nullptr);
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): no threads yet
+    (void)::setenv("SHARDWELD_PROGRAM", own_program().c_str(), 1);
+    (void)::execv(pointers.front(), pointers.data());
+    throw Error(ErrorCode::launch, "cannot run " + printable(line.front()) + ": " +
+                                       std::generic_category().message(errno));
+}
+
+std::string description_of(const External& external) {
+    std::vector<std::string> line = started(external);
+    std::string text;
+    process::Process process;
+    process.program = line.front();
+    process.arguments.assign(line.begin() + 1, line.end());
+    process.arguments.emplace_back("--describe");
+    process.environment = {"SHARDWELD_PROGRAM=" + own_program().string()};
+    process.on_line = [&](std::string_view part) { text += part; };
+    const auto ending = process::run(process);
+    if (!ending || !ending->is_success()) {
+        throw Error(ErrorCode::internal,
+                    printable(external.file.string()) + " --describe failed: " + printable(text),
+                    "take the program with the libexec directory that it was installed with");
+    }
+    return text;
+}
+
+std::string summary_of(const External& external) {
+    try {
+        return nlohmann::json::parse(description_of(external)).at("summary");
+    } catch (const Error& error) {
+        return error.code() == ErrorCode::not_found ? "(needs Python)" : "(broken)";
+    } catch (const nlohmann::json::exception&) {
+        return "(broken)";
+    }
+}
+
+}  // namespace shardweld::app
