@@ -27,7 +27,8 @@ COMMAND = Command("greet", "shardweld greet WHOM", "greets", "Examples:\n  shard
                   (Option("whom", "NAME", "who is greeted"), Option("code", "N", "the exit code"), Option("signal", "NAME", "ends by it"), Option("fail", "", "fails")),
                   ("whom",), "verify", ((16, "nobody is there"),))
 PY
-cp "$WORK/prefix/libexec/shardweld/shardweld_commands/greet.py" "$WORK/prefix/libexec/shardweld/shardweld_commands/recipes_greet.py"
+sed 's/Command("greet"/Command("recipes-greet"/' "$WORK/prefix/libexec/shardweld/shardweld_commands/greet.py" \
+    >"$WORK/prefix/libexec/shardweld/shardweld_commands/recipes_greet.py"
 printf '#!/bin/sh\necho "other $SHARDWELD_PROGRAM $*"\nexit 7\n' >"$WORK/path/shardweld-other"
 printf '#!/bin/sh\necho wrong\n' >"$WORK/path/shardweld-merge"
 printf '#!/bin/sh\necho wrong\n' >"$WORK/path/shardweld-greet"
@@ -61,8 +62,9 @@ expect_code 0 mpirun -n 3 "$MOVED" greet all && [[ "$(grep -c '^all' "$WORK/out"
 # Others come from PATH, and get their words as they are. Built-in commands stay what they are, and so does a directory.
 expect_code 7 "$MOVED" other 'a b' --c && [[ "$(<"$WORK/out")" == "other $MOVED a b --c" ]] || fail "$(<"$WORK/out")"
 expect_code 2 "$MOVED" merge
-(cd "$WORK" && mkdir other && expect_code 3 "$MOVED" other; exit "$failures") || fail "a directory is inspected"
-expect_code 2 "$MOVED" ../path/shardweld-other
+mkdir "$WORK/at" "$WORK/at/other"
+expect_code 3 env -C "$WORK/at" "$MOVED" other
+expect_code 2 env -C "$WORK/at" "$MOVED" ../path/shardweld-other
 expect_code 2 "$MOVED" othr
 expect_code 2 "$MOVED" grete && expect_text "greet"
 # Without Python: what is missing.
