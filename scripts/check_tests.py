@@ -24,6 +24,7 @@ CLI_SUBJECTS = {
     "command_line": "output, exit codes and messages of all commands",
     "compressed_tensors": "outputs loaded by the library of this name",
     "errors": "damaged and contradicting inputs",
+    "external": "commands that are programs of their own",
     "families": "recipes that no checkpoint of a framework shows",
     "formats": "what all formats must do alike",
     "fsync": "the default that --no_fsync takes back",
