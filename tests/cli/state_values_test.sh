@@ -37,6 +37,30 @@ for name, (head, places) in heads.items():
 P
 }
 
+# Numbers that are texts ("10" before "2"), as torch's dcp_to_torch_save leaves them, name the same parameters.
+# numbered_by_texts SAVE FILES ROOT: of every file's states, which Python's ROOT finds
+numbered_by_texts() {
+    rm -rf "$WORK/bad" "$WORK/plain"
+    cp -r "$TESTS/data/$1/source" "$WORK/bad"
+    reshape 0 0 "$WORK/bad" hf --hf_config "$TESTS/data/$1/hf" --report none
+    mv "$WORK/made" "$WORK/plain"
+    python3 - "$TESTS/support" "$3" "$WORK"/bad/$2 <<'P' || fail "cannot change $2"
+import sys
+sys.path.insert(0, sys.argv[1])
+import damage
+def edit(root):
+    holder = eval(sys.argv[2])
+    holder["state"] = dict(sorted((str(number), state) for number, state in reversed(holder["state"].items())))
+for file in sys.argv[3:]:
+    damage.change(file, edit)
+P
+    reshape 0 0 "$WORK/bad" hf --hf_config "$TESTS/data/$1/hf" --check_crc off --report none
+    same_files "$WORK/made" "$WORK/plain" "$1 with texts for numbers"
+}
+numbered_by_texts optimizer/fsdp2_w3 'optim_world_size_3_rank_*.pt' root
+numbered_by_texts optimizer/zero2_w2 '*/*optim_states.pt' 'root["optimizer_state_dict"]["base_optimizer_state"]'
+numbered_by_texts megatron_states/qwen2-tied-tp2-pp2-numbered-legacy 'iter_0000003/*/model_optim_rng.pt' 'root["optimizer"]["optimizer"]'
+
 # A state that is there but is no tensor is not missing: refused by every reader.
 # no_tensor CODE SAVE FILES EDIT: Python's EDIT changes `root` of each file, or names what becomes an object in a .metadata
 no_tensor() {
@@ -144,7 +168,7 @@ huge() {
     expect_code 4 timeout 20 "$SHARDWELD" reshape "$WORK/bad" "$WORK/made" --to dcp:world=1 --state all --no_fsync
     expect_text "some dozens of settings"
 }
-huge 'import json, sys; j = json.load(open(sys.argv[1])); j["groups"][0].update({"k%d" % i: 0 for i in range(100000)}); json.dump(j, open(sys.argv[1], "w"))'
+huge 'import json, sys; j = json.load(open(sys.argv[1])); j["groups"][0].update({"k%d" % i: 0 for i in range(200000)}); json.dump(j, open(sys.argv[1], "w"))'
 huge 'import sys; open(sys.argv[1], "w").write("{\"step\": 2, \"groups\": [" + "[],[]," * 5000000 + "{}]}")'
 
 # verify reads the states, and what lies around tensors: one byte is changed in the middle of each file.

@@ -12,6 +12,7 @@
 
 #include <unistd.h>
 
+#include "core/stop_point.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
 #include "mpi/free_run.hpp"
@@ -91,6 +92,10 @@ void end_now(int) {
 
 StopSignals::StopSignals() {
     first_signal = 0;
+    set_why_stopped([] {
+        const std::string signal = seen();
+        return signal.empty() ? signal : "interrupted by " + signal + " while files were read";
+    });
     for (std::size_t i = 0; i < kSignals.size(); ++i) {
         struct sigaction noted {};
         noted.sa_handler = note;
@@ -102,6 +107,7 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
+    set_why_stopped(nullptr);
     for (std::size_t i = 0; i < kSignals.size(); ++i) {
         struct sigaction now {};
         ::sigaction(kSignals[i], nullptr, &now);

@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "core/stop_point.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
@@ -248,7 +249,11 @@ template <PickleArgument kArgument, std::size_t kTakes, bool kIsKept, typename M
 }
 
 void PickleMachine::run() {
-    while (pickle_.root_ == nullptr) {
+    constexpr std::uint32_t kBetweenStopPoints = 1U << 16U;
+    for (std::uint32_t n_steps = 1; pickle_.root_ == nullptr; ++n_steps) {
+        if (n_steps % kBetweenStopPoints == 0) {
+            stop_point();
+        }
         switch (next_opcode()) {
 #define STEP(code, name, follows, action)                                              \
     case (code): {                                                                     \

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/in_context.hpp"
+#include "core/stop_point.hpp"
 #include "core/text.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/shared/adam.hpp"
@@ -161,6 +162,7 @@ void OptimizerReader::read(const std::string& file, const std::vector<const Sett
     }
     const auto input = io::InputFile::open(path);
     for (const Setting* const setting : settings) {
+        stop_point();
         const auto archive =
             TorchFile::read(input, setting->offset, setting->length, location_.check_crc);
         if (setting->option == kMembers) {
@@ -193,8 +195,9 @@ void OptimizerReader::put(const Setting& setting, const PickleValue& value,
         put_state(setting, value, scalars);
         return;
     }
-    auto text = setting.group == kSchedulers ? json_text(value, scalars)
-                                             : group_setting(setting.option, value, scalars);
+    auto text = setting.group == kSchedulers
+                    ? named_setting(setting.option, value, scalars, count_)
+                    : group_setting(setting.option, value, scalars, count_);
     if (!text) {
         return;
     }

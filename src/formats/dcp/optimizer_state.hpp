@@ -14,6 +14,7 @@
 #include "formats/containers/dcp_metadata.hpp"
 #include "formats/format.hpp"
 #include "formats/shared/optimizer_claims.hpp"
+#include "formats/shared/settings.hpp"
 
 namespace shardweld::formats::dcp {
 
@@ -60,6 +61,7 @@ class OptimizerReader {
     std::vector<std::string>& placed_;
     catalogue::Optimizer out_;
     std::vector<Setting> settings_;
+    SettingCount count_;
     std::map<std::string, catalogue::Settings> numbered_;  // groups, by their numbers
     std::map<std::string, std::vector<std::string>> members_;
     std::map<std::string, catalogue::Settings> named_;  // options of single parameters

@@ -35,12 +35,14 @@ std::map<Index, const PickleValue*> states_by_group(const PickleValue& base) {
     }
     const PickleValue* const states = present(base, "state");
     for (std::size_t i = 0; states != nullptr && i < states->pair_count(); ++i) {
-        const PickleValue& key = states->key(i);
-        const Index at = key.kind == PickleKind::integer ? key.integer : number;
-        if (!found.emplace(at, &states->value(i)).second) {
-            refuse_damaged("holds states of flat group " + std::to_string(at) + " twice");
+        const std::string key = member_text(states->key(i));  // a text, too: "0"
+        const auto at = parse_index(key);
+        if (!at) {
+            refuse_damaged("holds states of " + printable(key) + ", which is no flat group");
         }
-        ++number;
+        if (!found.emplace(*at, &states->value(i)).second) {
+            refuse_damaged("holds states of flat group " + key + " twice");
+        }
     }
     return found;
 }

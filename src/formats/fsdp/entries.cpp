@@ -10,6 +10,7 @@
 #include "catalogue/catalogue.hpp"
 #include "catalogue/tensor.hpp"
 #include "core/in_context.hpp"
+#include "core/stop_point.hpp"
 #include "core/text.hpp"
 #include "formats/containers/duplicate_names.hpp"
 #include "formats/containers/torch_file.hpp"
@@ -229,6 +230,7 @@ class RankReader {
         names_.reserve(entries.size());
         out_.tensors.reserve(std::min(entries.size(), file_.pickle().consumed() / kLeastOfDTensor));
         for (const auto& [name, value] : entries) {
+            stop_point();
             in_context("tensor ", name, [&, value = value, name = name] { add(name, *value); });
         }
         require_distinct(names_);

@@ -1,6 +1,7 @@
 #include "optimizer_scan.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "core/in_context.hpp"
+#include "core/stop_point.hpp"
 #include "core/text.hpp"
 #include "formats/shared/adam.hpp"
 #include "formats/shared/directory_listing.hpp"
@@ -121,14 +123,15 @@ std::vector<Parameter> without_tied_head(std::vector<Parameter> all,
 }
 
 /// Gives numbers their parameters: each group has its own in the model's order, and shapes tell
-/// which group's is the next.
+/// which group's is the next. There may be a group for each parameter.
 class Matching {
   public:
     Matching(const std::vector<std::vector<Member>>& groups, const std::vector<Parameter>& all)
         : groups_(groups), next_(groups.size(), 0) {
         std::size_t count = 0;
-        for (const auto& group : groups) {
-            count += group.size();
+        for (std::size_t group = 0; group < groups.size(); ++group) {
+            count += groups[group].size();
+            offer(group);
         }
         if (count != all.size()) {
             throw Error(ErrorCode::unsupported,
@@ -141,53 +144,58 @@ class Matching {
 
     /// The number of the next parameter, and the group that it is in.
     std::pair<std::string, std::size_t> take(const Parameter& parameter) {
-        std::optional<std::size_t> found;
-        for (std::size_t group = 0; group < groups_.size(); ++group) {
-            if (!may_be(group, parameter)) {
-                continue;
-            }
-            if (found) {
-                throw Error(ErrorCode::unsupported,
-                            "the optimizer does not name its parameters, and " +
-                                printable(parameter.name) + " may be in group " +
-                                std::to_string(*found) + " or " + std::to_string(group) +
-                                ": both have one of its shape next",
-                            kWeightsOnly);
-            }
-            found = group;
-        }
-        if (!found) {
+        std::set<std::size_t>& of_shape = offered_[parameter.shape];
+        const std::size_t n_fitting = of_shape.size() + stateless_.size();
+        if (n_fitting == 0) {
             refuse(parameter);
         }
-        return {groups_[*found][next_[*found]++].key, *found};
+        std::set<std::size_t>& fitting = of_shape.empty() ? stateless_ : of_shape;
+        const std::size_t found = *fitting.begin();
+        if (n_fitting > 1) {
+            const std::size_t other =
+                fitting.size() > 1 ? *std::next(fitting.begin()) : *stateless_.begin();
+            throw Error(
+                ErrorCode::unsupported,
+                "the optimizer does not name its parameters, and " + printable(parameter.name) +
+                    " may be in group " + std::to_string(std::min(found, other)) + " or " +
+                    std::to_string(std::max(found, other)) + ": both have one of its shape next",
+                kWeightsOnly);
+        }
+        fitting.erase(found);
+        const std::string& key = groups_[found][next_[found]++].key;
+        offer(found);
+        return {key, found};
     }
 
   private:
-    [[nodiscard]] bool may_be(std::size_t group, const Parameter& parameter) const {
-        const bool is_left = next_[group] < groups_[group].size();
-        return is_left &&
-               groups_[group][next_[group]].shape.value_or(parameter.shape) == parameter.shape;
+    /// The next parameter of the group, if there is one left.
+    void offer(std::size_t group) {
+        if (next_[group] < groups_[group].size()) {
+            const auto& shape = groups_[group][next_[group]].shape;
+            (shape ? offered_[*shape] : stateless_).insert(group);
+        }
     }
 
     [[noreturn]] void refuse(const Parameter& parameter) const {
-        std::string found;
-        for (std::size_t group = 0; group < groups_.size(); ++group) {
-            if (next_[group] < groups_[group].size()) {
-                const Member& member = groups_[group][next_[group]];
-                found += (found.empty() ? "" : ", ") + std::string("number ") +
-                         printable(member.key) + " has " + shape_text(*member.shape);
+        std::vector<std::string> found;
+        for (const auto& [shape, groups] : offered_) {
+            for (const std::size_t group : groups) {
+                found.push_back("number " + groups_[group][next_[group]].key + " has " +
+                                shape_text(shape));
             }
         }
-        throw Error(
-            ErrorCode::mismatch,
-            "the optimizer's states are not those of the model: " + printable(parameter.name) +
-                " has shape " + shape_text(parameter.shape) + ", and of the next states " + found,
-            "copy the optimizer's files from the save of the model's, or " +
-                std::string(kWeightsOnly));
+        throw Error(ErrorCode::mismatch,
+                    "the optimizer's states are not those of the model: " +
+                        printable(parameter.name) + " has shape " + shape_text(parameter.shape) +
+                        ", and of the next states " + listed(found),
+                    "copy the optimizer's files from the save of the model's, or " +
+                        std::string(kWeightsOnly));
     }
 
     const std::vector<std::vector<Member>>& groups_;
     std::vector<std::size_t> next_;
+    std::map<std::vector<Index>, std::set<std::size_t>> offered_;  ///< groups by their next shape
+    std::set<std::size_t> stateless_;  ///< those whose next has no states: of any shape
 };
 
 const PickleValue& mapping_in(const PickleValue& root, const char* key, bool is_list) {
@@ -223,6 +231,7 @@ class OptimizerScan {
         const std::vector<Parameter> trained = without_tied_head(parameters, members);
         Matching matching(members, trained);
         for (const Parameter& parameter : trained) {
+            stop_point();
             const auto [number, group] = matching.take(parameter);
             out_.optimizer.groups.at(group).parameters.push_back(parameter.name);
             in_context("tensor ", parameter.name, [&, at = number] { note_states(parameter, at); });
@@ -241,6 +250,7 @@ class OptimizerScan {
         for (std::size_t group = 0; group < members.size(); ++group) {
             const bool has_group_one = out_.optimizer.groups[group].settings.contains("step");
             for (const std::string& number : members[group]) {
+                stop_point();
                 const auto state = states_.find(number);
                 if (state == states_.end() || !state->second->is_mapping() ||
                     state->second->pair_count() == 0) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/parameter_kind.hpp"
+#include "core/stop_point.hpp"
 #include "core/text.hpp"
 #include "formats/shared/adam.hpp"
 #include "formats/shared/assembler.hpp"
@@ -92,8 +93,8 @@ class NumberedStates {
         common_step_ = state->find("common_step");
         by_number_.clear();
         for (std::size_t i = 0; i < state->pair_count(); ++i) {
-            if (state->key(i).kind == PickleKind::integer) {
-                by_number_.emplace(state->key(i).integer, &state->value(i));
+            if (const auto number = parse_index(member_text(state->key(i)))) {  // also "0"
+                by_number_.emplace(*number, &state->value(i));
             }
         }
         const PickleValue* const masters = one.find("fp32_from_fp16_params");
@@ -129,6 +130,7 @@ class NumberedStates {
     void add_moments(const PickleValue& group, const PickleValue& number, const Slot& slot) {
         const auto found = by_number_.find(number.integer);
         const PickleValue* const moments = found == by_number_.end() ? nullptr : found->second;
+        stop_point();
         if (moments == nullptr) {
             return;
         }
@@ -337,9 +339,12 @@ class RankJoin {
 
     [[nodiscard]] std::vector<Shards> members_of_groups() const {
         std::vector<Shards> members(told_.groups.size());
+        std::map<std::array<bool, 3>, std::vector<std::size_t>> by_kind;
         for (const Shard* const shard : shards_) {
             const ParameterKind kind = kind_of(shard->name.text(), shard->shape.size());
-            for (const std::size_t group : groups_of(kind, told_.groups)) {
+            auto& groups = by_kind[{kind.is_of_experts, kind.is_decoupled, kind.decays}];
+            groups = groups.empty() ? groups_of(kind, told_.groups) : groups;
+            for (const std::size_t group : groups) {
                 members[group].push_back(shard);
             }
         }

@@ -225,11 +225,12 @@ fs::path read_tag(const fs::path& file, const std::string& hint) {
     if (tag.empty()) {
         throw Error(ErrorCode::corrupt, file.string() + " names nothing: it is empty", hint);
     }
-    if (!stays_below(tag)) {
-        throw Error(
-            ErrorCode::corrupt,
-            file.string() + " names \"" + printable(tag, 80) + "\", which leaves the directory",
-            hint);
+    const bool has_nul = tag.find('\0') != std::string_view::npos;
+    if (has_nul || !stays_below(tag)) {
+        throw Error(ErrorCode::corrupt,
+                    file.string() + " names \"" + printable(tag, 80) + "\", which " +
+                        (has_nul ? "holds a NUL byte: it is damaged" : "leaves the directory"),
+                    hint);
     }
     if (!io::is_directory(file.parent_path() / tag)) {
         throw Error(ErrorCode::not_found,

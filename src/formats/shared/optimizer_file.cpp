@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/json.hpp"
+#include "core/stop_point.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"
@@ -16,6 +17,7 @@
 #include "hints.hpp"
 #include "optimizer_claims.hpp"
 #include "scalar_value.hpp"
+#include "settings.hpp"
 
 namespace shardweld::formats {
 
@@ -40,6 +42,9 @@ class Bounds {
         const bool is_end =
             event == json::parse_event_t::object_end || event == json::parse_event_t::array_end;
         (is_name ? n_names_ : n_others_) += is_end ? 0 : 1;
+        if ((n_names_ + n_others_) % kBetweenStopPoints == 0) {
+            stop_point();
+        }
         if (n_names_ > kMostNames || n_others_ > kMostOthers) {
             refuse("it has over " +
                    (is_name ? counted(kMostNames, "name") : counted(kMostOthers, "value")) +
@@ -49,8 +54,10 @@ class Bounds {
     }
 
   private:
+    static constexpr std::size_t kBetweenStopPoints = 1U << 10U;
     static constexpr std::size_t kMostNames = 1U << 20U;
-    static constexpr std::size_t kMostOthers = 1U << 16U;
+    /// Of what is read from pickles: a name and a value each, of groups and of a scheduler.
+    static constexpr std::size_t kMostOthers = 4 * kMostSettingValues + 1024;
 
     std::size_t n_names_ = 0;   ///< of parameters
     std::size_t n_others_ = 0;  ///< groups, settings and their values

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/in_context.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
@@ -20,38 +21,11 @@ using nlohmann::json;
 
 /// Deeper than any settings; hostile pickles hold cycles.
 constexpr int kDeepestSetting = 8;
-constexpr std::size_t kMostItems = 4096;
 /// What a step of Adam is computed with, and what Megatron tells groups by.
 constexpr std::array<std::string_view, 12> kComputedWith = {
     "lr",     "betas",  "eps",     "weight_decay",       "initial_lr",      "step",
     "max_lr", "min_lr", "wd_mult", "is_expert_parallel", "is_decoupled_lr", "lr_mult"};
 constexpr const char* kUnreadable = R"("of another kind")";
-
-std::optional<json> json_of(const PickleValue& value, const ScalarReader& scalars, int depth);
-
-std::optional<json> list_of(const PickleValue& value, const ScalarReader& scalars, int depth) {
-    json list = json::array();
-    for (const PickleValue* const element :
-         value.elements().first(std::min(value.elements().size(), kMostItems))) {
-        auto one = json_of(*element, scalars, depth + 1);
-        if (!one) {
-            return std::nullopt;
-        }
-        list.push_back(std::move(*one));
-    }
-    return list;
-}
-
-std::optional<json> mapping_of(const PickleValue& value, const ScalarReader& scalars, int depth) {
-    json mapping = json::object();
-    for (std::size_t i = 0; i < std::min(value.pair_count(), kMostItems); ++i) {
-        auto one = json_of(value.value(i), scalars, depth + 1);
-        if (value.key(i).kind == PickleKind::text && one) {
-            mapping[printable(value.key(i).text())] = std::move(*one);
-        }
-    }
-    return mapping;
-}
 
 json number_of(double value) {
     return std::isfinite(value) ? json(value) : json(real_text(value));
@@ -69,45 +43,114 @@ std::optional<json> wrapped_number(const PickleValue& value, const ScalarReader&
     return number ? std::optional(number_of(*number)) : std::nullopt;
 }
 
-std::optional<json> json_of(const PickleValue& value, const ScalarReader& scalars, int depth) {
-    const PickleValue& bare = unwrapped(value);
-    if (depth > kDeepestSetting) {
-        return std::nullopt;
+/// Makes one setting's value.
+class SettingReader {
+  public:
+    SettingReader(const ScalarReader& scalars, SettingCount& count)
+        : scalars_(scalars), count_(count) {}
+
+    /// nullopt where a part of it has no words in JSON. Error(unsupported) where it has more values
+    /// than a setting may.
+    std::optional<json> read(const PickleValue& value, int depth = 0) {
+        if (++count_.n_values > kMostSettingValues) {
+            throw Error(ErrorCode::unsupported,
+                        "with it the settings of the optimizer are over " +
+                            counted(kMostSettingValues, "value") + ", and they are some dozens",
+                        kWeightsOnly);
+        }
+        const PickleValue& bare = unwrapped(value);
+        if (depth > kDeepestSetting) {
+            return std::nullopt;
+        }
+        switch (bare.kind) {
+            case PickleKind::none:
+                return json();
+            case PickleKind::boolean:
+                return json(bare.integer != 0);
+            case PickleKind::integer:
+                return json(bare.integer);
+            case PickleKind::real:
+                return number_of(bare.real);
+            case PickleKind::text:
+                return json(printable(bare.text()));
+            case PickleKind::tuple:
+            case PickleKind::list:
+                return list_of(bare, depth);
+            default:
+                return bare.is_mapping() ? mapping_of(bare, depth) : wrapped_number(bare, scalars_);
+        }
     }
-    switch (bare.kind) {
-        case PickleKind::none:
-            return json();
-        case PickleKind::boolean:
-            return json(bare.integer != 0);
-        case PickleKind::integer:
-            return json(bare.integer);
-        case PickleKind::real:
-            return number_of(bare.real);
-        case PickleKind::text:
-            return json(printable(bare.text()));
-        case PickleKind::tuple:
-        case PickleKind::list:
-            return list_of(bare, scalars, depth);
-        default:
-            return bare.is_mapping() ? mapping_of(bare, scalars, depth)
-                                     : wrapped_number(bare, scalars);
+
+  private:
+    std::optional<json> list_of(const PickleValue& value, int depth) {
+        json list = json::array();
+        for (const PickleValue* const element : value.elements()) {
+            auto one = read(*element, depth + 1);
+            if (!one) {
+                return std::nullopt;
+            }
+            list.push_back(std::move(*one));
+        }
+        return list;
     }
+
+    /// One without some of its entries would be another.
+    std::optional<json> mapping_of(const PickleValue& value, int depth) {
+        json mapping = json::object();
+        for (std::size_t i = 0; i < value.pair_count(); ++i) {
+            auto one = read(value.value(i), depth + 1);
+            if (value.key(i).kind != PickleKind::text || !one) {
+                return std::nullopt;
+            }
+            mapping[printable(value.key(i).text())] = std::move(*one);
+        }
+        return mapping;
+    }
+
+    const ScalarReader& scalars_;
+    SettingCount& count_;
+};
+
+}  // namespace
+
+std::optional<std::string> json_text(const PickleValue& value, const ScalarReader& scalars,
+                                     SettingCount& count) {
+    const auto found = SettingReader(scalars, count).read(value);
+    return found ? std::optional(found->dump()) : std::nullopt;
+}
+
+std::optional<std::string> json_text(const PickleValue& value, const ScalarReader& scalars) {
+    SettingCount count;
+    return json_text(value, scalars, count);
+}
+
+std::optional<std::string> named_setting(std::string_view name, const PickleValue& value,
+                                         const ScalarReader& scalars, SettingCount& count) {
+    return in_context("setting ", name, [&] { return json_text(value, scalars, count); });
+}
+
+std::optional<std::string> group_setting(std::string_view name, const PickleValue& value,
+                                         const ScalarReader& scalars, SettingCount& count) {
+    auto text = named_setting(name, value, scalars, count);
+    const bool is_missed = !text && std::ranges::count(kComputedWith, name) > 0;
+    return is_missed ? std::optional<std::string>(kUnreadable) : text;
+}
+
+namespace {
+
+bool is_of_members(std::string_view name) {
+    return name.empty() || name == "params" || name == "param_names";
 }
 
 }  // namespace
 
-std::optional<std::string> json_text(const PickleValue& value, const ScalarReader& scalars) {
-    const auto found = json_of(value, scalars, 0);
-    return found ? std::optional(found->dump()) : std::nullopt;
-}
-
 catalogue::Settings settings_of(const PickleValue& mapping, const ScalarReader& scalars) {
     catalogue::Settings settings;
+    SettingCount count;
     for (std::size_t i = 0; mapping.is_mapping() && i < mapping.pair_count(); ++i) {
         const std::string_view name = mapping.key(i).text();
-        auto text = name.empty() || name == "params" || name == "param_names"
-                        ? std::nullopt
-                        : json_text(mapping.value(i), scalars);
+        auto text = is_of_members(name) ? std::nullopt
+                                        : named_setting(name, mapping.value(i), scalars, count);
         if (text) {
             settings[printable(name)] = std::move(*text);
         }
@@ -115,16 +158,10 @@ catalogue::Settings settings_of(const PickleValue& mapping, const ScalarReader& 
     return settings;
 }
 
-std::optional<std::string> group_setting(std::string_view name, const PickleValue& value,
-                                         const ScalarReader& scalars) {
-    auto text = json_text(value, scalars);
-    const bool is_missed = !text && std::ranges::count(kComputedWith, name) > 0;
-    return is_missed ? std::optional<std::string>(kUnreadable) : text;
-}
-
 std::vector<catalogue::ParameterGroup> groups_of(const PickleValue* list,
                                                  const ScalarReader& scalars) {
     std::vector<catalogue::ParameterGroup> groups;
+    SettingCount count;
     if (list != nullptr && list->is_list()) {
         for (const PickleValue* const group : list->elements()) {
             if (!group->is_mapping()) {
@@ -133,11 +170,14 @@ std::vector<catalogue::ParameterGroup> groups_of(const PickleValue* list,
                                 in_words(group->kind),
                             "copy the file again, or " + std::string(kWeightsOnly));
             }
-            groups.push_back({settings_of(*group, scalars), {}});
-            for (const std::string_view name : kComputedWith) {
-                if (const PickleValue* const value = group->find(name)) {
-                    groups.back().settings[std::string(name)] =
-                        *group_setting(name, *value, scalars);
+            catalogue::Settings& settings = groups.emplace_back().settings;
+            for (std::size_t i = 0; i < group->pair_count(); ++i) {
+                const std::string_view name = group->key(i).text();
+                auto text = is_of_members(name)
+                                ? std::nullopt
+                                : group_setting(name, group->value(i), scalars, count);
+                if (text) {
+                    settings[printable(name)] = std::move(*text);
                 }
             }
         }

@@ -2,6 +2,7 @@
 // fields of a scheduler.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,18 +14,33 @@
 
 namespace shardweld::formats {
 
-/// A value as JSON text: numbers, flags, words, nothing, and lists and dictionaries of them, also
-/// from tensors of one element; nullopt for everything else. Numbers that are no finite ones are
-/// texts.
+/// How many values there may be in all groups' settings, or in a scheduler's: pickles that hold one
+/// list many times have more than their bytes.
+inline constexpr std::size_t kMostSettingValues = std::size_t{1} << 16U;
+
+/// Those that were read so far.
+struct SettingCount {
+    std::size_t n_values = 0;
+};
+
+/// A value as JSON text: numbers, flags, words, nothing, and lists of them and dictionaries with
+/// names, also from tensors of one element; nullopt for everything else, and for what holds such.
+/// Numbers that are no finite ones are texts. Error(unsupported) beyond kMostSettingValues.
+std::optional<std::string> json_text(const PickleValue& value, const ScalarReader& scalars,
+                                     SettingCount& count);
 std::optional<std::string> json_text(const PickleValue& value, const ScalarReader& scalars);
+
+/// The same of a setting, which errors name.
+std::optional<std::string> named_setting(std::string_view name, const PickleValue& value,
+                                         const ScalarReader& scalars, SettingCount& count);
 
 /// All entries of a mapping that json_text has words for, but for what names members.
 catalogue::Settings settings_of(const PickleValue& mapping, const ScalarReader& scalars);
 
-/// A setting of a group: json_text, and a text that is no setting of Adam's for those that it
+/// A setting of a group: named_setting, and a text that is no setting of Adam's for those that it
 /// computes with and there are no words for.
 std::optional<std::string> group_setting(std::string_view name, const PickleValue& value,
-                                         const ScalarReader& scalars);
+                                         const ScalarReader& scalars, SettingCount& count);
 
 /// torch's `param_groups`, a list of mappings, without their parameters; empty for anything else.
 /// Error(corrupt) for a group of another kind.

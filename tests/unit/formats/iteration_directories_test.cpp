@@ -234,7 +234,8 @@ TEST(ChooseStep, follows_the_tag_files_of_deepspeed) {
     scratch.file("latest", "global_step3");
     expect_error(ErrorCode::not_found, "names global_step3, which is not there", [&] { chosen(); });
     scratch.file("latest", std::string("global_step2\0", 13));
-    expect_error(ErrorCode::corrupt, "names \"global_step2\\x00\", which", [&] { chosen(); });
+    expect_error(ErrorCode::corrupt, "names \"global_step2\\x00\", which holds a NUL",
+                 [&] { chosen(); });
     scratch.file("latest", " \n");
     expect_error(ErrorCode::corrupt, "latest names nothing: it is empty", [&] { chosen(); });
     for (const std::string tag : {"../global_step2", "/etc", "best/.."}) {

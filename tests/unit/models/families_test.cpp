@@ -109,12 +109,12 @@ TEST(Families, qwen2_has_biases_but_none_on_the_output) {
     EXPECT_EQ(names.size(), 15U);
 }
 
-Names moe_names(const std::string& more) {
+Names moe_names(const std::string& more, const std::string& experts = "num_experts") {
     return built_in_names(
         R"({"model_type": "qwen3_moe", "hidden_size": 8, "num_attention_heads": 4,
             "num_key_value_heads": 2, "head_dim": 3, "intermediate_size": 10, "vocab_size": 50,
-            "moe_intermediate_size": 5, "num_experts": 2)" +
-        more + "}");
+            "moe_intermediate_size": 5, ")" +
+        experts + "\": 2" + more + "}");
 }
 
 TEST(Families, qwen3_moe) {
@@ -149,6 +149,12 @@ std::set<Index> dense_layers(const Names& names) {
         }
     }
     return layers;
+}
+
+// transformers 5.24 writes the name of other families alone.
+TEST(Families, qwen3_moe_counts_experts_under_either_name) {
+    const std::string layers = R"(, "num_hidden_layers": 1)";
+    EXPECT_EQ(moe_names(layers, "num_local_experts"), moe_names(layers));
 }
 
 TEST(Families, qwen3_moe_dense_layers) {
