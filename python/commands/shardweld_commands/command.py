@@ -3,6 +3,7 @@
 A command is a module with a `COMMAND`; the program starts it as `shardweld-NAME ARGUMENTS`. `--describe` prints the description with the names that
 `shardweld help --json` has, so that help, manual pages and completions know one table.
 """
+import io
 import json
 import os
 import signal
@@ -89,6 +90,8 @@ class Command:
     def start(self, words: Sequence[str]) -> int:
         """Runs the command line behind the name; all errors become one message and their code."""
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # names as the file system has them
         try:
             if "--describe" in words:
                 print(json.dumps(self.description(), indent=1))
@@ -224,8 +227,9 @@ def _option_text(option: Option) -> str:
 
 
 def say(text: str) -> None:
-    """A line for the person, on standard error; control characters are shown as "?"."""
-    print("".join(c if c in "\n\t" or c.isprintable() else "?" for c in text), file=sys.stderr, flush=True)
+    """A line for the person, on standard error, without secrets; control characters are shown as "?"."""
+    from .redact import without_secrets  # most runs say nothing
+    print("".join(c if c in "\n\t" or c.isprintable() else "?" for c in without_secrets(text)), file=sys.stderr, flush=True)
 
 
 def complain(failed: Failed) -> None:
