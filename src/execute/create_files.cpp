@@ -26,7 +26,7 @@ struct MadeFile {
 
 /// The file at its full size: the one that an earlier run made, with its tensors' bytes, or a new
 /// one.
-MadeFile make(const outputs::PlacedFile& file, const io::Directory& directory, bool reserves) {
+MadeFile make(const outputs::PlacedFile& file, const io::Directory& directory) {
     directory.require_same();
     const fs::path name = file.name;
     io::make_below(directory, name.parent_path());
@@ -38,9 +38,7 @@ MadeFile make(const outputs::PlacedFile& file, const io::Directory& directory, b
     auto out = is_kept ? io::OutputFile::open_existing(directory, name)
                        : io::OutputFile::create(directory, name);
     out.resize(file.size);
-    if (reserves) {
-        out.reserve(file.size);
-    }
+    out.reserve(file.size);
     return {io::NotedFile(std::move(out), name), is_kept};
 }
 
@@ -78,8 +76,8 @@ std::vector<plan::OutputRange> raw_ranges(const outputs::Placement& placement, s
 /// `raw`: the ranges of the file that the frame leaves alone.
 io::WrittenFile create(const outputs::Frame& frame, const outputs::PlacedFile& file,
                        const std::vector<plan::OutputRange>& raw, const io::Directory& directory,
-                       const CreateManner& how) {
-    MadeFile made = make(file, directory, how.reserves);
+                       bool sync) {
+    MadeFile made = make(file, directory);
     for (const outputs::FileBytes& part : frame.parts) {
         // What an earlier run has written of the tensors stays.
         for (const plan::OutputRange& own :
@@ -89,7 +87,7 @@ io::WrittenFile create(const outputs::Frame& frame, const outputs::PlacedFile& f
         }
     }
     made.file.write(file.header_offset, std::as_bytes(std::span(file.header)));
-    return made.file.finish(how.sync && made.is_kept);
+    return made.file.finish(sync && made.is_kept);
 }
 
 /// A file as its maker has settled it.
@@ -127,7 +125,7 @@ void share_places(mpi::Comm& comm, outputs::Placement& placement,
 }
 
 std::vector<io::WrittenFile> create_own(mpi::Comm& comm, plan::Plan& plan,
-                                        const io::Directory& directory, const CreateManner& how) {
+                                        const io::Directory& directory, bool sync) {
     const auto own = own_files(comm.rank(), plan);
     const auto tensors = plan::output_tensors(plan.targets);
     std::vector<io::WrittenFile> made;
@@ -141,7 +139,7 @@ std::vector<io::WrittenFile> create_own(mpi::Comm& comm, plan::Plan& plan,
             const outputs::Frame frame =
                 format.states_checksums() ? outputs::Frame() : framer(plan.placement, at, tensors);
             made.push_back(create(frame, plan.placement.files[at],
-                                  raw_ranges(plan.placement, at, tensors), directory, how));
+                                  raw_ranges(plan.placement, at, tensors), directory, sync));
         }
     });
     if (!plan.placement.is_settled) {
@@ -178,9 +176,9 @@ void share_identities(mpi::Comm& comm, const plan::Plan& plan, const io::Directo
 }  // namespace
 
 CreatedFiles create_files(mpi::Comm& comm, plan::Plan& plan, const io::Directory& directory,
-                          const CreateManner& how) {
+                          bool sync) {
     CreatedFiles created;
-    created.frames = create_own(comm, plan, directory, how);
+    created.frames = create_own(comm, plan, directory, sync);
     share_identities(comm, plan, directory, created);
     return created;
 }

@@ -123,7 +123,7 @@ void OpenFiles::done_with(std::uint32_t file, Bytes offset, Bytes size) {
 }
 
 void OpenFiles::require_expected(const io::InputFile& opened, std::uint32_t file) const {
-    opened.require(expected(file), !source_.is_dropped);
+    opened.require(expected(file));
 }
 
 /// What the file was before anything of it was read.

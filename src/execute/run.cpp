@@ -61,9 +61,6 @@ class Worker {
         done_ = plan::in_all({0, plan_.space.begins.back()}, done);
         const plan::OutputRange mine{plan_.cuts[own()], plan_.cuts[own() + 1]};
         done_bytes_ = mine.end - mine.begin - plan::total_of(plan::without(mine, done_));
-        if (options_.on_taken_over) {
-            mpi::collectively(comm_, [&] { options_.on_taken_over(options_, done_); });
-        }
         tell_progress();
     }
 

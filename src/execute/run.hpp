@@ -34,16 +34,10 @@ std::vector<Result> run(mpi::Comm& comm, std::span<const Output> outputs,
 Result run(mpi::Comm& comm, const plan::Plan& plan, const SourceFiles& source,
            const io::Directory& directory, const RunOptions& options);
 
-/// How files are created.
-struct CreateManner {
-    bool sync = false;     ///< what a resuming run relies on is on disk, whichever run made it
-    bool reserves = true;  ///< space for all of it, where the file system can
-};
-
 /// Collective. Creates all files of the placement with their headers and full size, and settles the
 /// placement. A file that has its size already keeps its tensor bytes.
 /// Error(io), Error(space), Error(unsupported) when this build cannot make such files.
 CreatedFiles create_files(mpi::Comm& comm, plan::Plan& plan, const io::Directory& directory,
-                          const CreateManner& how = {});
+                          bool sync = false);
 
 }  // namespace shardweld::execute

@@ -92,15 +92,6 @@ struct Resumption {
     };
 };
 
-/// Called on the rank that wrote them with blocks that are on the disk and in the journal.
-using OnRecorded = std::function<void(std::span<const DoneBlock> blocks)>;
-
-/// Called on every rank, before the first round, with the run's own options and the ranges of
-/// the output that an earlier run has done.
-struct RunOptions;
-using OnTakenOver =
-    std::function<void(const RunOptions& options, std::span<const plan::OutputRange> done)>;
-
 struct RunOptions {
     bool sync = true;       ///< fsync the output files
     bool direct = false;    ///< write past the page cache
@@ -110,11 +101,8 @@ struct RunOptions {
     OnCodes on_codes = {};  ///< of weights that are made of codes, before their `on_slice`
     OnSeen on_seen = {};    ///< of what neither this run writes nor reads back
     OnProgress on_progress;
-    OnRecorded on_recorded = {};            ///< with a journal
-    OnTakenOver on_taken_over = {};         ///< of one output
-    Bytes flush_bytes = Bytes{256} << 20U;  ///< written at most before they are recorded
-    mpi::OnShare on_read_back;              ///< of what an earlier run has written
-    fs::path factors;  ///< the file that the plan's folds read their factors from
+    mpi::OnShare on_read_back;  ///< of what an earlier run has written
+    fs::path factors;           ///< the file that the plan's folds read their factors from
     /// What create_files made: nothing else is written to, and files that do not keep their size
     /// while they are written end the run with Error(io). Empty: not checked.
     std::vector<io::Identity> made = {};

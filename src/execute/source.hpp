@@ -30,8 +30,6 @@ struct SourceFiles {
     std::shared_ptr<RecordSums> sums = nullptr;
     /// Others read the same files: what was read of cold ones stays in the page cache.
     bool stays_cached = false;
-    /// What is not needed any more is given back meanwhile: times of change tell nothing.
-    bool is_dropped = false;
 };
 
 }  // namespace shardweld::execute

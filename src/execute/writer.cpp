@@ -19,7 +19,8 @@ std::span<float> floats_in(Buffer& buffer, std::size_t n) {
     return {reinterpret_cast<float*>(bytes.data()), n};
 }
 
-// With RunOptions::flush_bytes what is lost at most when a node dies.
+// What is lost at most when a node dies.
+constexpr Bytes kFlushBytes = Bytes{256} << 20U;
 constexpr double kFlushSeconds = 5;
 
 }  // namespace
@@ -175,7 +176,7 @@ void Writer::note_seen(const DoneBlock& block, std::span<const std::byte> bytes)
         {block.number, block.tensor,
          numeric::is_counted(dtype) ? numeric::take_census(dtype, bytes) : numeric::Census()});
     since_flush_ += bytes.size();
-    if (since_flush_ >= options_.flush_bytes || wall_seconds() - flushed_at_ >= kFlushSeconds) {
+    if (since_flush_ >= kFlushBytes || wall_seconds() - flushed_at_ >= kFlushSeconds) {
         flush();
     }
 }
@@ -286,7 +287,7 @@ void Writer::write(plan::OutputRange range, std::span<const std::byte> bytes) {
 /// Without sync always: the journal promises no more than that blocks outlive this process, as they
 /// do once they are written.
 bool Writer::is_flush_due() const {
-    return !options_.sync || since_flush_ >= options_.flush_bytes ||
+    return !options_.sync || since_flush_ >= kFlushBytes ||
            wall_seconds() - flushed_at_ >= kFlushSeconds;
 }
 
@@ -311,9 +312,6 @@ void Writer::write_journal() {
         journal_->append(blocks, sums, seen_);
         seen_.clear();
         n_written_down_ = digests_.finished().size();
-        if (options_.on_recorded && !blocks.empty()) {
-            options_.on_recorded(blocks);
-        }
     }
 }
 

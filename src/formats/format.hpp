@@ -46,8 +46,6 @@ struct InputRequest {
     TakenState state = TakenState::weights;        ///< --state
     bool check_crc = false;    ///< --check_crc: metadata with a CRC-32 are held against it
     bool wants_model = false;  ///< a finished model is expected, and no option chose `backend`
-    /// --drop_consumed: the target, resolved, that parts of the checkpoint may be gone to.
-    fs::path dropped_to = {};
 };
 
 /// What lies in the checkpoint's directory, or between the one asked for and that, and is not read.

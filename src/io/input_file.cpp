@@ -130,12 +130,8 @@ void InputFile::require_unchanged() const {
     require(stamp_);
 }
 
-void InputFile::require(const FileStamp& expected, bool with_times) const {
-    FileStamp now = stamp_behind(fd_, path_);
-    if (!with_times) {
-        now.modified_ns = expected.modified_ns;
-        now.changed_ns = expected.changed_ns;
-    }
+void InputFile::require(const FileStamp& expected) const {
+    const FileStamp now = stamp_behind(fd_, path_);
     if (now == expected) {
         return;
     }

@@ -45,7 +45,7 @@ class InputFile {
     /// Error(io) when it is no longer that: what was read may be of two versions.
     void require_unchanged() const;
     /// Compares with another moment than that of opening.
-    void require(const FileStamp& expected, bool with_times = true) const;
+    void require(const FileStamp& expected) const;
 
     /// About the part of the file that lies in the page cache, 0 to 1, from samples; 1 where the
     /// system does not tell (of files that others own).

@@ -15,7 +15,6 @@
 #include "mpi/comm.hpp"
 #include "shardweld/error.hpp"
 
-#include "dropping.hpp"
 #include "lock_file.hpp"
 #include "traces.hpp"
 
@@ -105,11 +104,6 @@ void decide(Abandoned& found, const CleanRequest& request, double youngest_s) {
             "it is the model that a run was replacing: remove it if nobody needs it, or "
             "give it the name " +
             found.target.string() + " back";
-    } else if (has_dropped(found.path)) {
-        found.fate = Fate::kept;
-        found.why =
-            "it is all there is of a checkpoint that --drop_consumed was dropping: go on with the "
-            "same command";
     } else if (youngest_s < request.older_than_s) {
         found.fate = Fate::young;
         found.why = "it was written to too short a time ago";

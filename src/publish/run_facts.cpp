@@ -14,7 +14,6 @@
 #include "shardweld/error.hpp"
 
 #include "appear.hpp"
-#include "dropping.hpp"
 #include "target.hpp"
 #include "traces.hpp"
 
@@ -71,10 +70,7 @@ RunFacts facts_in(const json& root) {
 
 [[noreturn]] void refuse(ErrorCode code, const std::string& why, const fs::path& where) {
     throw Error(code, "cannot continue the earlier merge: " + why,
-                has_dropped(where)
-                    ? "go on as it began: " + where.string() +
-                          " is all there is of what --drop_consumed has dropped"
-                    : "start from the beginning with --restart, which removes " + where.string());
+                "start from the beginning with --restart, which removes " + where.string());
 }
 
 /// What became of an input, "" if nothing.

@@ -21,7 +21,6 @@
 #include "shardweld/error.hpp"
 
 #include "appear.hpp"
-#include "dropping.hpp"
 #include "model_tree.hpp"
 #include "traces.hpp"
 
@@ -147,8 +146,6 @@ void PartialDirectory::settle_journal(bool resume) {
         notes_.push_back(
             target_.string() +
             " is complete: an earlier run was killed before it removed what it had replaced");
-    } else if (!resume) {
-        require_nothing_dropped(partial_, "--restart");
     } else if (resume && is_there(partial_) && !is_there(journal())) {
         // What it tells is checked anyway.
         (void)::rename(aside.c_str(), journal().c_str());
@@ -169,7 +166,6 @@ void PartialDirectory::make_partial(bool resume) {
         return;
     }
     if (fs::exists(fs::symlink_status(partial_, failed))) {
-        require_nothing_dropped(partial_, "--restart");
         fs::remove_all(partial_, failed);
         if (failed) {
             io::throw_errno(failed.value(), "remove what a dead run left:", partial_);
@@ -228,11 +224,6 @@ bool was_published(const fs::path& target, const fs::path& first) {
 
 void PartialDirectory::forget_work() const noexcept {
     std::error_code ignored;
-    bool is_needed = true;
-    (void)mpi::error_of([&] { is_needed = has_dropped(partial_); });
-    if (is_needed) {
-        return;
-    }
     fs::remove_all(journal(), ignored);
 }
 

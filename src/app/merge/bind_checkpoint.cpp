@@ -112,27 +112,11 @@ BoundModel bind_untied(Session& session, const Input& input, BoundModel tied,
     return model;
 }
 
-/// A run that goes on with a checkpoint parts of which are gone could not find it again.
-void require_not_dropped(const Session& session, const Untied& one) {
-    if (session.options.drops_consumed) {
-        throw Error(ErrorCode::unsupported,
-                    "--drop_consumed is not for a checkpoint whose " + printable(one.stored_name) +
-                        " differs from " + printable(one.target) +
-                        ", which its config.json says is the same",
-                    "leave it out, and remove the checkpoint when the target is verified");
-    }
-}
-
 /// Copies that must equal another tensor are compared with it, by the ranks that are here.
 BoundModel resolve_ties(Session& session, const Input& input, BoundModel model,
                         const plan::PlanChoice& choice) {
-    std::vector<Untied> untied;
-    if (input.has_holes) {  // an earlier run has found them equal, and parts of them are gone
-        drop_copies(model.bound.binding);
-    } else {
-        untied = compare_same(session.comm, model.bound.binding, source_of(session, input),
-                              input.visibility, choice);
-    }
+    const std::vector<Untied> untied = compare_same(
+        session.comm, model.bound.binding, source_of(session, input), input.visibility, choice);
     if (untied.empty()) {
         if (!model.prepared.choice.is_bound_again) {
             model.kept.reset();
@@ -143,7 +127,6 @@ BoundModel resolve_ties(Session& session, const Input& input, BoundModel model,
     for (const Untied& one : untied) {
         require_known_shape(one);
     }
-    require_not_dropped(session, untied.front());
     return bind_untied(session, input, std::move(model), untied.front());
 }
 

@@ -18,8 +18,7 @@ struct Unbound {
 
 /// Collective. Copies that must equal another tensor are compared with it, by the ranks that are
 /// here, and bound anew as tensors of their own where they differ. Errors as plan::bind;
-/// Error(mismatch) where tied tensors differ that may not, Error(unsupported) where --drop_consumed
-/// would lose them.
+/// Error(mismatch) where tied tensors differ that may not.
 BoundModel bind_checkpoint(Session& session, const Input& input, Unbound checkpoint,
                            const ModelChoice& wanted, const plan::PlanChoice& choice);
 

@@ -11,7 +11,6 @@
 #include "bound_model.hpp"
 #include "completed.hpp"
 #include "delta_of_merge.hpp"
-#include "dropping.hpp"
 #include "moving.hpp"
 #include "planned.hpp"
 #include "preflight.hpp"
@@ -56,9 +55,6 @@ Preparation prepare(const Outputs& outputs, const Stopping& stopping,
     });
     if (is_planned) {
         check_planned(preflight, ready);
-    }
-    if (is_planned && session.options.drops_consumed) {
-        preflight.check([&] { ready.planned.droppable = find_droppable(ready.planned); });
     }
     preflight.add(strict_problems(session));
     preflight.require_none();
@@ -108,10 +104,6 @@ SharedStore find_to_publish(const Outputs& outputs, Completeness found, const St
     say_plans(ready.planned);
     watchdog.enter("checking checksums");
     check_crcs(session, ready.planned, [&] { return stopping.why_before_writing(); });
-    if (ready.planned.droppable) {
-        watchdog.enter("reading what will be dropped");
-        prove_before_dropping(ready.planned, [&] { return stopping.why_before_writing(); });
-    }
     stopping.check(session.comm);
     write(ready, stopping, watchdog);
     say_summaries(ready.planned);
@@ -171,11 +163,7 @@ ErrorCode merge_model_and(Outputs outputs, const OnModel& on_model) {
                           options.stall_timeout);
         watchdog.enter("checking the target, reading metadata and planning");
         outputs = without_published(outputs);
-        Completeness found;
-        found.is_whole = finish_dropping(session);
-        if (!found.is_whole) {
-            found = look_at_outputs(outputs);
-        }
+        Completeness found = look_at_outputs(outputs);
         session.run.is_left_alone = found.is_whole;
         is_sent = is_sent && (!found.is_whole || options.sends_complete);
         if (!found.is_whole) {

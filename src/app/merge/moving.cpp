@@ -350,8 +350,8 @@ void check_crcs(Session& session, const Planned& planned, const mpi::WhyStop& wh
 execute::CreatedFiles create_files(Output& output, const io::Directory& directory) {
     const Session& session = output.session;
     output.plan.placement.format->embed_config(output.plan.placement, output.config_text);
-    auto created = execute::create_files(session.comm, output.plan, directory,
-                                         {session.options.sync, !session.options.drops_consumed});
+    auto created =
+        execute::create_files(session.comm, output.plan, directory, session.options.sync);
     session.watch.lap("create");
     return created;
 }

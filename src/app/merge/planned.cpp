@@ -435,9 +435,7 @@ plan::PlanChoice choice_for(const Outputs& outputs, const PlanRequest& request, 
                             const Resources& resources) {
     plan::PlanChoice choice = plan_choice(outputs.front().options, resources);
     choice.memory_limit /= (request.halves_memory ? 2 : 1) * outputs.size();
-    // What is dropped is known to be in the output, or to be equal to what is.
-    const bool may_leave_out = input.sums && !outputs.front().options.drops_consumed;
-    choice.records = may_leave_out ? &input.sums->records() : nullptr;
+    choice.records = input.sums ? &input.sums->records() : nullptr;
     return choice;
 }
 
@@ -519,8 +517,8 @@ bool plans_once_a_node(const Outputs& outputs, const PlanRequest& request, const
     const bool is_default = plan_choice(options, {}).output_format == &outputs::default_format() &&
                             !becomes_gguf(outputs.front().output.quantise) &&
                             outputs.front().output.form.empty();
-    return !options.drops_consumed && hosts.leaders.size() < hosts.group_of_rank.size() &&
-           see_alike && is_default && outputs.size() == 1 && request.sink == Destination::model;
+    return hosts.leaders.size() < hosts.group_of_rank.size() && see_alike && is_default &&
+           outputs.size() == 1 && request.sink == Destination::model;
 }
 
 Planned planned_once_a_node(const Session& session, const PlanRequest& request, Sources sources,

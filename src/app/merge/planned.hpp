@@ -40,19 +40,6 @@ struct Output {
     [[nodiscard]] std::vector<publish::Asset> assets() const;
 };
 
-/// --drop_consumed: what of the input goes while the output is written.
-struct Droppable {
-    std::vector<bool> files;         ///< by file of the input
-    std::vector<std::string> names;  ///< of these
-    Bytes bytes = 0;                 ///< of these
-    Bytes carried = 0;               ///< of these bytes those that are in the output
-    std::vector<std::string> left;   ///< files with tensors that stay, and why
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.files, self.names, self.bytes, self.carried, self.left);
-    };
-};
-
 /// All that is known before the first tensor byte moves.
 struct Planned {
     Input input;
@@ -62,7 +49,6 @@ struct Planned {
     std::vector<std::string> trace;     ///< --trace
     bool holds_adapter_only = false;    ///< nothing but an adapter, without a base
     Resources resources = {};           ///< of the ranks that move the tensors
-    std::optional<Droppable> droppable = {};
 
     [[nodiscard]] Output& first() { return outputs.front(); }
     [[nodiscard]] const Output& first() const { return outputs.front(); }

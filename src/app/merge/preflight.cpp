@@ -13,14 +13,12 @@
 #include "app/runtime/stop.hpp"
 #include "core/text.hpp"
 #include "execute/journal.hpp"
-#include "execute/listeners/consumption.hpp"
 #include "io/paths.hpp"
 #include "mpi/share.hpp"
 #include "plan/plan.hpp"
 #include "reshape/destination.hpp"
 
 #include "delta_of_merge.hpp"
-#include "dropping.hpp"
 #include "resumption.hpp"
 #include "uploading.hpp"
 
@@ -95,28 +93,16 @@ Needs report_needs(const OutputRequest& asked, std::size_t n_tensors) {
     return asked.keeps_report ? Needs{kAllElse + n_tensors * kEachTensor, 1} : Needs{};
 }
 
-/// The tensors of an output: less where the input is dropped meanwhile that lies on the same file
-/// system.
-Bytes tensor_needs(const Output& output, const fs::path& input, std::uint64_t device) {
-    const Bytes all = output.plan.placement.total_bytes();
-    if (!output.session.options.drops_consumed || publish::room_at(input, "").device != device) {
-        return all;
-    }
-    const auto n_ranks = static_cast<Bytes>(output.plan.n_ranks());
-    return std::min(all, execute::most_beside(output.plan, kDropEvery) + n_ranks * kDropEvery);
-}
-
 /// The output, the files beside it, the factors of a fold (0: none), and the journal, which has a
 /// file for each rank.
-Needs needs_of(const Output& output, const FilesBeside& beside, Bytes tensor_bytes,
-               Bytes factor_bytes) {
+Needs needs_of(const Output& output, const FilesBeside& beside, Bytes factor_bytes) {
     const plan::Plan& plan = output.plan;
     const Needs report = report_needs(output.session.output, plan.tensors.size());
     const auto n_files = static_cast<Index>(plan.placement.files.size());
-    return {
-        tensor_bytes + beside.bytes + report.bytes + factor_bytes + execute::journal_bytes(plan),
-        n_files + beside.n_files + report.n_files + (factor_bytes > 0 ? 1 : 0) + plan.n_ranks() +
-            kFilesAround};
+    return {plan.placement.total_bytes() + beside.bytes + report.bytes + factor_bytes +
+                execute::journal_bytes(plan),
+            n_files + beside.n_files + report.n_files + (factor_bytes > 0 ? 1 : 0) +
+                plan.n_ranks() + kFilesAround};
 }
 
 /// The least that a merge of a checkpoint will put there, by the sizes of its files: 0 where these
@@ -126,7 +112,7 @@ Needs least_needs(const Session& session, const FoundCheckpoint& found, const Fi
     // What is selected, cast or left out makes the output smaller by no one knows how much.
     const bool is_whole = !options.selection.include && !options.selection.exclude &&
                           !session.output.dtype && !session.output.quantise &&
-                          options.lora != Lora::drop && !options.drops_consumed;
+                          options.lora != Lora::drop;
     Bytes weights = 0;
     if (is_whole && formats::format_of(found.location).holds_weights_only) {
         for (const auto& group : found.sizes) {
@@ -191,9 +177,8 @@ void check_room(const Preparation& ready) {
         session.report.quotas = quotas_of(room);
         session.log.debug("quotas of the target's file system: " +
                           quotas_text(*session.report.quotas));
-        const Needs own = needs_of(output, ready.beside[at],
-                                   tensor_needs(output, ready.planned.input.directory, room.device),
-                                   at == 0 ? ready.planned.factor_bytes() : 0);
+        const Needs own =
+            needs_of(output, ready.beside[at], at == 0 ? ready.planned.factor_bytes() : 0);
         Needs& all = together[room.device];
         all.bytes += own.bytes;
         all.n_files += own.n_files;

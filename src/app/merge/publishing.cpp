@@ -36,7 +36,6 @@
 #include "publish/target.hpp"
 
 #include "completed.hpp"
-#include "dropping.hpp"
 #include "file_sums.hpp"
 #include "moving.hpp"
 #include "preflight.hpp"
@@ -262,11 +261,11 @@ void create_draft(Draft& draft) {
     const Input& input = draft.planned.input;
     publish::RunFacts facts =
         run_facts(session, output.plan, source_of(session, input), input.digests);
-    draft.resumption = take_up(session.comm, output.plan, facts,
-                               draft.partial ? &*draft.partial : nullptr, input.has_holes);
+    draft.resumption =
+        take_up(session.comm, output.plan, facts, draft.partial ? &*draft.partial : nullptr);
     draft.n_known = draft.resumption.n_known;
     if (compares_with_base(draft.planned) || output.plan.placement.format->states_checksums() ||
-        draft.planned.droppable || execute::MomentSigns(output.plan).is_needed()) {
+        execute::MomentSigns(output.plan).is_needed()) {
         draft.resumption.seen.clear();  // all bytes are looked at
     }
     say_taken(draft);
@@ -280,11 +279,6 @@ void create_draft(Draft& draft) {
         }
     });
     draft.begun = std::move(facts);
-    mpi::collectively(session.comm, [&] {
-        if (session.comm.rank() == 0 && draft.planned.droppable) {
-            note_dropping(draft.planned, *draft.partial);
-        }
-    });
 }
 
 /// Collective. The text of README.md, which the first rank's reports tell; "" where none is made.
@@ -408,9 +402,6 @@ void write_kept_report(Draft& draft) {
 /// Whether the same command may do better another time: not where the checkpoint is wrong, or has
 /// become another.
 bool can_go_on(ErrorCode code, const Draft& draft) {
-    if (draft.planned.droppable) {
-        return true;  // what was dropped is there alone
-    }
     return code != ErrorCode::mismatch && code != ErrorCode::corrupt &&
            code != ErrorCode::unsupported &&
            !has_changed_input(*draft.begun, draft.output.plan.visibility,
@@ -478,9 +469,6 @@ void write_tensors(Planned& planned, std::vector<Draft>& drafts, const mpi::WhyS
         run.on_seen = [&check](const plan::Slice& slice, const numeric::Census& census) {
             check.add(slice, census);
         };
-        if (planned.droppable) {
-            drop_behind(planned, *draft.directory, run);
-        }
         moving.push_back({*draft.directory, std::move(run)});
     }
     auto written = move_tensors(planned, std::move(moving));
@@ -525,9 +513,6 @@ void publish_drafts(std::vector<Draft>& drafts) {
             }
             draft.partial->commit(draft.files, session.options.sync);
             draft.output.session.report.is_published = true;
-            if (draft.planned.droppable) {
-                remove_dropped(draft.planned, draft.partial->target());
-            }
             say_notes(session, *draft.partial);
         }
     });
@@ -540,9 +525,6 @@ void keep_for_later(const std::vector<Draft>& drafts, Error& error) {
         if (is_begun && !can_go_on(error.code(), draft)) {
             draft.partial->forget_work();
         }
-        if (is_begun && draft.planned.droppable) {
-            take_note_back(draft.planned, *draft.partial);
-        }
         if (is_begun && error.code() == ErrorCode::stopped) {
             stamp_output(draft.output.plan, *draft.partial);
         }
@@ -554,10 +536,7 @@ void keep_for_later(const std::vector<Draft>& drafts, Error& error) {
 
 void say_summaries(const Planned& planned) {
     for (const Output& output : planned.outputs) {
-        // A checkpoint with holes was checked by the run that began to drop it.
-        const CheckCrc checks =
-            planned.input.has_holes ? CheckCrc::off : planned.first().session.options.check_crc;
-        say_summary(output, &output == &planned.first(), checks);
+        say_summary(output, &output == &planned.first(), planned.first().session.options.check_crc);
     }
 }
 

@@ -125,15 +125,6 @@ void keep_untouched(execute::JournalRead& read, const plan::Plan& plan,
     });
 }
 
-publish::RunFacts without_times(publish::RunFacts facts) {
-    for (publish::InputFact& input : facts.inputs) {
-        input.stamp.modified_ns = 0;
-        input.stamp.changed_ns = 0;
-        input.is_proved = false;
-    }
-    return facts;
-}
-
 std::set<fs::path> files_of(const plan::Plan& plan) {
     std::set<fs::path> names;
     for (const outputs::PlacedFile& file : plan.placement.files) {
@@ -162,16 +153,12 @@ publish::RunFacts run_facts(const Session& session, const plan::Plan& plan,
 }
 
 execute::Resumption take_up(mpi::Comm& comm, const plan::Plan& plan, const publish::RunFacts& facts,
-                            publish::PartialDirectory* partial, bool has_holes) {
+                            publish::PartialDirectory* partial) {
     return mpi::share(comm, 0, [&] {
         execute::JournalRead read;
         std::size_t n_known = 0;
         if (partial->is_taken_up()) {
-            const auto known = [&](const publish::RunFacts& all) {
-                return has_holes ? without_times(all) : all;
-            };
-            publish::require_same(known(publish::read_header(partial->journal())), known(facts),
-                                  partial->path());
+            publish::require_same(publish::read_header(partial->journal()), facts, partial->path());
             read = execute::read_journal(partial->journal(), plan);
             n_known = read.blocks.size() + read.seen.size();
             keep_untouched(read, plan, *partial);

@@ -26,10 +26,9 @@ publish::RunFacts run_facts(const Session& session, const plan::Plan& plan,
 
 /// Collective; `partial` is rank 0's. What is to be taken over of a partial directory's journal,
 /// the same on every rank; files that are not the plan's are removed. Nothing when it is a new one.
-/// `has_holes`: parts of the input were dropped, and times of change tell nothing. Errors as
-/// publish::read_header and require_same.
+/// Errors as publish::read_header and require_same.
 execute::Resumption take_up(mpi::Comm& comm, const plan::Plan& plan, const publish::RunFacts& facts,
-                            publish::PartialDirectory* partial, bool has_holes);
+                            publish::PartialDirectory* partial);
 
 /// Writes the journal's header, when all files of the output are there; with `sync` to the disk.
 /// Local. Error(io), Error(space).

@@ -96,8 +96,7 @@ std::vector<Untied> untied_of(mpi::Comm& comm, const plan::Binding& binding,
     return untied;
 }
 
-}  // namespace
-
+/// Takes the copies of every `same` pair out of the binding's replicas: they are known to be equal.
 void drop_copies(plan::Binding& binding) {
     // From the last on: a target's later pairs have later replicas.
     for (auto pair = binding.same.rbegin(); pair != binding.same.rend(); ++pair) {
@@ -106,6 +105,8 @@ void drop_copies(plan::Binding& binding) {
         replicas.erase(first, first + static_cast<std::ptrdiff_t>(pair->count));
     }
 }
+
+}  // namespace
 
 std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
                                  const execute::SourceFiles& source,

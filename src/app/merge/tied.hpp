@@ -20,9 +20,6 @@ struct Untied {
     plan::SamePair::Why why = plan::SamePair::Why::tied;
 };
 
-/// Takes the copies of every `same` pair out of the binding's replicas: they are known to be equal.
-void drop_copies(plan::Binding& binding);
-
 /// Collective. Compares every `same` pair in full, and drops the copies: where all agree, they need
 /// no second look.
 std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,

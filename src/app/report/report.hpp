@@ -189,14 +189,6 @@ struct Resumed {
     Bytes bytes_redone = 0;  ///< in the journal, but not on the disk as it says
 };
 
-/// --drop_consumed: what of the input goes when the output is there.
-struct DroppedInput {
-    std::size_t n_files = 0;
-    Bytes bytes = 0;                ///< of these files
-    Bytes carried = 0;              ///< of these bytes those that are in the output
-    std::vector<std::string> left;  ///< files with tensors that stay, and why
-};
-
 /// What the output depends on and where it lies: by it a later run knows that it is complete.
 struct MadeOf {
     std::string target;                ///< its directory, resolved
@@ -242,8 +234,7 @@ struct OutputReport {
     std::optional<std::vector<std::string>> quotas;
     std::optional<Resumed> resumed;  ///< with --resume
     std::optional<MadeOf> made_of;   ///< when the output was begun
-    std::optional<DroppedInput> dropped = {};
-    std::optional<Roof> roof;  ///< of the first output, when one was given
+    std::optional<Roof> roof;        ///< of the first output, when one was given
     std::vector<execute::RankResult> ranks;
     plan::Ledger ledger;
     std::vector<std::string> supplement;  ///< names of tensors that --supplement gave

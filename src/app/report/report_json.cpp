@@ -428,11 +428,6 @@ std::string to_json(const RunReport& run, const OutputReport& output) {
                                          {"bytes_read_back_earlier", output.resumed->bytes_seen},
                                          {"bytes_redone", output.resumed->bytes_redone}})
                          : ordered_json();
-    json["dropped"] = output.dropped ? ordered_json({{"files", output.dropped->n_files},
-                                                     {"bytes", output.dropped->bytes},
-                                                     {"carried_bytes", output.dropped->carried},
-                                                     {"left", output.dropped->left}})
-                                     : ordered_json();
     json["crc"] = run.crc ? crc_json(*run.crc) : ordered_json();
     json["roof"] = output.roof ? ordered_json({{"copy_gbs", output.roof->copy_gbs},
                                                {"merge_gbs", output.roof->merge_gbs},

@@ -192,7 +192,6 @@ struct Options {
     Bytes max_shard_size = 5'000'000'000;
     fs::path layout_like;  ///< the model whose files are written; "": none
     bool overwrite = false;
-    bool drops_consumed = false;  ///< --drop_consumed: the input is removed while it is written
     IfComplete if_complete = IfComplete::error;
     bool sync = true;
     bool has_card = true;    ///< README.md of the written model

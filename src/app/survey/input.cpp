@@ -215,8 +215,6 @@ Input input_of(Survey& survey, const MemoryMeter& meter, bool is_checked,
             survey.home,
             record_sums(survey.location.directory, survey.catalogue.files, std::move(records)),
             is_checked,
-            survey.has_holes,
-            false,
             meter};
 }
 
@@ -228,7 +226,6 @@ execute::SourceFiles source_of(const Session& session, const Input& input) {
                                 {},
                                 input.stamps.empty() ? nullptr : &input.stamps,
                                 input.is_checked ? input.sums : nullptr};
-    source.is_dropped = input.is_dropped;
     if (session.log.is_kept()) {
         source.on_open = [&log = session.log](const fs::path& file) {
             log.note("opens " + printable(file.string()));
@@ -300,9 +297,6 @@ formats::InputRequest input_request(const Options& options) {
         options.local_dir, options.backend, options.iteration,
         options.role,      options.mesh,    options.prefix,
         options.weights,   options.state,   options.check_crc != CheckCrc::off};
-    if (options.drops_consumed) {
-        request.dropped_to = io::resolved(options.target_dir);
-    }
     // Where there is no checkpoint.
     request.wants_model =
         options.averaging.is_asked() || converts(options) || options.command == Command::inspect;

@@ -30,8 +30,6 @@ struct Input {
     int home = 0;                               ///< the rank that reads config and side files
     std::shared_ptr<execute::RecordSums> sums;  ///< of the files' records; null: not looked for
     bool is_checked = false;                    ///< they are held against what is read
-    bool has_holes = false;                     ///< as Survey::has_holes
-    bool is_dropped = false;                    ///< as execute::SourceFiles::is_dropped
     MemoryMeter meter;
 };
 

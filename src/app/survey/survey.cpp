@@ -25,7 +25,6 @@
 #include "mpi/comm.hpp"
 #include "mpi/free_run.hpp"
 #include "mpi/share.hpp"
-#include "publish/dropping.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::app {
@@ -344,7 +343,6 @@ Survey survey_files(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& 
     const std::uint64_t n_before = io::read_calls();
     Survey survey;
     survey.home = found.home;
-    survey.has_holes = found.has_holes;
     survey.catalogue = scan_all(comm, found, on_scan);
     survey.location = std::move(found.location);
     FileVisibility& visibility = found.visibility;
@@ -359,9 +357,6 @@ Survey survey_files(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& 
     // What files say of themselves comes before what is looked up in them by what they say.
     survey.provenance = mpi::collectively_get(
         comm, [&] { return judge_statements(survey.location, survey.catalogue); });
-    if (survey.has_holes) {
-        survey.catalogue.samples = {};  // they were held when the run began, and may be gone
-    }
     resolve_all(comm, hosts, sizes, survey.location, survey.catalogue);
     survey.n_reads = comm.all_sum(static_cast<Index>(io::read_calls() - n_before));
     if (comm.rank() == 0) {
@@ -488,6 +483,19 @@ void FoundCheckpoint::leave_to(mpi::Comm& leaders) {
     visibility.leave_to(leaders);
 }
 
+/// Earlier versions could give a checkpoint's space back while they wrote it elsewhere.
+void require_no_holes(const fs::path& directory) {
+    const fs::path note = directory / ".shardweld-dropping";
+    if (io::kind_at(note) != io::FileKind::none) {
+        throw Error(ErrorCode::not_found,
+                    "parts of " + directory.string() +
+                        " may be gone and read as zeros: an earlier version was moving it, as " +
+                        note.string() + " tells",
+                    "end that with the version that began it, or restore the checkpoint from a "
+                    "copy and remove the note");
+    }
+}
+
 FoundCheckpoint find_checkpoint(mpi::Comm& comm, const formats::InputRequest& asked) {
     formats::InputRequest request = asked;
     request.directory =
@@ -507,11 +515,13 @@ FoundCheckpoint find_checkpoint(mpi::Comm& comm, const formats::InputRequest& as
     telling_of_older_save(comm, request, location.directory, [&] {
         check_seen(sizes, files, location.directory, visibility.hosts());
     });
-    const bool has_holes = mpi::share(comm, home, [&] {
-        return publish::require_own_note(location.directory, asked.dropped_to);
+    mpi::collectively(comm, [&] {
+        if (comm.rank() == home) {
+            require_no_holes(location.directory);
+        }
     });
-    return {asked.directory,  std::move(location), home,     std::move(visibility),
-            std::move(files), std::move(sizes),    has_holes};
+    return {asked.directory,       std::move(location), home,
+            std::move(visibility), std::move(files),    std::move(sizes)};
 }
 
 Survey survey(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& on_scan) {

@@ -57,7 +57,6 @@ struct Survey {
     std::vector<InputDigest> digests;  ///< of the catalogue's files, on the first rank
     Index n_reads = 0;                 ///< calls that read the metadata, of all ranks
     int home = 0;  ///< found the checkpoint and its config, if any did: reads the side files
-    bool has_holes = false;  ///< as FoundCheckpoint::has_holes
 };
 
 /// A checkpoint as names and sizes tell it, before any shard file is opened.
@@ -68,7 +67,6 @@ struct FoundCheckpoint {
     FileVisibility visibility;
     std::vector<std::string> files;  ///< whose metadata are to be read: Format::scan_list
     SizesByGroup sizes;              ///< of these
-    bool has_holes = false;  ///< an earlier run has dropped parts, and this one goes on with it
 
     /// Local. As FileVisibility::leave_to.
     void leave_to(mpi::Comm& leaders);
@@ -77,7 +75,7 @@ struct FoundCheckpoint {
 /// Collective. Ranks with the same view of the directory (host, mounts, directory) form a group
 /// whose lowest rank looks for all. Error(not_found) names every file that no rank sees;
 /// Error(mismatch) when two groups see different checkpoints or sizes; Error(not_found) when
-/// another run is dropping it.
+/// an earlier version has left holes in it.
 FoundCheckpoint find_checkpoint(mpi::Comm& comm, const formats::InputRequest& request);
 
 /// Collective. Error(not_found) and Error(mismatch) as above, of what the metadata name, and when
