@@ -126,6 +126,23 @@ edit "$WORK/other/model.safetensors" flip lm_head.weight 1 1
 expect_code 13 "$SHARDWELD" test --local_dir "$tied/source" --hf_config "$tied/hf" -q --test_hf_dir "$WORK/other"
 expect_text "1 of 27 tensors differ: 1 missing"
 
+# Entries of __metadata__ in another order, as safetensors writes them from process to process: files of other bytes, and the same model.
+for order in 1 -1; do
+    python3 - "$WORK/tied/model.safetensors" "$WORK/order$order" $order <<'P' || fail "cannot write metadata"
+import json, os, struct, sys
+blob = open(sys.argv[1], "rb").read()
+n = 8 + struct.unpack("<Q", blob[:8])[0]
+header = json.loads(blob[8:n])
+header["__metadata__"] = dict([("format", "pt"), ("a", "1"), ("b", "2")][::int(sys.argv[3])])
+text = json.dumps(header).encode()
+os.mkdir(sys.argv[2])
+open(sys.argv[2] + "/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + blob[n:])
+P
+done
+! cmp -s "$WORK"/order*/model.safetensors || fail "the order of metadata is the same"
+expect_code 0 "$SHARDWELD" diff "$WORK/order1" "$WORK/order-1"
+expect_out "match bit for bit"
+
 # Tensors larger than a rank reads at once; the last element, and config.json for information.
 for name in a b; do
     mkdir -p "$WORK/$name"

@@ -61,6 +61,42 @@ numbered_by_texts optimizer/fsdp2_w3 'optim_world_size_3_rank_*.pt' root
 numbered_by_texts optimizer/zero2_w2 '*/*optim_states.pt' 'root["optimizer_state_dict"]["base_optimizer_state"]'
 numbered_by_texts megatron_states/qwen2-tied-tp2-pp2-numbered-legacy 'iter_0000003/*/model_optim_rng.pt' 'root["optimizer"]["optimizer"]'
 
+# What a save has lost is given by an optimizer.json beside its files, and the same states come of it. ZeRO's elastic saves never have groups.
+# given SAVE PLACE FILES EDIT [named]: Python's EDIT takes settings out of `root`; groups name their members if asked
+given() {
+    rm -rf "$WORK/bad" "$WORK/plain"
+    cp -r "$TESTS/data/$1/source" "$WORK/bad"
+    reshape 0 0 "$WORK/bad" hf --hf_config "$TESTS/data/$1/hf" --report none
+    mv "$WORK/made" "$WORK/plain"
+    python3 - "$TESTS/support" "$4" "$WORK"/bad/$2/$3 <<'P' || fail "cannot change $3"
+import sys
+sys.path.insert(0, sys.argv[1])
+import damage
+for file in sys.argv[3:]:
+    damage.change(file, lambda root: exec(sys.argv[2]))
+P
+    reshape 3 0 "$WORK/bad" hf --hf_config "$TESTS/data/$1/hf" --check_crc off
+    python3 - "$WORK/plain/optimizer/optimizer.json" "$WORK/bad/$2/optimizer.json" "${5:-}" <<'P' || fail "nothing is given"
+import json, sys
+told = json.load(open(sys.argv[1]))
+for group in told["groups"]:
+    if not sys.argv[3]:
+        group.pop("params", None)
+json.dump(told, open(sys.argv[2], "w"))
+P
+    reshape 0 0 "$WORK/bad" hf --hf_config "$TESTS/data/$1/hf" --check_crc off --report none
+    same_files "$WORK/made" "$WORK/plain" "$1 with what is given"
+    sed -i 's/"step": [0-9.]*/"step": 99/' "$WORK/bad/$2/optimizer.json"
+}
+given optimizer/zero2_w2 global_step2 '*optim_states.pt' 'one = root["optimizer_state_dict"]; one["base_optimizer_state"] = list(one["base_optimizer_state"]["state"].values())' named
+reshape 6 0 "$WORK/bad" hf --hf_config "$data/zero2_w2/hf" --check_crc off
+rm "$WORK/bad/global_step2/optimizer.json"
+reshape 3 0 "$WORK/bad" hf --hf_config "$data/zero2_w2/hf" --check_crc off
+expect_text "as with elastic_checkpoint"
+expect_text "write them to an optimizer.json beside the files"
+given loaded_states/llama-tp2-pp2-dp2 iter_0000003 common.pt 'del root["optimizer"]'
+given megatron_states/qwen3moe-tp2-ep2-legacy iter_0000003 '*/model_optim_rng.pt' 'del root["optimizer"]'
+
 # A state that is there but is no tensor is not missing: refused by every reader.
 # no_tensor CODE SAVE FILES EDIT: Python's EDIT changes `root` of each file, or names what becomes an object in a .metadata
 no_tensor() {
@@ -76,21 +112,20 @@ P
     reshape "$1" 0 "$WORK/bad" hf --hf_config "$TESTS/data/$2/hf" --check_crc off
     expect_absent "$WORK/made"
 }
-for name in exp_avg exp_avg_sq; do
-    for value in "(one['$name'],)" None; do
-        edit="one = root['state'][1]; one['$name'] = $value"
-        no_tensor 5 optimizer/fsdp2_w3 'optim_world_size_3_rank_*.pt' "$edit"
-        expect_text "where a tensor is expected"
-        no_tensor 5 megatron_states/qwen2-tied-tp2-pp2-numbered-legacy 'iter_0000003/*/model_optim_rng.pt' "root = root['optimizer']['optimizer']; $edit"
-        expect_text "where a tensor is expected"
-        no_tensor 4 optimizer/zero2_w2 '*/*optim_states.pt' "root = root['optimizer_state_dict']['base_optimizer_state']; $edit"
-        expect_text "$name of flat group 1 is no flat tensor of floats"
-    done
-    no_tensor 5 optimizer/dcp_w2 .metadata "optim.state.model.norm.weight.$name"
-    no_tensor 5 loaded_states/llama-tp2-pp2-dp2 iter_0000003/.metadata "optimizer.state.$name.decoder.final_layernorm.weight"
+for changed in "exp_avg (one['exp_avg'],)" "exp_avg_sq None"; do
+    read -r name value <<<"$changed"
+    edit="one = root['state'][1]; one['$name'] = $value"
+    no_tensor 5 optimizer/fsdp2_w3 'optim_world_size_3_rank_*.pt' "$edit"
     expect_text "where a tensor is expected"
-    no_tensor 5 megatron_states/qwen3moe-tp2-ep2-legacy 'iter_0000003/*/distrib_optim.pt' "(one,) = root[0][0].values(); one['$name'] = (one['$name'],)"
+    no_tensor 5 megatron_states/qwen2-tied-tp2-pp2-numbered-legacy 'iter_0000003/*/model_optim_rng.pt' "root = root['optimizer']['optimizer']; $edit"
+    expect_text "where a tensor is expected"
+    no_tensor 4 optimizer/zero2_w2 '*/*optim_states.pt' "root = root['optimizer_state_dict']['base_optimizer_state']; $edit"
+    expect_text "$name of flat group 1 is no flat tensor of floats"
 done
+no_tensor 5 optimizer/dcp_w2 .metadata optim.state.model.norm.weight.exp_avg
+no_tensor 5 loaded_states/llama-tp2-pp2-dp2 iter_0000003/.metadata optimizer.state.exp_avg_sq.decoder.final_layernorm.weight
+expect_text "where a tensor is expected"
+no_tensor 5 megatron_states/qwen3moe-tp2-ep2-legacy 'iter_0000003/*/distrib_optim.pt' "(one,) = root[0][0].values(); one['exp_avg'] = (one['exp_avg'],)"
 no_tensor 5 optimizer/fsdp2_w3 'optim_world_size_3_rank_*.pt' "root['state'][1] = tuple(root['state'][1].values())"
 
 # Moments that have changed places, to every form and at several ranks.
@@ -192,6 +227,25 @@ for form in hf dcp:world=2 fsdp:world=2 universal torch_dist; do
     done
     expect_code 0 "$SHARDWELD" verify "$WORK/made"
 done
+
+# What is there of an optimizer that is not read is named: Megatron's fsdp_dtensor, accelerate's optimizer_0, Muon's file beside the steps.
+rm -rf "$WORK/bad"
+cp -r "$TESTS/data/loaded_states/llama-tp2-pp2-dp2/source" "$WORK/bad"
+python3 "$TESTS/support/damage.py" dcp_rename "$WORK/bad/iter_0000003/.metadata" 'optimizer\.state\.(exp_avg_sq|exp_avg|param)\.(.+)' 'optimizer.state.module.\2.\1' ||
+    fail "cannot rename states"
+reshape 5 0 "$WORK/bad" hf --hf_config "$TESTS/data/loaded_states/llama-tp2-pp2-dp2/hf"
+expect_text "names of Megatron's fsdp_dtensor (optimizer.state.module."
+trainer="$TESTS/data/world/trainer_transformers"
+reshape 3 0 "$trainer/source/checkpoint-1" dcp:world=2 --hf_config "$trainer/hf"
+expect_text "a file or directory of its own is not read: optimizer_0"
+muon="$TESTS/data/megatron/llama-tp4-legacy-bf16"
+rm -rf "$WORK/bad"
+cp -r "$muon/source" "$WORK/bad"
+cp "$TESTS/data/megatron_states/qwen3moe-tp2-ep2-legacy/source/iter_0000003/mp_rank_00_000/distrib_optim.pt" "$WORK/bad/layer_wise_optimizer_0.pt"
+reshape 3 0 "$WORK/bad" torch_dist --hf_config "$muon/hf"
+expect_text "layer_wise_optimizer_0.pt"
+expect_code 0 "$SHARDWELD" merge "$WORK/bad" "$WORK/made" --hf_config "$muon/hf" --no_fsync
+! grep -q "could hold weights" "$WORK/err" || fail "Muon's file is suspected: $(grep "could hold" "$WORK/err")"
 
 # Buffers have no states, and frozen weights of which the groups say so: no warning, and --strict does not fail. Of others it does.
 rm -rf "$WORK/moe" "$WORK/bad"

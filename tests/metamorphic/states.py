@@ -38,7 +38,7 @@ and exit code 1."""
 @dataclass(frozen=True)
 class Slot:
     """A place that holds a claim: `edit(directory, fn)` calls fn(container, key) and writes what it has changed."""
-    kind: str       # step, setting, groups, numbers, states
+    kind: str       # step, setting, groups, numbers, states, moment
     name: str       # of a setting
     group: int      # of a setting
     where: str
@@ -91,6 +91,8 @@ def kind_of(path, value):
         return "numbers"
     if path and path[-1] in SETTINGS and len(path) > 2 and isinstance(path[-2], int):
         return "setting"
+    if path and path[-1] in ("exp_avg", "exp_avg_sq"):
+        return "moment"
     if path and path[-1] == "state" and isinstance(value, dict) and value and all(isinstance(key, int) for key in value):
         return "states"
     return ""
@@ -232,6 +234,7 @@ NUMBERS = {"twice": lambda container, key: container[key].__setitem__(-1, contai
            "of nothing": lambda container, key: container[key].append("no.such.weight" if isinstance(container[key][0], str) else 99)}
 GROUPS = {"dropped": drop, "none": put([]), "the last dropped": lambda container, key: container[key].pop(), "exchanged": first_two,
           "the last twice": lambda container, key: container[key].append(container[key][-1]), "retyped": put("groups")}
+MOMENTS = {"in a tuple": lambda container, key: container.__setitem__(key, (container[key],)), "None": put(None), "dropped": drop}
 STATES = {"renumbered": lambda container, key: container[key].__setitem__(99, container[key].pop(0)), "dropped": lambda container, key: container[key].pop(0),
           "one more": lambda container, key: container[key].__setitem__(99, container[key][0])}
 
@@ -266,7 +269,7 @@ def changes_of(slots):
             value = VALUES[slot.name]
             yield one(slot, "another", put(value), want_setting(slot.group, slot.name, value) if alone else None)
         for label, fn in (TYPES if slot.kind == "setting" else NUMBERS if slot.kind == "numbers" else GROUPS if slot.kind == "groups" else
-                          STATES if slot.kind == "states" else {}).items():
+                          STATES if slot.kind == "states" else MOMENTS if slot.kind == "moment" else {}).items():
             if slot.name == "is_expert_parallel" and label == "a flag" or slot.name == "betas" and label == "two":
                 continue
             # The one list of Megatron's groups, which its rule gives members.

@@ -121,6 +121,9 @@ void join_with_states(const std::vector<FileScan>& scans, Weights weights, Catal
     join_files(std::move(copies), weights, out);
     join_optimizers({}, formats::Shapes::stated, std::move(said), out);
     std::set<std::string> known;
+    for (const catalogue::ParameterGroup& group : out.optimizer.groups) {
+        known.insert(group.parameters.begin(), group.parameters.end());
+    }
     const auto flat = flat_groups(scans);
     for (const FileScan& scan : scans) {
         const FileName name = parse_file_name(scan.told.files.front().path).value_or(FileName{});

@@ -9,6 +9,7 @@
 #include "core/in_context.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/shared/optimizer_claims.hpp"
+#include "formats/shared/optimizer_file.hpp"
 #include "formats/shared/settings.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
@@ -104,7 +105,9 @@ class SettingsFile {
 
 void add_universal_groups(const Location& location, FileScan& scan) {
     const std::string file = kSettingsFile;
+    const std::string given = given_optimizer(location);
     if (!io::is_file(location.directory / file)) {
+        add_given(given, scan.told.optimizer);
         return;
     }
     in_context("file ", file, [&] {
@@ -112,6 +115,7 @@ void add_universal_groups(const Location& location, FileScan& scan) {
         const auto torch_file = TorchFile::read(input, 0, std::nullopt, location.check_crc);
         SettingsFile(torch_file.root(), ScalarReader(torch_file, input)).finish(scan);
     });
+    add_given(given, scan.told.optimizer);
 }
 
 }  // namespace shardweld::formats::deepspeed

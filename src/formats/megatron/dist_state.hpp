@@ -43,9 +43,10 @@ struct FileState {
     std::optional<Index> args;  ///< stands for all args but the rank's own: equal in a save's files
     std::optional<Index> rank;  ///< of the job, as args of a legacy file state it
     std::optional<Index> sample;  ///< of a legacy file's elements (stage_content.hpp)
+    std::string given;            ///< what optimizer.json beside the save says, if there is one
 
     static constexpr auto fields = [](auto& self) {
-        return std::tie(self.args, self.rank, self.sample);
+        return std::tie(self.args, self.rank, self.sample, self.given);
     };
 };
 using StateScan = ScanOf<FileState>;

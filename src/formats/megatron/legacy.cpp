@@ -24,6 +24,7 @@
 #include "formats/shared/hints.hpp"
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
+#include "formats/shared/optimizer_file.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
@@ -240,6 +241,7 @@ StateScan scan_legacy(const Location& location, const std::string& file) {
     };
     scan.told = scan_torch_file(input, location, file, add);
     scan.own.sample = sample_of(input, scan.told.shards);
+    add_given(given_optimizer(location), scan.told.optimizer);
     if (!has_states) {
         add_distributed_states(location, file, scan.told);
     }

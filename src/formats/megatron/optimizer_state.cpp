@@ -44,6 +44,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kStates =
      {"exp_avg", catalogue::kMoment},
      {"exp_avg_sq", catalogue::kSquaredMoment}}};
 
+bool is_megatron_state(std::string_view state) {
+    return std::ranges::count(kStates, state, [](const auto& one) { return one.first; }) > 0;
+}
+
 /// Behind "chained_3.".
 std::string_view without_chain(std::string_view key) {
     constexpr std::string_view kChainOf = "chained_";
@@ -240,6 +244,13 @@ std::optional<StateKey> state_key(std::string_view key, TakenState taken) {
     }
     rest.remove_prefix(kOfState.size());
     const std::size_t dot = rest.find('.');
+    if (taken == TakenState::all && is_megatron_state(rest.substr(rest.rfind('.') + 1)) &&
+        !is_megatron_state(rest.substr(0, dot))) {
+        throw Error(ErrorCode::unsupported,
+                    "the optimizer's states have the names of Megatron's fsdp_dtensor (" +
+                        printable(key) + "), which are not read",
+                    "save it with --ckpt-format torch_dist, or " + std::string(kWeightsOnly));
+    }
     return StateKey{known_state(rest.substr(0, dot), key, taken), rest.substr(dot + 1)};
 }
 

@@ -15,6 +15,7 @@
 #include "formats/shared/dcp_pieces.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/neighbour_names.hpp"
+#include "formats/shared/optimizer_file.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
@@ -135,6 +136,7 @@ StateScan read_index(const Location& location) {
         note_step(*step, "the groups of ranks", out.optimizer);
     }
     claims.groups.finish(out.optimizer);
+    scan.own.given = given_optimizer(location);
     catalogue::each_part(out, [](auto& tensors, auto& /*shards*/) { sort_tensors(tensors); });
     out.ignored = ignored.take();
     take_files(location, location.shard_files, std::move(metadata.files), out);
@@ -254,6 +256,7 @@ Catalogue join_torch_dist(const Location& location, std::vector<StateScan> scans
         add_claims(scans[i], known, out);
         take_settings(scans[i], out);
     }
+    add_given(known.given, out.optimizer);
     tell_unnamed(out);
     add_global_facts(out);
     out.notes = {summary(out)};

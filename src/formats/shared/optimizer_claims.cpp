@@ -27,8 +27,8 @@ using nlohmann::json;
 
 constexpr std::int64_t kLargestStep = std::int64_t{1} << 53U;
 constexpr const char* kGiveThem =
-    "give the files that state them, all of one save; or take the fp32 masters alone with --state "
-    "master";
+    "give the files that state them, all of one save, or an optimizer.json beside them that does; "
+    "or take the fp32 masters alone with --state master";
 
 [[noreturn]] void refuse_step(const std::string& stated, const std::string& place) {
     throw Error(ErrorCode::corrupt,

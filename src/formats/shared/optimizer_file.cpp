@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/in_context.hpp"
 #include "core/json.hpp"
 #include "core/stop_point.hpp"
 #include "core/text.hpp"
@@ -188,21 +189,40 @@ void add_groups(const std::vector<ParameterGroup>& more, std::vector<ParameterGr
 
 }  // namespace
 
-std::optional<OptimizerFile> read_optimizer_file(const fs::path& path) {
-    if (!io::is_file(path)) {
-        return std::nullopt;
-    }
+namespace {
+
+OptimizerFile file_of(const std::string& text) {
     try {
-        const auto root = bounded_json(io::read_text(path, kLargest));
+        const auto root = bounded_json(text);
         if (!root.is_object()) {
             refuse("it is no JSON object");
         }
         return parsed(root);
     } catch (const json::exception& /*error*/) {
-        refuse(path.string() + " is not what reshape writes: a value is of another kind");
-    } catch (Error& error) {
-        error.add_context("file " + printable(path.string()));
-        throw;
+        refuse("it is not what reshape writes: a value is of another kind");
+    }
+}
+
+}  // namespace
+
+std::optional<OptimizerFile> read_optimizer_file(const fs::path& path) {
+    if (!io::is_file(path)) {
+        return std::nullopt;
+    }
+    return in_context("file ", path.string(),
+                      [&] { return std::optional(file_of(io::read_text(path, kLargest))); });
+}
+
+std::string given_optimizer(const Location& location) {
+    const fs::path path = location.directory / kOptimizerFile;
+    return location.state != TakenState::weights && io::is_file(path)
+               ? io::read_text(path, kLargest)
+               : std::string();
+}
+
+void add_given(const std::string& text, catalogue::Optimizer& optimizer) {
+    if (!text.empty()) {
+        add_said(in_context("file ", kOptimizerFile, [&] { return file_of(text); }), optimizer);
     }
 }
 

@@ -8,6 +8,7 @@
 #include "catalogue/catalogue.hpp"
 #include "core/dtype.hpp"
 #include "core/path.hpp"
+#include "formats/format.hpp"
 
 namespace shardweld::formats {
 
@@ -24,6 +25,12 @@ std::optional<OptimizerFile> read_optimizer_file(const fs::path& path);
 
 /// Adds what the save itself does not say. Error(mismatch) where both say something else.
 void add_said(const OptimizerFile& file, catalogue::Optimizer& optimizer);
+
+/// For readers of forms that `reshape` writes no such file beside, but people may, where a save has
+/// lost its groups: its text, "" where there is none or no state is asked for.
+std::string given_optimizer(const Location& location);
+/// Adds what such a text says, as add_said; nothing where it is "". Error(corrupt) likewise.
+void add_given(const std::string& text, catalogue::Optimizer& optimizer);
 
 /// Masters that stand for their weights (fp32 tensors, but for those without states) are to be
 /// written in the type that the file says. Behind `separator` names are the model's.
