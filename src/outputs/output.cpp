@@ -37,15 +37,26 @@ std::vector<std::vector<std::uint32_t>> cut(const std::vector<OutputTensor>& ten
     return files;
 }
 
-std::string file_name(std::string_view stem, std::size_t at, std::size_t n_files,
-                      std::string_view ending) {
-    std::string name(stem);
+std::string file_name(std::size_t at, std::size_t n_files, std::string_view ending) {
+    std::string name = "model";
     if (n_files > 1) {
         std::array<char, 64> numbers{};
         (void)std::snprintf(numbers.data(), numbers.size(), "-%05zu-of-%05zu", at + 1, n_files);
         name += numbers.data();
     }
     return name + std::string(ending);
+}
+
+/// Which tensor is in which file, in the order of `tensors`.
+std::string index_text(const std::vector<OutputTensor>& tensors, const Placement& placement) {
+    std::string text =
+        "{\n  \"metadata\": {\n    \"total_size\": " + std::to_string(placement.tensor_bytes) +
+        "\n  },\n  \"weight_map\": {";
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        text += (i == 0 ? "\n    " : ",\n    ") + ordered_json(tensors[i].name).dump() + ": " +
+                ordered_json(placement.files[placement.slots[i].file].name).dump();
+    }
+    return text + "\n  }\n}\n";
 }
 
 }  // namespace
@@ -59,25 +70,13 @@ Bytes Placement::total_bytes() const {
                            [](Bytes sum, const PlacedFile& file) { return sum + file.size; });
 }
 
-std::string index_text(const std::vector<OutputTensor>& tensors, const Placement& placement) {
-    std::string text =
-        "{\n  \"metadata\": {\n    \"total_size\": " + std::to_string(placement.tensor_bytes) +
-        "\n  },\n  \"weight_map\": {";
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-        text += (i == 0 ? "\n    " : ",\n    ") + ordered_json(tensors[i].name).dump() + ": " +
-                ordered_json(placement.files[placement.slots[i].file].name).dump();
-    }
-    return text + "\n  }\n}\n";
-}
-
-Placement pack(const std::vector<OutputTensor>& tensors, Bytes limit, std::string_view ending,
-               std::string_view stem) {
+Placement pack(const std::vector<OutputTensor>& tensors, Bytes limit, std::string_view ending) {
     Placement placement;
     placement.slots.resize(tensors.size());
     auto files = cut(tensors, limit);
     for (std::size_t at = 0; at < files.size(); ++at) {
         PlacedFile file;
-        file.name = file_name(stem, at, files.size(), ending);
+        file.name = file_name(at, files.size(), ending);
         file.tensors = std::move(files[at]);
         std::stable_sort(file.tensors.begin(), file.tensors.end(),
                          [&](std::uint32_t a, std::uint32_t b) {
@@ -90,8 +89,8 @@ Placement pack(const std::vector<OutputTensor>& tensors, Bytes limit, std::strin
         placement.files.push_back(std::move(file));
     }
     if (placement.files.size() > 1) {
-        placement.side_files.push_back({std::string(stem) + std::string(ending) + ".index.json",
-                                        index_text(tensors, placement)});
+        placement.side_files.push_back(
+            {"model" + std::string(ending) + ".index.json", index_text(tensors, placement)});
     }
     return placement;
 }

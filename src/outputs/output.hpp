@@ -76,14 +76,10 @@ struct Placement {
     };
 };
 
-/// Files of at most `limit` tensor bytes (a larger tensor stands alone), called STEM+ENDING or
-/// STEM-00001-of-0000N+ENDING with an index, each with its tensors by element size descending,
+/// Files of at most `limit` tensor bytes (a larger tensor stands alone), called modelENDING or
+/// model-00001-of-0000NENDING with an index, each with its tensors by element size descending,
 /// then in their own order. Slots name files; headers, sizes and offsets are left to the format.
-Placement pack(const std::vector<OutputTensor>& tensors, Bytes limit, std::string_view ending,
-               std::string_view stem = "model");
-
-/// The index of these files: which tensor is in which, in the order of `tensors`.
-std::string index_text(const std::vector<OutputTensor>& tensors, const Placement& placement);
+Placement pack(const std::vector<OutputTensor>& tensors, Bytes limit, std::string_view ending);
 
 /// Puts a file's tensors one behind the other, from its size on, which becomes the end of the last.
 void put_in_order(Placement& placement, PlacedFile& file, const std::vector<OutputTensor>& tensors);

@@ -256,8 +256,7 @@ void require_same(const RunFacts& begun, const RunFacts& now, const fs::path& wh
         const std::string change = change_of_options(begun.options, now.options);
         refuse(ErrorCode::mismatch,
                change.empty()
-                   ? "config.json, a recipe, the base model or what --layout_like names has "
-                     "changed since this merge began"
+                   ? "config.json, a recipe or the base model has changed since this merge began"
                    : change,
                where);
     }

@@ -82,7 +82,6 @@ each_file(model, "check", ["check", model, "--target", "vllm", "-q"])
 each_file(model, "report", ["report", model / "shardweld_report.json"])
 each_file(model, "--if_complete", ["merge", tree / "source", model, *options, "-q", "--no_fsync", "--if_complete", "skip"])
 each_file(model, "--hf_config", ["merge", tree / "source", out, "--hf_config", model, "-q", "--no_fsync"], made=[out])
-each_file(model, "--layout_like", [*merge, "--layout_like", model], made=[out])
 each_file(tree / "source", "--like", ["reshape", model, out, "--like", tree / "source", "-q", "--no_fsync"], made=[out])
 
 logs = work / "logs"

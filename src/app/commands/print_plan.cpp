@@ -357,9 +357,6 @@ PlannedMerge planned_merge(Planned planned, Figures figures) {
     merge.figures = std::move(figures);
     merge.ledger = session.report.ledger;
     merge.warnings = session.warnings;
-    if (const auto& layout = session.report.layout) {
-        merge.layout = layout_texts(*layout);
-    }
     merge.trace = std::move(planned.trace);
     merge.quotas = session.report.quotas;
     merge.n_reads = planned.input.n_reads;
@@ -471,9 +468,6 @@ void print_planned(const PlannedMerge& merge, const Options& options, std::ostre
     for (const plan::Warning& warning : merge.warnings) {
         log.warning((warning.tensor.empty() ? "" : printable(warning.tensor) + ": ") +
                     warning.text);
-    }
-    for (const std::string& text : merge.layout) {
-        log.info("note: " + text);
     }
     for (const std::string& line : merge.trace) {
         log.trace(printable(line));

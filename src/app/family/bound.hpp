@@ -8,7 +8,6 @@
 
 #include "catalogue/catalogue.hpp"
 #include "outputs/format.hpp"
-#include "outputs/layout_like.hpp"
 #include "plan/bind/quantise.hpp"
 #include "reshape/optimizer.hpp"
 
@@ -28,10 +27,8 @@ struct Bound {
     bool has_model = true;       ///< false: only an adapter was saved
     std::optional<plan::Quantisation> quantisation;  ///< --quantize
     std::shared_ptr<const outputs::Format> output;   ///< made for this model; null: the option's
-    /// What `output` lays files out like, with --layout_like.
-    std::shared_ptr<const outputs::ReferenceLayout> layout = {};
-    std::string doubt = {};           ///< catalogue::Optimizer::doubt
-    bool is_ordered = false;          ///< catalogue::Optimizer::is_ordered
+    std::string doubt = {};                          ///< catalogue::Optimizer::doubt
+    bool is_ordered = false;                         ///< catalogue::Optimizer::is_ordered
     std::string optimizer_text = {};  ///< optimizer.json beside its states; "": there are none
     std::optional<reshape::OptimizerToWrite> optimizer = {};  ///< of its states
     std::vector<std::string> notes;                           ///< for people

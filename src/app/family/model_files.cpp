@@ -255,18 +255,6 @@ fs::path hf_directory(const Options& options, const formats::Location& location)
                 "pass --hf_config DIR: the directory with the trained model's config.json");
 }
 
-/// What a model is called and laid out like; small files that say the same are the reference's.
-void add_layout(const fs::path& directory, ModelFiles& files) {
-    files.layout = read_reference_model(directory);
-    files.reference.shapes.clear();
-    for (const outputs::ReferenceFile& file : files.layout->layout.files) {
-        for (const outputs::ReferenceTensor& tensor : file.tensors) {
-            files.reference.shapes[models::digits_hidden(tensor.name)] = tensor.shape;
-        }
-    }
-    keep_same_assets(directory, files.assets);
-}
-
 ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
     const formats::Location& model = places.base ? *places.base : places.checkpoint;
     const fs::path& given = places.given.empty() ? options.local_dir : places.given;
@@ -302,9 +290,6 @@ ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
         if (formats::format_of(model).pads_vocabulary) {
             files.tokens = tokenizer_tokens(files.assets);
         }
-    }
-    if (!options.layout_like.empty()) {
-        add_layout(options.layout_like, files);
     }
     files.adapter_config = adapter_config_of(places.checkpoint, given);
     files.train_meta = train_meta_of(places.checkpoint.directory, given);

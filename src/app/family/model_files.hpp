@@ -20,7 +20,6 @@
 #include "models/symbols.hpp"
 #include "publish/assets.hpp"
 
-#include "reference_model.hpp"
 #include "vocabulary.hpp"
 
 namespace shardweld::catalogue {
@@ -79,16 +78,14 @@ struct ModelFiles {
     std::vector<std::string> lost_assets = {};   ///< side files that are none, see publish
     bool has_tokenizer = true;                   ///< false: it was looked for, and is not there
     std::optional<TokenizerTokens> tokens = {};  ///< where the vocabulary may be padded
-    /// The model that --layout_like names, else that in --hf_config, if there is one.
-    Reference reference = {};
-    std::optional<ReferenceModel> layout = {};  ///< --layout_like
-    GgufTokenizer gguf_tokenizer = {};          ///< of them, where GGUF is written
+    Reference reference = {};                    ///< the model in --hf_config, if there is one
+    GgufTokenizer gguf_tokenizer = {};           ///< of them, where GGUF is written
     std::vector<publish::Asset> assets = {};  ///< side files, on the rank that has read them alone
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.hf_directory, self.config_path, self.config_text, self.recipes,
                         self.adapter_config, self.train_meta, self.lost_assets, self.has_tokenizer,
-                        self.tokens, self.reference, self.layout, self.gguf_tokenizer);
+                        self.tokens, self.reference, self.gguf_tokenizer);
     };
 };
 
@@ -104,8 +101,7 @@ struct ModelPlaces {
     fs::path given = {};  ///< the checkpoint as the command line has it; "": --local_dir
 };
 
-/// Reads the files. Local. Error(usage) as above and when --hf_config or --recipe name nothing;
-/// errors of read_reference_model.
+/// Reads the files. Local. Error(usage) as above and when --hf_config or --recipe name nothing.
 ModelFiles read_model_files(const Options& options, const ModelPlaces& places);
 
 /// What is wrong with them whatever the checkpoint holds. Pure. Error(usage), Error(corrupt) for

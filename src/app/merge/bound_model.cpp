@@ -172,25 +172,6 @@ void report_output(const Session& session, const BoundModel& model, const BoundM
     warn_of(model.bound.binding.warnings, first.bound.binding.warnings);
 }
 
-/// What models in safetensors are laid out like; null: nothing.
-using Layout = std::shared_ptr<const outputs::ReferenceLayout>;
-
-Layout take_layout(ModelFiles& files) {
-    if (!files.layout) {
-        return nullptr;
-    }
-    return std::make_shared<const outputs::ReferenceLayout>(
-        std::exchange(files.layout->layout, {}));
-}
-
-void require_model(const Bound& bound) {
-    if (!bound.has_model) {
-        throw Error(ErrorCode::unsupported,
-                    "--layout_like is for models, and the checkpoint holds nothing but an adapter",
-                    "leave it out, or fold the adapter into its base with --base DIR --lora fold");
-    }
-}
-
 /// How training checkpoints come about.
 struct Cutting {
     bool is_wanted = false;  ///< from the model's weights; else they are bound to what is stored
@@ -239,7 +220,7 @@ std::vector<BoundModel> bound_for_all(const Outputs& outputs, std::size_t primar
 /// A model for each output. Every tensor of a model is made of what is read for the first of them,
 /// training checkpoints of what is read for each. Local.
 std::vector<BoundModel> output_models(const Outputs& outputs, const Cutting& cutting,
-                                      const Layout& layout, BoundModel model) {
+                                      BoundModel model) {
     const auto first_model =
         std::ranges::find_if(outputs, [](const Session& one) { return !one.output.is_training(); });
     const auto primary = static_cast<std::size_t>(first_model - outputs.begin());
@@ -254,11 +235,6 @@ std::vector<BoundModel> output_models(const Outputs& outputs, const Cutting& cut
         }
         quantise_bound(one.prepared, one.files, outputs[at].output.quantise,
                        outputs[at].options.quantise_ignore, bound);
-        if (layout != nullptr && bound.output == nullptr) {
-            require_model(bound);
-            bound.layout = layout;
-            bound.output = outputs::format_like(bound.layout);
-        }
         if (at > 0) {
             report_output(outputs[at], one, models.front());
         }
@@ -323,7 +299,6 @@ std::vector<BoundModel> bind_outputs(const Outputs& outputs, Destination sink,
     if (cutting.is_wanted && session.output.is_training()) {
         wanted.form.clear();
     }
-    const Layout layout = take_layout(read.files);
     BoundModel model =
         bind_checkpoint(session, read.input,
                         {std::move(read.files), std::move(read.survey.catalogue)}, wanted, choice);
@@ -331,7 +306,7 @@ std::vector<BoundModel> bind_outputs(const Outputs& outputs, Destination sink,
         model = mix_in(session, read.input, std::move(model), std::move(read.others), choice);
     }
     std::vector<BoundModel> models = mpi::collectively_get(
-        session.comm, [&] { return output_models(outputs, cutting, layout, std::move(model)); });
+        session.comm, [&] { return output_models(outputs, cutting, std::move(model)); });
     for (std::size_t at = 1; at < models.size(); ++at) {
         read.input.sums->want(models[at].bound.binding.targets);
     }

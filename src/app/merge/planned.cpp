@@ -47,17 +47,6 @@ std::string dtype_note(const Output& output) {
            human_bytes(bytes / ratio);
 }
 
-void say_layout(const Output& output) {
-    const Session& session = output.session;
-    const bool is_first = session.output.directory == session.options.target_dir;
-    const std::string which = is_first ? "" : printable(session.output.directory.string()) + ": ";
-    if (const auto& layout = session.report.layout) {
-        for (const std::string& text : layout_texts(*layout)) {
-            session.log.info("note: " + which + text);
-        }
-    }
-}
-
 std::vector<std::string> whole_trace(std::vector<std::string> trace, const plan::Plan& plan,
                                      const std::vector<catalogue::File>& files,
                                      const std::string& name) {
@@ -67,25 +56,6 @@ std::vector<std::string> whole_trace(std::vector<std::string> trace, const plan:
         trace.push_back("no tensor is called " + printable(name));
     }
     return trace;
-}
-
-/// In what the model differs from what it is laid out like; nullopt without --layout_like.
-/// Error(mismatch) for a reference of another model, by whose layout nothing would be gained.
-std::optional<LayoutReport> layout_of(const Output& output) {
-    const auto& reference = output.model.bound.layout;
-    if (reference == nullptr) {
-        return std::nullopt;
-    }
-    const auto tensors = plan::output_tensors(output.plan.targets);
-    LayoutReport layout{reference->directory,
-                        outputs::agreement(*reference, tensors, output.plan.placement)};
-    if (!layout.found.has_common) {
-        throw Error(ErrorCode::mismatch,
-                    "the reference " + printable(reference->directory) +
-                        " has no tensor of the model, such as " + printable(tensors.front().name),
-                    "give --layout_like a model of the same family");
-    }
-    return layout;
 }
 
 Output make_output(const Session& session, const PlanRequest& request, Planned& planned,
@@ -120,7 +90,6 @@ Output make_output(const Session& session, const PlanRequest& request, Planned& 
     if (const std::string& name = session.options.trace; !name.empty() && planned.outputs.empty()) {
         planned.trace = whole_trace(std::move(output.model.trace), output.plan, files, name);
     }
-    session.report.layout = mpi::collectively_get(session.comm, [&] { return layout_of(output); });
     warn(session, sampling_warnings(output.plan));
     return output;
 }
@@ -133,10 +102,6 @@ void settle_config(Output& output) {
     }
     const auto [config, notes] = publish::true_config(output.model.prepared.config, output.facts());
     output.config_text = config.text_to_write();
-    const auto& like = output.model.files.layout;
-    if (like && is_same_json(output.config_text, like->config)) {
-        output.config_text = like->config;
-    }
     for (const std::string& note : notes) {
         if (output.model.bound.has_model) {
             output.session.log.info("note: " + note);
@@ -495,7 +460,6 @@ void say_plans(const Planned& planned) {
     for (const Output& output : planned.outputs) {
         say_plan(output.session, output.plan);
     }
-    std::ranges::for_each(planned.outputs, say_layout);
     const Session& session = planned.first().session;
     session.log.info(
         model_line(planned.first().model_class(), size_of_model(planned.first().plan.targets)));

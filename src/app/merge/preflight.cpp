@@ -408,10 +408,8 @@ publish::TargetRequest target_request(const Session& session) {
     if (const std::string like = reshape::template_in(session.output.form); !like.empty()) {
         request.inputs.emplace_back(like);
     }
-    for (const fs::path& input : {options.supplement, options.layout_like}) {
-        if (!input.empty()) {
-            request.inputs.push_back(input);
-        }
+    if (!options.supplement.empty()) {
+        request.inputs.push_back(options.supplement);
     }
     return request;
 }

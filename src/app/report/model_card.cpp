@@ -86,7 +86,6 @@ std::vector<Row> rows_of(const RunReport& run, const OutputReport& report, const
         {"base model", is_hub_name(model.base_model) ? cell(model.base_model) : ""},
         {run.mixed.empty() ? "checkpoint" : "checkpoints", checkpoints_text(run)},
         {"supplement", supplement_text(report.supplement)},
-        {"layout", report.layout ? cell(kept_text(report.layout->found)) : ""},
         {"recipe", run.recipe.empty() ? "" : cell(run.recipe)},
         {"command", code(command_text(run, model.options))},
         {"checks", checks_text(run, report)}};

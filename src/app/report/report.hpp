@@ -25,7 +25,6 @@
 #include "shardweld/error.hpp"
 
 #include "file_hashes.hpp"
-#include "layout_text.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;
@@ -238,7 +237,6 @@ struct OutputReport {
     std::vector<execute::RankResult> ranks;
     plan::Ledger ledger;
     std::vector<std::string> supplement;  ///< names of tensors that --supplement gave
-    std::optional<LayoutReport> layout;   ///< --layout_like
     std::vector<FileEntry> files;         ///< of weights; all, with their checksums, under --sha256
     std::vector<std::string> side_files;  ///< what else was written, by name
     std::vector<TensorEntry> tensors;

@@ -283,14 +283,6 @@ ordered_json json_of(const catalogue::Provenance& provenance) {
             {"evidence", provenance.evidence}};
 }
 
-ordered_json json_of(const LayoutReport& layout) {
-    const outputs::LayoutAgreement& found = layout.found;
-    return {{"reference", layout.reference}, {"kept_headers", found.kept},
-            {"own_headers", found.own},      {"unwritten_files", found.unwritten},
-            {"extra", found.extra},          {"lacking", found.lacking},
-            {"other_shapes", found.shapes},  {"other_dtypes", found.dtypes}};
-}
-
 ordered_json json_of(const plan::Ledger& ledger) {
     return {{"stored", ledger.stored},
             {"consumed", ledger.consumed},
@@ -437,9 +429,6 @@ std::string to_json(const RunReport& run, const OutputReport& output) {
     json["ledger"] = json_of(output.ledger);
     if (!output.supplement.empty()) {
         json["supplement"] = output.supplement;
-    }
-    if (output.layout) {
-        json["layout_like"] = json_of(*output.layout);
     }
     json["files"] = json_list(output.files);
     json["side_files"] = output.side_files;

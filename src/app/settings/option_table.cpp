@@ -139,11 +139,6 @@ const std::vector<OptionRow>& option_rows() {
         {"max_shard_size", "SIZE", kWrite | kIobench | kFinished, "Output",
          "maximum size of a weight file (default 5GB)", value(&Options::max_shard_size, size_in),
          Touches::output},
-        {"layout_like", "DIR", kWrite | kFinished, "Output",
-         "write the files, order and spellings of the model in DIR, byte for byte where tensors "
-         "are "
-         "the same: an upload changes only what differs",
-         text(&Options::layout_like), Touches::output},
         {"no_card", "", kWrite, "Output",
          "do not write a model card (README.md), which tells what the model was made of and how",
          flag(&Options::has_card, false), Touches::output},

@@ -190,7 +190,6 @@ struct Options {
     std::vector<OutputRequest> also;             ///< made from the same read; see output_requests
     bool is_verl = false;                        ///< --verl: as verl's merger gives it
     Bytes max_shard_size = 5'000'000'000;
-    fs::path layout_like;  ///< the model whose files are written; "": none
     bool overwrite = false;
     IfComplete if_complete = IfComplete::error;
     bool sync = true;

@@ -182,10 +182,10 @@ void require_supplement_alone(const Arguments& arguments) {
 }
 
 /// Error(usage) where the first output is of another form.
-void require_safetensors(const char* option, const Options& options) {
+void require_safetensors(const Options& options) {
     const bool is_gguf = becomes_gguf(options.quantise);
     if (is_gguf || options.output_format != &outputs::default_format()) {
-        refuse(std::string(option) + " is for models in safetensors, not for " +
+        refuse("--delta_dir is for models in safetensors, not for " +
                    std::string(is_gguf ? "GGUF" : options.output_format->name()),
                "leave it out");
     }
@@ -203,25 +203,7 @@ void check_delta_options(const Options& options) {
         refuse("--delta_dir needs --delta_against",
                "add --delta_against PREV, the model that the delta leads from");
     }
-    require_safetensors("--delta_dir", options);
-}
-
-/// The reference says which files there are, in the form of safetensors.
-void check_layout(const Arguments& arguments, const Options& options) {
-    if (!arguments.has("layout_like")) {
-        return;
-    }
-    if (arguments.has("max_shard_size")) {
-        refuse(
-            "--layout_like and --max_shard_size exclude each other: the files are the "
-            "reference's",
-            "leave one of them out");
-    }
-    require_safetensors("--layout_like", options);
-    if (options.names == TensorNames::module) {
-        refuse("--layout_like and --names module exclude each other: names are the reference's",
-               "leave one of them out");
-    }
+    require_safetensors(options);
 }
 
 /// A training checkpoint has one form, in which weights are as training holds them.
@@ -372,7 +354,6 @@ void check_together(const Arguments& arguments, const Options& options) {
     }
     check_also(options);
     check_form(arguments, options);
-    check_layout(arguments, options);
     check_delta_options(options);
     check_watch(arguments, options.watch);
     check_log_dir(options);
@@ -506,10 +487,10 @@ std::vector<std::string> output_texts(const Arguments& arguments) {
 }  // namespace
 
 bool converts(const Options& options) {
-    constexpr std::array<std::string_view, 11> kForms = {
-        "--dtype",      "--quantize",   "--output_format", "--max_shard_size",
-        "--vocab_size", "--include",    "--exclude",       "--to",
-        "--like",       "--supplement", "--layout_like"};
+    constexpr std::array<std::string_view, 10> kForms = {
+        "--dtype",      "--quantize",  "--output_format", "--max_shard_size",
+        "--vocab_size", "--include",   "--exclude",       "--to",
+        "--like",       "--supplement"};
     return !options.also.empty() ||
            std::ranges::any_of(options.output_options, [&](const std::string& text) {
                return std::ranges::count(kForms, text.substr(0, text.find(' '))) > 0;

@@ -123,6 +123,9 @@ const std::vector<TypedOption>& typed_options() {
         {"outfile", kWriting, "--target_dir DIR", "or name the target OUT.gguf"},
         {"f force replace clobber exist_ok overwrite_output_dir", kWriting, "--overwrite", ""},
         {"y yes", kWriting, "--overwrite", "nothing is asked while a merge runs"},
+        {"layout_like", kEvery, "",
+         "it is gone: --max_shard_size sets the size of files, and the Hub's client sends equal "
+         "parts of files once"},
         {"drop_consumed", kEvery, "",
          "no version removes a checkpoint any more: make room first, or write to another file "
          "system, and remove it when the output is verified"},

@@ -131,10 +131,8 @@ TEST(RequireSame, explains_another_plan_by_the_options) {
     now.options = facts().options;
     EXPECT_EQ(
         refusal(now),
-        expected(
-            "mismatch",
-            "config.json, a recipe, the base model or what --layout_like names has changed since "
-            "this merge began"));
+        expected("mismatch",
+                 "config.json, a recipe or the base model has changed since this merge began"));
 }
 
 TEST(RequireSame, takes_only_replicas_that_are_compared_as_strictly) {
