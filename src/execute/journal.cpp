@@ -151,10 +151,10 @@ Index session_in(const fs::path& path) {
     return session < std::numeric_limits<Index>::max() ? session : 0;
 }
 
-std::vector<std::pair<Index, fs::path>> files_by_session(const fs::path& directory, Index first) {
+std::vector<std::pair<Index, fs::path>> files_by_session(const fs::path& directory) {
     std::vector<std::pair<Index, fs::path>> files;
     for (const fs::directory_entry& entry : io::entries_of(directory)) {
-        if (const Index session = session_in(entry.path()); session >= first) {
+        if (const Index session = session_in(entry.path()); session > 0) {
             files.emplace_back(session, entry.path());
         }
     }
@@ -221,7 +221,7 @@ std::vector<plan::OutputRange> BlockPlaces::ranges(std::span<const DoneBlock> bl
     return plan::united(std::move(ranges));
 }
 
-JournalRead read_journal(const fs::path& directory, const plan::Plan& plan, Index first) {
+JournalRead read_journal(const fs::path& directory, const plan::Plan& plan) {
     const BlockPlaces places(plan);
     JournalRead read;
     std::vector<DoneBlock> found(places.count(), DoneBlock{kNone});
@@ -248,7 +248,7 @@ JournalRead read_journal(const fs::path& directory, const plan::Plan& plan, Inde
         }
     };
     std::vector<std::byte> bytes;
-    for (const auto& [session, path] : files_by_session(directory, first)) {
+    for (const auto& [session, path] : files_by_session(directory)) {
         read.last_session = session;
         const io::InputFile file = io::InputFile::open(path);
         const Bytes whole = file.size() / kEntry * kEntry;

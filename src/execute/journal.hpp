@@ -76,10 +76,9 @@ struct JournalRead {
     Index last_session = 0;         ///< 0: none
 };
 
-/// Reads all ranks' records in `directory`, of the sessions from `first` on; what is no whole
-/// record of a block of the plan is counted and left out. Local. Memory is bounded by the plan's
-/// blocks. Error(io).
-JournalRead read_journal(const fs::path& directory, const plan::Plan& plan, Index first = 1);
+/// Reads all ranks' records of all sessions in `directory`; what is no whole record of a block of
+/// the plan is counted and left out. Local. Memory is bounded by the plan's blocks. Error(io).
+JournalRead read_journal(const fs::path& directory, const plan::Plan& plan);
 
 /// What the records of a session take, of all ranks together: one for each block, and about as many
 /// for the input. Pure.

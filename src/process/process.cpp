@@ -58,8 +58,7 @@ class Lines {
 };
 
 constexpr auto kGrace = std::chrono::milliseconds(5000);
-constexpr auto kShortGrace = std::chrono::milliseconds(500);  // of what is run again anyway
-constexpr int kMostReads = 64;                                // before anything else is looked at
+constexpr int kMostReads = 64;  // before anything else is looked at
 constexpr int kPollMs = 100;
 constexpr std::array<int, 3> kStopSignals = {SIGINT, SIGTERM, SIGHUP};
 
@@ -105,15 +104,6 @@ class NotedSignals {
     std::array<struct sigaction, kStopSignals.size()> before_{};
     struct sigaction child_before_ {};
 };
-
-/// Where SIGCHLD is ignored, a child's exit status is lost. From here on it is not ignored: setting
-/// it back would take it from the children of other threads.
-void keep_children() {
-    struct sigaction now {};
-    if (::sigaction(SIGCHLD, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) {
-        (void)std::signal(SIGCHLD, SIG_DFL);
-    }
-}
 
 /// Both ends of a pipe, closed at the end.
 class Pipe {
@@ -192,11 +182,7 @@ std::optional<pid_t> start(const Process& process, int output) {
     sigaddset(&set, SIGXFSZ);
     sigaddset(&set, SIGPIPE);
     posix_spawnattr_setsigdefault(&attributes, &set);
-    // A group of its own, to be ended as a whole.
-    const int group = process.is_over ? POSIX_SPAWN_SETPGROUP : 0;
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(
-        &attributes, static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | group));
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 
     std::vector<std::string> words{process.program.string()};
     words.insert(words.end(), process.arguments.begin(), process.arguments.end());
@@ -228,9 +214,6 @@ class Follower {
         }
         take_output();
         lines_.finish();
-        if (process_.is_over && ending_.was_stopped) {
-            signal(SIGKILL);  // those that it left behind
-        }
         return ending_;
     }
 
@@ -274,14 +257,8 @@ class Follower {
         }
     }
 
-    [[nodiscard]] bool is_told_to_stop() const {
-        return process_.is_over ? process_.is_over() : NotedSignals::seen();
-    }
-
-    void signal(int number) const { ::kill(process_.is_over ? -id_ : id_, number); }
-
     void end_if_asked() {
-        ending_.was_stopped = ending_.was_stopped || is_told_to_stop();
+        ending_.was_stopped = ending_.was_stopped || NotedSignals::seen();
         ending_.took_too_long =
             ending_.took_too_long || (process_.limit_s && seconds() > *process_.limit_s);
         if (!ending_.was_stopped && !ending_.took_too_long) {
@@ -289,9 +266,9 @@ class Follower {
         }
         if (!asked_) {
             asked_ = Clock::now();
-            signal(SIGTERM);
-        } else if (Clock::now() - *asked_ > (process_.is_over ? kShortGrace : kGrace)) {
-            signal(SIGKILL);
+            ::kill(id_, SIGTERM);
+        } else if (Clock::now() - *asked_ > kGrace) {
+            ::kill(id_, SIGKILL);
         }
     }
 
@@ -312,12 +289,7 @@ std::optional<Ending> run(const Process& process) {
     if (!pipe.is_open() || ::fcntl(pipe.end(0), F_SETFL, O_NONBLOCK) != 0) {
         return std::nullopt;
     }
-    std::optional<NotedSignals> signals;
-    if (process.is_over) {
-        keep_children();
-    } else {
-        signals.emplace();
-    }
+    const NotedSignals signals;
     const std::optional<pid_t> id = start(process, pipe.end(1));
     if (!id) {
         return std::nullopt;

@@ -21,25 +21,20 @@ struct Process {
     std::function<void(std::string_view)> on_line;
     /// Beginnings of names: variables of this process that the program is not given.
     std::vector<std::string> withheld = {};
-    /// Not empty: asked again and again; "true" ends the program and those that it has started, and
-    /// signals are left to others. Only such a process may be run by a second thread.
-    std::function<bool()> is_over = {};
 };
 
 /// How a process ended.
 struct Ending {
     std::optional<int> code;    ///< of its exit
     std::optional<int> signal;  ///< that ended it
-    /// This process was told to stop (SIGINT, SIGTERM, SIGHUP), or Process::is_over said so.
-    bool was_stopped = false;
+    bool was_stopped = false;   ///< this process was told to stop (SIGINT, SIGTERM, SIGHUP)
     bool took_too_long = false;
 
     [[nodiscard]] bool is_success() const { return code == 0; }
 };
 
 /// Runs a program to its end, with an empty standard input and none of this process's other files.
-/// What asks this process to stop is passed on as SIGTERM, after five seconds as SIGKILL; where
-/// is_over says so, after half a second.
+/// What asks this process to stop is passed on as SIGTERM, after five seconds as SIGKILL.
 /// nullopt when it cannot be started (errno says why).
 std::optional<Ending> run(const Process& process);
 

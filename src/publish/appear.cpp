@@ -71,8 +71,7 @@ std::vector<fs::path> files_in_the_way(const io::Directory& target,
         const fs::path& name = entry.name;
         const bool is_own_name =
             name.extension() != ".h5" || name.string().starts_with("model");  // others have h5 too
-        if ((role_of(name) != FileRole::part && is_own_name) || name == kKeptReport ||
-            name == kPutRecord) {
+        if ((role_of(name) != FileRole::part && is_own_name) || name == kKeptReport) {
             old.push_back(name);
         }
     }

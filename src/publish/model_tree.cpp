@@ -40,7 +40,6 @@ constexpr std::array<std::string_view, 17> kOthers = {
     "dtypes.json",
     "requirements.txt",
     "README.md",
-    kPutRecord,
 };
 constexpr std::array<std::string_view, 4> kOtherPrefixes = {"LICENSE", "LICENCE", "NOTICE",
                                                             "README"};

@@ -10,8 +10,6 @@ namespace shardweld::publish {
 
 /// The name of the report that an output's directory holds.
 inline constexpr const char* kKeptReport = "shardweld_report.json";
-/// The name of the file beside it that tells what a command of --put has put elsewhere.
-inline constexpr const char* kPutRecord = "shardweld_put.jsonl";
 
 /// What a report tells of its run.
 struct ReportFacts {

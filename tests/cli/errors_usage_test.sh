@@ -52,7 +52,9 @@ said "stray argument" 2 "stray" -- merge a b stray
 more=(--dtype int4)
 refused "a bad option on three ranks" 2 3 "--dtype"
 said "an option that is gone" 2 "--drop_consumed" "make room first" -- merge --local_dir a --drop_consumed yes
-said "another one" 2 "--layout_like" "--max_shard_size" -- merge --local_dir a --layout_like b
+said "a store's client that is gone" 2 "--put" "rclone copy" -- merge --local_dir a --put 'cp {} b'
+said "sending ahead that is gone" 2 "--stream" "--hf_upload_path" -- merge --local_dir a --stream
+said "a reference's files that are gone" 2 "--layout_like" "--max_shard_size" -- merge --local_dir a --layout_like b
 more=(--recipe "$WORK/nowhere.recipe")
 refused "a recipe that is not there" 2 0 "--recipe" "nowhere.recipe"
 printf 'recipe mine\nextends llama\nmatch @model_type = "llama"\nlet x = ((1\n' >"$WORK/my.recipe"

@@ -95,7 +95,7 @@ import json, sys
 text = open(sys.argv[1]).read()
 seen = json.loads(text)
 assert sys.argv[2] not in text and "***" in seen["environment"]["command_line"] and "DEMO_TOKEN=***" in seen["environment"]["launcher"], seen["environment"]
-seen["environment"]["command_line"] = f"shardweld merge a b --put 'curl https://me:{sys.argv[2]}@host/{{}}'"
+seen["environment"]["command_line"] = f"shardweld watch a b --then 'curl https://me:{sys.argv[2]}@host/{{}}'"
 open(sys.argv[1], "w").write(json.dumps(seen))
 P
 expect_code 0 "$SHARDWELD" report "$WORK/hidden.json" --html "$WORK/hidden.html"

@@ -4,11 +4,10 @@
     hub.py DIR TOKEN: listens on a free port, which it writes to DIR/port; stops when its standard input ends.
 
 What arrives for ORG/NAME lies in DIR/ORG/NAME afterwards: files/ as a commit put them together, created.json (the request that
-made the repository), commits (one line each). DIR/arrived has a line "OWNER OID" for each blob, which is not asked for again.
-Every request to the interface must carry TOKEN; uploads must have the bytes that were announced. What is wrong is refused and
-noted in DIR/faults. The owner's name chooses how the Hub behaves: status401 (or any other status) answers requests to create,
-drops... closes the connection in the middle of a file, slow... never ends receiving one (both make DIR/OWNER.begun then), parts
-takes files in parts.
+made the repository), commits (one line each). Every request to the interface must carry TOKEN; uploads must have the bytes that
+were announced. What is wrong is refused and noted in DIR/faults. The owner's name chooses how the Hub behaves: status401 (or any
+other status) answers requests to create, drops... closes the connection in the middle of a file, slow... never ends receiving one
+(both make DIR/OWNER.begun then), parts takes files in parts.
 """
 import base64
 import hashlib
@@ -25,7 +24,6 @@ ROOT, TOKEN = Path(sys.argv[1]), sys.argv[2]
 PART = 20000
 BLOBS = {}  # oid -> bytes, or {part number: bytes} while it comes in parts
 SIZES = {}  # oid -> announced size
-ARRIVED = set()  # (owner, oid)
 LOCK = threading.Lock()
 
 
@@ -189,24 +187,17 @@ def batch(hub, owner, name):
     objects = []
     with LOCK:
         for item in request["objects"]:
-            known = {"oid": item["oid"], "size": item["size"], "authenticated": True}
-            if (owner, item["oid"]) in ARRIVED:
-                objects.append(known)
-                continue
             SIZES[item["oid"]] = item["size"]
             actions = {"upload": upload_action(hub, owner, item["oid"], item["size"]), "verify": {"href": f"{hub.here}/verify"}}
-            objects.append({**known, "actions": actions})
+            objects.append({"oid": item["oid"], "size": item["size"], "authenticated": True, "actions": actions})
     hub.answer({"transfer": "multipart" if owner == "parts" else "basic", "objects": objects})
 
 
-def keep(owner, oid, body):
+def keep(oid, body):
     if len(body) != SIZES.get(oid) or hashlib.sha256(body).hexdigest() != oid:
         raise Refused(400, f"{oid}: {len(body)} bytes are not what was announced")
     with LOCK:
         BLOBS[oid] = body
-        ARRIVED.add((owner, oid))
-        with open(ROOT / "arrived", "a") as out:
-            out.write(f"{owner} {oid}\n")
 
 
 @route("PUT", f"/blobs/(?P<owner>[^/]+)/{OID}")
@@ -218,7 +209,7 @@ def put(hub, owner, oid):
             time.sleep(60)
         hub.close_connection = True
         return hub.connection.close()
-    keep(owner, oid, hub.body())
+    keep(oid, hub.body())
     hub.answer({}, headers={"ETag": oid})
 
 
@@ -237,7 +228,7 @@ def complete(hub, owner, oid):
     parts = json.loads(hub.body())["parts"]
     if [part["etag"] for part in parts] != [f"etag-{n + 1}" for n in range(len(BLOBS[oid]))]:
         raise Refused(400, f"{oid}: completed with other parts than were received")
-    keep(owner, oid, b"".join(BLOBS[oid][n + 1] for n in range(len(parts))))
+    keep(oid, b"".join(BLOBS[oid][n + 1] for n in range(len(parts))))
     hub.answer({"success": True})
 
 

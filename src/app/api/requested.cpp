@@ -18,11 +18,10 @@ namespace shardweld::app {
 namespace {
 
 /// Members of requests have their own place, and the others are the command line's.
-constexpr std::array kNotTaken{"local_dir",       "hf_config", "hf_model_path",  "target_dir",
-                               "dtype",           "quantize",  "also",           "average",
-                               "average_weights", "overwrite", "report",         "progress",
-                               "log_dir",         "hf_cli",    "hf_upload_path", "private",
-                               "revision",        "put",       "stream"};
+constexpr std::array kNotTaken{
+    "local_dir", "hf_config", "hf_model_path",   "target_dir", "dtype",   "quantize",
+    "also",      "average",   "average_weights", "overwrite",  "report",  "progress",
+    "log_dir",   "hf_cli",    "hf_upload_path",  "private",    "revision"};
 
 /// A zero byte ends a text for the system, which would take another path than the one that was
 /// named. No command line can hold one.

@@ -26,14 +26,12 @@ int upload_model(mpi::Comm& comm, const Options& options, Log& log) {
     const fs::path& directory = options.local_dir;
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
-            if (options.put.empty()) {
-                upload::check_repository(options.upload_path);
-            }
+            upload::check_repository(options.upload_path);
             check_model(directory);
         }
     });
-    const SharedStore store = prepare_upload(comm, options);
-    upload_directory(comm, options, {store, directory, {}}, log);
+    const HubAccess access = prepare_upload(comm, options);
+    upload_directory(comm, options, {access, directory, {}}, log);
     return 0;
 }
 

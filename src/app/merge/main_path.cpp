@@ -16,7 +16,6 @@
 #include "preflight.hpp"
 #include "publishing.hpp"
 #include "sources.hpp"
-#include "streaming.hpp"
 #include "uploading.hpp"
 
 namespace shardweld::app {
@@ -72,15 +71,11 @@ void write(Preparation& ready, const Stopping& stopping, Watchdog& watchdog) {
     try {
         watchdog.enter("preparing the output");
         begin_drafts(drafts);
-        Streaming streaming(drafts.front(), ready.store);
         watchdog.enter("moving tensors");
         write_tensors(planned, drafts, why_stop);
         watchdog.enter("publishing");
         complete_drafts(drafts, why_stop);
         report_speed(planned.first(), ready.roof);
-        watchdog.enter("waiting for a file that is being sent");
-        streaming.finish(why_stop);
-        watchdog.enter("publishing");
         publish_drafts(drafts);
     } catch (Error& error) {
         keep_for_later(drafts, error);
@@ -88,9 +83,9 @@ void write(Preparation& ready, const Stopping& stopping, Watchdog& watchdog) {
     }
 }
 
-/// The steps in their order. Where the model is to be sent.
-SharedStore find_to_publish(const Outputs& outputs, Completeness found, const Stopping& stopping,
-                            Watchdog& watchdog) {
+/// The steps in their order. What the model is uploaded with.
+HubAccess find_to_publish(const Outputs& outputs, Completeness found, const Stopping& stopping,
+                          Watchdog& watchdog) {
     Session session = outputs.front();
     Preparation ready;
     try {
@@ -111,7 +106,7 @@ SharedStore find_to_publish(const Outputs& outputs, Completeness found, const St
     if (session.report.roof) {
         session.log.info(text_of(*session.report.roof));
     }
-    return std::move(ready.store);
+    return std::move(ready.hub);
 }
 
 /// A rank that waits for its turn to read or write is no hanging rank, and stops when it is asked
@@ -154,8 +149,8 @@ ErrorCode merge_model_and(Outputs outputs, const OnModel& on_model) {
     const Stopping stopping(session.comm, options.stop_before, options.stop_at, options.stop,
                             session.log);
     keep_alive(session, stopping);
-    SharedStore store;
-    bool is_sent = sends(options);
+    HubAccess hub;
+    bool is_uploaded = uploads(options);
     {
         Watchdog watchdog(session.comm.pulse(),
                           {session.comm.rank(), session.comm.host(),
@@ -165,18 +160,18 @@ ErrorCode merge_model_and(Outputs outputs, const OnModel& on_model) {
         outputs = without_published(outputs);
         Completeness found = look_at_outputs(outputs);
         session.run.is_left_alone = found.is_whole;
-        is_sent = is_sent && (!found.is_whole || options.sends_complete);
+        is_uploaded = is_uploaded && (!found.is_whole || options.uploads_complete);
         if (!found.is_whole) {
-            store = find_to_publish(outputs, std::move(found), stopping, watchdog);
-        } else if (is_sent) {
-            store = prepare_upload(session.comm, options);
+            hub = find_to_publish(outputs, std::move(found), stopping, watchdog);
+        } else if (is_uploaded) {
+            hub = prepare_upload(session.comm, options);
         }
         watchdog.enter("writing the delta");
         on_model(session, [&] { return stopping.why(); });
     }
-    if (is_sent) {
+    if (is_uploaded) {
         upload_directory(session.comm, options,
-                         {store, options.target_dir, [&] { return stopping.why(); }}, session.log);
+                         {hub, options.target_dir, [&] { return stopping.why(); }}, session.log);
         session.watch.lap("upload");
     }
     return ErrorCode::ok;

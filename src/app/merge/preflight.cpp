@@ -349,8 +349,8 @@ void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparat
     }
     preflight.check(
         [&] { ready.roof = look_at_roof(comm, options, prospect.n_ranks, prospect.log); });
-    if (sends(options)) {
-        preflight.check([&] { ready.store = prepare_upload(comm, options); });
+    if (uploads(options)) {
+        preflight.check([&] { ready.hub = prepare_upload(comm, options); });
     }
     if (!ready.sources) {
         preflight.check(

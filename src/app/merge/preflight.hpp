@@ -84,7 +84,7 @@ struct Preparation {
     Planned planned;
     std::vector<FilesBeside> beside;   ///< of the first output, then of the others
     std::optional<MeasuredRoof> roof;  ///< on the first rank
-    SharedStore store;                 ///< the same
+    HubAccess hub;                     ///< the same
 };
 
 /// The merge that is to come.

@@ -1,6 +1,7 @@
 #include "uploading.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/messages/table.hpp"
@@ -9,68 +10,72 @@
 #include "mpi/sleeping.hpp"
 #include "publish/report_file.hpp"
 #include "shardweld/error.hpp"
+#include "upload/client_progress.hpp"
 
 namespace shardweld::app {
 
 namespace {
 
 /// A report tells of paths, hosts and people: it is nobody's but its owner's.
-const std::vector<std::string>& kept_back() {
-    static const std::vector<std::string> names = {publish::kKeptReport, publish::kPutRecord};
-    return names;
+upload::UploadRequest hub_request(const Options& options, const fs::path& directory) {
+    return {directory,      options.upload_path,    options.is_private,
+            options.hf_cli, {publish::kKeptReport}, options.revision};
 }
 
-SharedStore store_of(const Options& options) {
-    if (!options.put.empty()) {
-        return upload::command_store({options.put, kept_back(), publish::kPutRecord}, variable);
-    }
-    return upload::hub_store({{},
-                              options.upload_path,
-                              options.is_private,
-                              options.hf_cli,
-                              kept_back(),
-                              options.revision},
-                             variable);
-}
-
-Bytes size_of(const fs::path& directory) {
+Bytes size_sent(const upload::UploadRequest& request) {
     Bytes size = 0;
-    for (const upload::ModelFile& file : upload::files_sent(directory, kept_back())) {
+    for (const upload::ModelFile& file : upload::files_sent(request.directory, request.kept_back)) {
         size += file.size;
     }
     return size;
 }
 
+void require_time(const upload::UploadRequest& request, const mpi::WhyStop& why_stop) {
+    if (const std::string why = why_stop ? why_stop() : ""; !why.empty()) {
+        throw Error(
+            ErrorCode::interrupted, why + ", before the upload to " + request.repository,
+            "then, from " + request.directory.string() + ": " + upload::retry_command(request));
+    }
+}
+
 /// On the first rank.
-void send(upload::Store& store, const fs::path& directory, const mpi::WhyStop& why_stop,
-          Progress& progress, Log& log) {
-    const Bytes size = size_of(directory);
-    log.info("uploading " + directory.string() + " " + store.place() + " (" +
-             store.client().string() + ")");
+void send(const upload::UploadRequest& request, const Upload& upload, Progress& progress,
+          Log& log) {
+    const Bytes size = size_sent(request);
+    const std::string what = request.directory.string() + " to " + request.repository;
+    log.info("uploading " + what + " (" + upload.access->client.string() + ")");
     const Index total = to_index(size, "files");
     progress.begin("uploading", {total, total});
     const double begun = wall_seconds();
-    store.send(directory,
-               {[&](auto line) { log.debug("client: " + std::string(line)); },
-                [&](auto line) { log.info("note: " + std::string(line)); },
-                [&](Bytes sent) { progress.update(to_index(sent, "files")); }, why_stop});
+    require_time(request, upload.why_stop);
+    upload::ClientProgress sent(request.directory, request.kept_back);
+    upload::upload(request, *upload.access, [&](std::string_view line) {
+        if (line == upload::kNoCard) {
+            log.info("note: " + std::string(line));
+        } else {
+            log.debug("client: " + std::string(line));
+        }
+        progress.update(to_index(sent.read(line), "files"));
+    });
     progress.end();
-    log.info("uploaded " + directory.string() + " " + store.place() + ": " + human_bytes(size) +
-             " in " + duration_text(wall_seconds() - begun));
+    log.info("uploaded " + what + ": " + human_bytes(size) + " in " +
+             duration_text(wall_seconds() - begun));
 }
 
 }  // namespace
 
-SharedStore prepare_upload(mpi::Comm& comm, const Options& options) {
-    SharedStore store;
-    mpi::while_others_sleep(comm, [&](const mpi::IsCalled&) { store = store_of(options); });
-    return store;
+HubAccess prepare_upload(mpi::Comm& comm, const Options& options) {
+    HubAccess access;
+    mpi::while_others_sleep(comm, [&](const mpi::IsCalled&) {
+        access = upload::check_access(hub_request(options, {}), variable);
+    });
+    return access;
 }
 
 void upload_directory(mpi::Comm& comm, const Options& options, const Upload& upload, Log& log) {
     Progress progress(log, style_for(options.progress, log, options.is_quiet), steady_clock());
     mpi::while_others_sleep(comm, [&](const mpi::IsCalled&) {
-        send(*upload.store, upload.directory, upload.why_stop, progress, log);
+        send(hub_request(options, upload.directory), upload, progress, log);
     });
 }
 

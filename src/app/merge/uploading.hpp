@@ -1,37 +1,36 @@
-// Sending a model elsewhere, to the Hub or with a command, as part of a merge and as a command of
-// its own.
+// Sending a model to the Hub, as part of a merge and as a command of its own.
 #pragma once
 
-#include <memory>
+#include <optional>
 
 #include "app/messages/log.hpp"
 #include "app/settings/options.hpp"
 #include "mpi/comm.hpp"
 #include "mpi/free_run.hpp"
-#include "upload/store.hpp"
+#include "upload/upload.hpp"
 
 namespace shardweld::app {
 
-/// Where the first rank sends; nothing on the others.
-using SharedStore = std::shared_ptr<upload::Store>;
+/// What the first rank uploads with; nothing on the others.
+using HubAccess = std::optional<upload::Access>;
 
-/// Whether the options ask for it.
-inline bool sends(const Options& options) {
-    return !options.upload_path.empty() || !options.put.empty();
+/// Whether the options ask for an upload.
+inline bool uploads(const Options& options) {
+    return !options.upload_path.empty();
 }
 
-/// Collective. Checks everything about it that can be checked before there is a model.
+/// Collective. Checks everything about an upload that can be checked before there is a model.
 /// Error(usage), Error(no_client), Error(no_token).
-SharedStore prepare_upload(mpi::Comm& comm, const Options& options);
+HubAccess prepare_upload(mpi::Comm& comm, const Options& options);
 
 struct Upload {
-    SharedStore store;
+    const HubAccess& access;
     fs::path directory;
-    mpi::WhyStop why_stop;  ///< as Telling's
+    mpi::WhyStop why_stop;  ///< asked before the client is started; may be empty
 };
 
-/// Collective. The first rank sends the directory; the others sleep. Errors as Store::send, the
-/// same on all ranks.
+/// Collective. The first rank uploads the directory; the others sleep. Errors as upload::upload,
+/// the same on all ranks.
 void upload_directory(mpi::Comm& comm, const Options& options, const Upload& upload, Log& log);
 
 }  // namespace shardweld::app

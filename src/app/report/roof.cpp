@@ -91,8 +91,7 @@ double merge_gbs(const std::vector<Phase>& phases, Bytes read, Bytes written) {
     bool is_counted = false;
     for (const Phase& phase : phases) {
         is_counted = is_counted || phase.name == "create";
-        const bool is_wait = phase.name == "stream";  // for a client
-        seconds += is_counted && !is_wait ? phase.wall_s : 0;
+        seconds += is_counted ? phase.wall_s : 0;
         if (phase.name == "publish") {
             break;
         }

@@ -173,14 +173,13 @@ const std::vector<CommandRow>& command_rows() {
         {"upload",
          Command::upload,
          {"local_dir"},
-         "shardweld upload DIR (--hf_upload_path ORG/NAME | --put CMD) [options]",
-         "upload a written model to the HuggingFace Hub, or to another store with --put",
+         "shardweld upload DIR --hf_upload_path ORG/NAME [options]",
+         "upload a written model to the HuggingFace Hub",
          "Runs the official client. The token is the client's: hf auth login, or HF_TOKEN.\n"
          "\n"
          "Examples:\n"
-         "  shardweld upload merged --hf_upload_path me/my-model --private\n"
-         "  shardweld upload merged --put 'rclone copyto {} remote:bucket/{}'\n",
-         {"hf_upload_path", "private", "revision", "hf_cli", "put", "verbose", "quiet", "progress",
+         "  shardweld upload merged --hf_upload_path me/my-model --private\n",
+         {"hf_upload_path", "private", "revision", "hf_cli", "verbose", "quiet", "progress",
           "log_dir", "help"}},
         {"iobench",
          Command::iobench,

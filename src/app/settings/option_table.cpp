@@ -310,15 +310,6 @@ const std::vector<OptionRow>& option_rows() {
         {"hf_cli", "PATH", kWrite | kUpload | kFinished, "Upload",
          "the client (default: hf on PATH, from pip install huggingface_hub)",
          text(&Options::hf_cli)},
-        {"put", "CMD", kWrite | kUpload | kFinished, "Upload",
-         "send the result elsewhere: run CMD for each file, without a shell; in it the word {} "
-         "stands for the file's path, and {} in a longer word for its name in the model's "
-         "directory",
-         value(&Options::put, put_in)},
-        {"stream", "", kWrite | kFinished, "Upload",
-         "send each file of weights as soon as it is written, while others are (with "
-         "--hf_upload_path or --put)",
-         flag(&Options::streams)},
         {"hf_upload", "", kOnce, "", "accepted for compatibility with verl; has no effect",
          ignored},
 

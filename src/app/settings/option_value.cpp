@@ -13,7 +13,6 @@
 #include "process/process.hpp"
 #include "reshape/destination.hpp"
 #include "shardweld/error.hpp"
-#include "upload/store.hpp"
 
 #include "options.hpp"
 #include "typed_words.hpp"
@@ -423,13 +422,6 @@ std::string command_in(const Given& given) {
     if (!process::words_of(given.text)) {
         refuse(given, "is not a command line: a quote has no end",
                "close it, or add --then_shell where a shell is to read it");
-    }
-    return given.text;
-}
-
-std::string put_in(const Given& given) {
-    if (const std::string fault = upload::fault_of_put(given.text); !fault.empty()) {
-        refuse(given, fault, "for example --put 'rclone copyto {} remote:bucket/{}'");
     }
     return given.text;
 }

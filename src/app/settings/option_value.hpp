@@ -199,8 +199,6 @@ Index count_in(const Given& given);
 Index step_in(const Given& given);
 /// A command line as the words of a process: one word at least, and each quote has an end.
 std::string command_in(const Given& given);
-/// As command_in, for a command that sends a file. Error(usage) as upload::fault_of_put says.
-std::string put_in(const Given& given);
 
 // Setters.
 void ignored(const Given& given, Options& options);

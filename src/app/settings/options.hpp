@@ -247,11 +247,9 @@ struct Options {
 
     // Upload.
     std::string upload_path;  ///< ORG/NAME, "" if not asked for
-    std::string put;          ///< a command that is run for each file, "" if not asked for
     bool is_private = false;
-    bool streams = false;            ///< files are sent while others are written
     std::string revision;            ///< the branch that is uploaded to; "": the Hub's default
-    bool sends_complete = true;      ///< also an output that was there already (--if_complete)
+    bool uploads_complete = true;    ///< also an output that was there already (--if_complete)
     std::optional<fs::path> hf_cli;  ///< the client; not given: `hf` on PATH
 
     // Execution.

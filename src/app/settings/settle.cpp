@@ -32,41 +32,10 @@ void check_mesh(const formats::Mesh& mesh) {
     }
 }
 
-/// Each step of a watch has a place of its own in a store that knows names only.
-void check_put(const Options& options) {
-    const auto words = process::words_of(options.put).value();
-    const auto names = [](const std::string& word) {
-        return word != "{}" && word.find("{}") != std::string::npos;
-    };
-    if (options.command == Command::watch && std::ranges::any_of(words, names) &&
-        options.put.find("{n}") == std::string::npos) {
-        refuse("--put would put all steps in one place",
-               "write {n} where the step's number belongs: 'rclone copyto {} "
-               "remote:bucket/step-{n}/{}'");
-    }
-}
-
-void check_store(const Options& options) {
+void check_repository(const Options& options) {
     const bool is_of_hub = options.is_private || options.hf_cli || !options.revision.empty();
-    if (!options.put.empty() && (is_of_hub || !options.upload_path.empty())) {
-        refuse(
-            "--put excludes the options of the Hub (--hf_upload_path, --private, --revision, "
-            "--hf_cli)",
-            "send to one of both, and to the other with shardweld upload");
-    }
-    if (options.put.empty() && options.upload_path.empty() &&
-        (options.command == Command::upload || is_of_hub)) {
-        refuse("no repository is given",
-               "add --hf_upload_path ORG/NAME, or --put CMD for another store");
-    }
-    if (options.streams && options.put.empty() && options.upload_path.empty()) {
-        refuse("--stream sends files, and there is no place for them",
-               options.form.empty()
-                   ? "add --hf_upload_path ORG/NAME, or --put CMD for another store"
-                   : "leave it out: training checkpoints are not sent");
-    }
-    if (!options.put.empty()) {
-        check_put(options);
+    if (options.upload_path.empty() && (options.command == Command::upload || is_of_hub)) {
+        refuse("no repository is given", "add --hf_upload_path ORG/NAME");
     }
 }
 
@@ -78,7 +47,7 @@ void check_needs(const Options& options) {
     if (options.command == Command::test && options.reference.empty()) {
         refuse("test needs a model to compare with", "give --test_hf_dir DIR");
     }
-    check_store(options);
+    check_repository(options);
 }
 
 /// Error(usage) where other models would be made of a GGUF file.

@@ -123,6 +123,10 @@ const std::vector<TypedOption>& typed_options() {
         {"outfile", kWriting, "--target_dir DIR", "or name the target OUT.gguf"},
         {"f force replace clobber exist_ok overwrite_output_dir", kWriting, "--overwrite", ""},
         {"y yes", kWriting, "--overwrite", "nothing is asked while a merge runs"},
+        {"put", kEvery, "",
+         "it is gone: run a client when the model is there (watch: --then), as rclone copy OUT "
+         "remote:bucket/model; --hf_upload_path uploads to the Hub"},
+        {"stream", kEvery, "", "it is gone: --hf_upload_path uploads the model when it is there"},
         {"layout_like", kEvery, "",
          "it is gone: --max_shard_size sets the size of files, and the Hub's client sends equal "
          "parts of files once"},

@@ -227,7 +227,7 @@ Order Steward::next(const std::function<bool()>& is_over) {
                                  {"number", place.number},
                                  {"source", place.path.string()},
                                  {"output", output.string()},
-                                 {"upload", sends(options_)},
+                                 {"upload", uploads(options_)},
                                  {"then", !request_.then.empty()}});
         unfollowed_.insert(place.name);
     }

@@ -32,13 +32,13 @@ struct Order {
     fs::path source;     ///< relative to the run's directory
     std::string role;    ///< to take where the step has several; "" as the options say
     Index number = 0;
-    bool sends_complete = false;  ///< it is uploaded even if nothing is left to merge
-    bool replaces = false;        ///< an output that was made of the step's earlier files
+    bool uploads_complete = false;  ///< it is uploaded even if nothing is left to merge
+    bool replaces = false;          ///< an output that was made of the step's earlier files
     DeltaOrder delta = {};
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.is_end, self.name, self.source, self.role, self.number,
-                        self.sends_complete, self.replaces, self.delta);
+                        self.uploads_complete, self.replaces, self.delta);
     };
 };
 

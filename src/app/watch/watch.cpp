@@ -10,7 +10,6 @@
 #include "app/merge/main_path.hpp"
 #include "app/merge/uploading.hpp"
 #include "app/report/session.hpp"
-#include "app/runtime/polite.hpp"
 #include "app/runtime/stop.hpp"
 #include "core/names.hpp"
 #include "core/path.hpp"
@@ -21,6 +20,7 @@
 #include "shardweld/error.hpp"
 
 #include "chain.hpp"
+#include "polite.hpp"
 #include "steward.hpp"
 
 namespace shardweld::app {
@@ -44,8 +44,7 @@ Options merge_options(const Options& options, const Order& order) {
         also.directory /= order.name;
     }
     merge.revision = replaced(options.revision, "{n}", std::to_string(order.number));
-    merge.put = replaced(options.put, "{n}", std::to_string(order.number));
-    merge.sends_complete = order.sends_complete;
+    merge.uploads_complete = order.uploads_complete;
     merge.role = order.role.empty() ? options.role : order.role;
     merge.if_complete = IfComplete::skip;
     merge.overwrite = options.overwrite || order.replaces;
@@ -116,7 +115,7 @@ Merged merge_step(mpi::Comm& comm, const Options& options, const Order& order, L
             merged.bytes += tensor.bytes;
         }
         if (options.watch.is_polite && !merged.was_complete) {
-            leave_cache(session.output.directory);
+            watching::leave_cache(session.output.directory);
         }
     };
     const auto body = [&](Outputs outputs) {
@@ -186,9 +185,9 @@ void merge_steps(mpi::Comm& comm, const Options& options, Steward* steward, Log&
 
 int watch(mpi::Comm& comm, const Options& options, Log& log) {
     if (options.watch.is_polite) {
-        be_polite();
+        watching::be_polite();
     }
-    if (sends(options)) {
+    if (uploads(options)) {
         (void)prepare_upload(comm, options);
     }
     std::unique_ptr<Steward> steward;

@@ -34,19 +34,29 @@ Options parsed_line(WordList words) {
 
 /// A value that is not the default.
 std::string sample_of(const OptionRow& row) {
-    static const std::map<std::string_view, std::string> names = {
-        {"backend", "hdf5"},        {"role", "critic"},
-        {"dtype", "bf16"},          {"names", "module"},
-        {"lora", "fold"},           {"output_format", "hdf5"},
-        {"strategy", "collective"}, {"replicas", "trust"},
-        {"read_ahead", "no"},       {"log_level", "debug"},
-        {"mesh_shape", "2"},        {"progress", "json"},
-        {"weights", "model"},       {"state", "all"},
-        {"target", "vllm"},         {"quantize", "fp8-block"},
-        {"if_complete", "skip"},    {"like_only_weights", "no"},
-        {"stop_at", "+50m"},        {"average_weights", "0.2,0.8"},
-        {"on_lost", "skip"},        {"polite", "no"},
-        {"put", "cp {} /x/{}"},     {"scale", "0.5"}};
+    static const std::map<std::string_view, std::string> names = {{"backend", "hdf5"},
+                                                                  {"role", "critic"},
+                                                                  {"dtype", "bf16"},
+                                                                  {"names", "module"},
+                                                                  {"lora", "fold"},
+                                                                  {"output_format", "hdf5"},
+                                                                  {"strategy", "collective"},
+                                                                  {"replicas", "trust"},
+                                                                  {"read_ahead", "no"},
+                                                                  {"log_level", "debug"},
+                                                                  {"mesh_shape", "2"},
+                                                                  {"progress", "json"},
+                                                                  {"weights", "model"},
+                                                                  {"state", "all"},
+                                                                  {"target", "vllm"},
+                                                                  {"quantize", "fp8-block"},
+                                                                  {"if_complete", "skip"},
+                                                                  {"like_only_weights", "no"},
+                                                                  {"stop_at", "+50m"},
+                                                                  {"average_weights", "0.2,0.8"},
+                                                                  {"on_lost", "skip"},
+                                                                  {"polite", "no"},
+                                                                  {"scale", "0.5"}};
     static const std::map<std::string_view, std::string> kinds = {
         {"SIZE", "1GiB"},      {"N", "7"},           {"X", "0.5"},
         {"TIME", "5m"},        {"STEP", "step_7"},   {"yes", "yes"},

@@ -330,8 +330,7 @@ TEST(ParseOptions, reads_what_comparisons_and_uploads_need) {
     EXPECT_EQ(refusal({"diff", "a"}),
               "usage: two directories are needed; usage: shardweld diff MODEL [MODEL] [options]");
     EXPECT_EQ(refusal({"merge", "--local_dir", "in", "--private"}),
-              "usage: no repository is given; add --hf_upload_path ORG/NAME, or --put CMD for "
-              "another store");
+              "usage: no repository is given; add --hf_upload_path ORG/NAME");
     EXPECT_EQ(refusal({"merge", "--local_dir", "in", "--lora_alpha", "0"}),
               "usage: --lora_alpha 0 would switch the adapter off; give the alpha it was trained "
               "with");

@@ -132,14 +132,6 @@ TEST(Journal, believes_the_latest_session) {
     EXPECT_EQ(read_journal(place.path(), small_plan()).blocks, (Blocks{block(0, 1, 10)}));
 }
 
-TEST(Journal, tells_of_the_latest_sessions_alone) {
-    const TemporaryDirectory place;
-    write(place.path(), 2, 0, {block(0, 0, 2)});
-    write(place.path(), 3, 0, {block(0, 1, 3)});
-    EXPECT_EQ(read_journal(place.path(), small_plan(), 3).blocks, (Blocks{block(0, 1, 3)}));
-    EXPECT_EQ(read_journal(place.path(), small_plan(), 4).blocks, Blocks{});
-}
-
 TEST(Journal, makes_no_file_without_blocks_and_never_appends_to_another_runs) {
     const TemporaryDirectory place;
     write(place.path(), 1, 0, {});

@@ -100,23 +100,6 @@ TEST(Run, passes_a_request_to_stop_on) {
     EXPECT_EQ(after.sa_handler, SIG_DFL);
 }
 
-TEST(Run, ends_when_it_is_over_and_leaves_signals_to_others) {
-    bool is_over = false;
-    Process asked{"/bin/sh", {"-c", "echo here; exec sleep 60"}, {}, {}, [&](std::string_view) {
-                      is_over = true;
-                  }};
-    asked.is_over = [&] {
-        struct sigaction now {};
-        ::sigaction(SIGTERM, nullptr, &now);
-        EXPECT_EQ(now.sa_handler, SIG_DFL);
-        return is_over;
-    };
-    const std::optional<Ending> ending = run(asked);
-    ASSERT_TRUE(ending);
-    EXPECT_TRUE(ending->was_stopped);
-    EXPECT_EQ(ending->signal, SIGTERM);
-}
-
 TEST(Run, says_when_there_is_nothing_to_run) {
     EXPECT_FALSE(run({"/nonexistent/hf", {}, {}, {}, [](std::string_view) {}}));
     EXPECT_EQ(errno, ENOENT);

@@ -1,11 +1,11 @@
-// Manners beside others, whose processor time, disk and page cache come first.
+// Beside a training job, whose processor time, disk and page cache come first.
 #pragma once
 
 #include "core/path.hpp"
 
-namespace shardweld::app {
+namespace shardweld::app::watching {
 
-/// From now on this thread, and those and the programs that it starts, take the processor and the
+/// From now on this process and the programs that it starts take the processor and the
 /// disk only where nobody else wants them. What the system refuses is left as it is.
 void be_polite();
 
@@ -13,4 +13,4 @@ void be_polite();
 /// read them for long. Local; never fails.
 void leave_cache(const fs::path& output);
 
-}  // namespace shardweld::app
+}  // namespace shardweld::app::watching

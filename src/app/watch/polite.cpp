@@ -8,7 +8,7 @@
 #include "io/paths.hpp"
 #include "mpi/comm.hpp"
 
-namespace shardweld::app {
+namespace shardweld::app::watching {
 
 namespace {
 
@@ -37,4 +37,4 @@ void leave_cache(const fs::path& output) {
     });
 }
 
-}  // namespace shardweld::app
+}  // namespace shardweld::app::watching
