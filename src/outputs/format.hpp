@@ -94,7 +94,7 @@ class Format {
     [[nodiscard]] virtual bool takes_adapter() const { return false; }
 };
 
-/// All formats; the default one first.
+/// All that --output_format names; the default one first.
 const std::vector<const Format*>& all_formats();
 const Format& default_format();
 
@@ -109,10 +109,6 @@ const Format& safetensors_format();
 /// for names that cannot be links at the root ("", ".", with '/' or a zero byte, or
 /// kConfigDataset).
 const Format& hdf5_format();
-
-/// One file; tensors in their order, each at a multiple of 32 behind the metadata. This one has no
-/// metadata (see gguf_format_of) and places nothing.
-const Format& gguf_format();
 
 /// Whether a file of this name holds tensors in one of the formats.
 bool is_output_name(std::string_view name);

@@ -15,6 +15,9 @@
 
 namespace shardweld::outputs {
 
+/// How the names of such files end.
+inline constexpr std::string_view kGgufEnding = ".gguf";
+
 /// Files with this metadata, whose tensors are mostly of `encoding`, one of GGML's types; `file` is
 /// the file's name, "" for "model-q8_0.gguf" and the like.
 std::shared_ptr<const Format> gguf_format_of(Encoding encoding, Metadata metadata,

@@ -2,15 +2,12 @@
 #include <algorithm>
 
 #include "format.hpp"
+#include "gguf.hpp"
 
 namespace shardweld::outputs {
 
 const std::vector<const Format*>& all_formats() {
-    static const std::vector<const Format*> formats = {
-        &safetensors_format(),
-        &hdf5_format(),
-        &gguf_format(),
-    };
+    static const std::vector<const Format*> formats = {&safetensors_format(), &hdf5_format()};
     return formats;
 }
 
@@ -19,10 +16,12 @@ const Format& default_format() {
 }
 
 bool is_output_name(std::string_view name) {
-    return std::ranges::any_of(all_formats(), [&](const Format* format) {
-        return std::ranges::any_of(format->endings(),
-                                   [&](std::string_view ending) { return name.ends_with(ending); });
-    });
+    return name.ends_with(kGgufEnding) ||
+           std::ranges::any_of(all_formats(), [&](const Format* format) {
+               return std::ranges::any_of(format->endings(), [&](std::string_view ending) {
+                   return name.ends_with(ending);
+               });
+           });
 }
 
 Framer Format::framer() const {

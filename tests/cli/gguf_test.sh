@@ -176,7 +176,7 @@ expect_code 5 mpirun -n 2 "$SHARDWELD" merge --backend hf --local_dir "$WORK/lla
 expect_text "tensor blk.0.attn_q.weight"
 expect_text "an infinity cannot be quantised"
 expect_absent "$WORK/none"
-expect_code 2 "$SHARDWELD" merge --local_dir "$WORK/llama3" --target_dir "$WORK/none" --output_format gguf
+expect_code 2 "$SHARDWELD" merge --local_dir "$WORK/llama3" --target_dir "$WORK/none" --output_format gguf && expect_text "--quantize gguf:q8_0"
 expect_code 2 "$SHARDWELD" merge --local_dir "$WORK/llama3" --target_dir "$WORK/none" --quantize gguf:q8_0 --max_shard_size 1GB
 expect_code 5 "$SHARDWELD" merge --local_dir "$TESTS/data/torch/fsdp2_lora_w2_fp32_qwen2/source" --target_dir "$WORK/none" --quantize gguf:q8_0
 expect_text "LoRA"

@@ -12,7 +12,7 @@ echo '{"secret": "kept"}' >"$outside/secret.json"
 # warned NAME TEXT: the merge succeeds and says so; under --strict it is refused.
 warned() {
     merge_copy 0
-    expect_code 0 "${merging[@]/#-q/--log_level=info}" || echo "    (warned: $1)"
+    expect_code 0 "${merging[@]/#-q/--progress=none}" || echo "    (warned: $1)"
     expect_text "$2"
     rm -rf "$target"
     more=(--strict)

@@ -210,16 +210,16 @@ ROWS
     grep -q "the command of --then ended with exit code 1, behind step-20\|--then failed behind step-20" "$out.log" "$out/watch.jsonl" || fail "the failure of --then is not said"
 }
 
-# A step that cannot be merged does not hold up the next; a shell where one is asked for.
+# A step that cannot be merged does not hold up the next; a shell is a command of --then.
 goes_on() {
     run="$WORK/run-bad" out="$WORK/out-bad"
     save "$run/step-1" && truncate -s 50000 "$run/step-1/__0_0.distcp"
     save "$run/step-2"
-    watching "$run" "$out" --hf_config "$DCP/hf" --idle_exit 0.5 --also "$WORK/fp32:fp32" --then 'echo $SHARDWELD_STEP >$SHARDWELD_OUTPUT.txt' --then_shell
+    watching "$run" "$out" --hf_config "$DCP/hf" --idle_exit 0.5 --also "$WORK/fp32:fp32" --then "sh -c 'echo \$SHARDWELD_STEP >\$SHARDWELD_OUTPUT.txt'"
     ended 16 "$out"
     grep -q "1 step not finished: step-1" "$out.log" || fail "the end does not tell: $(cat "$out.log")"
     same "$out" step-2
-    [[ "$(cat "$out/step-2.txt")" == step-2 && -e "$WORK/fp32/step-2/model.safetensors" ]] || fail "--then_shell or --also"
+    [[ "$(cat "$out/step-2.txt")" == step-2 && -e "$WORK/fp32/step-2/model.safetensors" ]] || fail "a shell behind --then, or --also"
 }
 
 # Each step to a branch of its own. An upload that fails is done by the next watch, and none twice.

@@ -273,8 +273,6 @@ const std::vector<OptionRow>& option_rows() {
          "run CMD behind each step, with SHARDWELD_STEP, SHARDWELD_OUTPUT and SHARDWELD_REPORT in "
          "its environment; no shell reads it",
          value(&Options::watch, &WatchRequest::then, command_in)},
-        {"then_shell", "", kWatch, "Watching", "have /bin/sh read the command of --then",
-         flag(&Options::watch, &WatchRequest::has_shell)},
         {"on_lost", "HOW", kWatch, "Watching",
          "steps that the trainer deletes while they are read: error (default: the end has exit "
          "code 16) or skip (a warning)",
@@ -386,18 +384,10 @@ const std::vector<OptionRow>& option_rows() {
         {"trace", "NAME", kOnce | kTest, "Messages",
          "tell where one tensor is stored, how it is cut, and where it goes", text(&Options::trace),
          Touches::run, JobSteps::merge},
-        {"verbose", "", kEvery, "Messages",
-         "say more (as --log_level debug); diff, test: the same, and show every row",
+        {"verbose", "", kEvery, "Messages", "say more; diff, test: the same, and show every row",
          flag(&Options::log_level, LogLevel::debug), Touches::loudness, JobSteps::all, 'v'},
         {"quiet", "", kEvery, "Messages", "errors only, no progress", set_quiet, Touches::loudness,
          JobSteps::all, 'q'},
-        {"log_level", "LEVEL", kEvery, "Messages",
-         "how much is said: error, warning, info (default) or debug",
-         word(&Options::log_level, {{"error", LogLevel::error},
-                                    {"warning", LogLevel::warning},
-                                    {"info", LogLevel::info},
-                                    {"debug", LogLevel::debug}}),
-         Touches::loudness},
         {"progress", "STYLE", kEvery & ~kRecipes, "Messages",
          "how progress is shown: auto (default: a bar on a terminal, else lines), bar, lines, json "
          "or none",

@@ -420,8 +420,7 @@ Index step_in(const Given& given) {
 
 std::string command_in(const Given& given) {
     if (!process::words_of(given.text)) {
-        refuse(given, "is not a command line: a quote has no end",
-               "close it, or add --then_shell where a shell is to read it");
+        refuse(given, "is not a command line: a quote has no end", "close it");
     }
     return given.text;
 }

@@ -148,7 +148,6 @@ struct WatchRequest {
     std::optional<double> idle_exit;  ///< seconds without anything new, after which it ends
     std::optional<fs::path> until;    ///< the file with which it ends
     std::string then;                 ///< the command behind each step, "" if none
-    bool has_shell = false;           ///< a shell reads that command
     bool skips_lost = false;          ///< steps that are deleted while they are read are no failure
     std::optional<fs::path> metrics;  ///< the file of Prometheus' text
     bool is_polite = true;            ///< the processor and the disk are the trainer's first

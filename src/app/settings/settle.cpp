@@ -225,10 +225,7 @@ void check_bench(const Arguments& arguments, const Options& options) {
 }
 
 void check_watch(const Arguments& arguments, const WatchRequest& watch) {
-    if (watch.has_shell && watch.then.empty()) {
-        refuse("--then_shell needs --then", "add it, or leave both out");
-    }
-    if (!watch.then.empty() && !watch.has_shell && process::words_of(watch.then)->empty()) {
+    if (!watch.then.empty() && process::words_of(watch.then)->empty()) {
         refuse("--then " + printable(arguments.values.find("then")->second) + " names no command",
                "give a program and its arguments");
     }
@@ -250,12 +247,8 @@ void check_log_dir(const Options& options) {
 }
 
 void check_loudness(const Arguments& arguments) {
-    int n_levels = 0;
-    for (const char* name : {"verbose", "quiet", "log_level"}) {
-        n_levels += arguments.has(name) ? 1 : 0;
-    }
-    if (n_levels > 1) {
-        refuse("--verbose, --quiet and --log_level exclude each other", "give one of them");
+    if (arguments.has("verbose") && arguments.has("quiet")) {
+        refuse("--verbose and --quiet exclude each other", "give one of them");
     }
 }
 
@@ -278,17 +271,12 @@ void check_job(const Arguments& arguments, const Options& options) {
 
 void check_quantise(const Arguments& arguments, const Options& options) {
     const bool is_ggml = becomes_gguf(options.quantise);
-    const bool is_gguf = options.output_format->name() == "gguf";
-    if (is_gguf && !is_ggml) {
-        refuse("--output_format gguf needs a type",
-               "give --quantize gguf:q8_0 or another one of gguf:*");
-    }
     if (!options.gguf_file.empty() && !is_ggml) {
         refuse("--quantize " + std::string(facts_of(*options.quantise).name) +
                    " is not a type of GGUF files, and the target " + options.gguf_file + " is one",
                "give --quantize gguf:q8_0 or another one of gguf:*, or name a directory");
     }
-    if (options.quantise && !is_gguf && options.output_format != &outputs::default_format()) {
+    if (options.quantise && options.output_format != &outputs::default_format()) {
         refuse("--quantize writes safetensors or, with gguf:*, GGUF", "leave --output_format out");
     }
     if (is_ggml && options.command == Command::test) {

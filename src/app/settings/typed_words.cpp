@@ -199,7 +199,8 @@ const std::vector<TypedOption>& typed_options() {
         {"test", kMerge, "", "shardweld test DIR MODEL compares instead of merging"},
         {"json", kMerge, "--report FILE", "or --progress json for messages in JSON"},
         {"json", kUpload, "--progress json", ""},
-        {"debug", kEvery, "--log_level debug", ""},
+        {"debug", kEvery, "--verbose", ""},
+        {"log_level", kEvery, "", "it is gone: -v says more, -q nothing but errors"},
         {"silent s", kEvery, "--quiet", ""},
         {"vv", kEvery, "--verbose", ""},
         {"log_file", kEvery & ~kRecipes, "--log_dir DIR", ""},
@@ -241,6 +242,7 @@ const std::vector<TypedOption>& typed_options() {
         {"poll poll_interval period sleep", kWatch, "--interval TIME", ""},
         {"save_total_limit keep_last max_to_keep", kWatch, "--keep N", ""},
         {"exec run hook on_step callback", kWatch, "--then CMD", ""},
+        {"then_shell", kWatch, "", "it is gone: --then \"sh -c 'COMMAND'\" has a shell read it"},
         {"timeout idle_timeout", kWatch, "--idle_exit TIME", ""},
     };
     return rows;
@@ -296,6 +298,7 @@ const std::vector<TypedValue>& typed_values() {
         {"output-format", "bin pt torch pytorch", "safetensors",
          "torch files are read, not written"},
         {"output-format", "h5", "hdf5", ""},
+        {"output-format", "gguf", "--quantize gguf:q8_0", "or another one of gguf:*"},
         {"weights", "fp32 optimizer", "master", ""},
         {"weights", "bf16 module", "model", ""},
         {"role", "value reward", "critic", ""},
@@ -311,9 +314,6 @@ const std::vector<TypedValue>& typed_values() {
         {"read-ahead", "on true", "yes", ""},
         {"read-ahead", "off false", "no", ""},
         {"progress", "off no false", "none", ""},
-        {"log-level", "warn", "warning", ""},
-        {"log-level", "verbose", "debug", ""},
-        {"log-level", "quiet", "error", ""},
     };
     return rows;
 }

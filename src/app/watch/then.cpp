@@ -13,8 +13,7 @@ namespace shardweld::app::watching {
 namespace {
 
 std::vector<std::string> words_of(const WatchRequest& request) {
-    return request.has_shell ? std::vector<std::string>{"/bin/sh", "-c", request.then}
-                             : process::words_of(request.then).value();
+    return process::words_of(request.then).value();
 }
 
 }  // namespace
@@ -26,7 +25,7 @@ void require_then(const WatchRequest& request) {
     const std::string name = words_of(request).front();
     if (!process::program_named(name)) {
         throw Error(ErrorCode::usage, "there is no program " + printable(name) + " to run (--then)",
-                    "give its path; a command of a shell needs --then_shell");
+                    "give its path; a command of a shell is sh -c 'COMMAND'");
     }
 }
 

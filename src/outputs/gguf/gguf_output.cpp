@@ -126,26 +126,21 @@ void require_readable(const OutputTensor& tensor) {
 
 class Gguf final : public Format {
   public:
-    Gguf() = default;
     Gguf(Encoding encoding, Metadata metadata, std::string file)
         : encoding_(encoding), metadata_(std::move(metadata)), file_(std::move(file)) {}
 
     [[nodiscard]] std::string_view name() const override { return "gguf"; }
-    [[nodiscard]] std::vector<std::string_view> endings() const override { return {".gguf"}; }
+    [[nodiscard]] std::vector<std::string_view> endings() const override { return {kGgufEnding}; }
 
     [[nodiscard]] Placement place(const std::vector<OutputTensor>& tensors,
                                   Bytes /*max_shard_size*/) const override {
-        if (!encoding_) {
-            throw Error(ErrorCode::usage, "a GGUF file needs a type of its tensors",
-                        "give --quantize gguf:q8_0 or another one of gguf:*");
-        }
         Placement placement;
         placement.format = this;
         placement.slots.resize(tensors.size());
         PlacedFile file;
         file.name = !file_.empty()
                         ? file_
-                        : "model-" + std::string(facts_of(*encoding_).name.substr(5)) + ".gguf";
+                        : "model-" + std::string(facts_of(encoding_).name.substr(5)) + ".gguf";
         place_behind_each_other(tensors, placement, file);
         file.header = header_of(tensors, placement);
         for (Slot& slot : placement.slots) {
@@ -195,17 +190,12 @@ class Gguf final : public Format {
         return header.take();
     }
 
-    std::optional<Encoding> encoding_;
+    Encoding encoding_;
     Metadata metadata_;
     std::string file_;  ///< its name, if it was given one
 };
 
 }  // namespace
-
-const Format& gguf_format() {
-    static const Gguf format;
-    return format;
-}
 
 std::shared_ptr<const Format> gguf_format_of(Encoding encoding, Metadata metadata,
                                              std::string file) {

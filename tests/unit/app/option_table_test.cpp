@@ -43,7 +43,7 @@ std::string sample_of(const OptionRow& row) {
                                                                   {"strategy", "collective"},
                                                                   {"replicas", "trust"},
                                                                   {"read_ahead", "no"},
-                                                                  {"log_level", "debug"},
+
                                                                   {"mesh_shape", "2"},
                                                                   {"progress", "json"},
                                                                   {"weights", "model"},

@@ -110,7 +110,7 @@ TEST(ParseOptions, tells_what_ranks_must_share) {
     const std::string plain = shared({});
     EXPECT_EQ(parsed({"merge", "--local-dir=elsewhere"}).shared, plain);
     EXPECT_EQ(shared({"-q"}), plain);
-    EXPECT_EQ(shared({"--log_level", "debug"}), plain);
+    EXPECT_EQ(shared({"-v"}), plain);
     EXPECT_EQ(shared({"--base", "a"}), shared({"--base", "b"}));
     EXPECT_NE(shared({"--base", "a"}), plain);
     EXPECT_NE(shared({"--lora", "fold"}), plain);
@@ -348,7 +348,7 @@ TEST(ParseOptions, refuses_repeats_in_any_spelling) {
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "-v", "--verbose"}),
               "usage: --verbose is given twice; shardweld merge --help lists the options");
     EXPECT_EQ(refusal({"merge", "--local_dir", "a", "-v", "-q"}),
-              "usage: --verbose, --quiet and --log_level exclude each other; give one of them");
+              "usage: --verbose and --quiet exclude each other; give one of them");
 }
 
 TEST(ParseOptions, takes_directories_without_their_options_names) {
@@ -607,7 +607,7 @@ TEST(ParseOptions, refuses_what_does_not_go_together) {
 
 TEST(ParseOptions, takes_letters_together_and_what_follows_two_dashes_as_it_is) {
     EXPECT_EQ(refusal({"inspect", "a", "-qv"}),
-              "usage: --verbose, --quiet and --log_level exclude each other; give one of them");
+              "usage: --verbose and --quiet exclude each other; give one of them");
     EXPECT_EQ(refusal({"inspect", "a", "-vv"}),
               "usage: --verbose is given twice; shardweld inspect --help lists the options");
     EXPECT_EQ(parsed({"diff", "--json", "--", "-q", "--json"}).reference, "--json");
