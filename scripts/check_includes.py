@@ -30,9 +30,8 @@ MODULES = {  # what else a module may include
     "publish": "core io mpi models outputs plan process",
     "loaders": "core",
     "process": "core",
-    "measure": "core io mpi",
     "upload": "core io outputs process",
-    "app": "core layout io mpi numeric catalogue models formats outputs plan adapters reshape execute loaders measure publish process upload",
+    "app": "core layout io mpi numeric catalogue models formats outputs plan adapters reshape execute loaders publish process upload",
     "hdf5": "core",
     "main.cpp": "app",
 }

@@ -13,9 +13,8 @@ done
 shift $(($# > 0 ? 1 : 0))
 ((${#kinds[@]} > 0)) || kinds=(asan tsan)
 
-# Left out: limits of memory, which no sanitizer can hold (it reserves terabytes and keeps what was freed), and what strace watches (iobench): leaks
-# cannot be looked for there.
-left_out=(hostile hostile_slow iobench memory_limit)
+# Left out: limits of memory, which no sanitizer can hold (it reserves terabytes and keeps what was freed).
+left_out=(hostile hostile_slow memory_limit)
 for name in "${left_out[@]}"; do
     [[ -e "$ROOT/tests/cli/${name}_test.sh" ]] || { echo "no such test: $name" >&2; exit 2; }
 done

@@ -54,6 +54,8 @@ refused "a bad option on three ranks" 2 3 "--dtype"
 said "an option that is gone" 2 "--drop_consumed" "make room first" -- merge --local_dir a --drop_consumed yes
 said "a store's client that is gone" 2 "--put" "rclone copy" -- merge --local_dir a --put 'cp {} b'
 said "sending ahead that is gone" 2 "--stream" "--hf_upload_path" -- merge --local_dir a --stream
+said "a measurement that is gone" 2 "iobench" "IOR" -- iobench a
+said "a speed that is gone" 2 "--roof" "IOR" -- merge --local_dir a --roof b
 said "a level that is gone" 2 "--log_level" "-q" -- merge --local_dir a --log_level error
 said "a format that is gone" 2 "gguf" "--quantize gguf:q8_0" -- merge a b --output_format gguf
 said "a shell that is gone" 2 "--then_shell" "sh -c" -- watch a b --then true --then_shell

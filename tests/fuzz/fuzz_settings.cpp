@@ -1,10 +1,9 @@
 // Any text as the JSON files that come into or from a model: an adapter's settings, config.json
-// corrected, reports of iobench and of a merge, the index of a model to be verified.
+// corrected, reports of a merge, the index of a model to be verified.
 #include <array>
 
 #include "adapters/settings.hpp"
 #include "app/report/report_json.hpp"
-#include "app/report/roof.hpp"
 #include "core/weight_map.hpp"
 #include "models/config.hpp"
 #include "publish/config_edits.hpp"
@@ -45,10 +44,6 @@ void true_config(const JsonFile& file) {
     fuzz::require(again.integer("tie_word_embeddings").value_or(0) != 0);  // true, to transformers
 }
 
-void roof(const JsonFile& file) {
-    fuzz::require(app::read_roof(file.path).copy_gbs > 0);
-}
-
 void report(const JsonFile& file) {
     static_cast<void>(app::read_reported_output(file.path));
 }
@@ -57,8 +52,7 @@ void weight_index(const JsonFile& file) {
     static_cast<void>(parse_weight_map(file.text, "index"));
 }
 
-constexpr std::array<fuzz::JsonReader, 5> kReaders = {adapter, true_config, roof, report,
-                                                      weight_index};
+constexpr std::array<fuzz::JsonReader, 4> kReaders = {adapter, true_config, report, weight_index};
 
 }  // namespace
 

@@ -20,14 +20,6 @@ constexpr int kMostRanks = 512;
 constexpr double kWorth = 0.8;
 constexpr double kWorthSeconds = 1;
 
-/// A node of an ordinary cluster with a parallel file system of the smaller kind.
-plan::Machine ordinary() {
-    plan::Machine machine;
-    machine.rank = {0.0005, 2 * kGb, 0.00001, 3 * kGb, 8 * kGb, 1.5 * kGb};
-    machine.shared = {8, 10 * kGb, 8 * kGb, 25 * kGb, 50 * kGb, 40 * kGb, 2e6};
-    return machine;
-}
-
 std::string text_of(double bytes_s) {
     return human_bytes(static_cast<Bytes>(bytes_s)) + "/s";
 }
@@ -43,7 +35,7 @@ std::string text_of(const plan::Machine& machine) {
 
 Forecast forecast(const Planned& planned, const plan::Traffic& traffic, const Basis& basis) {
     const plan::Plan& plan = planned.first().plan;
-    const plan::Machine& machine = basis.supposed.machine;
+    const plan::Machine& machine = basis.machine;
     const int per_node = machine.shared.ranks_per_node;
     Forecast made;
     made.n_ranks = plan.n_ranks();
@@ -179,6 +171,11 @@ std::string memory_text(const MemoryForecast& memory) {
                                human_bytes);
 }
 
+/// For people: where the rates are from.
+std::string source_of(const Advice& advice) {
+    return "assumed: " + text_of(advice.machine);
+}
+
 /// "8 on 1 node: about 24 s, 310 MB a rank, 2.48 GB a node".
 std::string forecast_text(const Forecast& one) {
     const int on_node = (one.n_ranks + one.n_nodes - 1) / one.n_nodes;
@@ -191,26 +188,12 @@ std::string forecast_text(const Forecast& one) {
 
 }  // namespace
 
-Supposed supposed(const std::optional<MeasuredRoof>& roof) {
-    Supposed made{ordinary(), "", false};
-    if (!roof) {
-        made.source = "assumed: " + text_of(made.machine);
-        return made;
-    }
-    const double read = (roof->read_gbs > 0 ? roof->read_gbs : 2 * roof->copy_gbs) * kGb;
-    const double write = (roof->write_gbs > 0 ? roof->write_gbs : 2 * roof->copy_gbs) * kGb;
-    const int n_ranks = std::max(1, roof->n_ranks);
-    made.machine.rank.read_bytes_s = read / n_ranks;
-    made.machine.rank.write_bytes_s = write / n_ranks;
-    made.machine.rank.read_latency_s = 0;  // in the rates already
-    made.machine.shared.ranks_per_node = n_ranks;
-    made.machine.shared.node_read_bytes_s = read;
-    made.machine.shared.node_write_bytes_s = write;
-    made.source = "measured by iobench with " + std::to_string(n_ranks) +
-                  " ranks, taken to be one node; network and file system as assumed: " +
-                  text_of(made.machine);
-    made.is_measured = true;
-    return made;
+/// With a parallel file system of the smaller kind.
+plan::Machine ordinary_machine() {
+    plan::Machine machine;
+    machine.rank = {0.0005, 2 * kGb, 0.00001, 3 * kGb, 8 * kGb, 1.5 * kGb};
+    machine.shared = {8, 10 * kGb, 8 * kGb, 25 * kGb, 50 * kGb, 40 * kGb, 2e6};
+    return machine;
 }
 
 double metadata_seconds(const Planned& planned, int n_ranks, int ranks_on_node,
@@ -223,14 +206,14 @@ double metadata_seconds(const Planned& planned, int n_ranks, int ranks_on_node,
     const int n_nodes = (n_ranks + ranks_on_node - 1) / ranks_on_node;
     const auto in_flight = static_cast<double>(reading_threads(1, n_files));
     return plan::metadata_seconds({n_calls, in_flight, planning_seconds(planned.first().plan)},
-                                  basis.supposed.machine, n_nodes);
+                                  basis.machine, n_nodes);
 }
 
 Advice advise(Planned& planned, const plan::Traffic& traffic, const Basis& basis) {
     Output& output = planned.first();
     const plan::Visibility visibility = output.plan.visibility;
     const Forecast own = forecast(planned, traffic, basis);
-    Advice advice{basis.supposed, sweep(planned, own, basis), 0, 0};
+    Advice advice{basis.machine, sweep(planned, own, basis), 0, 0};
     plan::share_among(output.plan, planned.input.files, visibility, output.choice);
     std::vector<Forecast>& forecasts = advice.forecasts;
     const int knee = forecasts[knee_of(forecasts)].n_ranks;
@@ -265,12 +248,8 @@ Cells answer_rows(const Advice& advice, const std::vector<std::string>& words) {
 }
 
 std::string advice_text(const Advice& advice, const MemoryForecast& memory) {
-    const Supposed& supposed = advice.supposed;
-    return "how many ranks\n" + sweep_table(advice) + "rates " + supposed.source + "\n" +
-           (supposed.is_measured ? ""
-                                 : "  yours: mpirun -n 8 shardweld iobench DIR --report roof.json, "
-                                   "then plan --roof roof.json\n") +
-           "\n" + time_text(advice.forecasts[advice.planned]) + "\n" + memory_text(memory);
+    return "how many ranks\n" + sweep_table(advice) + "rates " + source_of(advice) + "\n\n" +
+           time_text(advice.forecasts[advice.planned]) + "\n" + memory_text(memory);
 }
 
 nlohmann::ordered_json advice_json(const Advice& advice) {
@@ -290,8 +269,8 @@ nlohmann::ordered_json advice_json(const Advice& advice) {
                              {"peak_bytes", one.peak}});
     }
     const Forecast& knee = advice.forecasts[advice.knee];
-    return {{"rates", advice.supposed.is_measured ? "measured" : "assumed"},
-            {"source", advice.supposed.source},
+    return {{"rates", "assumed"},
+            {"source", source_of(advice)},
             {"ranks", knee.n_ranks},
             {"nodes", knee.n_nodes},
             {"forecasts", std::move(forecasts)}};

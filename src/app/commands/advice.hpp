@@ -9,21 +9,12 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "app/merge/main_path.hpp"
-#include "app/report/roof.hpp"
 #include "plan/schedule/cost.hpp"
 
 namespace shardweld::app {
 
-/// What storage, network and processors are taken to do.
-struct Supposed {
-    plan::Machine machine;
-    std::string source;        ///< for people: where the rates are from
-    bool is_measured = false;  ///< those of reading and writing on one node are
-};
-
-/// `roof`: the report of an iobench whose ranks were all on one node; without one, rates of an
-/// ordinary cluster.
-Supposed supposed(const std::optional<MeasuredRoof>& roof);
+/// What storage, network and processors of an ordinary cluster are taken to do.
+plan::Machine ordinary_machine();
 
 /// A merge by so many ranks.
 struct Forecast {
@@ -37,7 +28,7 @@ struct Forecast {
 };
 
 struct Advice {
-    Supposed supposed;
+    plan::Machine machine;            ///< as supposed
     std::vector<Forecast> forecasts;  ///< by number of ranks
     std::size_t knee = 0;             ///< the fewest ranks that twice as many would hardly help
     std::size_t planned = 0;          ///< that of the plan itself
@@ -48,7 +39,7 @@ inline constexpr double kStart_s = 0.5;
 
 /// What forecasts for any number of ranks are made of.
 struct Basis {
-    Supposed supposed;
+    plan::Machine machine;
     const mpi::Comm& comm;
 };
 

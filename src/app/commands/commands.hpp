@@ -51,10 +51,6 @@ int delta(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 
 int upload_model(mpi::Comm& comm, const Options& options, Log& log);
 
-/// Measures what storage does with the I/O of a merge. Error(target) when the directory cannot be
-/// written, Error(space), Error(io).
-int iobench(mpi::Comm& comm, const Options& options, Log& log);
-
 /// Finds and reads a checkpoint's metadata, and no tensor.
 int inspect(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 

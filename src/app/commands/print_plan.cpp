@@ -337,8 +337,8 @@ int ranks_on_node(const Options& options, const plan::Machine& machine) {
                        : std::min(options.n_ranks, machine.shared.ranks_per_node);
 }
 
-PlanRequest request_for(const Options& options, const std::optional<MeasuredRoof>& roof) {
-    const int on_node = ranks_on_node(options, supposed(roof).machine);
+PlanRequest request_for(const Options& options) {
+    const int on_node = ranks_on_node(options, ordinary_machine());
     return merge_request(
         options, PlannedRanks{options.n_ranks, {kMemoryLimit, has_spare_core(on_node), on_node}});
 }
@@ -446,7 +446,7 @@ std::string plan_json(const PlannedMerge& merge) {
 PlannedMerge advised(const Options& options, Preparation ready) {
     const Output& output = ready.planned.first();
     Figures figures = figures_of(output.plan);
-    const Basis basis{supposed(ready.roof), output.session.comm};
+    const Basis basis{ordinary_machine(), output.session.comm};
     const double metadata_s = metadata_seconds(ready.planned, options.n_ranks,
                                                ready.planned.resources.ranks_on_node, basis);
     std::optional<Advice> advice;
@@ -497,7 +497,7 @@ PlannedMerge plan_merge(mpi::Comm& comm, const Options& options) {
     Log silent(nobody, false);
     const Run run(comm, options, silent);
     Session session = run.session();
-    const PlanRequest request = request_for(options, {});
+    const PlanRequest request = request_for(options);
     Planned planned = plan_outputs(run.outputs(), request, find_sources(session, request));
     Figures figures = figures_of(planned.first().plan);
     return planned_merge(std::move(planned), std::move(figures));
@@ -510,11 +510,10 @@ int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& 
     const Run run(comm, options, output_requests(options), silent, log);
     Preparation ready;
     Preflight preflight;
-    check_before_reading(run.outputs(), preflight, ready,
-                         {options.has_target, options.n_ranks, log});
+    check_before_reading(run.outputs(), preflight, ready, options.has_target);
     if (ready.sources && preflight.check([&] {
-            ready.planned = plan_outputs(run.outputs(), request_for(options, ready.roof),
-                                         *std::move(ready.sources));
+            ready.planned =
+                plan_outputs(run.outputs(), request_for(options), *std::move(ready.sources));
         })) {
         if (options.has_target) {
             check_target_place(preflight, ready);

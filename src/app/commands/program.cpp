@@ -135,7 +135,7 @@ bool is_parallel(Command command) {
 /// nobody reads their output any more.
 bool has_files_under_way(Command command) {
     return command == Command::merge || command == Command::watch || command == Command::test ||
-           command == Command::iobench || command == Command::delta;
+           command == Command::delta;
 }
 
 /// The code of a command whose result goes to standard output.
@@ -175,8 +175,6 @@ int run_parallel(mpi::Comm& comm, const Options& options, Log& log, std::string&
             return verify(comm, options, std::cout, log);
         case Command::upload:
             return upload_model(comm, options, log);
-        case Command::iobench:
-            return iobench(comm, options, log);
         case Command::watch:
             return watch(comm, options, log);
         case Command::plan:

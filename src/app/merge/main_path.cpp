@@ -46,7 +46,7 @@ Preparation prepare(const Outputs& outputs, const Stopping& stopping,
     Preparation ready;
     ready.sources = std::move(sources);
     Preflight preflight;
-    check_before_reading(outputs, preflight, ready, {true, session.comm.size(), session.log});
+    check_before_reading(outputs, preflight, ready, true);
     const bool is_planned = ready.sources && preflight.check([&] {
         ready.planned = plan_outputs(outputs, request, *std::move(ready.sources),
                                      [&](mpi::Comm& ranks) { stopping.check(ranks); });
@@ -75,7 +75,6 @@ void write(Preparation& ready, const Stopping& stopping, Watchdog& watchdog) {
         write_tensors(planned, drafts, why_stop);
         watchdog.enter("publishing");
         complete_drafts(drafts, why_stop);
-        report_speed(planned.first(), ready.roof);
         publish_drafts(drafts);
     } catch (Error& error) {
         keep_for_later(drafts, error);
@@ -102,10 +101,6 @@ HubAccess find_to_publish(const Outputs& outputs, Completeness found, const Stop
     stopping.check(session.comm);
     write(ready, stopping, watchdog);
     say_summaries(ready.planned);
-    report_speed(ready.planned.first(), ready.roof);
-    if (session.report.roof) {
-        session.log.info(text_of(*session.report.roof));
-    }
     return std::move(ready.hub);
 }
 

@@ -233,10 +233,8 @@ void check_inputs_apart(const Session& session, const Sources& sources) {
             return;
         }
         std::vector<fs::path> inputs;
-        for (const auto& named : {options.recipe, options.roof}) {
-            if (named) {
-                inputs.push_back(*named);
-            }
+        if (options.recipe) {
+            inputs.push_back(*options.recipe);
         }
         add_files(sources.checkpoint, inputs);
         if (sources.files && !sources.files->hf_directory.empty()) {
@@ -335,11 +333,11 @@ Error all_of(const std::vector<Error>& problems, const std::string& title) {
 }
 
 void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparation& ready,
-                          const Prospect& prospect) {
+                          bool has_target) {
     Session session = outputs.front();
     mpi::Comm& comm = session.comm;
     const Options& options = session.options;
-    if (prospect.has_target) {
+    if (has_target) {
         for (const Session& one : outputs) {
             preflight.check([&] { check_target(one); });
             preflight.check([&] { check_report(comm, one.output.report, one.output.directory); });
@@ -347,8 +345,6 @@ void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparat
         preflight.check([&] { check_targets_apart(outputs); });
         preflight.check([&] { check_delta_of(session); });
     }
-    preflight.check(
-        [&] { ready.roof = look_at_roof(comm, options, prospect.n_ranks, prospect.log); });
     if (uploads(options)) {
         preflight.check([&] { ready.hub = prepare_upload(comm, options); });
     }
@@ -356,7 +352,7 @@ void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparat
         preflight.check(
             [&] { ready.sources.emplace(find_sources(session, merge_request(options))); });
     }
-    if (ready.sources && prospect.has_target) {
+    if (ready.sources && has_target) {
         for (const Session& one : outputs) {
             preflight.check([&] { check_inputs_apart(one, *ready.sources); });
         }

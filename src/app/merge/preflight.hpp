@@ -8,7 +8,6 @@
 #include <tuple>
 #include <vector>
 
-#include "app/report/roof.hpp"
 #include "app/report/session.hpp"
 #include "app/runtime/memory.hpp"
 #include "app/settings/options.hpp"
@@ -82,22 +81,14 @@ struct Preparation {
     std::optional<Sources> sources;  ///< nullopt: there is nothing to read
     bool has_least_room = true;      ///< no less than what file sizes tell
     Planned planned;
-    std::vector<FilesBeside> beside;   ///< of the first output, then of the others
-    std::optional<MeasuredRoof> roof;  ///< on the first rank
-    HubAccess hub;                     ///< the same
+    std::vector<FilesBeside> beside;  ///< of the first output, then of the others
+    HubAccess hub;                    ///< on the first rank
 };
 
-/// The merge that is to come.
-struct Prospect {
-    bool has_target = true;
-    int n_ranks = 1;
-    Log& log;  ///< is told of doubts about the roof
-};
-
-/// Collective. What can be checked before the checkpoint's metadata are read: target, report, roof,
+/// Collective. What can be checked before the checkpoint's metadata are read: target, report,
 /// upload, whether there is a checkpoint, its model's files, and room as far as sizes tell.
 void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparation& ready,
-                          const Prospect& prospect);
+                          bool has_target);
 
 /// Collective. Whether there is room and right for what is planned at the targets.
 void check_target_place(Preflight& preflight, Preparation& ready);

@@ -540,11 +540,4 @@ void say_summaries(const Planned& planned) {
     }
 }
 
-void report_speed(const Output& output, const std::optional<MeasuredRoof>& roof) {
-    if (roof) {
-        const auto& phases = output.session.watch.phases();
-        output.session.report.roof = compare_with_roof(*roof, phases, output.plan);
-    }
-}
-
 }  // namespace shardweld::app

@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "app/report/roof.hpp"
 #include "mpi/free_run.hpp"
 
 #include "draft.hpp"
@@ -35,8 +34,5 @@ void keep_for_later(const std::vector<Draft>& drafts, Error& error);
 
 /// Says what was made, in place of a line for each part.
 void say_summaries(const Planned& planned);
-
-/// Reports how near to the roof the merge came; where one is known, on the first rank.
-void report_speed(const Output& output, const std::optional<MeasuredRoof>& roof);
 
 }  // namespace shardweld::app

@@ -36,7 +36,7 @@ struct Plan;
 
 namespace shardweld::app {
 
-/// One part of the run. Times stand here (and in a report's Roof) only, so that everything else of
+/// One part of the run. Times stand here only, so that everything else of
 /// two equal runs is equal.
 struct Phase {
     std::string name;  ///< "survey", "plan", "execute", "publish", ...
@@ -122,13 +122,6 @@ Circumstances circumstances_of(const std::vector<std::string>& arguments);
 /// Whether a variable may change a run, and holds no secret: Slurm's, MPI's, OpenMP's and the
 /// program's own, without addresses of the launcher's daemons.
 bool is_telling(const std::string& variable);
-
-/// A merge's speed beside what iobench reached; speeds in GB/s (1e9).
-struct Roof {
-    double copy_gbs = 0;
-    double merge_gbs = 0;
-    double percent = 0;
-};
 
 /// What a comparison with the base tells, for the report.
 struct BaseSummary {
@@ -233,7 +226,6 @@ struct OutputReport {
     std::optional<std::vector<std::string>> quotas;
     std::optional<Resumed> resumed;  ///< with --resume
     std::optional<MadeOf> made_of;   ///< when the output was begun
-    std::optional<Roof> roof;        ///< of the first output, when one was given
     std::vector<execute::RankResult> ranks;
     plan::Ledger ledger;
     std::vector<std::string> supplement;  ///< names of tensors that --supplement gave

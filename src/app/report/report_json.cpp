@@ -421,10 +421,6 @@ std::string to_json(const RunReport& run, const OutputReport& output) {
                                          {"bytes_redone", output.resumed->bytes_redone}})
                          : ordered_json();
     json["crc"] = run.crc ? crc_json(*run.crc) : ordered_json();
-    json["roof"] = output.roof ? ordered_json({{"copy_gbs", output.roof->copy_gbs},
-                                               {"merge_gbs", output.roof->merge_gbs},
-                                               {"percent", output.roof->percent}})
-                               : ordered_json();
     json["ranks"] = ranks_json(run, output);
     json["ledger"] = json_of(output.ledger);
     if (!output.supplement.empty()) {

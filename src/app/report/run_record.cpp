@@ -170,10 +170,6 @@ std::vector<Check> run_checks(const Json& report, const RunRecord& record) {
                           line_of(member(base, "equal")) + " of " +
                               line_of(member(base, "compared")) + " tensors are equal"});
     }
-    if (const Json& roof = member(report, "roof"); roof.is_object()) {
-        checks.push_back({CheckState::good, "speed beside plain copying",
-                          line_of(member(roof, "percent")) + " %"});
-    }
     return checks;
 }
 

@@ -7,7 +7,6 @@
 
 #include <unistd.h>
 
-#include "io/errno.hpp"
 #include "mpi/share.hpp"
 #include "publish/target.hpp"
 #include "shardweld/error.hpp"
@@ -31,21 +30,6 @@ std::string make_directory() {
     return name;
 }
 
-std::string make_directory_below(const fs::path& directory, const std::string& prefix) {
-    std::string name = (fs::absolute(directory) / (prefix + kUnique)).string();
-    if (mkdtemp(name.data()) != nullptr) {
-        return name;
-    }
-    const int error = errno;
-    if (error == EACCES || error == EPERM || error == EROFS || error == ENOTDIR) {
-        throw Error(ErrorCode::target,
-                    "cannot make a directory in " + directory.string() + ": " +
-                        std::generic_category().message(error),
-                    "name a directory that may be written");
-    }
-    io::throw_errno(error, "make a directory in", directory);
-}
-
 }  // namespace
 
 Scratch::Scratch(mpi::Comm& comm) {
@@ -55,34 +39,21 @@ Scratch::Scratch(mpi::Comm& comm) {
             maker_ = ::getpid();
         }
     });
-    share(comm, "the temporary directory; say one that all ranks share with TMPDIR");
-}
-
-Scratch::Scratch(mpi::Comm& comm, const fs::path& directory, const std::string& prefix) {
-    mpi::collectively(comm, [&] {
-        if (comm.rank() == 0) {
-            path_ = make_directory_below(directory, prefix);
-            maker_ = ::getpid();
-        }
-    });
-    share(comm, "the directory made in " + directory.string());
-}
-
-void Scratch::share(mpi::Comm& comm, const std::string& advice) {
     path_ = mpi::share(comm, 0, [&] { return path_.string(); });
     try {
         publish::check_same_directory(comm, path_);
     } catch (Error& error) {
-        if (maker_ == ::getpid()) {
-            std::error_code ignored;
-            fs::remove_all(path_, ignored);
-        }
-        error.add_context(advice);
-        throw;
+        remove();
+        throw error.add_context(
+            "the temporary directory; say one that all ranks share with TMPDIR");
     }
 }
 
 Scratch::~Scratch() {
+    remove();
+}
+
+void Scratch::remove() const noexcept {
     if (maker_ == ::getpid()) {
         std::error_code ignored;
         fs::remove_all(path_, ignored);

@@ -181,21 +181,6 @@ const std::vector<CommandRow>& command_rows() {
          "  shardweld upload merged --hf_upload_path me/my-model --private\n",
          {"hf_upload_path", "private", "revision", "hf_cli", "verbose", "quiet", "progress",
           "log_dir", "help"}},
-        {"iobench",
-         Command::iobench,
-         {"local_dir"},
-         "shardweld iobench DIR [options]",
-         "measure disk speed in DIR, the upper limit for a merge",
-         "Writes, reads and copies as many bytes as a merge would, with the same ranks. No merge "
-         "is\n"
-         "faster than the copy. Makes a hidden directory in DIR and removes it; needs room for "
-         "twice\nthe size.\n"
-         "\n"
-         "Examples:\n"
-         "  mpirun -n 8 shardweld iobench /scratch --report roof.json\n"
-         "  mpirun -n 8 shardweld iobench /scratch --source ckpt/global_step_100/actor --cold\n",
-         {"size", "source", "extent", "repeats", "cold", "stripe", "max_shard_size", "keep_files",
-          "report", "json"}},
         {"report",
          Command::report,
          {"local_dir"},

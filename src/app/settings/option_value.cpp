@@ -27,8 +27,6 @@ constexpr Index kMostNumber = std::numeric_limits<int>::max();
 constexpr Bytes kStripeUnit = Bytes{64} << 10U;    // lfs-setstripe(1): a multiple of 64 KiB,
 constexpr Bytes kLargestStripe = Bytes{1} << 32U;  // less than 4 GiB
 constexpr Index kMostTargets = 2000;               // of one file (lfs-setstripe(1))
-constexpr Bytes kLeastExtent = 4096;
-constexpr Bytes kLargestExtent = Bytes{1} << 30U;
 
 [[noreturn]] void refuse_striping(const Given& given) {
     refuse(given, "is not COUNT or COUNT,SIZE",
@@ -363,50 +361,6 @@ std::string form_in(const std::string& text) {
 
 fs::path path_in(const Given& given) {
     return given.text;
-}
-
-Bytes extent_in(const Given& given) {
-    const Bytes extent = size_in(given);
-    if (extent % kLeastExtent != 0 || extent > kLargestExtent) {
-        refuse(given, "is not a multiple of 4096 bytes", "give one up to 1GiB");
-    }
-    return extent;
-}
-
-Bytes memory_limit_in(const Given& given) {
-    const Bytes limit = size_in(given);
-    if (limit < 2 * plan::kLeastMemory) {
-        refuse(given, "is too small", "give at least 1MiB a rank");
-    }
-    return limit;
-}
-
-int n_ranks_in(const Given& given) {
-    const Index ranks = number_in(given, 1);
-    if (ranks > kMostRanks) {
-        refuse(given, "is too many", "give at most " + std::to_string(kMostRanks));
-    }
-    return static_cast<int>(ranks);
-}
-
-int n_nodes_in(const Given& given) {
-    const Index nodes = number_in(given, 1);
-    if (nodes > kMostRanks / kRanksOfNode) {
-        refuse(given, "is more than any cluster has", "give the nodes that the job is to have");
-    }
-    return static_cast<int>(nodes);
-}
-
-double interval_in(const Given& given) {
-    const double seconds = duration_in(given);
-    if (seconds <= 0) {
-        refuse(given, "leaves no time between two looks", "give for example 30s");
-    }
-    return seconds;
-}
-
-Index count_in(const Given& given) {
-    return number_in(given, 1);
 }
 
 Index step_in(const Given& given) {

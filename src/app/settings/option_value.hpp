@@ -187,7 +187,6 @@ double lora_alpha_in(const Given& given);
 double decay_in(const Given& given);
 fs::path path_in(const Given& given);
 /// Bytes that are read or written at once.
-Bytes extent_in(const Given& given);
 Bytes memory_limit_in(const Given& given);
 int n_ranks_in(const Given& given);
 int n_nodes_in(const Given& given);

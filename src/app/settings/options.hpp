@@ -75,7 +75,6 @@ enum class Command {
     check,
     clean,
     upload,
-    iobench,
     report,
     delta,
     watch,
@@ -225,16 +224,7 @@ struct Options {
 
     WatchRequest watch;
 
-    // Measuring storage.
-    std::optional<fs::path> roof;  ///< merge: the report of an iobench in the same place
     std::optional<publish::Striping> striping;
-    Bytes bench_size = 4'000'000'000;
-    Bytes extent = Bytes{1} << 20U;
-    int n_repeats = 3;
-    std::optional<fs::path> bench_source;
-    bool is_cold = false;
-    bool is_kept = false;
-    bool copies_only = false;
 
     // Cleaning.
     double older_than = 0;    ///< seconds

@@ -19,8 +19,6 @@ namespace shardweld::app {
 
 namespace {
 
-constexpr Bytes kLeastFile = Bytes{64} << 10U;
-
 void check_mesh(const formats::Mesh& mesh) {
     if (mesh.names.empty() != mesh.shape.empty()) {
         refuse("--mesh_dim_names and --mesh_shape belong together", "give both");
@@ -212,18 +210,6 @@ void check_form(const Arguments& arguments, const Options& options) {
     }
 }
 
-void check_bench(const Arguments& arguments, const Options& options) {
-    if (arguments.has("source") && arguments.has("size")) {
-        refuse("--size and --source exclude each other",
-               "give one of them: the source has its own size");
-    }
-    if (options.command == Command::iobench && options.max_shard_size < kLeastFile) {
-        refuse("--max_shard_size " + std::to_string(options.max_shard_size) +
-                   " is too small to measure with",
-               "give at least 64KiB");
-    }
-}
-
 void check_watch(const Arguments& arguments, const WatchRequest& watch) {
     if (!watch.then.empty() && process::words_of(watch.then)->empty()) {
         refuse("--then " + printable(arguments.values.find("then")->second) + " names no command",
@@ -294,7 +280,6 @@ void check_together(const Arguments& arguments, const Options& options) {
     check_mesh(options.mesh);
     check_averaging(options.averaging);
     check_needs(options);
-    check_bench(arguments, options);
     if (options.max_readers > 0 && options.strategy == plan::Strategy::direct) {
         refuse("--strategy direct lets every rank read",
                "leave out one of --strategy and --max_readers");

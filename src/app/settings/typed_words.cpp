@@ -32,6 +32,7 @@ constexpr std::string_view kAdapter =
 struct TypedCommand {
     std::string_view typed;
     std::string_view means;
+    std::string_view text = {};
 };
 
 constexpr TypedCommand kTypedCommands[] = {
@@ -48,7 +49,7 @@ constexpr TypedCommand kTypedCommands[] = {
     {"serve", "check DIR --target vllm"},
     {"lint", "check"},
     {"push", "upload"},
-    {"bench benchmark", "iobench"},
+    {"iobench bench benchmark", "", "it is gone: IOR and fio measure a file system"},
     {"cleanup rm", "clean"},
     {"models families", "recipes"},
     {"follow monitor daemon", "watch RUN OUT"},
@@ -123,6 +124,8 @@ const std::vector<TypedOption>& typed_options() {
         {"outfile", kWriting, "--target_dir DIR", "or name the target OUT.gguf"},
         {"f force replace clobber exist_ok overwrite_output_dir", kWriting, "--overwrite", ""},
         {"y yes", kWriting, "--overwrite", "nothing is asked while a merge runs"},
+        {"roof", kEvery, "",
+         "it is gone: IOR and fio measure a file system, and a report has the times of a merge"},
         {"put", kEvery, "",
          "it is gone: run a client when the model is there (watch: --then), as rclone copy OUT "
          "remote:bucket/model; --hf_upload_path uploads to the Hub"},
@@ -232,7 +235,6 @@ const std::vector<TypedOption>& typed_options() {
         {"f y yes force", kClean, "", "clean asks nothing: without --dry_run it removes"},
         {"n", kClean, "--dry_run", ""},
         {"days age", kClean, "--older_than TIME", "for example 7d"},
-        {"keep", kIobench, "--keep_files", "", true},
 
         // Beside a training run.
         {"resume restart if_complete", kWatch, "",
@@ -337,9 +339,11 @@ std::string command_guess(std::string_view typed) {
     const std::string name = replaced(plain(typed), "-", "_");
     const auto* const found = std::ranges::find_if(
         kTypedCommands, [&](const TypedCommand& row) { return is_among(name, row.typed); });
-    return found == std::end(kTypedCommands)
-               ? ""
-               : "did you mean shardweld " + std::string(found->means) + "?";
+    if (found == std::end(kTypedCommands)) {
+        return "";
+    }
+    return guess_text(found->means.empty() ? "" : "shardweld " + std::string(found->means),
+                      found->text);
 }
 
 std::string value_guess(std::string_view option, std::string_view typed,

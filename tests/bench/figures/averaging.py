@@ -1,4 +1,4 @@
-"""An average of checkpoints of several formats beside plain parallel reading of the same files (shardweld iobench). Knows their command lines and
+"""An average of checkpoints of several formats beside plain parallel reading of the same files (bench_io). Knows their command lines and
 reports."""
 import json
 import os
@@ -33,12 +33,10 @@ def record(place, gb, ranks, cache, n_pairs):
     """The merge's speed counts the bytes that it reads, from the first file made to the model published."""
     parent = place.made(f"average-{len(LAYOUTS)}x{gb:g}gb", lambda path: _make(place, gb, path))
     inputs = page_cache.files_below(parent)
-    merged, report, roof = (os.path.join(place.work, name) for name in ("merged", "report.json", "roof.json"))
+    merged, report = (os.path.join(place.work, name) for name in ("merged", "report.json"))
     checkpoints = [os.path.join(parent, str(seed), "source") for seed in range(len(LAYOUTS))]
     merge = [place.program("shardweld"), "merge", "--average", *checkpoints, "--target_dir", merged, "--hf_config", os.path.join(parent, "0/hf"),
              "--strategy", "direct", "--no_fsync", "--report", report, "-q"]
-    read = [place.program("shardweld"), "iobench", place.work, "--source", parent, "--repeats", "1", "--no_fsync", "--report", roof,
-            *(["--cold"] if cache == "cold" else [])]
 
     def run_merge(sampled):
         taken = process.run([*mpirun(ranks), *merge], place.log, sampled)
@@ -49,8 +47,8 @@ def record(place, gb, ranks, cache, n_pairs):
         return merging.figures(taken, {"gbs": read_gb / sum(phase["wall_s"] for phase in moving)})
 
     def run_roof(_):
-        process.run([*mpirun(ranks), *read], place.log)
-        return {name: _report_in(roof)["read"][name] for name in ("wall_s", "cpu_s", "gbs")}
+        found = merging.plain_io(place, ranks, parent, ["--no_fsync", *(["--cold"] if cache == "cold" else [])])["read"]
+        return {name: found[name] for name in ("wall_s", "cpu_s", "gbs")}
 
     sides = [pairs.Side("roof", run_roof), pairs.Side("merge", run_merge, (merged,))]
     pairs.measure(sides, n_pairs, inputs, cache)

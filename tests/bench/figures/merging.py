@@ -1,4 +1,4 @@
-"""The sides of a merge's pairs: the merge, `cp -r` and plain parallel copying (shardweld iobench). Knows their command lines and reports."""
+"""The sides of a merge's pairs: the merge, `cp -r` and plain parallel copying (bench_io). Knows their command lines and reports."""
 import json
 import os
 from dataclasses import dataclass
@@ -37,6 +37,22 @@ def totals_of(report):
     return {name: sum(rank[name] for rank in report["ranks"]) for name in ("bytes_read", "bytes_written", "bytes_sent")}
 
 
+def speed_of(report):
+    """GB/s of a merge: half of the bytes that it must read and write, by the seconds from the first file made to the model published."""
+    names = [phase["name"] for phase in report["phases"]]
+    moving = report["phases"][names.index("create"):names.index("publish") + 1]
+    must = report["ledger"]["consumed"] + sum(tensor["bytes"] for tensor in report["tensors"])
+    return must / 2e9 / sum(phase["wall_s"] for phase in moving)
+
+
+def plain_io(place, ranks, source, options):
+    """What bench_io measures; the faster one of its copies is the roof. It drops the cache itself, pass by pass."""
+    path = os.path.join(place.work, "roof.json")
+    process.run([*mpirun(ranks), place.program("bench_io"), place.work, source, "--report", path, *options], place.log)
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
 class Merging:
     """The sides of one case. The last reports of the strategies stay in `reports`."""
 
@@ -45,10 +61,8 @@ class Merging:
         self.checkpoint = place.checkpoint(case.model)
         self.inputs = place.inputs(self.checkpoint)
         self.reports = {}
-        self._roof = os.path.join(place.work, "roof.json")
 
     def sides(self, strategies):
-        """The roof comes first: each merge's report gives its speed beside the latest one."""
         copied = os.path.join(self.place.work, "copied")
         return [pairs.Side("roof", self._run_roof), pairs.Side("copy", lambda sampled: self._run_copy(copied, sampled), (copied,)),
                 *(self._merge_side(strategy) for strategy in strategies)]
@@ -61,14 +75,14 @@ class Merging:
     def _run_merge(self, strategy, merged, sampled):
         path = os.path.join(self.place.work, "report.json")
         command = merge_command(self.place, self.case.model, self.checkpoint, merged, strategy, path)
-        taken = process.run([*mpirun(self.case.ranks), *command, "--roof", self._roof, *self.case.no_fsync()], self.place.log, sampled)
+        taken = process.run([*mpirun(self.case.ranks), *command, *self.case.no_fsync()], self.place.log, sampled)
         with open(path, encoding="utf-8") as file:
             report = json.load(file)
         self._check(report, strategy)
         self.reports[strategy] = report
         totals = totals_of(report)
         moved = (totals["bytes_read"] + totals["bytes_written"]) / 2e9
-        return figures(taken, {"gbs": report["roof"]["merge_gbs"], "whole_gbs": moved / taken.wall_s})
+        return figures(taken, {"gbs": speed_of(report), "whole_gbs": moved / taken.wall_s})
 
     def _check(self, report, strategy):
         """What the report must say, whatever the speed."""
@@ -83,16 +97,13 @@ class Merging:
         return figures(process.run(["sh", "-c", script, "copy", f"{self.checkpoint}/source", copied], self.place.log, sampled))
 
     def _run_roof(self, _):
-        """The faster one of iobench's copies counts; it drops the cache itself, pass by pass."""
-        cold = ["--cold"] if self.case.cache == "cold" else []
+        cold = self.case.cache == "cold"
         for _ in range(N_TRIES):
-            process.run([*mpirun(self.case.ranks), self.place.program("shardweld"), "iobench", self.place.work, "--source", f"{self.checkpoint}/source",
-                         "--repeats", "1", "--copies_only", "--report", self._roof, *cold, *self.case.no_fsync()], self.place.log)
-            with open(self._roof, encoding="utf-8") as file:
-                report = json.load(file)
-            if not cold or report["stayed_cached_bytes"] == 0:
-                return {name: report["roof"][name] for name in ("wall_s", "cpu_s", "gbs")}
-        raise Failed(f"{report['stayed_cached_bytes']} bytes of the input stayed in the page cache under iobench")
+            found = plain_io(self.place, self.case.ranks, f"{self.checkpoint}/source",
+                             ["--copies_only", *(["--cold"] if cold else []), *self.case.no_fsync()])
+            if not cold or found["stayed_cached_bytes"] == 0:
+                return {name: found["roof"][name] for name in ("wall_s", "cpu_s", "gbs")}
+        raise Failed(f"{found['stayed_cached_bytes']} bytes of the input stayed in the page cache under bench_io")
 
     def records(self, sides):
         """One record for each strategy; the other sides' samples are in each of them."""

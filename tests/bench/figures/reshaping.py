@@ -1,4 +1,4 @@
-"""Training checkpoints that reshape writes, beside `cp -r` of its input, plain parallel copying of it (shardweld iobench) and the framework's own save
+"""Training checkpoints that reshape writes, beside `cp -r` of its input, plain parallel copying of it (bench_io) and the framework's own save
 of the same weights or converter of the same states (peer_program.py, states_program.py). Knows their command lines and reports; nothing of what is in
 the files."""
 import filecmp
@@ -39,7 +39,7 @@ class Reshaping:
 
     def __init__(self, place, form, gb, python):
         self.place, self.route, self.python, self.options = place, ROUTES[form], python, []
-        self.target, self.copied, self.back, self.roof = (os.path.join(place.work, name) for name in ("reshaped", "copied", "back", "roof.json"))
+        self.target, self.copied, self.back = (os.path.join(place.work, name) for name in ("reshaped", "copied", "back"))
         self.version = ""
         self._find(gb)
 
@@ -50,7 +50,6 @@ class Reshaping:
         self.source = f"{checkpoint}/source" if self.route.source != "hf" else self.place.made(f"hf-{self.model.name()}", lambda path: self._merge(f"{checkpoint}/source", path))
 
     def sides(self):
-        """The roof comes first: a report gives the speed beside the latest one."""
         made = [pairs.Side("roof", self._run_roof), pairs.Side("copy", self._run_copy, (self.copied,)),
                 pairs.Side("merge", self._run_reshape, (self.target,), self._check)]
         return made + ([pairs.Side("peer", self._run_peer, (self.target,), self._check)] if self.route.peer else [])
@@ -65,10 +64,7 @@ class Reshaping:
         shutil.rmtree(self.back)
 
     def _run_roof(self, _):
-        process.run([*mpirun(RANKS), self.place.program("shardweld"), "iobench", self.place.work, "--source", self.source, "--repeats", "1", "--copies_only",
-                     "--no_fsync", "--report", self.roof], self.place.log)
-        with open(self.roof, encoding="utf-8") as file:
-            found = json.load(file)["roof"]
+        found = merging.plain_io(self.place, RANKS, self.source, ["--copies_only", "--no_fsync"])["roof"]
         return {name: found[name] for name in ("wall_s", "cpu_s", "gbs")}
 
     def _run_copy(self, sampled):
@@ -77,9 +73,9 @@ class Reshaping:
     def _run_reshape(self, sampled):
         path = os.path.join(self.place.work, "report.json")
         taken = process.run([*mpirun(RANKS), self.place.program("shardweld"), "reshape", "--local_dir", self.source, "--hf_config", self.hf, "--target_dir", self.target,
-                             "--to", self.route.to, *self.options, "--no_fsync", "--roof", self.roof, "--report", path, "-q"], self.place.log, sampled)
+                             "--to", self.route.to, *self.options, "--no_fsync", "--report", path, "-q"], self.place.log, sampled)
         with open(path, encoding="utf-8") as file:
-            return merging.figures(taken, {"gbs": json.load(file)["roof"]["merge_gbs"]})
+            return merging.figures(taken, {"gbs": merging.speed_of(json.load(file))})
 
     def _run_peer(self, sampled):
         taken = process.run([self.python, os.path.join(_HERE, self.route.program), self.route.peer, self.source, self.hf, self.target], self.place.log, sampled)

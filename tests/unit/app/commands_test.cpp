@@ -393,19 +393,6 @@ TEST(Advice, plans_for_more_ranks_until_that_hardly_helps) {
     EXPECT_EQ(planned(options)["advice"]["forecasts"].back()["ranks"], 7);
 }
 
-TEST(Advice, takes_the_rates_that_iobench_has_measured) {
-    const MeasuredRoof roof{1.5, 4, false, 2, 1};
-    const Supposed measured = supposed(roof);
-    EXPECT_TRUE(measured.is_measured);
-    EXPECT_DOUBLE_EQ(measured.machine.rank.read_bytes_s, 0.5e9);
-    EXPECT_DOUBLE_EQ(measured.machine.rank.write_bytes_s, 0.25e9);
-    EXPECT_DOUBLE_EQ(measured.machine.shared.node_read_bytes_s, 2e9);
-    EXPECT_EQ(measured.machine.shared.ranks_per_node, 4);
-    // Copies read and write at once.
-    EXPECT_DOUBLE_EQ(supposed(MeasuredRoof{1.5, 2, false, 0, 0}).machine.rank.read_bytes_s, 1.5e9);
-    EXPECT_FALSE(supposed({}).is_measured);
-}
-
 TEST(Recipes, lists_all_and_prints_one) {
     Options options;
     std::ostringstream list;

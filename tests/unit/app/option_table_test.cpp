@@ -104,7 +104,7 @@ TEST(OptionTable, tells_which_options_lead_to_another_output) {
         if (row.group == "Model") {
             EXPECT_TRUE(is_output) << "an option about the model: " << row.name;
         }
-        for (const char* group : {"Comparison", "Measuring", "Upload", "Execution", "Messages"}) {
+        for (const char* group : {"Comparison", "Upload", "Execution", "Messages"}) {
             EXPECT_FALSE(row.group == group && is_output) << row.name;
         }
         EXPECT_TRUE(!is_output || row.is_taken_by(Command::merge)) << row.name;
@@ -200,7 +200,6 @@ TEST(OptionTable, says_of_an_option_what_is_meant_for_the_command) {
     const std::string merge = help_text("merge");
     EXPECT_NE(merge.find("a step, iteration or shard directory\n"), std::string::npos) << merge;
     EXPECT_NE(merge.find("write the report of the run to FILE"), std::string::npos) << merge;
-    EXPECT_NE(help_text("iobench").find("write a report in JSON to FILE\n"), std::string::npos);
     for (const char* command : {"verify", "check"}) {
         EXPECT_NE(help_text(command).find(" DIR     the model that was written\n"),
                   std::string::npos)

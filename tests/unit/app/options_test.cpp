@@ -577,22 +577,11 @@ TEST(ParseOptions, refuses_what_does_not_go_together) {
         more.insert(more.begin(), {"plan", "--local_dir", "a"});
         return refusal(more);
     };
-    const auto bench = [](Words more) {
-        more.insert(more.begin(), {"iobench", "a"});
-        return refusal(more);
-    };
     EXPECT_EQ(merge({"--sha256", "--report", "none"}),
               "usage: --sha256 needs a report, which holds the checksums; add --report FILE");
     EXPECT_EQ(merge({"--stripe", "8,1"}).substr(0, 24), "usage: --stripe 8,1 is n");
     EXPECT_EQ(merge({"--memory_limit", "99999999999999999999GB"}).substr(0, 44),
               "usage: --memory_limit 99999999999999999999GB");
-    EXPECT_EQ(bench({"--size", "1GB", "--source", "b"}),
-              "usage: --size and --source exclude each other; give one of them: the source has its "
-              "own size");
-    EXPECT_EQ(bench({"--max_shard_size", "65535"}),
-              "usage: --max_shard_size 65535 is too small to measure with; give at least 64KiB");
-    EXPECT_EQ(bench({"--extent", "4097"}),
-              "usage: --extent 4097 is not a multiple of 4096 bytes; give one up to 1GiB");
     EXPECT_EQ(job({"--nodes", "2"}),
               "usage: --nodes and --rate need --sbatch; add it, or leave them out");
     EXPECT_EQ(job({"--rate", "1GB"}), job({"--nodes", "2"}));
@@ -720,18 +709,6 @@ TEST(StorageOptions, read_striping) {
     EXPECT_EQ(striped("-1,64KiB"), (publish::Striping{-1, 65536}));
     EXPECT_EQ(striped("2000,4MiB"), (publish::Striping{2000, Bytes{4} << 20U}));
     EXPECT_EQ(parsed({"merge", "--local_dir", "x"}).striping, std::nullopt);
-}
-
-TEST(StorageOptions, have_the_defaults_of_a_merge) {
-    const Options options = parsed({"iobench", "place"});
-    EXPECT_EQ(options.local_dir, "place");
-    EXPECT_EQ(options.bench_size, 4'000'000'000U);
-    EXPECT_EQ(options.max_shard_size, parsed({"merge", "--local_dir", "x"}).max_shard_size);
-    EXPECT_EQ(options.extent, Bytes{1} << 20U);
-    EXPECT_EQ(options.n_repeats, 3);
-    EXPECT_TRUE(options.sync);
-    EXPECT_FALSE(options.is_cold || options.is_kept || options.bench_source);
-    EXPECT_TRUE(parsed({"iobench", "place", "--no_fsync", "--cold", "--keep_files"}).is_cold);
 }
 
 }  // namespace

@@ -88,11 +88,11 @@ TEST(Report, has_the_fields_of_schema_one) {
         keys.push_back(key);
     }
     EXPECT_EQ(keys, (std::vector<std::string>{
-                        "schema",      "tool",  "command",  "target",    "model_class", "exit",
-                        "environment", "input", "output",   "published", "provenance",  "mixed",
-                        "recipe",      "plan",  "quotas",   "phases",    "resume",      "crc",
-                        "roof",        "ranks", "ledger",   "files",     "side_files",  "tensors",
-                        "sanity",      "base",  "warnings", "root"}));
+                        "schema",      "tool",     "command", "target",     "model_class", "exit",
+                        "environment", "input",    "output",  "published",  "provenance",  "mixed",
+                        "recipe",      "plan",     "quotas",  "phases",     "resume",      "crc",
+                        "ranks",       "ledger",   "files",   "side_files", "tensors",     "sanity",
+                        "base",        "warnings", "root"}));
     EXPECT_EQ(json["schema"], 1);
     EXPECT_EQ(json["tool"], (ordered_json{{"version", version()}, {"git", git_version()}}));
     EXPECT_EQ(json["exit"].dump(),

@@ -27,7 +27,7 @@ TEST(IsReport, knows_reports_by_what_they_hold) {
         return look_at_report(place.put("x", text)).has_value();
     };
     EXPECT_TRUE(is(kReport));
-    EXPECT_TRUE(is(R"({"schema":7,"more":[{"a":[1,2.5,-1,null,true]}],"command":"iobench",)"
+    EXPECT_TRUE(is(R"({"schema":7,"more":[{"a":[1,2.5,-1,null,true]}],"command":"other",)"
                    R"("tool":{"git":"","version":""}})"))
         << "of any version";
     for (const char* text :

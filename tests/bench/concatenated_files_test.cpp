@@ -1,9 +1,9 @@
 // Files end to end: shares that tile all bytes, parts that tile a share.
-#include "measure/concatenated_files.hpp"
+#include "concatenated_files.hpp"
 
 #include <gtest/gtest.h>
 
-namespace shardweld::measure {
+namespace shardweld::bench {
 namespace {
 
 TEST(ConcatenatedFiles, makes_files_of_at_most_the_size_asked_for) {
@@ -66,4 +66,4 @@ TEST(ConcatenatedFiles, parts_end_at_multiples_of_the_extent_in_their_file) {
 }
 
 }  // namespace
-}  // namespace shardweld::measure
+}  // namespace shardweld::bench

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace shardweld::measure {
+namespace shardweld::bench {
 
 namespace {
 
@@ -59,4 +59,4 @@ std::vector<FilePart> ConcatenatedFiles::parts(ByteRange stretch, Bytes extent) 
     return parts;
 }
 
-}  // namespace shardweld::measure
+}  // namespace shardweld::bench

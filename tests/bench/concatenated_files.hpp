@@ -6,7 +6,7 @@
 #include "core/index.hpp"
 #include "core/path.hpp"
 
-namespace shardweld::measure {
+namespace shardweld::bench {
 
 struct SizedFile {
     fs::path path;
@@ -55,4 +55,4 @@ class ConcatenatedFiles {
     std::vector<Bytes> begins_{0};  ///< of files among all bytes, and the end
 };
 
-}  // namespace shardweld::measure
+}  // namespace shardweld::bench

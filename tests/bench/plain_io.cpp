@@ -1,4 +1,4 @@
-#include "bench.hpp"
+#include "plain_io.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -17,9 +17,12 @@
 
 #include "concatenated_files.hpp"
 
-namespace shardweld::measure {
+namespace shardweld::bench {
 
 namespace {
+
+constexpr Bytes kFile = 5'000'000'000;      // as --max_shard_size
+constexpr Bytes kExtent = Bytes{1} << 20U;  // of one read and one write
 
 /// Reads files one after the other, with one open at a time.
 class ConcatenatedReader {
@@ -115,15 +118,6 @@ void ConcatenatedWriter::finish(bool sync) {
     open_.clear();
 }
 
-double median(std::vector<double> values) {
-    if (values.empty()) {
-        return 0;
-    }
-    std::sort(values.begin(), values.end());
-    const std::size_t half = values.size() / 2;
-    return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 /// Bytes without a short period: file systems that compress or look for equal blocks gain nothing.
 std::vector<std::byte> noise(Bytes size, std::uint64_t seed) {
     std::vector<std::byte> bytes(size);
@@ -134,196 +128,6 @@ std::vector<std::byte> noise(Bytes size, std::uint64_t seed) {
     }
     return bytes;
 }
-
-/// One rank's side of a bench.
-class Runner {
-  public:
-    Runner(mpi::Comm& comm, const Bench& bench)
-        : comm_(comm),
-          bench_(bench),
-          target_(ConcatenatedFiles::make(bench.directory / "target", bench.size, bench.file_size)),
-          source_(bench.source.empty() ? ConcatenatedFiles::make(bench.directory / "source",
-                                                                 bench.size, bench.file_size)
-                                       : bench.source),
-          // Also the first touch of its pages, which is what costs most.
-          buffer_(noise(bench.extent, static_cast<std::uint64_t>(comm.rank()))) {}
-
-    /// A target is removed right before the next one is made: pages that the system has just got
-    /// back are the cheapest new ones, for all passes alike.
-    Measured run() {
-        prepare();
-        for (int i = 0; i < bench_.n_repeats; ++i) {
-            if (!bench_.copies_only) {
-                time(measured_.write, [&] { write(target_); });
-                drop_from_cache();
-                time(measured_.read, [&] { read(); });
-                remove_target();
-            }
-            drop_from_cache();
-            time(measured_.copy, [&] { copy(false); });
-            remove_target();
-            drop_from_cache();
-            time(measured_.copy_behind, [&] { copy(true); });
-            remove_target();
-        }
-        return std::move(measured_);
-    }
-
-  private:
-    [[nodiscard]] ByteRange own_part(const ConcatenatedFiles& files) const {
-        return files.share(comm_.rank(), comm_.size());
-    }
-
-    void prepare() {
-        mpi::collectively(comm_, [&] {
-            if (comm_.rank() == 0) {
-                fs::create_directory(bench_.directory / "target");
-                fs::create_directory(bench_.directory / "source");
-            }
-        });
-        if (bench_.source.empty()) {
-            write(source_);
-            settle();
-        }
-    }
-
-    /// From barrier to barrier; processor time without the waiting in the last one.
-    void time(Pass& pass, const std::function<void()>& body) {
-        constexpr double kNano = 1e9;
-        comm_.barrier();
-        const double wall = wall_seconds();
-        body();
-        const auto wall_ns = static_cast<Index>((wall_seconds() - wall) * kNano);
-        pass.bytes = target_.size();
-        pass.wall_s.push_back(static_cast<double>(comm_.all_max(wall_ns)) / kNano);
-        pass.cpu_s.push_back(static_cast<double>(comm_.all_sum(cpu_ns_)) / kNano);
-        cpu_ns_ = 0;
-    }
-
-    /// A part of a pass that ends with all ranks together.
-    void step(const std::function<void()>& local) {
-        mpi::collectively(comm_, [&] {
-            const double cpu = cpu_seconds();
-            local();
-            cpu_ns_ += static_cast<Index>((cpu_seconds() - cpu) * 1e9);
-        });
-    }
-
-    void create(ConcatenatedWriter& out) {
-        step([&] {
-            out.create(static_cast<std::size_t>(comm_.rank()),
-                       static_cast<std::size_t>(comm_.size()));
-        });
-    }
-
-    void write(const ConcatenatedFiles& files) {
-        ConcatenatedWriter out(files, false);
-        create(out);
-        step([&] {
-            for (const FilePart& part : files.parts(own_part(files), bench_.extent)) {
-                out.write(part, std::span(buffer_).first(part.size));
-            }
-            out.finish(bench_.sync);
-        });
-    }
-
-    void read() {
-        step([&] {
-            ConcatenatedReader in(source_);
-            for (const FilePart& part : source_.parts(own_part(source_), bench_.extent)) {
-                in.read(part.position, std::span(buffer_).first(part.size));
-            }
-        });
-    }
-
-    void copy(bool behind) {
-        ConcatenatedWriter out(target_, behind);
-        create(out);
-        step([&] {
-            ConcatenatedReader in(source_);
-            for (const FilePart& part : target_.parts(own_part(target_), bench_.extent)) {
-                const auto bytes = std::span(buffer_).first(part.size);
-                in.read(part.position, bytes);
-                out.write(part, bytes);
-            }
-            out.finish(bench_.sync);
-        });
-    }
-
-    /// Only clean pages can be dropped, and a merge's input was written long ago.
-    void settle() {
-        mpi::collectively(comm_, [&] {
-            for (const FilePart& part : whole_parts(source_)) {
-                io::OutputFile::open_existing(source_.files()[part.file].path).sync();
-            }
-        });
-    }
-
-    /// This rank's share, one part for each file.
-    [[nodiscard]] std::vector<FilePart> whole_parts(const ConcatenatedFiles& files) const {
-        return files.parts(own_part(files), std::max<Bytes>(files.size(), 1));
-    }
-
-    void drop_from_cache() {
-        if (!bench_.is_cold) {
-            return;
-        }
-        Bytes stayed = 0;
-        mpi::collectively(comm_, [&] {
-            ConcatenatedReader in(source_);
-            for (const FilePart& part : whole_parts(source_)) {
-                in.file(part.file).forget(part.offset, part.size);
-            }
-        });
-        mpi::collectively(comm_, [&] {
-            ConcatenatedReader in(source_);
-            for (const FilePart& part : whole_parts(source_)) {
-                stayed += cached_bytes(in.file(part.file).fd(), part.offset, part.size);
-            }
-        });
-        const auto in_all = static_cast<Bytes>(comm_.all_sum(static_cast<Index>(stayed)));
-        measured_.stayed_cached = std::max(measured_.stayed_cached, in_all);
-    }
-
-    void remove_target() {
-        mpi::collectively(comm_, [&] {
-            for (std::size_t at = 0; comm_.rank() == 0 && at < target_.files().size(); ++at) {
-                fs::remove(target_.files()[at].path);
-            }
-        });
-    }
-
-    mpi::Comm& comm_;
-    const Bench& bench_;
-    ConcatenatedFiles target_;
-    ConcatenatedFiles source_;
-    std::vector<std::byte> buffer_;
-    Measured measured_;
-    Index cpu_ns_ = 0;
-};
-
-}  // namespace
-
-double Pass::median_s() const {
-    return median(wall_s);
-}
-double Pass::median_cpu_s() const {
-    return median(cpu_s);
-}
-double Pass::gbs() const {
-    const double seconds = median_s();
-    return seconds > 0 ? static_cast<double>(bytes) / 1e9 / seconds : 0;
-}
-
-const Pass& Measured::roof() const {
-    return copy.gbs() < copy_behind.gbs() ? copy_behind : copy;
-}
-
-Measured run_bench(mpi::Comm& comm, const Bench& bench) {
-    return Runner(comm, bench).run();
-}
-
-namespace {
 
 // Bounds the list of pages that mincore fills.
 constexpr Bytes kWindow = Bytes{1} << 30U;
@@ -355,8 +159,8 @@ Bytes cached_in_window(int fd, Bytes begin, Bytes end) {
     return total;
 }
 
-}  // namespace
-
+/// Bytes of a part of a file that are in the page cache. Where the system does not tell, all count:
+/// it tells of files that one owns or may write (mincore(2)).
 Bytes cached_bytes(int fd, Bytes offset, Bytes size) {
     Bytes total = 0;
     for (Bytes at = offset; at < offset + size;) {
@@ -367,4 +171,157 @@ Bytes cached_bytes(int fd, Bytes offset, Bytes size) {
     return total;
 }
 
-}  // namespace shardweld::measure
+/// One rank's side of a bench.
+class Runner {
+  public:
+    Runner(mpi::Comm& comm, const PlainIo& bench)
+        : comm_(comm),
+          bench_(bench),
+          target_(ConcatenatedFiles::make(bench.directory, bench.source.size(), kFile)),
+          // Also the first touch of its pages, which is what costs most.
+          buffer_(noise(kExtent, static_cast<std::uint64_t>(comm.rank()))) {}
+
+    /// A target is removed right before the next one is made: pages that the system has just got
+    /// back are the cheapest new ones, for all passes alike.
+    Measured run() {
+        if (!bench_.copies_only) {
+            time(measured_.write, [&] { write(); });
+            drop_from_cache();
+            time(measured_.read, [&] { read(); });
+            remove_target();
+        }
+        drop_from_cache();
+        time(measured_.copy, [&] { copy(false); });
+        remove_target();
+        drop_from_cache();
+        time(measured_.copy_behind, [&] { copy(true); });
+        remove_target();
+        return std::move(measured_);
+    }
+
+  private:
+    [[nodiscard]] ByteRange own_part(const ConcatenatedFiles& files) const {
+        return files.share(comm_.rank(), comm_.size());
+    }
+
+    /// From barrier to barrier; processor time without the waiting in the last one.
+    void time(Pass& pass, const std::function<void()>& body) {
+        constexpr double kNano = 1e9;
+        comm_.barrier();
+        const double wall = wall_seconds();
+        body();
+        const auto wall_ns = static_cast<Index>((wall_seconds() - wall) * kNano);
+        pass.bytes = target_.size();
+        pass.wall_s = static_cast<double>(comm_.all_max(wall_ns)) / kNano;
+        pass.cpu_s = static_cast<double>(comm_.all_sum(cpu_ns_)) / kNano;
+        cpu_ns_ = 0;
+    }
+
+    /// A part of a pass that ends with all ranks together.
+    void step(const std::function<void()>& local) {
+        mpi::collectively(comm_, [&] {
+            const double cpu = cpu_seconds();
+            local();
+            cpu_ns_ += static_cast<Index>((cpu_seconds() - cpu) * 1e9);
+        });
+    }
+
+    void create(ConcatenatedWriter& out) {
+        step([&] {
+            out.create(static_cast<std::size_t>(comm_.rank()),
+                       static_cast<std::size_t>(comm_.size()));
+        });
+    }
+
+    void write() {
+        ConcatenatedWriter out(target_, false);
+        create(out);
+        step([&] {
+            for (const FilePart& part : target_.parts(own_part(target_), kExtent)) {
+                out.write(part, std::span(buffer_).first(part.size));
+            }
+            out.finish(bench_.sync);
+        });
+    }
+
+    void read() {
+        step([&] {
+            ConcatenatedReader in(bench_.source);
+            for (const FilePart& part : bench_.source.parts(own_part(bench_.source), kExtent)) {
+                in.read(part.position, std::span(buffer_).first(part.size));
+            }
+        });
+    }
+
+    void copy(bool behind) {
+        ConcatenatedWriter out(target_, behind);
+        create(out);
+        step([&] {
+            ConcatenatedReader in(bench_.source);
+            for (const FilePart& part : target_.parts(own_part(target_), kExtent)) {
+                const auto bytes = std::span(buffer_).first(part.size);
+                in.read(part.position, bytes);
+                out.write(part, bytes);
+            }
+            out.finish(bench_.sync);
+        });
+    }
+
+    /// This rank's share of the source, one part for each file.
+    [[nodiscard]] std::vector<FilePart> whole_parts() const {
+        return bench_.source.parts(own_part(bench_.source),
+                                   std::max<Bytes>(bench_.source.size(), 1));
+    }
+
+    void drop_from_cache() {
+        if (!bench_.is_cold) {
+            return;
+        }
+        Bytes stayed = 0;
+        mpi::collectively(comm_, [&] {
+            ConcatenatedReader in(bench_.source);
+            for (const FilePart& part : whole_parts()) {
+                in.file(part.file).forget(part.offset, part.size);
+            }
+        });
+        mpi::collectively(comm_, [&] {
+            ConcatenatedReader in(bench_.source);
+            for (const FilePart& part : whole_parts()) {
+                stayed += cached_bytes(in.file(part.file).fd(), part.offset, part.size);
+            }
+        });
+        const auto in_all = static_cast<Bytes>(comm_.all_sum(static_cast<Index>(stayed)));
+        measured_.stayed_cached = std::max(measured_.stayed_cached, in_all);
+    }
+
+    void remove_target() {
+        mpi::collectively(comm_, [&] {
+            for (std::size_t at = 0; comm_.rank() == 0 && at < target_.files().size(); ++at) {
+                fs::remove(target_.files()[at].path);
+            }
+        });
+    }
+
+    mpi::Comm& comm_;
+    const PlainIo& bench_;
+    ConcatenatedFiles target_;
+    std::vector<std::byte> buffer_;
+    Measured measured_;
+    Index cpu_ns_ = 0;
+};
+
+}  // namespace
+
+double Pass::gbs() const {
+    return wall_s > 0 ? static_cast<double>(bytes) / 1e9 / wall_s : 0;
+}
+
+const Pass& Measured::roof() const {
+    return copy.gbs() < copy_behind.gbs() ? copy_behind : copy;
+}
+
+Measured measure(mpi::Comm& comm, const PlainIo& bench) {
+    return Runner(comm, bench).run();
+}
+
+}  // namespace shardweld::bench
