@@ -32,6 +32,11 @@ const std::vector<OptionRow>& option_rows() {
          Touches::input},
         {"iteration", "N", kInput & ~kWatch, "Input", "iteration to merge, if there are several",
          number(&Options::iteration, 0), Touches::output},
+        {"steps", "", kInspect, "Input",
+         "list the saves in DIR, the directory of a training run or one above it, and what "
+         "trackers "
+         "say of the last one",
+         flag(&Options::shows_steps)},
         {"role", "NAME", kInput, "Input", "actor or critic, if there are both",
          word(&Options::role, {{"actor", "actor"}, {"critic", "critic"}}), Touches::output},
         {"topic", "NAME", kRecipes, "", "the family to print; suggest; check",

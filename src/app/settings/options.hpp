@@ -274,6 +274,7 @@ struct Options {
     std::optional<JobRequest> job;      ///< plan: a job script is printed
 
     // Messages.
+    bool shows_steps = false;  ///< inspect: --steps
     bool json = false;
     bool is_whole = false;         ///< inspect: every row
     bool lists_inputs = false;     ///< plan: the files that are read, and nothing else

@@ -1,0 +1,230 @@
+"""shardweld watch: merges each step of a training run as soon as it is complete, in a loop over `shardweld merge`."""
+import os
+import re
+import shutil
+import subprocess
+import time
+from datetime import datetime
+from typing import Optional, Tuple
+
+from .. import command
+from ..command import LAUNCH, NO_CLIENT, NOT_FOUND, TARGET, USAGE, Command, Failed, Given, Option
+from .children import Stop, Voice, deadline
+from .steps import ask
+from .steward import Request, Steward
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_WORD = re.compile(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+(?=\s|$)""", re.DOTALL)
+_PART = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
+_GOES_ON = "it is not needed: a watch goes on with what is done, and makes no output twice"
+_NOT_OF_WATCH = {"report": "each output has its report in its directory", "if_complete": _GOES_ON, "resume": _GOES_ON, "restart": _GOES_ON,
+                 "iteration": "--from STEP takes that one and later ones", "verl": "take --dtype bf16", "done": "the last line of OUT/watch.jsonl has the code",
+                 "trace": "", "average": "", "average_weights": "", "average_decay": "", "delta": "", "scale": "", "hf_upload": "take --hf_upload_path"}
+
+
+def _seconds(given: Given, name: str) -> Optional[float]:
+    if name not in given:
+        return None
+    found = re.fullmatch(r"(\d+\.?\d*|\.\d+)([smhd]?)", given.get(name))
+    if not found:
+        raise Failed(USAGE, f"--{name} {given.get(name)!r} is not a time", "give for example 90s, 5m or 2h")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _moment(given: Given, name: str) -> Optional[float]:
+    text = given.get(name)
+    if text.startswith("+"):
+        return time.time() + (_seconds(Given({name: [text[1:]]}), name) or 0)
+    if not text or text.isdigit():
+        return float(text) if text else None
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise Failed(USAGE, f"--{name} {text!r} is no point in time", "give for example +50m, 2026-11-22T03:10 or seconds since 1970") from None
+
+
+def _count(given: Given, name: str, default: int) -> int:
+    text = given.get(name, str(default))
+    if not text.isdigit() or (name in given and int(text) < 1):
+        raise Failed(USAGE, f"--{name} {text!r} is no number from 1 on")
+    return int(text)
+
+
+def _words(given: Given, name: str) -> Tuple[str, ...]:
+    """Words as a POSIX shell splits them (shlex keeps the backslash of "\\$"); nothing is expanded. The first is a program that is there."""
+    text, words = given.get(name).strip(), []
+    while text:
+        word = _WORD.match(text)
+        if not word:
+            raise Failed(USAGE, f"--{name} {given.get(name)!r} is not a command line: a quote has no end", "close it")
+        words.append(_PART.sub(lambda part: part[1] or (re.sub(r'\\([$`"\\\n])', r"\1", part[2]) if part[2] else part[3] or ""), word[0]))
+        text = text[word.end():].strip()
+    if name not in given:
+        return ()
+    if not words:
+        raise Failed(USAGE, f"--{name} {given.get(name)!r} names no command", "give a program and its arguments")
+    if not shutil.which(words[0]):
+        raise Failed(USAGE, f"there is no program {words[0]!r} to run (--{name})", "give its path")
+    return tuple(words)
+
+
+def _refuse_ranks() -> None:
+    """A watch is one process; its merges have the ranks."""
+    sizes = [os.environ.get(name, "") for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "MPI_LOCALNRANKS")]
+    if any(size.isdigit() and int(size) > 1 for size in sizes):
+        ranks = [os.environ[name] for name in ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PALS_RANKID", "SLURM_PROCID") if name in os.environ]
+        if ranks and ranks[0] != "0":
+            raise SystemExit(USAGE)
+        raise Failed(USAGE, "watch is one process, and was started as several ranks",
+                     "start it without a launcher, and name that for its merges: shardweld watch RUN OUT --launch 'mpirun -n 4'")
+
+
+def _check_run(run: str, outs: Tuple[str, ...]) -> None:
+    """The run's directory need not be there yet; the one above it must."""
+    hint = "name the directory in which the training run saves its steps"
+    if os.path.lexists(run) and not os.path.isdir(run):
+        raise Failed(USAGE, f"{run} is a file", hint)
+    if not os.path.isdir(run) and not os.path.isdir(os.path.dirname(run)):
+        raise Failed(NOT_FOUND, f"there is no directory {run}", hint)
+    if run in outs:
+        raise Failed(USAGE, f"{run} cannot be watched and written to", "name another directory for the outputs")
+    if os.path.isdir(run) and ask(run)["number"] is not None:
+        raise Failed(USAGE, f"{run} is a step itself", "watch the directory above it, or merge this one")
+
+
+def _check_merge(given: Given) -> None:
+    """Options of merge are looked at before there is anything to merge."""
+    for word in given.passed_on:
+        name = word[2:].partition("=")[0]
+        if name in _NOT_OF_WATCH:
+            raise Failed(USAGE, f"--{name} is not an option of watch", _NOT_OF_WATCH[name])
+        if "delta_dir" in given and re.match(r"--(quantize=gguf|output_format=(?!safetensors)|to=(?!hf$)|like=)", word):
+            raise Failed(USAGE, f"--delta_dir and {word.partition('=')[0]} exclude each other: deltas are of models in safetensors")
+    for name, other in (("delta_against", "delta_dir"), ("revision", "hf_upload_path"), ("private", "hf_upload_path"), ("hf_cli", "hf_upload_path")):
+        if name in given and other not in given:
+            raise Failed(USAGE, f"--{name} needs --{other}", f"add --{other} {'DIR' if other == 'delta_dir' else 'ORG/NAME'}")
+    words = [word for word in given.passed_on if not word.startswith("--log_dir=")] + ["--also=" + also for also in given.all("also")]
+    tried = command.run(["plan", os.path.join(given.get("target_dir"), ".shardweld-no-step"), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if tried.returncode == USAGE:
+        lines = [line.strip() for line in tried.stderr.splitlines()]
+        raise Failed(USAGE, lines[0].partition("error: ")[2] if lines else "merge refuses its options", "; ".join(line.partition("hint: ")[2] for line in lines[1:]))
+
+
+def _request(given: Given) -> Request:
+    for name, what in (("local_dir", "no run is given"), ("target_dir", "no target is given")):
+        if name not in given:
+            raise Failed(USAGE, what, "name the directory of the run and that of the outputs: shardweld watch RUN OUT")
+    also = [re.fullmatch(r"(.+?)(:[^/]*)?", text) for text in given.all("also")]
+    outs = tuple(os.path.realpath(name) for name in [given.get("target_dir")] + [found[1] for found in also if found])
+    run = os.path.realpath(given.get("local_dir"))
+    first = re.search(r"(\d+)\D*$", given.get("from", "0"))
+    if not first:
+        raise Failed(USAGE, f"--from {given.get('from')!r} is not a step", "give its number, or its directory's name")
+    upload = [f"--{name}={given.get(name)}" for name in ("hf_upload_path", "revision", "hf_cli") if name in given] + (["--private"] if "private" in given else [])
+    merge = given.passed_on + [f"--stop_before={given.get('stop_before')}" for _ in given.all("stop_before")] + (["--verbose"] if "verbose" in given else [])
+    stop_at = _moment(given, "stop_at")
+    merge += [f"--stop_at={stop_at:.0f}"] if stop_at else []
+    asked = Request(run, list(outs), [found[2] or "" for found in also if found], merge, list(_words(given, "launch")), every=_count(given, "every", 1),
+                    first=int(first[1]), keep=_count(given, "keep", 0), idle_exit=_seconds(given, "idle_exit"), until=given.get("until"), then=_words(given, "then"),
+                    skips_lost=given.get("on_lost") == "skip", metrics=given.get("metrics"), is_polite=given.get("polite") != "no", upload=tuple(upload))
+    asked.interval = _seconds(given, "interval") or (30 if "interval" not in given else 0)
+    if not asked.interval:
+        raise Failed(USAGE, f"--interval {given.get('interval')!r} leaves no time between two looks", "give for example 30s")
+    asked.delta_dir, asked.delta_against = (os.path.realpath(given.get(name)) if name in given else "" for name in ("delta_dir", "delta_against"))
+    _check_merge(given)
+    _check_run(run, outs)
+    if asked.delta_against and not os.path.isdir(asked.delta_against):
+        raise Failed(NOT_FOUND, f"there is no model {asked.delta_against} (--delta_against)")
+    client = [given.get("hf_cli")] if "hf_cli" in given else ["hf", "huggingface-cli"]
+    if upload and not any(shutil.which(name) for name in client):
+        raise Failed(NO_CLIENT, f"the client {client[0]!r} that uploads is not there", "pip install huggingface_hub, or name it with --hf_cli PATH")
+    return asked
+
+
+def _be_polite() -> None:
+    """Processor and disk are the trainer's first; what is run inherits it."""
+    os.nice(19)
+    if shutil.which("ionice"):
+        subprocess.run(["ionice", "-c", "3", "-p", str(os.getpid())], stderr=subprocess.DEVNULL, check=False)
+
+
+def _watch(given: Given) -> int:
+    _refuse_ranks()
+    voice = Voice(given.get("progress", "auto"), "quiet" in given, "verbose" in given)
+    try:
+        stop = Stop()
+        asked = _request(given)
+        stop.deadline = deadline(_seconds(given, "stop_before"), _moment(given, "stop_at"))
+        if asked.is_polite:
+            _be_polite()
+        if os.path.lexists(asked.outs[0]) and not os.path.isdir(asked.outs[0]):
+            raise Failed(TARGET, f"{asked.outs[0]} is not a directory", "name a directory for the outputs")
+        os.makedirs(asked.outs[0], exist_ok=True)
+        Steward(asked, voice, stop).watch()
+    except Failed as failed:
+        voice.error(failed)
+        return failed.code
+    return 0
+
+
+COMMAND = Command(
+    name="watch",
+    usage="shardweld watch RUN OUT [options]",
+    summary="merge each step of a training run as soon as it is complete",
+    about="""Takes the options of merge. A step is complete when its trainer says so, its files have been quiet
+for two intervals and a merge of it can be planned. Each becomes OUT/STEP, by the name of the
+step's directory, and is made once. Ends by itself with --until or --idle_exit; exit code 16 names
+what is still owed.
+
+Examples:
+  shardweld watch checkpoints merged --dtype bf16
+  shardweld watch checkpoints merged --keep 3 --then 'python eval.py'
+  shardweld watch checkpoints merged --launch 'mpirun -n 4' --every 1000 --bw_limit 500MB
+""",
+    run=_watch,
+    arguments=("local_dir", "target_dir"),
+    passes_on="merge",
+    options=(
+        Option("local_dir", "DIR", "the directory of a training run, or one above it", group="Input", kind="directory"),
+        Option("target_dir", "DIR", "directory in which each step gets one of its name", group="Output", kind="directory"),
+        Option("also", "DIR[:FORM]", "write each step to DIR, too, as FORM; may be given several times", group="Output", kind="directory", is_repeated=True,
+               is_usual=False),
+        Option("launch", "CMD", "start each merge with CMD in front of it, which gives it its ranks: 'srun -n 8', 'mpirun -n 4'; no shell reads it",
+               group="Watching"),
+        Option("interval", "TIME", "look at the run this often (default 30s)", group="Watching"),
+        Option("every", "N", "only steps whose number is a multiple of N", group="Watching"),
+        Option("from", "STEP", "only this step and those with higher numbers: 1000 or a directory's name", group="Watching"),
+        Option("keep", "N", "keep the N newest outputs; older ones are removed where their own reports say that they were made here and nothing is owed behind "
+               "them", group="Watching"),
+        Option("idle_exit", "TIME", "end when nothing new was written for this long", group="Watching"),
+        Option("until", "FILE", "end when FILE is there and what is complete by then is made", group="Watching", kind="file"),
+        Option("then", "CMD", "run CMD behind each step, with SHARDWELD_STEP, SHARDWELD_OUTPUT and SHARDWELD_REPORT in its environment; no shell reads it",
+               group="Watching"),
+        Option("on_lost", "HOW", "steps that the trainer deletes while they are read: error (default: the end has exit code 16) or skip (a warning)",
+               group="Watching", words=("error", "skip"), is_usual=False),
+        Option("metrics", "FILE", "write counts and times to FILE as Prometheus' text, after each look", group="Watching", kind="file"),
+        Option("polite", "HOW", "leave processor and disk to the training job: yes (default: as nice 19 and ionice -c idle, and written files leave the page "
+               "cache) or no", group="Watching", words=("yes", "no"), is_usual=False),
+        Option("delta_against", "DIR", "the model from which the first step's delta leads (default: the first step has none)", group="Deltas", kind="directory",
+               is_usual=False),
+        Option("delta_dir", "DIR", "write what changed from each step to the next into DIR, as the command delta does", group="Deltas", kind="directory",
+               is_usual=False),
+        Option("hf_upload_path", "ORG/NAME", "upload each step to this repository of the Hub, as the command upload does", group="Upload", is_usual=False),
+        Option("private", "", "make the repository private if it is new", group="Upload", is_usual=False),
+        Option("revision", "BRANCH", "upload each step to a branch, in whose name {n} stands for the step's number", group="Upload", is_usual=False),
+        Option("hf_cli", "PATH", "the client (default: hf on PATH, from pip install huggingface_hub)", group="Upload", kind="file", is_usual=False),
+        Option("stop_before", "TIME", "stop this long before the job ends, ready to go on: 90s, 5m (default under Slurm: 60s)", group="Execution", is_usual=False),
+        Option("stop_at", "TIME", "stop at this time, ready to go on: +50m from now, 2026-11-22T03:10 or seconds since 1970", group="Execution", is_usual=False),
+        Option("progress", "STYLE", "how progress is shown: auto (default), lines, json (with each line of the diary) or none", group="Messages",
+               words=("auto", "bar", "lines", "json", "none"), is_usual=False),
+        command.VERBOSE,
+        command.QUIET,
+    ),
+    exit_codes=((command.SPACE, "disk, quota or inodes are exhausted"), (LAUNCH, "MPI or the launcher"), (command.STOPPED, "stopped, the same command goes on"),
+                (TARGET, "OUT is no directory"), (command.LOCKED, "another watch has this OUT"),
+                (command.INCOMPLETE, "a step was not made, or what is run behind it failed"), (NO_CLIENT, "upload: no client")),
+    environment=(("SHARDWELD_STEP, SHARDWELD_OUTPUT, SHARDWELD_REPORT",
+                  "set for the command of --then: the name of the step's directory, the output, and its report."),
+                 ("SLURM_JOB_ID, SLURM_JOB_END_TIME, SLURM_RESTART_COUNT", "the job, its end, before which a watch stops, and whether it goes on with an earlier run.")),
+    files=(("watch.jsonl", "in OUT: what the watch did, a line of JSON for each event."),),
+)
