@@ -47,10 +47,9 @@ ROOMS = {  # what else of its module a subfolder may include, beside what lies a
     "app/compare": "messages settings report survey family",
     "app/merge": "messages settings runtime report survey family compare delta",
     "app/delta": "messages settings runtime report compare",
-    "app/watch": "messages settings runtime report merge delta",
     "app/api": "commands messages settings runtime report survey family compare merge",
     "app/cli": "messages settings runtime",
-    "app/commands": "cli messages settings runtime report survey family compare merge watch delta",
+    "app/commands": "cli messages settings runtime report survey family compare merge delta",
     "execute/listeners": "",
     "formats": "containers shared",  # each format's folder
     "formats/bytecheckpoint": "containers shared megatron",

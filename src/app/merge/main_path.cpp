@@ -145,10 +145,6 @@ Planned plan_outputs(const Outputs& outputs, const PlanRequest& request, Sources
 }
 
 ErrorCode merge_model(Outputs outputs) {
-    return merge_model_and(std::move(outputs), write_delta_of);
-}
-
-ErrorCode merge_model_and(Outputs outputs, const OnModel& on_model) {
     const Session session = outputs.front();
     const Options& options = session.options;
     const Stopping stopping(session.comm, options.stop_before, options.stop_at, options.stop,
@@ -165,14 +161,13 @@ ErrorCode merge_model_and(Outputs outputs, const OnModel& on_model) {
         outputs = without_published(outputs);
         Completeness found = look_at_outputs(outputs);
         session.run.is_left_alone = found.is_whole;
-        is_sent = is_sent && (!found.is_whole || options.sends_complete);
         if (!found.is_whole) {
             store = find_to_publish(outputs, std::move(found), stopping, watchdog);
         } else if (is_sent) {
             store = prepare_upload(session.comm, options);
         }
         watchdog.enter("writing the delta");
-        on_model(session, [&] { return stopping.why(); });
+        write_delta_of(session, [&] { return stopping.why(); });
     }
     if (is_sent) {
         upload_directory(session.comm, options,

@@ -398,35 +398,6 @@ int n_nodes_in(const Given& given) {
     return static_cast<int>(nodes);
 }
 
-double interval_in(const Given& given) {
-    const double seconds = duration_in(given);
-    if (seconds <= 0) {
-        refuse(given, "leaves no time between two looks", "give for example 30s");
-    }
-    return seconds;
-}
-
-Index count_in(const Given& given) {
-    return number_in(given, 1);
-}
-
-Index step_in(const Given& given) {
-    const auto number = parse_index(given.text);
-    const auto named = formats::parse_step(given.text);
-    if (!number && (!named || !named->iteration)) {
-        refuse(given, "is not a step", "give its number, or its directory's name");
-    }
-    return number ? *number : *named->iteration;
-}
-
-std::string command_in(const Given& given) {
-    if (!process::words_of(given.text)) {
-        refuse(given, "is not a command line: a quote has no end",
-               "close it, or add --then_shell where a shell is to read it");
-    }
-    return given.text;
-}
-
 std::string put_in(const Given& given) {
     if (const std::string fault = upload::fault_of_put(given.text); !fault.empty()) {
         refuse(given, fault, "for example --put 'rclone copyto {} remote:bucket/{}'");

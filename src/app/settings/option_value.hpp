@@ -191,15 +191,7 @@ Bytes extent_in(const Given& given);
 Bytes memory_limit_in(const Given& given);
 int n_ranks_in(const Given& given);
 int n_nodes_in(const Given& given);
-/// Seconds, more than none.
-double interval_in(const Given& given);
-/// At least one.
-Index count_in(const Given& given);
-/// The number of a step: "1000", "global_step_1000".
-Index step_in(const Given& given);
-/// A command line as the words of a process: one word at least, and each quote has an end.
-std::string command_in(const Given& given);
-/// As command_in, for a command that sends a file. Error(usage) as upload::fault_of_put says.
+/// A command that sends a file. Error(usage) as upload::fault_of_put says.
 std::string put_in(const Given& given);
 
 // Setters.

@@ -78,7 +78,6 @@ enum class Command {
     iobench,
     report,
     delta,
-    watch,
     help,
     version
 };
@@ -138,25 +137,6 @@ struct OutputRequest {
     [[nodiscard]] bool is_training() const { return !form.empty(); }
     friend bool operator==(const OutputRequest&, const OutputRequest&) = default;
 };
-
-/// What `watch` is asked for beside the options of its merges.
-struct WatchRequest {
-    double interval = 30;             ///< seconds between two looks at the run
-    Index every = 1;                  ///< only steps whose number is a multiple of it
-    Index from = 0;                   ///< only steps with this number or a higher one
-    Index keep = 0;                   ///< newest outputs that stay; 0: all
-    std::optional<double> idle_exit;  ///< seconds without anything new, after which it ends
-    std::optional<fs::path> until;    ///< the file with which it ends
-    std::string then;                 ///< the command behind each step, "" if none
-    bool has_shell = false;           ///< a shell reads that command
-    bool skips_lost = false;          ///< steps that are deleted while they are read are no failure
-    std::optional<fs::path> metrics;  ///< the file of Prometheus' text
-    bool is_polite = true;            ///< the processor and the disk are the trainer's first
-    friend bool operator==(const WatchRequest&, const WatchRequest&) = default;
-};
-
-/// Of the help: all of a command's options, the usual ones, or rows for programs.
-enum class HelpForm { whole, brief, json };
 
 struct Options {
     Command command = Command::help;
@@ -225,8 +205,6 @@ struct Options {
     Index n_devices = 1;  ///< --tp
     Index n_stages = 1;   ///< --pp
 
-    WatchRequest watch;
-
     // Measuring storage.
     std::optional<fs::path> roof;  ///< merge: the report of an iobench in the same place
     std::optional<publish::Striping> striping;
@@ -252,7 +230,6 @@ struct Options {
     bool is_private = false;
     bool streams = false;            ///< files are sent while others are written
     std::string revision;            ///< the branch that is uploaded to; "": the Hub's default
-    bool sends_complete = true;      ///< also an output that was there already (--if_complete)
     std::optional<fs::path> hf_cli;  ///< the client; not given: `hf` on PATH
 
     // Execution.

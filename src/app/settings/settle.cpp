@@ -32,20 +32,6 @@ void check_mesh(const formats::Mesh& mesh) {
     }
 }
 
-/// Each step of a watch has a place of its own in a store that knows names only.
-void check_put(const Options& options) {
-    const auto words = process::words_of(options.put).value();
-    const auto names = [](const std::string& word) {
-        return word != "{}" && word.find("{}") != std::string::npos;
-    };
-    if (options.command == Command::watch && std::ranges::any_of(words, names) &&
-        options.put.find("{n}") == std::string::npos) {
-        refuse("--put would put all steps in one place",
-               "write {n} where the step's number belongs: 'rclone copyto {} "
-               "remote:bucket/step-{n}/{}'");
-    }
-}
-
 void check_store(const Options& options) {
     const bool is_of_hub = options.is_private || options.hf_cli || !options.revision.empty();
     if (!options.put.empty() && (is_of_hub || !options.upload_path.empty())) {
@@ -64,9 +50,6 @@ void check_store(const Options& options) {
                options.form.empty()
                    ? "add --hf_upload_path ORG/NAME, or --put CMD for another store"
                    : "leave it out: training checkpoints are not sent");
-    }
-    if (!options.put.empty()) {
-        check_put(options);
     }
 }
 
@@ -199,7 +182,7 @@ void check_delta_options(const Options& options) {
         refuse("--delta_against needs --delta_dir",
                "add --delta_dir DIR, the directory that the versions lie in");
     }
-    if (options.delta_against.empty() && options.command != Command::watch) {
+    if (options.delta_against.empty()) {
         refuse("--delta_dir needs --delta_against",
                "add --delta_against PREV, the model that the delta leads from");
     }
@@ -270,16 +253,6 @@ void check_bench(const Arguments& arguments, const Options& options) {
         refuse("--max_shard_size " + std::to_string(options.max_shard_size) +
                    " is too small to measure with",
                "give at least 64KiB");
-    }
-}
-
-void check_watch(const Arguments& arguments, const WatchRequest& watch) {
-    if (watch.has_shell && watch.then.empty()) {
-        refuse("--then_shell needs --then", "add it, or leave both out");
-    }
-    if (!watch.then.empty() && !watch.has_shell && process::words_of(watch.then)->empty()) {
-        refuse("--then " + printable(arguments.values.find("then")->second) + " names no command",
-               "give a program and its arguments");
     }
 }
 
@@ -374,7 +347,6 @@ void check_together(const Arguments& arguments, const Options& options) {
     check_form(arguments, options);
     check_layout(arguments, options);
     check_delta_options(options);
-    check_watch(arguments, options.watch);
     check_log_dir(options);
     check_loudness(arguments);
     check_job(arguments, options);
@@ -434,11 +406,9 @@ void take_file_target(Options& options) {
 
 /// verl's default is for those who ask for verl's ways.
 void require_target(const Options& options) {
-    const bool watches = options.command == Command::watch;
-    const bool writes = options.command == Command::merge || watches || options.job;
+    const bool writes = options.command == Command::merge || options.job;
     if (writes && !options.has_target && !options.is_verl) {
-        refuse("no target is given", std::string("name the directory to write: shardweld ") +
-                                         (watches ? "watch " : "merge ") +
+        refuse("no target is given", "name the directory to write: shardweld merge " +
                                          process::shell_word(options.local_dir.string()) + " OUT");
     }
 }

@@ -225,16 +225,6 @@ const std::vector<TypedOption>& typed_options() {
         {"n", kClean, "--dry_run", ""},
         {"days age", kClean, "--older_than TIME", "for example 7d"},
         {"keep", kIobench, "--keep_files", "", true},
-
-        // Beside a training run.
-        {"resume restart if_complete", kWatch, "",
-         "it is not needed: a watch goes on with what is done, and makes no output twice"},
-        {"report", kWatch, "", "each output has its report in its directory"},
-        {"iteration step steps start", kWatch, "--from STEP", ""},
-        {"poll poll_interval period sleep", kWatch, "--interval TIME", ""},
-        {"save_total_limit keep_last max_to_keep", kWatch, "--keep N", ""},
-        {"exec run hook on_step callback", kWatch, "--then CMD", ""},
-        {"timeout idle_timeout", kWatch, "--idle_exit TIME", ""},
     };
     return rows;
 }

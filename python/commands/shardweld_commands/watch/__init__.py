@@ -133,8 +133,6 @@ def _request(given: Given) -> Request:
     asked.delta_dir, asked.delta_against = (os.path.realpath(given.get(name)) if name in given else "" for name in ("delta_dir", "delta_against"))
     _check_merge(given)
     _check_run(run, outs)
-    if asked.delta_against and not os.path.isdir(asked.delta_against):
-        raise Failed(NOT_FOUND, f"there is no model {asked.delta_against} (--delta_against)")
     client = [given.get("hf_cli")] if "hf_cli" in given else ["hf", "huggingface-cli"]
     if upload and not any(shutil.which(name) for name in client):
         raise Failed(NO_CLIENT, f"the client {client[0]!r} that uploads is not there", "pip install huggingface_hub, or name it with --hf_cli PATH")

@@ -71,6 +71,8 @@ class Steward:
         earlier = self._diary.earlier
         self._owed, self._numbers = earlier.owed, earlier.numbers
         self._chain = earlier.chains.get(asked.delta_dir) or books.Chain()
+        if asked.delta_against and not self._chain.step and not os.path.isdir(asked.delta_against):
+            raise Failed(NOT_FOUND, f"there is no model {asked.delta_against} (--delta_against)")
         self._unmade: Dict[str, str] = {}   # steps that failed or never were complete, and why
         self._bridged: Dict[str, str] = {}  # steps whose deltas failed, and that the next one leads past
         self._tried: Dict[str, Tuple[float, bool]] = {}  # when a step's duties were tried last, and whether that may pass
@@ -480,7 +482,8 @@ class Steward:
                 if self._owes(name) or (self._asked.delta_dir and name == self._chain.step):
                     continue
                 # Noted first: once it is gone nothing else tells that the step was made.
-                self._diary.write("removed", step=name, inputs=self._lookout.print_of(name))
+                self._lookout.left[name] = self._lookout.print_of(name)
+                self._diary.write("removed", step=name, inputs=self._lookout.left[name])
                 for output in self._outputs(name):
                     if is_own_output(output, self._asked.run):
                         os.rename(output, _beside(output, _REMOVED))  # nobody finds half of it
