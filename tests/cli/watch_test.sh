@@ -304,7 +304,7 @@ stopped() {
     for signal in INT TERM HUP USR1; do
         launch=()
         [[ $signal != TERM && $signal != USR1 ]] || launch=(--launch "mpirun -n 2")
-        watching "$run" "$out" --hf_config "$DCP/hf" --bw_limit 20K
+        watching "$run" "$out" --hf_config "$DCP/hf" --bw_limit 5K
         await "a merge of step-1" eval '[[ "$(happened "$out" merging step-1)" == '"$((++begun))"' ]]'
         await "its output" test -e "$out/.step-1.shardweld-partial/model.safetensors"
         kill "-$signal" "$watch"

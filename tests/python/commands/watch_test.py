@@ -8,7 +8,8 @@ import unittest
 from unittest import mock
 
 from shardweld_commands.command import IO, LOCKED, USAGE, Failed, Given
-from shardweld_commands.watch import _moment, _seconds, _words, books, steps
+from shardweld_commands.watch import books, steps
+from shardweld_commands.watch.request import moment_of, seconds_of, words_of
 
 SECOND = 10**9
 TRACKER = "latest_checkpointed_iteration.txt"
@@ -241,23 +242,23 @@ class DiaryTest(unittest.TestCase):
 class ValuesTest(unittest.TestCase):
     def test_are_words_of_a_posix_shell(self):
         for text, words in (("env 'b  c' \"d\\$e \\x\" f\\ g h''", ("env", "b  c", "d$e \\x", "f g", "h")), ("sh -c 'echo $X'", ("sh", "-c", "echo $X")), ("  env\n x ", ("env", "x"))):
-            self.assertEqual(_words(Given({"then": [text]}), "then"), words)
+            self.assertEqual(words_of(Given({"then": [text]}), "then"), words)
         for text in ("env 'b", 'env "b', "env \\", "", " ", "no-such-program x"):
             with self.assertRaises(Failed) as refused:
-                _words(Given({"then": [text]}), "then")
+                words_of(Given({"then": [text]}), "then")
             self.assertEqual(refused.exception.code, USAGE)
 
     def test_are_times(self):
         for text, value in (("90", 90), ("1.5m", 90), ("2h", 7200), ("1d", 86400), (".5s", 0.5)):
-            self.assertEqual(_seconds(Given({"interval": [text]}), "interval"), value)
+            self.assertEqual(seconds_of(Given({"interval": [text]}), "interval"), value)
         for text in ("", "x", "1w", "-1", "1e3", "1m30s"):
             with self.assertRaises(Failed):
-                _seconds(Given({"interval": [text]}), "interval")
-        self.assertEqual(_moment(Given({"stop_at": ["1700000000"]}), "stop_at"), 1700000000)
-        self.assertIsNone(_moment(Given({}), "stop_at"))
+                seconds_of(Given({"interval": [text]}), "interval")
+        self.assertEqual(moment_of(Given({"stop_at": ["1700000000"]}), "stop_at"), 1700000000)
+        self.assertIsNone(moment_of(Given({}), "stop_at"))
         for text in ("now", "2026-13-01T00:00"):
             with self.assertRaises(Failed):
-                _moment(Given({"stop_at": [text]}), "stop_at")
+                moment_of(Given({"stop_at": [text]}), "stop_at")
 
 
 if __name__ == "__main__":

@@ -50,10 +50,12 @@ class Earlier:
         """A line of a diary; what is no event is passed over."""
         try:
             row = json.loads(line)
-        except ValueError:
-            return
-        if not isinstance(row, dict):
-            return
+            if isinstance(row, dict):
+                self._take(row)
+        except (ValueError, TypeError):
+            pass
+
+    def _take(self, row: Dict[str, Any]) -> None:
         event, step = str(row.get("event")), str(row.get("step"))
         if event == "watching":
             self.holder = f"process {row.get('process')} on host {row.get('host')}"
@@ -150,14 +152,14 @@ class Diary:
 @dataclass
 class Counts:
     """What has been counted since the watch began."""
-    steps_made_total: float = field(default=0, metadata={"help": "Steps merged."})
-    steps_complete_total: float = field(default=0, metadata={"help": "Steps whose output was there already."})
-    steps_failed_total: float = field(default=0, metadata={"help": "Merges that failed."})
-    steps_lost_total: float = field(default=0, metadata={"help": "Steps deleted while they were read."})
-    outputs_removed_total: float = field(default=0, metadata={"help": "Outputs removed by --keep."})
-    then_failed_total: float = field(default=0, metadata={"help": "Commands of --then that failed."})
-    deltas_made_total: float = field(default=0, metadata={"help": "Deltas written."})
-    bytes_written_total: float = field(default=0, metadata={"help": "Bytes of tensors written."})
+    steps_made_total: int = field(default=0, metadata={"help": "Steps merged."})
+    steps_complete_total: int = field(default=0, metadata={"help": "Steps whose output was there already."})
+    steps_failed_total: int = field(default=0, metadata={"help": "Merges that failed."})
+    steps_lost_total: int = field(default=0, metadata={"help": "Steps deleted while they were read."})
+    outputs_removed_total: int = field(default=0, metadata={"help": "Outputs removed by --keep."})
+    then_failed_total: int = field(default=0, metadata={"help": "Commands of --then that failed."})
+    deltas_made_total: int = field(default=0, metadata={"help": "Deltas written."})
+    bytes_written_total: int = field(default=0, metadata={"help": "Bytes of tensors written."})
     merge_seconds_total: float = field(default=0, metadata={"help": "Time spent on merges."})
     steps: float = field(default=0, metadata={"help": "Steps in the run, of those asked for."})
     steps_waiting: float = field(default=0, metadata={"help": "Steps that are not merged yet."})

@@ -10,8 +10,9 @@ from typing import Any, Callable, Dict, List, Optional
 
 from .. import command
 from ..command import STOPPED, Failed
+from ..redact import without_secrets
 
-_PR_SET_PDEATHSIG = 1
+_LIBC, _PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
 _USUAL_LEAD_S = 60.0
 _GRACE_S = 10.0   # for a command that is told to stop
 _LINE_S = 10.0    # between two lines of progress
@@ -29,9 +30,17 @@ class Voice:
         if self._is_quiet or (level == "debug" and not self._is_verbose):
             return
         if self._is_json:
-            command.say(json.dumps({"event": "message", "level": level, "text": text}))
+            self.say(json.dumps({"event": "message", "level": level, "text": text}))
         else:
-            command.say(("warning: " if level == "warning" else "") + text)
+            self.say(("warning: " if level == "warning" else "") + text)
+
+    @staticmethod
+    def say(text: str) -> None:
+        """A line, which nobody need read any more."""
+        try:
+            command.say(without_secrets(text))
+        except OSError:
+            pass
 
     def info(self, text: str) -> None:
         self.message("info", text)
@@ -41,14 +50,14 @@ class Voice:
 
     def error(self, failed: Failed) -> None:
         if self._is_json:
-            command.say(json.dumps({"event": "error", "code": failed.code, "what": failed.what, "where": failed.where, "hint": failed.hint}))
+            self.say(json.dumps({"event": "error", "code": failed.code, "what": failed.what, "where": failed.where, "hint": failed.hint}))
         else:
             command.complain(failed)
 
     def line(self, text: str) -> None:
         """An object for programs, which people are not told."""
         if self._is_json and not self._is_quiet:
-            command.say(text)
+            self.say(text)
 
     def progress(self, row: Dict[str, Any]) -> None:
         """What a merge tells of its progress, a line at each phase that has a measure, and every ten seconds."""
@@ -57,7 +66,7 @@ class Voice:
         now = time.monotonic()
         if row["phase"] != self._phase or now - self._told >= _LINE_S:
             self._phase, self._told = row["phase"], now
-            command.say(f"{row['phase']}: {100 * row['done'] // row['total']} %")
+            self.say(f"{row['phase']}: {100 * row['done'] // row['total']} %")
 
 
 class Stop:
@@ -69,6 +78,7 @@ class Stop:
         self._signal, self._n_told = "", 0
         self._child: Optional["subprocess.Popen[bytes]"] = None
         self._stop_with = signal.SIGTERM
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup
                 signal.signal(number, self._note)
@@ -102,7 +112,7 @@ class Stop:
         parent = os.getpid()
 
         def follow() -> None:
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, dies_with)
+            _LIBC.prctl(_PR_SET_PDEATHSIG, dies_with)
             if os.getppid() != parent:
                 os._exit(1)
 

@@ -4,13 +4,14 @@ import os
 import shutil
 import signal
 import time
-from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
 from .. import command
 from ..command import CORRUPT, INCOMPLETE, INTERNAL, INTERRUPTED, IO, LAUNCH, LOCKED, MEMORY, MISMATCH, NO_CLIENT, NOT_FOUND, SPACE, STOPPED, TARGET, UNSUPPORTED, USAGE, Failed
+from ..text import counted, duration, human_bytes
 from . import books
 from .children import Stop, Voice
+from .request import Request
 from .steps import Look, Lookout, Ready, files_of, print_of, steps_in
 
 REPORT, _PARTIAL, _REMOVED, _DONE = "shardweld_report.json", ".shardweld-partial", ".shardweld-removed", ".shardweld-done-"
@@ -22,33 +23,6 @@ _LOCKED_S = 30         # what a watch that was killed has left behind needs to e
 def may_pass(code: int) -> bool:
     """Whether a failure may be over the next time."""
     return code in (IO, SPACE, LOCKED) or NO_CLIENT <= code <= INTERRUPTED
-
-
-@dataclass
-class Request:
-    """What a watch is asked for."""
-    run: str
-    outs: List[str]               # directories of outputs, the first one first
-    forms: List[str]              # of the outputs behind the first: ":fp32"
-    merge: List[str]              # options of the merges
-    launch: List[str]
-    interval: float = 30
-    every: int = 1
-    first: int = 0
-    keep: int = 0
-    idle_exit: Optional[float] = None
-    until: str = ""
-    then: Tuple[str, ...] = ()
-    skips_lost: bool = False
-    metrics: str = ""
-    is_polite: bool = True
-    upload: Tuple[str, ...] = ()  # options of upload, in which {n} stands for the step's number
-    delta_dir: str = ""
-    delta_against: str = ""
-
-    def duties(self) -> List[str]:
-        """What is owed behind each merge, in its order."""
-        return [duty for duty, asked in (("delta", self.delta_dir), ("upload", self.upload), ("then", self.then)) if asked]
 
 
 def is_own_output(output: str, run: str) -> bool:
@@ -114,7 +88,7 @@ class Steward:
             self._diary.write("ended", why=why or "done", code=code, made=counts.steps_made_total, complete=counts.steps_complete_total,
                               failed=counts.steps_failed_total, lost=counts.steps_lost_total)
             self._write_metrics()
-            self._voice.info(f"{counts.steps_made_total} steps made, {counts.steps_complete_total} complete before")
+            self._voice.info(f"{counted(counts.steps_made_total, 'step')} made, {counts.steps_complete_total} complete before")
 
     def _is_done(self) -> bool:
         self._wait()
@@ -122,6 +96,8 @@ class Steward:
         try:
             look, why = self._lookout.look(time.monotonic()), ""
         except (OSError, Failed) as error:
+            if isinstance(error, Failed) and error.code in _ENDS_WATCH:
+                raise
             look, why = None, str(error)
         if why and why != self._unseen:
             self._voice.warning(f"the run cannot be looked at: {why}")
@@ -207,7 +183,7 @@ class Steward:
             self._tried.pop(step.name, None)
             self._note(step.name, "made", self._asked.duties(), output=output, bytes=n_bytes, seconds=seconds, inputs=ready.print)
             self._leave_cache(step.name)
-            self._voice.info(f"made {output}: {n_bytes:,} bytes of tensors in {seconds:.1f} s")
+            self._voice.info(f"made {output}: {human_bytes(n_bytes)} in {duration(seconds)}")
         self._serve(step.name)
         self._remove_older()
 
@@ -232,7 +208,7 @@ class Steward:
     def _merge(self, ready: Ready, more: List[str]) -> Tuple[Optional[Failed], Optional[int]]:
         """How a merge of the step failed; else how many bytes of tensors it wrote, None where all was there."""
         step, asked = ready.step, self._asked
-        polite = (["nice", "-n", "19"] + (["ionice", "-c", "3"] if shutil.which("ionice") else [])) if asked.launch and asked.is_polite else []
+        polite = (["nice", "-n", "19"] + (["ionice", "-t", "-c", "3"] if shutil.which("ionice") else [])) if asked.launch and asked.is_polite else []
         role = ["--role=actor"] if all(os.path.isdir(os.path.join(step.path, part)) for part in ("actor", "critic")) and not any(
             word.startswith("--role=") for word in asked.merge) else []
         also = [f"--also={output}{form}" for output, form in zip(self._outputs(step.name)[1:], asked.forms)]
@@ -248,7 +224,7 @@ class Steward:
                 row = json.loads(line)
                 event = row["event"]
             except (ValueError, KeyError, TypeError):
-                command.say(line)  # the launcher's
+                self._voice.say(line)  # the launcher's
                 return
             if event == "error":
                 told.append(Failed(row["code"], row["what"], row["hint"], "; ".join(row["where"])))
@@ -497,17 +473,13 @@ class Steward:
         """What is still owed, for people; "" if nothing."""
         waiting = {name: why for name, why in self._lookout.waiting().items() if name not in self._unmade}
         owes = [("without a delta", "delta"), ("not uploaded", "upload"), ("without its command (--then)", "then")]
-        rows = [(f"{_count(self._unmade)} not finished", self._unmade)] if self._unmade else []
-        rows += [(f"{_count(waiting)} never complete", {f"{name} ({why})": why for name, why in waiting.items()})] if waiting else []
+        rows = [(f"{counted(len(self._unmade), 'step')} not finished", self._unmade)] if self._unmade else []
+        rows += [(f"{counted(len(waiting), 'step')} never complete", {f"{name} ({why})": why for name, why in waiting.items()})] if waiting else []
         for text, duty in owes:
             names = {name: "" for name in self._owed if duty in self._owes(name) and is_own_output(os.path.join(self._out, name), self._asked.run)}
             names.update(self._bridged if duty == "delta" else {})
-            rows += [(f"{_count(names)} {text}", names)] if names else []
+            rows += [(f"{counted(len(names), 'step')} {text}", names)] if names else []
         return "; ".join(f"{text}: {', '.join(names)}" for text, names in rows)
-
-
-def _count(names: Dict[str, str]) -> str:
-    return f"{len(names)} step" + ("" if len(names) == 1 else "s")
 
 
 def _beside(output: str, trace: str) -> str:
