@@ -337,6 +337,21 @@ together keep keeps
 together bad goes_on
 all_end
 
+# The steps that a run has, wherever they lie, and what trackers say.
+run="$WORK/steps"
+mkdir -p "$run/a/b"/global_step_{9,10} "$run/a/b/release" "$run/.hidden/step-1" "$run/deep/er/than/that/step-3"
+echo 9 >"$run/a/b/latest_checkpointed_iteration.txt"
+expect_code 0 "$SHARDWELD" inspect "$run" --steps --json
+python3 - "$WORK/out" "$run" <<'PYTHON' || fail "inspect --steps: $(<"$WORK/out")"
+import json, os, sys
+told = json.load(open(sys.argv[1]))
+place = os.path.realpath(sys.argv[2]) + "/a/b"
+assert [(row["number"], row["name"], row["directory"], row["has_tracker"]) for row in told["steps"]] == [(n, f"global_step_{n}", place, True) for n in (9, 10)], told
+assert [(row["number"], row["file"], row["directory"]) for row in told["trackers"]] == [(9, "latest_checkpointed_iteration.txt", place)] and told["number"] is None, told
+PYTHON
+expect_code 0 "$SHARDWELD" inspect "$run" --steps && expect_out "a/b/global_step_10"
+expect_code 3 "$SHARDWELD" inspect "$run/none" --steps --json
+
 run="$WORK/run" out="$WORK/outputs"
 mkdir -p "$run/step-2"
 expect_code 2 "$SHARDWELD" watch "$run" "$out" --average && expect_text "--average is not an option of watch"

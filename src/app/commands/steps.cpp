@@ -56,20 +56,27 @@ void add_steps(const fs::path& directory, int depth, std::vector<StepPlace>& ste
     }
 }
 
-ordered_json trackers_json(const fs::path& directory) {
-    ordered_json json = ordered_json::array();
+/// A step's number, or null.
+ordered_json step_number_json(const std::optional<Index>& number) {
+    return number ? ordered_json(*number) : ordered_json();
+}
+
+/// What the files in a directory say of the last save in it; the rows of a table, too.
+void add_trackers(const fs::path& directory, ordered_json& json,
+                  std::vector<std::vector<std::string>>& rows) {
     const formats::Listing listing = formats::try_list_directory(directory);
     for (const formats::LastSave& save : formats::last_saves(directory, listing)) {
         const fs::path path = directory / save.file;
         struct stat status {};
         if (::stat(path.c_str(), &status) == 0) {
+            rows.push_back({save.iteration ? std::to_string(*save.iteration) : "-",
+                            printable(path.string(), 1000)});
             json.push_back({{"directory", directory.string()},
                             {"file", save.file},
-                            {"number", save.iteration},
+                            {"number", step_number_json(save.iteration)},
                             {"modified_ns", io::stamp_of(status, path.c_str()).modified_ns}});
         }
     }
-    return json;
 }
 
 }  // namespace
@@ -79,11 +86,11 @@ std::string steps_text(const fs::path& run, bool is_json) {
     std::vector<StepPlace> steps;
     add_steps(top, 0, steps);
     std::ranges::stable_sort(steps, {},
-                             [](const StepPlace& place) { return place.step.iteration; });
+                             [](const StepPlace& place) { return *place.step.iteration; });
     const auto own = formats::parse_step(top.filename().string());
     ordered_json json = {{"schema", kStepsSchema},
                          {"directory", top.string()},
-                         {"number", own ? own->iteration : std::nullopt},
+                         {"number", step_number_json(own ? own->iteration : std::nullopt)},
                          {"steps", ordered_json::array()},
                          {"trackers", ordered_json::array()}};
     std::set<fs::path> parents;
@@ -92,18 +99,13 @@ std::string steps_text(const fs::path& run, bool is_json) {
         parents.insert(directory);
         rows.push_back({std::to_string(*step.iteration),
                         printable((directory / step.directory).string(), 1000)});
-        json["steps"].push_back({{"number", step.iteration},
+        json["steps"].push_back({{"number", *step.iteration},
                                  {"name", step.directory},
                                  {"directory", directory.string()},
                                  {"has_tracker", step.has_tracker}});
     }
     for (const fs::path& directory : parents) {
-        for (const ordered_json& tracker : trackers_json(directory)) {
-            const ordered_json& number = tracker["number"];
-            rows.push_back({number.is_null() ? "-" : number.dump(),
-                            printable((directory / tracker["file"]).string(), 1000)});
-            json["trackers"].push_back(tracker);
-        }
+        add_trackers(directory, json["trackers"], rows);
     }
     return is_json ? json_text(json) : table({Align::right, Align::left}, rows);
 }
