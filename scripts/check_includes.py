@@ -45,10 +45,9 @@ ROOMS = {  # what else of its module a subfolder may include, beside what lies a
     "app/compare": "messages settings report survey family",
     "app/merge": "messages settings runtime report survey family compare",
     "app/delta": "messages settings runtime report compare",
-    "app/watch": "messages settings runtime report merge delta",
     "app/api": "commands messages settings runtime report survey family compare merge",
     "app/cli": "messages settings runtime",
-    "app/commands": "cli messages settings runtime report survey family compare merge watch",
+    "app/commands": "cli messages settings runtime report survey family compare merge",
     "execute/listeners": "",
     "formats": "containers shared",  # each format's folder
     "formats/bytecheckpoint": "containers shared megatron",

@@ -33,13 +33,10 @@ end_log() {
 # caches cannot hide it.
 # --mpi=pmix: without it Open MPI's ranks do not find each other. -K: a rank that dies ends the step; without it the others wait for it. -c once more:
 # since Slurm 22.05 srun does not take it from sbatch.
-# A lost node keeps what PMIx had for a step, and another one of the same number does not start there: the numbers of steps go on from run to run.
 n_steps=0
 step() {
-    local done figures skipped
-    for ((skipped = 0; n_steps == 0 && skipped < 2 * restarts; ++skipped)); do
-        srun --mpi=none --overlap -N 1 -n 1 -c 1 true >/dev/null 2>&1 || :
-    done
+    local done figures
+    ((n_steps > 0)) || skip_steps
     n_steps=$((n_steps + 1))
     done=$(dirname -- "$target")/.shardweld-done-${SLURM_JOB_ID:-0}.$restarts.$n_steps
     code=0
@@ -54,6 +51,15 @@ step() {
         echo "$1: ${figures:-done}"
     fi
     rm -f -- "$done"
+}
+
+# skip_steps: a lost node keeps what PMIx had for a step, and another one of the same number does not start there: the numbers of steps go on from run
+# to run.
+skip_steps() {
+    local skipped
+    for ((skipped = 0; skipped < 2 * restarts; ++skipped)); do
+        srun --mpi=none --overlap -N 1 -n 1 -c 1 true >/dev/null 2>&1 || :
+    done
 }
 
 # has_option NAME WORD...: whether the words have --NAME.

@@ -31,6 +31,7 @@ sys.exit(", ".join(sorted(missing)) if missing or not found else 0)
 PYTHON
 }
 
+fields "$SHARDWELD" inspect "$CASE/source" --steps
 fields "$SHARDWELD" inspect "$CASE/source"
 fields "$SHARDWELD" plan --local_dir "$CASE/source" --hf_config "$CASE/hf" --target_dir "$model"
 expect_code 0 mpirun -n 2 "$SHARDWELD" merge --local_dir "$CASE/source" --hf_config "$CASE/hf" --target_dir "$model" --report "$WORK/report.json"

@@ -112,37 +112,33 @@ for script in "$slurm"/*.sbatch "$slurm/chain.sh"; do
     expect_code 2 bash "$script" && expect_text "$(basename "$script")" && ! grep -q '#' "$WORK/err" || fail "usage: $(<"$WORK/err")"
 done
 
-# A watch that was stopped is queued again however often; one that has ended, or never began, is not, at some time. Its clock goes on from run to run.
-mkdir -p "$WORK/made it"
+# A watch is a process of its script, and its merges are steps: one that was stopped is queued again however often; one that has ended, or never began,
+# is not, at some time. The signal before the time limit is passed on.
+printf '#!/bin/bash\nprintf "%%q\\n" "$@" >"%s/words"\n[[ -z "${WAIT:-}" ]] || { trap "exit 11" USR1; touch "%s/begun"; while :; do sleep 0.1; done; }\nexit "$WATCH_CODE"\n' \
+    "$WORK" "$WORK" >"$WORK/bin/watch"
+chmod +x "$WORK/bin/watch"
 watch() { # CODE RESTARTS OPTIONS
     rm -f "$WORK/requeued"
     code=0
-    env PATH="$WORK/bin:$PATH" SRUN_CODE="$1" SLURM_JOB_ID=7 SLURM_RESTART_COUNT="$2" SLURM_CPUS_PER_TASK=2 \
+    env PATH="$WORK/bin:$PATH" program="$WORK/bin/watch" WATCH_CODE="$1" SLURM_JOB_ID=7 SLURM_RESTART_COUNT="$2" SLURM_CPUS_PER_TASK=2 \
         bash "$slurm/watch.sbatch" "$WORK/run" "$WORK/made it" "${@:3}" >"$WORK/log" 2>&1 || code=$?
     requeued=$(cat "$WORK/requeued" 2>/dev/null | grep -cx 'requeue 7')
 }
 for case in 11:30:1 0:0:0 16:0:0 139:0:1 139:3:0 10:3:0; do
     IFS=: read -r given restarts requeues <<<"$case"
     watch "$given" "$restarts" --until 'a b'
-    [[ "$code" == "$((requeues ? 143 : given))" ]] || fail "watch: srun's code $given became $code: $(<"$WORK/log")"
+    [[ "$code" == "$((requeues ? 143 : given))" ]] || fail "watch: the code $given became $code: $(<"$WORK/log")"
     [[ "$requeued" == "$requeues" ]] || fail "watch, $case: requeued wrongly"
 done
-[[ "$(paste -sd' ' "$WORK/words")" == "ring --mpi=pmix -K -c 2 shardweld watch $WORK/run $WORK/made\\ it --until a\\ b" ]] || fail "watch: $(paste -sd' ' "$WORK/words")"
-UNPROVED=1 watch 0 3
-[[ "$code:$requeued" == 10:0 ]] || fail "watch, 0 without proof: $code, requeued $requeued"
-echo "{\"time\":\"$(date -u -d '-10 minutes' +%FT%TZ)\",\"event\":\"made\",\"step\":\"1\"}" >"$WORK/made it/watch.jsonl"
-watch 11 0 --idle_exit 30m
-[[ "$(tail -n 1 "$WORK/words")" == 30m ]] || fail "the clock of a first run: $(tail -n 1 "$WORK/words")"
-touch -d '-15 minutes' "$WORK/made it/.shardweld-watch-7"
-for how in --idle_exit=30m '--idle_exit 30m'; do
-    watch 11 1 $how
-    left=$(tail -n 1 "$WORK/words") left=${left##*=} left=${left%s}
-    ((left > 1100 && left <= 1200)) || fail "the clock of a second run: $(tail -n 1 "$WORK/words")"
-done
-watch 11 1 --idle_exit 5m
-[[ "$(tail -n 1 "$WORK/words")" == 0s ]] || fail "the clock of a run too late: $(tail -n 1 "$WORK/words")"
-watch 0 1 --idle_exit 5m
-expect_absent "$WORK/made it/.shardweld-watch-7"
+[[ "$(paste -sd' ' "$WORK/words")" == "watch $WORK/run $WORK/made\\ it --until a\\ b --launch srun\\ --mpi=pmix\\ -K\\ -c\\ 2" ]] || fail "watch: $(paste -sd' ' "$WORK/words")"
+watch 0 0 --launch 'mpirun -n 2'
+[[ "$(paste -sd' ' "$WORK/words")" == "watch $WORK/run $WORK/made\\ it --launch mpirun\\ -n\\ 2" ]] || fail "watch, another launcher: $(paste -sd' ' "$WORK/words")"
+(
+    for ((i = 0; i < 100; ++i)); do [[ ! -e "$WORK/begun" ]] || break; sleep 0.1; done
+    pkill -USR1 -f "bash $slurm/watch.sbatch $WORK/run"
+) &
+WAIT=1 watch 0 0
+[[ "$code:$requeued" == 143:1 ]] || fail "watch, USR1: $code, requeued $requeued: $(<"$WORK/log")"
 rm -r "$WORK/made it"
 
 # The test behind a merge takes the merge's options, and leaves out what it does not have.

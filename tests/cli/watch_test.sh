@@ -11,7 +11,7 @@ interval=0.1
 watching() {
     local run="$1" out="$2"
     shift 2
-    "${launch[@]}" "$SHARDWELD" watch "$run" "$out" --interval "$interval" --no_fsync -q "$@" >"$out.log" 2>&1 &
+    "$SHARDWELD" watch "$run" "$out" --interval "$interval" --no_fsync -q "${launch[@]}" "$@" >"$out.log" 2>&1 &
     watch=$!
 }
 launch=()
@@ -125,19 +125,15 @@ dies() { # RANKS
     local ranks="$1"
     run="$WORK/run-$ranks" out="$WORK/out-$ranks"
     launch=()
-    ((ranks == 1)) || launch=(mpirun -n "$ranks")
+    ((ranks == 1)) || launch=(--launch "mpirun -n $ranks")
     config=(--hf_config "$DCP/hf")
     mkdir -p "$run"
-    watching "$run" "$out" "${config[@]}" --bw_limit 100K
+    watching "$run" "$out" "${config[@]}" --bw_limit 20K
     mkdir "$run/step-2" && cp "$DCP/source/__0_0.distcp" "$run/step-2"
     save "$run/step-1"
     await "a merge of step-1" test -e "$out/.step-1.shardweld-partial"
     expect_code 15 "$SHARDWELD" watch "$run" "$out" "${config[@]}" --idle_exit 0 && expect_text "there is one watch for each OUT"
-    if ((ranks == 1)); then
-        kill -KILL "$watch"
-    else
-        pkill -KILL -P "$watch"
-    fi
+    kill -KILL "$watch"
     wait "$watch" 2>/dev/null
     expect_absent "$out/step-1"
     # What was begun is of other files than those that are there now.
@@ -152,8 +148,7 @@ dies() { # RANKS
     # What is there is not made again, and a signal ends the wait.
     watching "$run" "$out" "${config[@]}"
     await "a look at step-3" eval '[[ "$(happened "$out" complete step-3)" == 1 ]]'
-    # One of several ranks is told, another one than the one that looks.
-    kill -TERM "$(if ((ranks == 1)); then echo "$watch"; else pgrep -P "$watch" | tail -1; fi)"
+    kill -TERM "$watch"
     ended 11 "$out"
     same "$out" step-1 step-2 step-3
     ((ranks == 1)) || return
@@ -170,7 +165,7 @@ dies() { # RANKS
 # Steps that are deleted while they are read: said, and the next is made.
 deletes() { # HOW: of --on_lost
     local how="$1" launch=()
-    [[ $how == error ]] || launch=(mpirun -n 2)
+    [[ $how == error ]] || launch=(--launch "mpirun -n 2")
     run="$WORK/run-$how" out="$WORK/out-$how"
     save "$run/step-1"
     watching "$run" "$out" --hf_config "$DCP/hf" --bw_limit 100K --until "$run/END" --on_lost "$how"
@@ -196,21 +191,19 @@ keeps() {
     chmod +x "$WORK/then.sh"
     for again in 1 2; do
         watching "$run" "$out" --hf_config "$DCP/hf" --idle_exit 0.5 --keep 2 --every 10 --from step-10 --then "$WORK/then.sh 'a  b' \$HOME" --metrics "$WORK/metrics"
-        ended "$([[ $again == 1 ]] && echo 16 || echo 0)" "$out"
+        ended 16 "$out"
         [[ "$(ls "$out")" == $'step-1\nstep-20\nstep-30\nwatch.jsonl' ]] || fail "--keep, run $again: $(ls "$out")"
         same "$out" step-20 step-30
         [[ "$(happened "$out" made step-10)" == 1 && "$(happened "$out" made step-5)" == 0 ]] || fail "--every, --from: $(cat "$out/watch.jsonl")"
-        diff "$WORK/ran" - <<ROWS || fail "--then, run $again"
-step-10 $out/step-10 report a  b|\$HOME
-step-20 $out/step-20 report a  b|\$HOME
-step-30 $out/step-30 report a  b|\$HOME
-ROWS
+        steps=(10 20 30)
+        ((again == 1)) || steps+=(20)
+        diff "$WORK/ran" <(for step in "${steps[@]}"; do echo "step-$step $out/step-$step report a  b|\$HOME"; done) || fail "--then, run $again"
         grep -qx "shardweld_watch_steps_made_total $((again == 1 ? 3 : 0))" "$WORK/metrics" || fail "metrics: $(cat "$WORK/metrics")"
     done
-    grep -q "the command of --then ended with exit code 1, behind step-20\|--then failed behind step-20" "$out.log" "$out/watch.jsonl" || fail "the failure of --then is not said"
+    grep -q "without its command (--then): step-20" "$out.log" || fail "the failure of --then is not said: $(cat "$out.log")"
 }
 
-# A step that cannot be merged does not hold up the next; a shell is a command of --then.
+# A step that cannot be merged does not hold up the next.
 goes_on() {
     run="$WORK/run-bad" out="$WORK/out-bad"
     save "$run/step-1" && truncate -s 50000 "$run/step-1/__0_0.distcp"
@@ -239,6 +232,102 @@ uploads() {
     [[ "$(paste -sd' ' "$WORK/told")" == "step-1 step-2" ]] || fail "--then behind an upload: $(cat "$WORK/told")"
 }
 
+# What is still owed is named at the end: a step without its index, an empty one, one with a shard that is newer than its tracker, one without a tracker.
+owes() {
+    local run="$WORK/run-owes" out="$WORK/out-owes" legacy="$DATA/megatron/llama-tp4-legacy-bf16"
+    save "$run/step-1" && save "$run/step-2" && rm "$run/step-2/.metadata"
+    mkdir "$run/step-3"
+    watching "$run" "$out" --hf_config "$DCP/hf" --idle_exit 0
+    ended 16 "$out"
+    same "$out" step-1
+    grep -q "2 steps never complete: step-2 (waiting for .metadata), step-3 (waiting for its files)" "$out.log" || fail "what is owed: $(cat "$out.log")"
+    for how in newer none; do
+        run="$WORK/run-$how" out="$WORK/out-$how"
+        mkdir "$run" && cp -r "$legacy/source/." "$run"
+        if [[ $how == none ]]; then rm "$run/latest_checkpointed_iteration.txt"; else touch -d '+1 minute' "$run"/iter_*/mp_rank_02/*.pt; fi
+        watching "$run" "$out" --hf_config "$legacy/hf" --idle_exit 0
+        ended 16 "$out"
+        [[ ! -e "$out/iter_0000010" ]] && grep -q "1 step never complete: iter_0000010" "$out.log" || fail "$how: $(cat "$out.log")"
+    done
+}
+
+# Behind a step that the trainer has deleted: what failed is done by the next watch, and until then --keep leaves the output.
+deleted() {
+    local run="$WORK/run-deleted" out="$WORK/out-deleted" code
+    save "$run/step-1" && save "$run/step-2" && save "$run/step-3"
+    printf '#!/bin/sh\nif [ "$2" = --help ]; then echo REPO_ID; exit 0; fi\necho "$@" >>"%s"\ncase "$*" in *step-1*) [ -e "%s" ];; esac\n' \
+        "$WORK/sent" "$WORK/network" >"$WORK/client"
+    printf '#!/bin/sh\necho $SHARDWELD_STEP >>"%s"\n[ $SHARDWELD_STEP != step-2 ] || [ -e "%s" ]\n' "$WORK/told" "$WORK/network" >"$WORK/hook"
+    chmod +x "$WORK/client" "$WORK/hook"
+    for code in 16 0 0; do
+        HF_TOKEN=hf_abcdefghijklmnop watching "$run" "$out" --hf_config "$DCP/hf" --idle_exit 0 --hf_upload_path me/model --revision 'at-step-{n}' --hf_cli "$WORK/client" \
+            --then "$WORK/hook" --keep 1
+        ended "$code" "$out"
+        if [[ $code == 16 ]]; then
+            [[ "$(ls "$out")" == $'step-1\nstep-2\nstep-3\nwatch.jsonl' ]] || fail "--keep removed what is owed: $(ls "$out")"
+            grep -q "1 step not uploaded: step-1; 2 steps without its command (--then): step-1, step-2" "$out.log" || fail "what is owed: $(cat "$out.log")"
+            rm -rf "$run/step-1" "$run/step-2"
+            touch "$WORK/network"
+        fi
+    done
+    [[ "$(ls "$out")" == $'step-3\nwatch.jsonl' ]] || fail "--keep, once all is done: $(ls "$out")"
+    [[ "$(grep -o 'at-step-[0-9]*' "$WORK/sent" | paste -sd' ')" == "at-step-1 at-step-2 at-step-3 at-step-1" ]] || fail "uploads: $(cat "$WORK/sent")"
+    [[ "$(paste -sd' ' "$WORK/told")" == "step-2 step-3 step-1 step-2" ]] || fail "hooks: $(cat "$WORK/told")"
+}
+
+# The clock of --idle_exit goes on where the batch system has started the job again, and nowhere else.
+clock() {
+    local run="$WORK/run-clock" out="$WORK/out-clock" begun
+    save "$run/step-1"
+    touch -d '-2 hours' "$run"/step-1/{.metadata,*}
+    export SLURM_JOB_ID=77
+    watching "$run" "$out" --hf_config "$DCP/hf" --idle_exit 0
+    ended 0 "$out"
+    sed -i 's/"time":"[^"]*"/"time":"2026-01-01T00:00:00Z"/' "$out/watch.jsonl"
+    SLURM_RESTART_COUNT=1 watching "$run" "$out" --hf_config "$DCP/hf" --idle_exit 1h
+    ended 0 "$out"
+    for job in 77 78; do
+        begun=$SECONDS
+        SLURM_JOB_ID=$job watching "$run" "$out" --hf_config "$DCP/hf" --idle_exit 1h
+        await "a look at step-1" eval '[[ "$(happened "$out" complete step-1)" == '"$((job - 75))"' ]]'
+        sleep 1
+        kill -HUP "$watch"
+        ended 11 "$out"
+    done
+}
+
+# Stopped inside a merge, by each signal, alone and under a launcher: the merge below ends first, ready to go on.
+stopped() {
+    local run="$WORK/run-stopped" out="$WORK/out-stopped" signal
+    save "$run/step-1"
+    local begun=0
+    for signal in INT TERM HUP USR1; do
+        launch=()
+        [[ $signal != TERM && $signal != USR1 ]] || launch=(--launch "mpirun -n 2")
+        watching "$run" "$out" --hf_config "$DCP/hf" --bw_limit 5K
+        await "a merge of step-1" eval '[[ "$(happened "$out" merging step-1)" == '"$((++begun))"' ]]'
+        await "its output" test -e "$out/.step-1.shardweld-partial/model.safetensors"
+        kill "-$signal" "$watch"
+        ended 11 "$out"
+        ! pgrep -f "merge $run/step-1" >/dev/null || fail "$signal: the merge goes on"
+        expect_absent "$out/step-1"
+    done
+    launch=(--launch "mpirun -n 2")
+    watching "$run" "$out" --hf_config "$DCP/hf" --idle_exit 0
+    ended 0 "$out"
+    same "$out" step-1
+    # A launcher that returns 0 and runs nothing has merged nothing.
+    save "$run/step-2"
+    launch=(--launch true)
+    watching "$run" "$out" --hf_config "$DCP/hf" --idle_exit 0
+    ended 10 "$out"
+    expect_absent "$out/step-2"
+}
+
+together owes owes
+together deleted deleted
+together clock clock
+together stopped stopped
 together uploads uploads
 together one dies 1
 together three dies 3
@@ -248,9 +337,28 @@ together keep keeps
 together bad goes_on
 all_end
 
+# The steps that a run has, wherever they lie, and what trackers say.
+run="$WORK/steps"
+mkdir -p "$run/a/b"/global_step_{9,10} "$run/a/b/release" "$run/.hidden/step-1" "$run/deep/er/than/that/step-3"
+echo 9 >"$run/a/b/latest_checkpointed_iteration.txt"
+expect_code 0 "$SHARDWELD" inspect "$run" --steps --json
+python3 - "$WORK/out" "$run" <<'PYTHON' || fail "inspect --steps: $(<"$WORK/out")"
+import json, os, sys
+told = json.load(open(sys.argv[1]))
+place = os.path.realpath(sys.argv[2]) + "/a/b"
+assert [(row["number"], row["name"], row["directory"], row["has_tracker"]) for row in told["steps"]] == [(n, f"global_step_{n}", place, True) for n in (9, 10)], told
+assert [(row["number"], row["file"], row["directory"]) for row in told["trackers"]] == [(9, "latest_checkpointed_iteration.txt", place)] and told["number"] is None, told
+PYTHON
+expect_code 0 "$SHARDWELD" inspect "$run" --steps && expect_out "a/b/global_step_10"
+expect_code 3 "$SHARDWELD" inspect "$run/none" --steps --json
+
 run="$WORK/run" out="$WORK/outputs"
 mkdir -p "$run/step-2"
 expect_code 2 "$SHARDWELD" watch "$run" "$out" --average && expect_text "--average is not an option of watch"
+expect_code 2 mpirun -n 2 "$SHARDWELD" watch "$run" "$out" --idle_exit 0 && expect_text "--launch 'mpirun -n 4'"
+expect_code 2 "$SHARDWELD" watch "$run" "$out" --dtype bf17 && expect_text "bf17"
+expect_code 2 "$SHARDWELD" watch "$run" "$out" --launch 'no-such-launcher -n 2' && expect_text "no-such-launcher"
+expect_code 2 "$SHARDWELD" watch "$run" "$out" --launch "srun 'x" && expect_text "a quote has no end"
 expect_code 2 "$SHARDWELD" watch "$run" "$out" --report r.json && expect_text "each output has its report"
 expect_code 2 "$SHARDWELD" watch "$run" && expect_text "no target is given"
 expect_code 2 "$SHARDWELD" watch "$run/step-2" "$out" && expect_text "is a step itself"

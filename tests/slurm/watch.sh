@@ -2,7 +2,7 @@
 # run takes.
 dcp="$TESTS/data/torch/dcp_w2_bf16_qwen2" run="$HOSTS/run" out="$HOSTS/watched"
 mkdir "$run"
-submit -w h1 --ntasks-per-node=2 --time=1 --signal=USR1@1 "$SCRIPTS/watch.sbatch" "$run" "$out" --hf_config "$dcp/hf" --interval 1 --no_card --idle_exit 60s \
+submit -w h1 --ntasks-per-node=2 --time=1 --signal=B:USR1@1 "$SCRIPTS/watch.sbatch" "$run" "$out" --hf_config "$dcp/hf" --interval 1 --no_card --idle_exit 60s \
     --stop_before 45s
 watched=$job
 has_restarted_thrice() {

@@ -35,7 +35,7 @@ struct ManualRow {
 };
 
 constexpr unsigned kParallel = kEvery & ~kRecipes;
-constexpr unsigned kMerging = kMerge | kWatch;
+constexpr unsigned kMerging = kMerge;
 constexpr unsigned kPlanned = kMerging | kPlan | kTest;
 constexpr unsigned kChecked = kPlanned | kInspect | kDiff | kVerify;
 // Of commands that are programs of their own, too.
@@ -63,7 +63,7 @@ const std::vector<ExitRow>& exit_rows() {
         {ErrorCode::differs, "a comparison found differences", kTest | kDiff | kVerify},
         {ErrorCode::strict, "a warning under --strict", kPlanned},
         {ErrorCode::locked, "another run is writing the target", kMerging},
-        {ErrorCode::incomplete, "a step was not made, or what is run behind it failed", kWatch},
+        {ErrorCode::incomplete, "a step was not made, or what is run behind it failed", 0},
         {ErrorCode::no_client, "upload: no client", kMerging},
         {ErrorCode::no_token, "upload: no token", kMerging},
         {ErrorCode::no_rights, "upload: the token or its rights were refused", kMerging},
@@ -92,10 +92,6 @@ const std::vector<ManualRow>& environment_rows() {
          kParallel},
         {"SLURM_JOB_ID, SLURM_JOB_END_TIME",
          "the job and its end, before which a merge stops by itself (--stop_before).", kMerging},
-        {"SHARDWELD_STEP, SHARDWELD_OUTPUT, SHARDWELD_REPORT",
-         "set for the command of --then: the name of the step's directory, the output, and its "
-         "report.",
-         kWatch},
         {"SLURM_MEM_PER_NODE, SLURM_MEM_PER_CPU, SLURM_CPUS_ON_NODE",
          "the job's memory, beside that of its cgroup: they bound the default of --memory_limit.",
          kPlanned},
@@ -129,14 +125,12 @@ const std::vector<ManualRow>& file_rows() {
          "beside the target NAME: what a merge has written so far, with the journal that --resume "
          "reads. Renamed to NAME at the end.",
          kMerging},
-        {".NAME.shardweld-lock",
-         "beside the target NAME: held by the merge into it, or by the watch.", kMerging},
+        {".NAME.shardweld-lock", "beside the target NAME: held by the merge into it.", kMerging},
         {".NAME.shardweld-old", "beside the target NAME: the model that --overwrite replaces.",
          kMerging},
         {".shardweld-partial, .shardweld-lock, .shardweld-old",
          "the same inside the target, where nothing can be created beside it.", kMerging},
         {"lora_adapter/", "in the target: the adapter of --lora split.", kMerging},
-        {"watch.jsonl", "in OUT: what the watch did, a line of JSON for each event.", kWatch},
         {"model.safetensors, model.safetensors.index.json, config.json",
          "a model's weights, or their index, and its config.", kDiff | kVerify},
         {"rank-0000.log", "in the directory of --log_dir: what the first rank says and does.",

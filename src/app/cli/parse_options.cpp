@@ -454,8 +454,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
         require_command(rest);
     }
     options.command = command.command;
-    options.keeps_report = command.command == Command::merge || command.command == Command::plan ||
-                           command.command == Command::watch;
+    options.keeps_report = command.command == Command::merge || command.command == Command::plan;
     Arguments given = split_arguments(command, rest);
     if (given.has("average") || given.has("delta")) {
         place_checkpoints(command, given, options.averaging);

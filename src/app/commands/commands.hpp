@@ -44,6 +44,11 @@ int diff(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 /// broken; Error(differs) when tensors are not the report's.
 int verify(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 
+/// The saves that have numbers in a run's directory and, where it has none itself, up to three
+/// levels below it, and what trackers beside them say; as JSON or as a table. Error(not_found),
+/// Error(io).
+std::string steps_text(const fs::path& run, bool is_json);
+
 /// Finds and reads a checkpoint's metadata, and no tensor.
 int inspect(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 

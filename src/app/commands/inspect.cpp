@@ -15,6 +15,7 @@
 #include "app/messages/table.hpp"
 #include "app/report/checkpoint_text.hpp"
 #include "app/report/report_json.hpp"
+#include "app/report/session.hpp"
 #include "app/settings/options.hpp"
 #include "app/survey/input.hpp"
 #include "app/survey/survey.hpp"
@@ -422,6 +423,10 @@ void print_text(mpi::Comm& comm, const Options& options, Survey& found, std::ost
 }  // namespace
 
 int inspect(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
+    if (options.shows_steps) {
+        print(comm, out, [&] { return steps_text(options.local_dir, options.json); });
+        return 0;
+    }
     Survey found = look_for(comm, options, out, log);
     if (options.hf_config) {
         found.location.hf_directory = *options.hf_config;

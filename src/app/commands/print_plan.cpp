@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/merge/preflight.hpp"
+#include "app/merge/resumption.hpp"
 #include "app/messages/table.hpp"
 #include "app/report/report_json.hpp"
 #include "app/runtime/memory.hpp"
@@ -349,6 +350,7 @@ PlannedMerge planned_merge(Planned planned, Figures figures) {
     PlannedMerge merge;
     merge.input = session.run.input.directory;
     merge.format = session.run.input.format;
+    merge.options = way_of(session).options;
     merge.recipe = output.model.prepared.recipe->name;
     merge.memory = planned.forecast(session.comm);
     merge.files = std::move(planned.input.files);
@@ -404,7 +406,7 @@ std::string plan_json(const PlannedMerge& merge) {
         {"schema", kPlanSchema},  {"input", {{"dir", merge.input}, {"format", merge.format}}},
         {"recipe", merge.recipe}, {"ranks", plan.n_ranks()},
         {"hash", plan.hash()},    {"strategy", std::string(plan::name_of(plan.strategy))},
-        {"why", plan.why}};
+        {"why", plan.why},        {"options", merge.options}};
     json["tensor_bytes"] = plan.placement.tensor_bytes;
     json["total_bytes"] = plan.placement.total_bytes();
     json["written_by_rank"] = by_rank(figures.traffic.ranks, &plan::RankTraffic::bytes_written);

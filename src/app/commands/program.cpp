@@ -26,7 +26,6 @@
 #include "app/runtime/version.hpp"
 #include "app/settings/command_table.hpp"
 #include "app/settings/options.hpp"
-#include "app/watch/watch.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
 #include "mpi/comm.hpp"
@@ -134,7 +133,7 @@ bool is_parallel(Command command) {
 /// Commands that make files and remove them, or give them their names, at the end: they go on when
 /// nobody reads their output any more.
 bool has_files_under_way(Command command) {
-    return command == Command::merge || command == Command::watch || command == Command::test;
+    return command == Command::merge || command == Command::test;
 }
 
 /// The code of a command whose result goes to standard output.
@@ -170,8 +169,6 @@ int run_parallel(mpi::Comm& comm, const Options& options, Log& log, std::string&
             return diff(comm, options, std::cout, log);
         case Command::verify:
             return verify(comm, options, std::cout, log);
-        case Command::watch:
-            return watch(comm, options, log);
         case Command::plan:
             return printed(print_plan(comm, options, std::cout, log), log);
         case Command::inspect:
@@ -278,7 +275,7 @@ int run_together(const Options& options) {
     Log early(std::cerr, options.log_level, is_first_by_launcher());
     // Merges stop in order, from their first moment on.
     std::optional<StopSignals> signals;
-    if (options.command == Command::merge || options.command == Command::watch) {
+    if (options.command == Command::merge) {
         signals.emplace();
     }
     if (has_files_under_way(options.command)) {

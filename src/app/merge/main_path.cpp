@@ -133,10 +133,6 @@ Planned plan_outputs(const Outputs& outputs, const PlanRequest& request, Sources
 }
 
 ErrorCode merge_model(Outputs outputs) {
-    return merge_model_and(std::move(outputs), {});
-}
-
-ErrorCode merge_model_and(Outputs outputs, const OnModel& on_model) {
     const Session session = outputs.front();
     const Options& options = session.options;
     const Stopping stopping(session.comm, options.stop_before, options.stop_at, options.stop,
@@ -152,7 +148,6 @@ ErrorCode merge_model_and(Outputs outputs, const OnModel& on_model) {
         outputs = without_published(outputs);
         Completeness found = look_at_outputs(outputs);
         session.run.is_left_alone = found.is_whole;
-        is_uploaded = is_uploaded && (!found.is_whole || options.uploads_complete);
         if (!found.is_whole) {
             find_to_publish(outputs, std::move(found), stopping, watchdog);
         } else if (is_uploaded) {

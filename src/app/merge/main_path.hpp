@@ -28,11 +28,4 @@ Planned plan_outputs(
 /// options. The body of a ReportedRun.
 ErrorCode merge_model(Outputs outputs);
 
-/// Collective. What is done with a model that is there, written by this run or, where it is left
-/// alone (RunReport), an earlier one, before it is uploaded.
-using OnModel = std::function<void(const Session&, const mpi::WhyStop&)>;
-
-/// As merge_model, with that in between.
-ErrorCode merge_model_and(Outputs outputs, const OnModel& on_model);
-
 }  // namespace shardweld::app

@@ -37,23 +37,6 @@ const std::vector<CommandRow>& command_rows() {
          {"local_dir", "hf_config", "target_dir", "to", "like", "overwrite", "dtype", "report",
           "resume", "recipe"},
          true},
-        {"watch",
-         Command::watch,
-         {"local_dir", "target_dir"},
-         "shardweld watch RUN OUT [options]",
-         "merge each step of a training run as soon as it is complete",
-         "Takes the options of merge. A step is complete when its trainer says so, its files have "
-         "been quiet\nfor two intervals and a merge of it can be planned. Each becomes OUT/STEP, "
-         "by "
-         "the name of the\nstep's directory, and is made once. Ends by itself with --until or "
-         "--idle_exit; exit code 16 if\na step was not made.\n"
-         "\n"
-         "Examples:\n"
-         "  shardweld watch checkpoints merged --dtype bf16\n"
-         "  shardweld watch checkpoints merged --keep 3 --then 'python eval.py'\n"
-         "  mpirun -n 4 shardweld watch checkpoints merged --every 1000 --bw_limit 500MB\n",
-         {"local_dir", "hf_config", "target_dir", "interval", "every", "from", "keep", "then",
-          "idle_exit", "metrics"}},
         {"plan",
          Command::plan,
          {"local_dir", "target_dir"},

@@ -10,7 +10,7 @@ namespace shardweld::app {
 // NOLINTNEXTLINE(readability-function-size): a table
 const std::vector<OptionRow>& option_rows() {
     constexpr unsigned kOnce = kMerge | kPlan;  // one merge, whose checkpoint and target are given
-    constexpr unsigned kWrite = kOnce | kWatch;
+    constexpr unsigned kWrite = kOnce;
     constexpr unsigned kModel = kWrite | kTest;
     constexpr unsigned kInput = kModel | kInspect;
     static const std::string backend =
@@ -18,9 +18,8 @@ const std::vector<OptionRow>& option_rows() {
     static const std::string output_format = "format of the weight files: " + output_format_help();
     static const std::vector<OptionRow> rows = {
         {"local_dir", "DIR", kInput | kVerify | kCheck | kClean | kRecipes, "Input",
-         "checkpoint: a step, iteration or shard directory; watch: the directory of a training "
-         "run, "
-         "or one above it; verify, check: the model that was written; clean: the directory to look "
+         "checkpoint: a step, iteration or shard directory; verify, check: the model that was "
+         "written; clean: the directory to look "
          "below",
          text(&Options::local_dir), Touches::input},
         {"backend", "NAME", kInput, "Input", backend,
@@ -30,8 +29,13 @@ const std::vector<OptionRow>& option_rows() {
          text(&Options::hf_config), Touches::input},
         {"hf_model_path", "DIR", kInput, "", "older name of --hf_config", set_older_config,
          Touches::input},
-        {"iteration", "N", kInput & ~kWatch, "Input", "iteration to merge, if there are several",
+        {"iteration", "N", kInput, "Input", "iteration to merge, if there are several",
          number(&Options::iteration, 0), Touches::output},
+        {"steps", "", kInspect, "Input",
+         "list the saves in DIR, the directory of a training run or one above it, and what "
+         "trackers "
+         "say of the last one",
+         flag(&Options::shows_steps)},
         {"role", "NAME", kInput, "Input", "actor or critic, if there are both",
          word(&Options::role, {{"actor", "actor"}, {"critic", "critic"}}), Touches::output},
         {"topic", "NAME", kRecipes, "", "the family to print; suggest; check",
@@ -91,7 +95,7 @@ const std::vector<OptionRow>& option_rows() {
 
         {"target_dir", "DIR", kWrite, "Output",
          "directory to write; OUT.gguf writes a GGUF file into the directory OUT (with --verl the "
-         "default is tmp); watch: directory in which each step gets one of its name",
+         "default is tmp)",
          set_target},
         {"to", "FORM", kWrite, "Output",
          "write a training checkpoint: torch_dist, legacy:tp=N,pp=N,vpp=N,ep=N,etp=N,.., "
@@ -129,8 +133,7 @@ const std::vector<OptionRow>& option_rows() {
         {"also", "DIR[:FORM]", kWrite, "Output",
          "write another output of the same checkpoint to DIR, as FORM: an encoding of --quantize, "
          "a "
-         "type of --dtype or a form of --to; may be given several times; watch: write each step "
-         "to DIR, too, as FORM; may be given several times",
+         "type of --dtype or a form of --to; may be given several times",
          set_also, Touches::run, JobSteps::merge, 0, true},
         {"verl", "", kOnce | kTest | kFinished, "Output",
          "write what verl 0.9.1's merger writes: bf16 unless --dtype says otherwise, and a "
@@ -232,56 +235,13 @@ const std::vector<OptionRow>& option_rows() {
         {"dry_run", "", kClean, "Cleaning", "list what would be removed, and remove nothing",
          flag(&Options::is_dry_run)},
 
-        {"interval", "TIME", kWatch, "Watching",
-         "look at the run this often (default 30s), and at once where the file system tells of "
-         "changes",
-         value(&Options::watch, &WatchRequest::interval, interval_in)},
-        {"every", "N", kWatch, "Watching", "only steps whose number is a multiple of N",
-         value(&Options::watch, &WatchRequest::every, count_in)},
-        {"from", "STEP", kWatch, "Watching",
-         "only this step and those with higher numbers: 1000 or a directory's name",
-         value(&Options::watch, &WatchRequest::from, step_in)},
-        {"keep", "N", kWatch, "Watching",
-         "keep the N newest outputs; older ones are removed where their own reports say that they "
-         "were made here",
-         value(&Options::watch, &WatchRequest::keep, count_in)},
-        {"idle_exit", "TIME", kWatch, "Watching", "end when nothing new was written for this long",
-         value(&Options::watch, &WatchRequest::idle_exit, duration_in)},
-        {"until", "FILE", kWatch, "Watching",
-         "end when FILE is there and what is complete by then is made",
-         value(&Options::watch, &WatchRequest::until, path_in)},
-        {"then", "CMD", kWatch, "Watching",
-         "run CMD behind each step, with SHARDWELD_STEP, SHARDWELD_OUTPUT and SHARDWELD_REPORT in "
-         "its environment; no shell reads it",
-         value(&Options::watch, &WatchRequest::then, command_in)},
-        {"on_lost", "HOW", kWatch, "Watching",
-         "steps that the trainer deletes while they are read: error (default: the end has exit "
-         "code 16) or skip (a warning)",
-         word(&Options::watch, &WatchRequest::skips_lost, {{"error", false}, {"skip", true}})},
-        {"metrics", "FILE", kWatch, "Watching",
-         "write counts and times to FILE as Prometheus' text, after each look",
-         value(&Options::watch, &WatchRequest::metrics, path_in)},
-        {"polite", "HOW", kWatch, "Watching",
-         "leave processor and disk to the training job: yes (default: as nice 19 and ionice -c "
-         "idle, and written files leave the page cache) or no",
-         word(&Options::watch, &WatchRequest::is_polite, {{"yes", true}, {"no", false}})},
-
-        {"delta_against", "DIR", kWatch, "Deltas",
-         "with --delta_dir: the model in safetensors from which the first step's delta leads "
-         "(default: the first step has none)",
-         text(&Options::delta_against)},
-        {"delta_dir", "DIR", kWatch, "Deltas",
-         "write what changed from each step to the next into DIR, as the command delta does",
-         text(&Options::delta_dir)},
-
         {"hf_upload_path", "ORG/NAME", kWrite | kFinished, "Upload",
          "upload the result to this repository of the Hub with the official client",
          text(&Options::upload_path)},
         {"private", "", kWrite | kFinished, "Upload", "make the repository private if it is new",
          flag(&Options::is_private)},
         {"revision", "BRANCH", kWrite | kFinished, "Upload",
-         "upload to a branch, which the client makes if it is new (default: main); watch: upload "
-         "each step to a branch, in whose name {n} stands for the step's number",
+         "upload to a branch, which the client makes if it is new (default: main)",
          value(&Options::revision, branch_in)},
         {"hf_cli", "PATH", kWrite | kFinished, "Upload",
          "the client (default: hf on PATH, from pip install huggingface_hub)",

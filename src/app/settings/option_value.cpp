@@ -363,20 +363,28 @@ fs::path path_in(const Given& given) {
     return given.text;
 }
 
-Index step_in(const Given& given) {
-    const auto number = parse_index(given.text);
-    const auto named = formats::parse_step(given.text);
-    if (!number && (!named || !named->iteration)) {
-        refuse(given, "is not a step", "give its number, or its directory's name");
+Bytes memory_limit_in(const Given& given) {
+    const Bytes limit = size_in(given);
+    if (limit < 2 * plan::kLeastMemory) {
+        refuse(given, "is too small", "give at least 1MiB a rank");
     }
-    return number ? *number : *named->iteration;
+    return limit;
 }
 
-std::string command_in(const Given& given) {
-    if (!process::words_of(given.text)) {
-        refuse(given, "is not a command line: a quote has no end", "close it");
+int n_ranks_in(const Given& given) {
+    const Index ranks = number_in(given, 1);
+    if (ranks > kMostRanks) {
+        refuse(given, "is too many", "give at most " + std::to_string(kMostRanks));
     }
-    return given.text;
+    return static_cast<int>(ranks);
+}
+
+int n_nodes_in(const Given& given) {
+    const Index nodes = number_in(given, 1);
+    if (nodes > kMostRanks / kRanksOfNode) {
+        refuse(given, "is more than any cluster has", "give the nodes that the job is to have");
+    }
+    return static_cast<int>(nodes);
 }
 
 void ignored(const Given& /*given*/, Options& /*options*/) {}

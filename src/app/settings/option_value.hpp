@@ -190,14 +190,6 @@ fs::path path_in(const Given& given);
 Bytes memory_limit_in(const Given& given);
 int n_ranks_in(const Given& given);
 int n_nodes_in(const Given& given);
-/// Seconds, more than none.
-double interval_in(const Given& given);
-/// At least one.
-Index count_in(const Given& given);
-/// The number of a step: "1000", "global_step_1000".
-Index step_in(const Given& given);
-/// A command line as the words of a process: one word at least, and each quote has an end.
-std::string command_in(const Given& given);
 
 // Setters.
 void ignored(const Given& given, Options& options);

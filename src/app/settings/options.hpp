@@ -75,7 +75,6 @@ enum class Command {
     check,
     clean,
     report,
-    watch,
     help,
     version
 };
@@ -134,21 +133,6 @@ struct OutputRequest {
     [[nodiscard]] bool is_reported() const { return report || keeps_report; }
     [[nodiscard]] bool is_training() const { return !form.empty(); }
     friend bool operator==(const OutputRequest&, const OutputRequest&) = default;
-};
-
-/// What `watch` is asked for beside the options of its merges.
-struct WatchRequest {
-    double interval = 30;             ///< seconds between two looks at the run
-    Index every = 1;                  ///< only steps whose number is a multiple of it
-    Index from = 0;                   ///< only steps with this number or a higher one
-    Index keep = 0;                   ///< newest outputs that stay; 0: all
-    std::optional<double> idle_exit;  ///< seconds without anything new, after which it ends
-    std::optional<fs::path> until;    ///< the file with which it ends
-    std::string then;                 ///< the command behind each step, "" if none
-    bool skips_lost = false;          ///< steps that are deleted while they are read are no failure
-    std::optional<fs::path> metrics;  ///< the file of Prometheus' text
-    bool is_polite = true;            ///< the processor and the disk are the trainer's first
-    friend bool operator==(const WatchRequest&, const WatchRequest&) = default;
 };
 
 /// Of the help: all of a command's options, the usual ones, or rows for programs.
@@ -220,23 +204,16 @@ struct Options {
     Index n_devices = 1;  ///< --tp
     Index n_stages = 1;   ///< --pp
 
-    WatchRequest watch;
-
     std::optional<publish::Striping> striping;
 
     // Cleaning.
     double older_than = 0;    ///< seconds
     bool is_dry_run = false;  ///< list, remove nothing
 
-    // Deltas.
-    fs::path delta_against;  ///< the model that the delta is from; watch: the first step's
-    fs::path delta_dir;      ///< the directory of the versions; "": no delta is asked for
-
     // Upload.
     std::string upload_path;  ///< ORG/NAME, "" if not asked for
     bool is_private = false;
     std::string revision;            ///< the branch that is uploaded to; "": the Hub's default
-    bool uploads_complete = true;    ///< also an output that was there already (--if_complete)
     std::optional<fs::path> hf_cli;  ///< the client; not given: `hf` on PATH
 
     // Execution.
@@ -258,6 +235,7 @@ struct Options {
     std::optional<JobRequest> job;      ///< plan: a job script is printed
 
     // Messages.
+    bool shows_steps = false;  ///< inspect: --steps
     bool json = false;
     bool is_whole = false;         ///< inspect: every row
     bool lists_inputs = false;     ///< plan: the files that are read, and nothing else

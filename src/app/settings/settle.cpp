@@ -148,27 +148,6 @@ void require_supplement_alone(const Arguments& arguments) {
     }
 }
 
-/// Error(usage) where the first output is of another form.
-void require_safetensors(const Options& options) {
-    const bool is_gguf = becomes_gguf(options.quantise);
-    if (is_gguf || options.output_format != &outputs::default_format()) {
-        refuse("--delta_dir is for models in safetensors, not for " +
-                   std::string(is_gguf ? "GGUF" : options.output_format->name()),
-               "leave it out");
-    }
-}
-
-void check_delta_options(const Options& options) {
-    if (options.delta_dir.empty() && options.delta_against.empty()) {
-        return;
-    }
-    if (options.delta_dir.empty()) {
-        refuse("--delta_against needs --delta_dir",
-               "add --delta_dir DIR, the directory that the versions lie in");
-    }
-    require_safetensors(options);
-}
-
 /// A training checkpoint has one form, in which weights are as training holds them.
 void check_form(const Arguments& arguments, const Options& options) {
     require_like(arguments, options);
@@ -206,10 +185,6 @@ void check_form(const Arguments& arguments, const Options& options) {
     }
 }
 
-void check_watch(const Arguments& arguments, const WatchRequest& watch) {
-    if (!watch.then.empty() && process::words_of(watch.then)->empty()) {
-        refuse("--then " + printable(arguments.values.find("then")->second) + " names no command",
-               "give a program and its arguments");
     }
 }
 
@@ -292,8 +267,6 @@ void check_together(const Arguments& arguments, const Options& options) {
     }
     check_also(options);
     check_form(arguments, options);
-    check_delta_options(options);
-    check_watch(arguments, options.watch);
     check_log_dir(options);
     check_loudness(arguments);
     check_job(arguments, options);
@@ -353,11 +326,9 @@ void take_file_target(Options& options) {
 
 /// verl's default is for those who ask for verl's ways.
 void require_target(const Options& options) {
-    const bool watches = options.command == Command::watch;
-    const bool writes = options.command == Command::merge || watches || options.job;
+    const bool writes = options.command == Command::merge || options.job;
     if (writes && !options.has_target && !options.is_verl) {
-        refuse("no target is given", std::string("name the directory to write: shardweld ") +
-                                         (watches ? "watch " : "merge ") +
+        refuse("no target is given", "name the directory to write: shardweld merge " +
                                          process::shell_word(options.local_dir.string()) + " OUT");
     }
 }

@@ -237,17 +237,6 @@ const std::vector<TypedOption>& typed_options() {
         {"f y yes force", kClean, "", "clean asks nothing: without --dry_run it removes"},
         {"n", kClean, "--dry_run", ""},
         {"days age", kClean, "--older_than TIME", "for example 7d"},
-
-        // Beside a training run.
-        {"resume restart if_complete", kWatch, "",
-         "it is not needed: a watch goes on with what is done, and makes no output twice"},
-        {"report", kWatch, "", "each output has its report in its directory"},
-        {"iteration step steps start", kWatch, "--from STEP", ""},
-        {"poll poll_interval period sleep", kWatch, "--interval TIME", ""},
-        {"save_total_limit keep_last max_to_keep", kWatch, "--keep N", ""},
-        {"exec run hook on_step callback", kWatch, "--then CMD", ""},
-        {"then_shell", kWatch, "", "it is gone: --then \"sh -c 'COMMAND'\" has a shell read it"},
-        {"timeout idle_timeout", kWatch, "--idle_exit TIME", ""},
     };
     return rows;
 }

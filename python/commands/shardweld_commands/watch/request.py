@@ -1,0 +1,165 @@
+"""What a watch is asked for, and how that is read from its command line. Options of merge are looked at before there is anything to merge."""
+import os
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from typing import List, Optional, Tuple
+
+from .. import command
+from ..command import NO_CLIENT, NOT_FOUND, USAGE, Failed, Given
+from .steps import ask
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_WORD = re.compile(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+(?=\s|$)""", re.DOTALL)
+_PART = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
+_GOES_ON = "it is not needed: a watch goes on with what is done, and makes no output twice"
+_NOT_OF_WATCH = {"report": "each output has its report in its directory", "if_complete": _GOES_ON, "resume": _GOES_ON, "restart": _GOES_ON,
+                 "iteration": "--from STEP takes that one and later ones", "verl": "take --dtype bf16", "done": "the last line of OUT/watch.jsonl has the code",
+                 "trace": "", "average": "", "average_weights": "", "average_decay": "", "delta": "", "scale": "", "hf_upload": "take --hf_upload_path"}
+
+
+@dataclass
+class Request:
+    """What a watch is asked for."""
+    run: str
+    outs: List[str]               # directories of outputs, the first one first
+    forms: List[str]              # of the outputs behind the first: ":fp32"
+    merge: List[str]              # options of the merges
+    launch: List[str]
+    interval: float = 30
+    every: int = 1
+    first: int = 0
+    keep: int = 0
+    idle_exit: Optional[float] = None
+    until: str = ""
+    then: Tuple[str, ...] = ()
+    skips_lost: bool = False
+    metrics: str = ""
+    is_polite: bool = True
+    upload: Tuple[str, ...] = ()  # options of upload, in which {n} stands for the step's number
+    delta_dir: str = ""
+    delta_against: str = ""
+
+    def duties(self) -> List[str]:
+        """What is owed behind each merge, in its order."""
+        return [duty for duty, asked in (("delta", self.delta_dir), ("upload", self.upload), ("then", self.then)) if asked]
+
+
+def seconds_of(given: Given, name: str) -> Optional[float]:
+    if name not in given:
+        return None
+    found = re.fullmatch(r"(\d+\.?\d*|\.\d+)([smhd]?)", given.get(name))
+    if not found:
+        raise Failed(USAGE, f"--{name} {given.get(name)!r} is not a time", "give for example 90s, 5m or 2h")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def moment_of(given: Given, name: str) -> Optional[float]:
+    text = given.get(name)
+    if text.startswith("+"):
+        return time.time() + (seconds_of(Given({name: [text[1:]]}), name) or 0)
+    if not text or text.isdigit():
+        return float(text) if text else None
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise Failed(USAGE, f"--{name} {text!r} is no point in time", "give for example +50m, 2026-11-22T03:10 or seconds since 1970") from None
+
+
+def _count(given: Given, name: str, default: int) -> int:
+    text = given.get(name, str(default))
+    if not text.isdigit() or (name in given and int(text) < 1):
+        raise Failed(USAGE, f"--{name} {text!r} is no number from 1 on")
+    return int(text)
+
+
+def words_of(given: Given, name: str) -> Tuple[str, ...]:
+    """Words as a POSIX shell splits them (shlex keeps the backslash of "\\$"); nothing is expanded. The first is a program that is there."""
+    text, words = given.get(name).strip(), []
+    while text:
+        word = _WORD.match(text)
+        if not word:
+            raise Failed(USAGE, f"--{name} {given.get(name)!r} is not a command line: a quote has no end", "close it")
+        words.append(_PART.sub(lambda part: part[1] or (re.sub(r'\\([$`"\\\n])', r"\1", part[2]) if part[2] else part[3] or ""), word[0]))
+        text = text[word.end():].strip()
+    if name not in given:
+        return ()
+    if not words:
+        raise Failed(USAGE, f"--{name} {given.get(name)!r} names no command", "give a program and its arguments")
+    if not shutil.which(words[0]):
+        raise Failed(USAGE, f"there is no program {words[0]!r} to run (--{name})", "give its path")
+    return tuple(words)
+
+
+def refuse_ranks() -> None:
+    """A watch is one process; its merges have the ranks."""
+    sizes = [os.environ.get(name, "") for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "MPI_LOCALNRANKS")]
+    if any(size.isdigit() and int(size) > 1 for size in sizes):
+        ranks = [os.environ[name] for name in ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PALS_RANKID", "SLURM_PROCID") if name in os.environ]
+        if ranks and ranks[0] != "0":
+            raise SystemExit(USAGE)
+        raise Failed(USAGE, "watch is one process, and was started as several ranks",
+                     "start it without a launcher, and name that for its merges: shardweld watch RUN OUT --launch 'mpirun -n 4'")
+
+
+def _check_run(run: str, outs: Tuple[str, ...]) -> None:
+    """The run's directory need not be there yet; the one above it must."""
+    hint = "name the directory in which the training run saves its steps"
+    if os.path.lexists(run) and not os.path.isdir(run):
+        raise Failed(USAGE, f"{run} is a file", hint)
+    if not os.path.isdir(run) and not os.path.isdir(os.path.dirname(run)):
+        raise Failed(NOT_FOUND, f"there is no directory {run}", hint)
+    if run in outs:
+        raise Failed(USAGE, f"{run} cannot be watched and written to", "name another directory for the outputs")
+    if os.path.isdir(run) and ask(run)["number"] is not None:
+        raise Failed(USAGE, f"{run} is a step itself", "watch the directory above it, or merge this one")
+
+
+def _check_merge(given: Given) -> None:
+    """Options of merge are looked at before there is anything to merge."""
+    for word in given.passed_on:
+        name = word[2:].partition("=")[0]
+        if name in _NOT_OF_WATCH:
+            raise Failed(USAGE, f"--{name} is not an option of watch", _NOT_OF_WATCH[name])
+        if "delta_dir" in given and re.match(r"--(quantize=gguf|output_format=(?!safetensors)|to=(?!hf$)|like=)", word):
+            raise Failed(USAGE, f"--delta_dir and {word.partition('=')[0]} exclude each other: deltas are of models in safetensors")
+    for name, other in (("delta_against", "delta_dir"), ("revision", "hf_upload_path"), ("private", "hf_upload_path"), ("hf_cli", "hf_upload_path")):
+        if name in given and other not in given:
+            raise Failed(USAGE, f"--{name} needs --{other}", f"add --{other} {'DIR' if other == 'delta_dir' else 'ORG/NAME'}")
+    words = [word for word in given.passed_on if not word.startswith("--log_dir=")] + ["--also=" + also for also in given.all("also")]
+    tried = command.run(["plan", os.path.join(given.get("target_dir"), ".shardweld-no-step"), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if tried.returncode == USAGE:
+        lines = [line.strip() for line in tried.stderr.splitlines()]
+        raise Failed(USAGE, lines[0].partition("error: ")[2] if lines else "merge refuses its options", "; ".join(line.partition("hint: ")[2] for line in lines[1:]))
+
+
+def request_of(given: Given) -> Request:
+    for name, what in (("local_dir", "no run is given"), ("target_dir", "no target is given")):
+        if name not in given:
+            raise Failed(USAGE, what, "name the directory of the run and that of the outputs: shardweld watch RUN OUT")
+    also = [re.fullmatch(r"(.+?)(:[^/]*)?", text) for text in given.all("also")]
+    outs = tuple(os.path.realpath(name) for name in [given.get("target_dir")] + [found[1] for found in also if found])
+    run = os.path.realpath(given.get("local_dir"))
+    first = re.search(r"(\d+)\D*$", given.get("from", "0"))
+    if not first:
+        raise Failed(USAGE, f"--from {given.get('from')!r} is not a step", "give its number, or its directory's name")
+    upload = [f"--{name}={given.get(name)}" for name in ("hf_upload_path", "revision", "hf_cli") if name in given] + (["--private"] if "private" in given else [])
+    merge = given.passed_on + [f"--stop_before={given.get('stop_before')}" for _ in given.all("stop_before")] + (["--verbose"] if "verbose" in given else [])
+    stop_at = moment_of(given, "stop_at")
+    merge += [f"--stop_at={stop_at:.0f}"] if stop_at else []
+    asked = Request(run, list(outs), [found[2] or "" for found in also if found], merge, list(words_of(given, "launch")), every=_count(given, "every", 1),
+                    first=int(first[1]), keep=_count(given, "keep", 0), idle_exit=seconds_of(given, "idle_exit"), until=given.get("until"), then=words_of(given, "then"),
+                    skips_lost=given.get("on_lost") == "skip", metrics=given.get("metrics"), is_polite=given.get("polite") != "no", upload=tuple(upload))
+    asked.interval = seconds_of(given, "interval") or (30 if "interval" not in given else 0)
+    if not asked.interval:
+        raise Failed(USAGE, f"--interval {given.get('interval')!r} leaves no time between two looks", "give for example 30s")
+    asked.delta_dir, asked.delta_against = (os.path.realpath(given.get(name)) if name in given else "" for name in ("delta_dir", "delta_against"))
+    _check_merge(given)
+    _check_run(run, outs)
+    client = [given.get("hf_cli")] if "hf_cli" in given else ["hf", "huggingface-cli"]
+    if upload and not any(shutil.which(name) for name in client):
+        raise Failed(NO_CLIENT, f"the client {client[0]!r} that uploads is not there", "pip install huggingface_hub, or name it with --hf_cli PATH")
+    return asked

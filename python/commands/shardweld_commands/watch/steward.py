@@ -1,0 +1,490 @@
+"""What a watch does: it looks at the run, merges what is complete, does what is owed behind each merge, and keeps the books."""
+import json
+import os
+import shutil
+import signal
+import time
+from typing import Any, Dict, List, Optional, Tuple
+
+from .. import command
+from ..command import CORRUPT, INCOMPLETE, INTERNAL, INTERRUPTED, IO, LAUNCH, LOCKED, MEMORY, MISMATCH, NO_CLIENT, NOT_FOUND, SPACE, STOPPED, TARGET, UNSUPPORTED, USAGE, Failed
+from ..text import counted, duration, human_bytes
+from . import books
+from .children import Stop, Voice
+from .request import Request
+from .steps import Look, Lookout, Ready, files_of, print_of, steps_in
+
+REPORT, _PARTIAL, _REMOVED, _DONE = "shardweld_report.json", ".shardweld-partial", ".shardweld-removed", ".shardweld-done-"
+_ENDS_WATCH = (STOPPED, INTERNAL, MEMORY, LAUNCH)        # the next step would end with it, too
+_TELLS_INCOMPLETE = (NOT_FOUND, CORRUPT, MISMATCH)       # of a merge of a step that lacks something
+_LOCKED_S = 30         # what a watch that was killed has left behind needs to end
+
+
+def may_pass(code: int) -> bool:
+    """Whether a failure may be over the next time."""
+    return code in (IO, SPACE, LOCKED) or NO_CLIENT <= code <= INTERRUPTED
+
+
+def is_own_output(output: str, run: str) -> bool:
+    """Whether a directory is an output that the program made there of a step below `run`, as the report in it says."""
+    try:
+        with open(os.open(os.path.join(output, REPORT), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="utf-8") as file:
+            report = json.load(file)
+        return bool(not os.path.islink(output) and report["command"] == "merge" and report["exit"]["code"] == 0 and report["output"]["dir"] == output
+                    and os.path.commonpath([run, report["input"]["dir"]]) == run)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+class Steward:
+    def __init__(self, asked: Request, voice: Voice, stop: Stop) -> None:
+        self._asked, self._voice, self._stop = asked, voice, stop
+        self._out = asked.outs[0]
+        self._counts = books.Counts()
+        self._diary = books.Diary(self._out, voice.line, voice.warning)
+        earlier = self._diary.earlier
+        self._owed, self._numbers = earlier.owed, earlier.numbers
+        self._chain = earlier.chains.get(asked.delta_dir) or books.Chain()
+        if asked.delta_against and not self._chain.step and not os.path.isdir(asked.delta_against):
+            raise Failed(NOT_FOUND, f"there is no model {asked.delta_against} (--delta_against)")
+        self._unmade: Dict[str, str] = {}   # steps that failed or never were complete, and why
+        self._bridged: Dict[str, str] = {}  # steps whose deltas failed, and that the next one leads past
+        self._tried: Dict[str, Tuple[float, bool]] = {}  # when a step's duties were tried last, and whether that may pass
+        self._next_look, self._unseen, self._n_merges = 0.0, "", 0
+        since = earlier.idle_since and time.monotonic() - max(time.time() - earlier.idle_since, 0)
+        if since and asked.idle_exit is not None:
+            voice.info(f"nothing new for {time.monotonic() - since:.0f} s of --idle_exit {asked.idle_exit:g}s, in the runs of job {books.job()} so far")
+        self._lookout = Lookout(asked.run, [*asked.outs, *filter(None, [asked.delta_dir])], asked.interval, asked.every, asked.first, earlier.removed, since or None)
+        for out in asked.outs:
+            for name in os.listdir(out) if os.path.isdir(out) else []:
+                if name.startswith(".") and name.endswith(_REMOVED):
+                    shutil.rmtree(os.path.join(out, name))
+                elif name.startswith(_DONE):
+                    os.unlink(os.path.join(out, name))
+        voice.info(f"watching {asked.run} every {asked.interval:g}s")
+        self._diary.write("watching", run=asked.run, out=self._out, interval_s=asked.interval, job=books.job(), host=os.uname().nodename, process=os.getpid())
+        if not os.path.isdir(asked.run):
+            voice.warning(f"{asked.run} is not there yet: waiting for it")
+
+    def watch(self) -> None:
+        """Until there is nothing more to do. Failed(INCOMPLETE) naming what is still owed."""
+        code, why = INTERNAL, "it was cut off"
+        try:
+            self._note_begun_delta()
+            while not self._is_done():
+                pass
+            why = self._faults()
+            code = INCOMPLETE if why else 0
+            if why:
+                raise Failed(code, why, "the messages above say why; the same command tries again")
+        except Failed as failed:
+            code, why = failed.code, failed.what
+            raise
+        except OSError as error:
+            code, why = IO, str(error)
+            raise
+        finally:
+            counts = self._counts
+            self._diary.write("ended", why=why or "done", code=code, made=counts.steps_made_total, complete=counts.steps_complete_total,
+                              failed=counts.steps_failed_total, lost=counts.steps_lost_total)
+            self._write_metrics()
+            self._voice.info(f"{counted(counts.steps_made_total, 'step')} made, {counts.steps_complete_total} complete before")
+
+    def _is_done(self) -> bool:
+        self._wait()
+        is_asked = bool(self._asked.until) and os.path.lexists(self._asked.until)  # first: what is complete when the file comes is made
+        try:
+            look, why = self._lookout.look(time.monotonic()), ""
+        except (OSError, Failed) as error:
+            if isinstance(error, Failed) and error.code in _ENDS_WATCH:
+                raise
+            look, why = None, str(error)
+        if why and why != self._unseen:
+            self._voice.warning(f"the run cannot be looked at: {why}")
+        self._unseen = why
+        self._next_look = time.monotonic() + self._asked.interval
+        if look is None:
+            return False
+        self._keep_books(look)
+        self._serve_all()
+        if look.next:
+            self._take(look.next)
+            self._next_look = 0
+            return False
+        is_idle = self._asked.idle_exit is not None and look.idle_s >= self._asked.idle_exit
+        return not look.is_awaited and (is_idle or is_asked)
+
+    def _wait(self) -> None:
+        """For the next look."""
+        while True:
+            self._stop.check("between two steps")
+            left = self._next_look - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(left, 0.2))
+
+    def _keep_books(self, look: Look) -> None:
+        for path in look.doubles:
+            self._voice.error(Failed(USAGE, f"{path} has the name of another step of {self._asked.run}", "watch the directory that it lies in, with an OUT of its own"))
+            self._unmade[path] = "another step has its name"
+        for name, why in look.news:
+            self._voice.info(f"{name}: {why}")
+            self._diary.write("waiting", step=name, why=why)
+        self._counts.steps, self._counts.steps_waiting, self._counts.last_look_timestamp_seconds = look.n_steps, look.n_waiting, int(time.time())
+        self._write_metrics()
+
+    def _write_metrics(self) -> None:
+        try:
+            if self._asked.metrics:
+                self._counts.write(self._asked.metrics)
+        except OSError as error:
+            self._voice.warning(f"the metrics are not written: {error.filename}: {error.strerror}")
+
+    # A step.
+
+    def _take(self, ready: Ready) -> None:
+        """Merges a step and does what is owed behind it. Its errors are its own, but for those that end the watch."""
+        step, output, before = ready.step, os.path.join(self._out, ready.step.name), self._owed.get(ready.step.name, [])
+        self._numbers[step.name] = step.number
+        is_over = ready.was_made or "--overwrite" in self._asked.merge
+        begin = time.monotonic()
+        failed: Optional[Failed] = self._fault_of_place(step.name)
+        n_bytes: Optional[int] = None
+        if not failed:
+            if is_over or not os.path.lexists(output):
+                self._begin(ready)
+            failed, n_bytes = self._merge(ready, ["--overwrite"] if is_over else [])
+            if failed and failed.code == TARGET and not is_over and self._may_replace(ready):
+                self._begin(ready)
+                failed, n_bytes = self._merge(ready, ["--overwrite"])
+            if failed and failed.code in (MISMATCH, TARGET) and os.path.lexists(_beside(output, _PARTIAL)):
+                self._voice.info(f"begins again with {step.name}: what an earlier run left does not fit: {failed.what}")
+                self._diary.write("restarted", step=step.name, error=_text(failed))
+                failed, n_bytes = self._merge(ready, ["--restart"] + (["--overwrite"] if is_over else []))
+        if failed:
+            self._owed[step.name] = before
+            self._take_failure(ready, failed, before)
+            return
+        self._lookout.settle(ready, "made", time.monotonic(), n_bytes is not None)
+        self._unmade.pop(step.name, None)
+        counts = self._counts
+        if n_bytes is None:
+            counts.steps_complete_total += 1
+            if self._asked.delta_dir and step.number >= self._chain.number and step.name not in self._chain.done and "delta" not in before:
+                before = ["delta", *before]
+            self._note(step.name, "complete", before)
+        else:
+            seconds = time.monotonic() - begin
+            counts.steps_made_total += 1
+            counts.bytes_written_total += n_bytes
+            counts.merge_seconds_total += seconds
+            counts.last_step, counts.last_made_timestamp_seconds = step.number, int(time.time())
+            self._chain.done.discard(step.name)
+            self._tried.pop(step.name, None)
+            self._note(step.name, "made", self._asked.duties(), output=output, bytes=n_bytes, seconds=seconds, inputs=ready.print)
+            self._leave_cache(step.name)
+            self._voice.info(f"made {output}: {human_bytes(n_bytes)} in {duration(seconds)}")
+        self._serve(step.name)
+        self._remove_older()
+
+    def _note(self, name: str, event: str, owes: List[str], **fields: Any) -> None:
+        self._owed[name] = owes
+        self._diary.write(event, step=name, number=self._numbers.get(name, 0), **fields, owes=owes)
+
+    def _begin(self, ready: Ready) -> None:
+        self._voice.info(f"merging {ready.step.name}")
+        self._note(ready.step.name, "merging", self._asked.duties(), source=ready.step.path, output=os.path.join(self._out, ready.step.name))
+
+    def _outputs(self, name: str) -> List[str]:
+        return [os.path.join(out, name) for out in self._asked.outs]
+
+    def _fault_of_place(self, name: str) -> Optional[Failed]:
+        """A step's name becomes one in OUT and is told to commands: no link that somebody put there leads its output elsewhere."""
+        if not books.PLAIN_NAME.fullmatch(name):
+            return Failed(UNSUPPORTED, f"{name!r} is no plain name: an output would get it, too", 'rename the step: letters, digits, ".", "_" and "-"')
+        link = next((output for output in self._outputs(name) if os.path.islink(output)), "")
+        return Failed(TARGET, f"{link} is a link: the output would be where it leads", "remove it") if link else None
+
+    def _merge(self, ready: Ready, more: List[str]) -> Tuple[Optional[Failed], Optional[int]]:
+        """How a merge of the step failed; else how many bytes of tensors it wrote, None where all was there."""
+        step, asked = ready.step, self._asked
+        polite = (["nice", "-n", "19"] + (["ionice", "-t", "-c", "3"] if shutil.which("ionice") else [])) if asked.launch and asked.is_polite else []
+        role = ["--role=actor"] if all(os.path.isdir(os.path.join(step.path, part)) for part in ("actor", "critic")) and not any(
+            word.startswith("--role=") for word in asked.merge) else []
+        also = [f"--also={output}{form}" for output, form in zip(self._outputs(step.name)[1:], asked.forms)]
+        self._n_merges += 1
+        done = os.path.join(self._out, f"{_DONE}{os.getpid()}.{self._n_merges}")  # a name that no cache of names knows
+        words = [*asked.launch, *polite, command.program(), "merge", step.path, os.path.join(self._out, step.name), *asked.merge, *also, *role,
+                 "--if_complete=skip", "--progress=json", f"--done={done}", *more]
+        told: List[Failed] = []
+        summaries: List[int] = []
+
+        def on_line(line: str) -> None:
+            try:
+                row = json.loads(line)
+                event = row["event"]
+            except (ValueError, KeyError, TypeError):
+                self._voice.say(line)  # the launcher's
+                return
+            if event == "error":
+                told.append(Failed(row["code"], row["what"], row["hint"], "; ".join(row["where"])))
+            elif event == "summary":
+                summaries.append(row["bytes"])
+            elif event == "message":
+                self._voice.message(row["level"], row["text"])
+            elif event == "progress":
+                self._voice.progress(row)
+                self._voice.line(line)
+
+        how = (signal.SIGUSR1, signal.SIGTERM if asked.launch else signal.SIGKILL)
+        deadline = time.monotonic() + _LOCKED_S
+        while True:
+            ended = self._stop.run(words, on_line, *how, environment=command.own_environment())
+            code = self._code_of(done, ended, told)
+            if code != LOCKED or time.monotonic() > deadline:
+                break
+            told.clear()
+            self._stop.check(f"while {step.name} was locked")
+            time.sleep(0.5)
+        self._stop.check(f"while {step.name} was merged") if code else None
+        failed = (told or [Failed(code, f"the merge of {step.name} ended with code {code}")])[-1] if code else None
+        if failed and (code in _ENDS_WATCH or code > 128):
+            failed.where = "; ".join(filter(None, [f"step {step.name}", failed.where]))
+            raise failed
+        return failed, sum(summaries) if summaries else None
+
+    def _code_of(self, done: str, ended: int, told: List[Failed]) -> int:
+        """How a merge ended, as the file says that it wrote itself: a launcher may return 0 where nothing ran."""
+        try:
+            with open(done, encoding="utf-8") as file:
+                code = int(json.load(file)["code"])
+            os.unlink(done)
+            return code
+        except (OSError, ValueError, KeyError):
+            pass
+        if ended < 0 or ended > 128:
+            code = ended if ended > 0 else 128 - ended
+            told.append(Failed(code, f"the merge was killed by signal {code - 128}", "the same command goes on"))
+            return code
+        if told:
+            return told[-1].code
+        told.append(Failed(ended if ended == USAGE else LAUNCH, f"no rank has told of its end, and {'the launcher' if self._asked.launch else 'the program'} returned {ended}",
+                           "the lines above may say why; look for what other jobs left on the nodes"))
+        return told[-1].code
+
+    def _may_replace(self, ready: Ready) -> bool:
+        """Whether what is there was made of this run with the same options: its files were others then."""
+        outputs = self._outputs(ready.step.name)
+        if not all(is_own_output(output, self._asked.run) or not os.path.lexists(output) for output in outputs) or not os.path.lexists(outputs[0]):
+            return False
+        done = command.run(["plan", ready.step.path, *self._asked.merge, "--json"], stdout=-1, stderr=-3)
+        with open(os.path.join(outputs[0], REPORT), encoding="utf-8") as file:
+            return done.returncode == 0 and bool(json.loads(done.stdout)["options"] == json.load(file)["output"]["options"])
+
+    def _leave_cache(self, name: str) -> None:
+        """What was written leaves the page cache, which is the trainer's."""
+        for output in self._outputs(name) if self._asked.is_polite else []:
+            for path in files_of(output):
+                try:
+                    with open(os.path.join(output, path), "rb") as file:
+                        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                except OSError:
+                    pass
+
+    def _take_failure(self, ready: Ready, failed: Failed, owes: List[str]) -> None:
+        name = ready.step.name
+        try:
+            files = files_of(ready.step.path)
+        except OSError:
+            files = {}
+        now = time.monotonic()
+        if len(files) < ready.n_files:
+            self._leave_lost(name, failed, owes)
+            return
+        is_changed = print_of(files) != ready.print
+        if is_changed or (not ready.has_signs and failed.code in _TELLS_INCOMPLETE):
+            self._voice.warning(f"{name} was not complete: {_text(failed)}")
+            self._note(name, "incomplete", owes, error=_text(failed))
+            self._unmade[name] = "it was not complete"
+            self._lookout.settle(ready, "" if is_changed else "failed", now)
+            return
+        self._counts.steps_failed_total += 1
+        self._unmade[name] = failed.what
+        self._note(name, "failed", owes, code=failed.code, error=_text(failed))
+        failed.where = "; ".join(filter(None, [f"step {name}", failed.where]))
+        self._voice.error(failed)
+        self._lookout.settle(ready, "failed" if may_pass(failed.code) else "refused", now)
+
+    def _leave_lost(self, name: str, failed: Failed, owes: List[str]) -> None:
+        self._counts.steps_lost_total += 1
+        text = f"{name} was deleted while it was read: {failed.what}"
+        if self._asked.skips_lost:
+            self._voice.warning(text)
+        else:
+            self._voice.error(Failed(failed.code, text, "let the trainer keep more steps, or give --on_lost skip"))
+            self._unmade[name] = "it was deleted while it was read"
+        self._note(name, "lost", owes, error=_text(failed))
+        for output in self._outputs(name):
+            shutil.rmtree(_beside(output, _PARTIAL), ignore_errors=True)
+        self._lookout.forget(name)
+
+    # What is owed behind it.
+
+    def _owes(self, name: str) -> List[str]:
+        return [duty for duty in self._asked.duties() if duty in self._owed.get(name, [])]
+
+    def _serve_all(self) -> None:
+        """What earlier watches, or failures that may be over, have left; also where the trainer has deleted the step."""
+        for name in sorted((name for name in self._owed if self._owes(name)), key=lambda name: self._numbers.get(name, 0)):
+            when, passes = self._tried.get(name, (0.0, True))
+            if passes and (not when or time.monotonic() - when >= self._lookout.patience_s) and is_own_output(os.path.join(self._out, name), self._asked.run):
+                self._tried.pop(name, None)
+                self._serve(name)
+                self._remove_older()
+
+    def _serve(self, name: str) -> None:
+        """A hook waits for the rest; else each duty is done, whatever becomes of the others."""
+        if name in self._tried:
+            return
+        passes = True
+        for duty in self._owes(name):
+            if duty == "then" and self._owes(name) != ["then"]:
+                break
+            code = {"delta": self._deliver, "upload": self._upload, "then": self._follow}[duty](name)
+            passes = passes and (code == 0 or (duty != "then" and may_pass(code)))
+        if self._owes(name):
+            self._tried[name] = (time.monotonic(), passes)
+
+    def _settle_duty(self, name: str, duty: str, event: str, **fields: Any) -> None:
+        self._note(name, event, [other for other in self._owed[name] if other != duty], **fields)
+
+    def _run_program(self, words: List[str], dies_with: int) -> Optional[Failed]:
+        lines: List[str] = []
+
+        def on_line(line: str) -> None:
+            lines.append(line)
+            self._voice.message("debug", line)
+
+        ended = self._stop.run([command.program(), *words], on_line, signal.SIGTERM, dies_with, command.own_environment())
+        self._stop.check(f"while {words[0]} ran")
+        if ended < 0:
+            raise Failed(128 - ended, f"{words[0]} was killed by signal {-ended}", "the same command goes on")
+        at = next((at for at, line in enumerate(lines) if line.startswith("error: ")), len(lines))
+        texts = [line.strip() for line in lines[at:]] or lines[-1:]
+        hint = "; ".join(line[len("hint: "):] for line in texts if line.startswith("hint: "))
+        what = "; ".join(line for line in texts if not line.startswith(("hint: ", "see: ")))
+        return Failed(ended, what[len("error: "):] if what.startswith("error: ") else what or f"it ended with code {ended}", hint) if ended else None
+
+    def _complain(self, name: str, event: str, failed: Failed, where: str) -> int:
+        self._counts.steps_failed_total += 1
+        self._note(name, event, self._owed[name], code=failed.code, error=_text(failed))
+        failed.where = "; ".join(filter(None, [f"{where} {name}", failed.where]))
+        self._voice.error(failed)
+        return failed.code
+
+    def _upload(self, name: str) -> int:
+        words = ["upload", os.path.join(self._out, name), *(word.replace("{n}", str(self._numbers.get(name, 0))) for word in self._asked.upload)]
+        self._voice.info(f"uploading {name}")
+        failed = self._run_program(words, signal.SIGTERM)
+        if failed:
+            return self._complain(name, "upload_failed", failed, "upload of step")
+        self._settle_duty(name, "upload", "uploaded")
+        return 0
+
+    def _versions(self) -> List[str]:
+        """The versions in the directory of deltas, the last one last."""
+        names = os.listdir(self._asked.delta_dir) if os.path.isdir(self._asked.delta_dir) else []
+        return sorted((name for name in names if name.startswith("weight_v") and name[8:].isdigit()), key=lambda name: int(name[8:]))
+
+    def _deliver(self, name: str) -> int:
+        asked, chain, number = self._asked, self._chain, self._numbers.get(name, 0)
+        last = int(self._versions()[-1][8:]) if self._versions() else 0
+        previous = os.path.join(self._out, chain.step) if chain.step else asked.delta_against
+        if not previous or (not chain.step and previous == os.path.join(self._out, name)):
+            self._voice.info(f"{name} has no delta: the deltas begin with it (--delta_against)")
+            return self._link(name, number, last)
+        if chain.step == name and not chain.version:
+            return self._link(name, number, 0)
+        self._diary.write("delta_begun", step=name, number=number, directory=asked.delta_dir, version=f"{last + 1:06d}")
+        failed = self._run_program(["delta", previous, os.path.join(self._out, name), asked.delta_dir], signal.SIGKILL)
+        if failed:
+            if failed.code == NOT_FOUND:
+                failed.hint = "without the model that the last version leads to, begin anew: give another --delta_dir, and the engines the whole model"
+            self._diary.write("delta_failed", step=name, number=number, directory=asked.delta_dir, code=failed.code, error=_text(failed))
+            return self._complain(name, "waiting", failed, "delta of step")
+        self._counts.deltas_made_total += 1
+        return self._link(name, number, last + 1)
+
+    def _link(self, name: str, number: int, version: int) -> int:
+        directory = os.path.join(self._asked.delta_dir, f"weight_v{version:06d}")
+        n_bytes = sum(size for size, _ in files_of(directory).values()) if version else 0
+        self._chain.step, self._chain.number, self._chain.version = name, number, version
+        self._chain.done.add(name)
+        for other in [other for other in self._owed if "delta" in self._owes(other) and self._numbers.get(other, 0) < number]:
+            self._bridged[other] = ""
+            self._settle_duty(other, "delta", "bridged")
+        self._settle_duty(name, "delta", "delta", directory=self._asked.delta_dir, version=f"{version:06d}", bytes=n_bytes)
+        return 0
+
+    def _note_begun_delta(self) -> None:
+        """A watch that was killed may have made a delta, and not told of it."""
+        begun = self._chain.begun
+        if begun and f"weight_v{begun['version']}" in self._versions() and "delta" in self._owed.get(begun["step"], []):
+            self._link(begun["step"], begun["number"], int(begun["version"]))
+
+    def _follow(self, name: str) -> int:
+        output = os.path.join(self._out, name)
+        environment = dict(command.own_environment(), SHARDWELD_STEP=name, SHARDWELD_OUTPUT=output, SHARDWELD_REPORT=os.path.join(output, REPORT))
+        try:
+            ended = self._stop.run(list(self._asked.then), lambda line: self._voice.info("then: " + line[:1000]), signal.SIGTERM, signal.SIGTERM, environment)
+            fault = "" if ended == 0 else f"ended with exit code {ended}" if ended > 0 else f"was killed by signal {-ended}"
+        except Failed as failed:
+            ended, fault = failed.code, failed.what
+        self._stop.check(f"while the command of --then ran behind {name}")
+        if fault:
+            self._counts.then_failed_total += 1
+            self._note(name, "then", self._owed[name], fault=fault)
+            self._voice.warning(f"the command of --then {fault}, behind {name}")
+        else:
+            self._settle_duty(name, "then", "then", fault="")
+        return ended
+
+    def _remove_older(self) -> None:
+        """Outputs beyond the newest of --keep that the program made here of this run, and nothing else; none behind which something is owed, or from which
+        the next delta leads."""
+        try:
+            own = [step.name for step in steps_in(self._out) if is_own_output(step.path, self._asked.run)] if self._asked.keep else []
+            for name in own[:-self._asked.keep] if self._asked.keep else []:
+                if self._owes(name) or (self._asked.delta_dir and name == self._chain.step):
+                    continue
+                # Noted first: once it is gone nothing else tells that the step was made.
+                self._lookout.left[name] = self._lookout.print_of(name)
+                self._diary.write("removed", step=name, inputs=self._lookout.left[name])
+                for output in self._outputs(name):
+                    if is_own_output(output, self._asked.run):
+                        os.rename(output, _beside(output, _REMOVED))  # nobody finds half of it
+                        shutil.rmtree(_beside(output, _REMOVED))
+                self._counts.outputs_removed_total += 1
+                self._voice.info(f"removed {os.path.join(self._out, name)} (--keep {self._asked.keep})")
+        except (OSError, Failed) as error:
+            self._voice.warning(f"an older output stays: {error}")
+
+    def _faults(self) -> str:
+        """What is still owed, for people; "" if nothing."""
+        waiting = {name: why for name, why in self._lookout.waiting().items() if name not in self._unmade}
+        owes = [("without a delta", "delta"), ("not uploaded", "upload"), ("without its command (--then)", "then")]
+        rows = [(f"{counted(len(self._unmade), 'step')} not finished", self._unmade)] if self._unmade else []
+        rows += [(f"{counted(len(waiting), 'step')} never complete", {f"{name} ({why})": why for name, why in waiting.items()})] if waiting else []
+        for text, duty in owes:
+            names = {name: "" for name in self._owed if duty in self._owes(name) and is_own_output(os.path.join(self._out, name), self._asked.run)}
+            names.update(self._bridged if duty == "delta" else {})
+            rows += [(f"{counted(len(names), 'step')} {text}", names)] if names else []
+        return "; ".join(f"{text}: {', '.join(names)}" for text, names in rows)
+
+
+def _beside(output: str, trace: str) -> str:
+    return os.path.join(os.path.dirname(output), "." + os.path.basename(output) + trace)
+
+
+def _text(failed: Failed) -> str:
+    return "; ".join(filter(None, [failed.what, failed.where, failed.hint]))
