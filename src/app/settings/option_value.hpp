@@ -190,7 +190,6 @@ fs::path path_in(const Given& given);
 Bytes extent_in(const Given& given);
 Bytes memory_limit_in(const Given& given);
 int n_ranks_in(const Given& given);
-int n_nodes_in(const Given& given);
 /// Seconds, more than none.
 double interval_in(const Given& given);
 /// At least one.
@@ -213,8 +212,5 @@ void set_target(const Given& given, Options& options);
 void set_form(const Given& given, Options& options);
 void set_template(const Given& given, Options& options);
 void set_quiet(const Given& given, Options& options);
-void set_sbatch(const Given& given, Options& options);
-void set_nodes(const Given& given, Options& options);
-void set_rate(const Given& given, Options& options);
 
 }  // namespace shardweld::app
