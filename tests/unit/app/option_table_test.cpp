@@ -214,8 +214,8 @@ TEST(OptionTable, has_at_most_ten_usual_options_of_each_command) {
         for (const OptionRow* row : usual) {
             EXPECT_EQ(std::count(listed.begin(), listed.end(), row), 1) << command.name;
         }
-        EXPECT_EQ(parsed_line({std::string(command.name), "-h"}).is_short, true);
-        EXPECT_EQ(parsed_line({std::string(command.name), "--help"}).is_short, false);
+        EXPECT_EQ(parsed_line({std::string(command.name), "-h"}).help, HelpForm::brief);
+        EXPECT_EQ(parsed_line({std::string(command.name), "--help"}).help, HelpForm::whole);
         const std::string name(command.name);
         EXPECT_LT(help_text(name, HelpForm::brief).size(), help_text(name).size());
     }
