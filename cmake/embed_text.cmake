@@ -16,17 +16,13 @@ std::string_view @name@() {
   target_sources(${target} PRIVATE ${out})
 endfunction()
 
-# The style of the page that `report --html` writes, the page of exit codes that `help` shows, and what job scripts have in common,
-# which those of `plan --sbatch` bring along.
+# The page of exit codes that `help` shows, and what people type who come from other tools.
 function(shardweld_embed_texts target)
-  set(style ${PROJECT_SOURCE_DIR}/src/app/report/run_page.css)
   set(codes ${PROJECT_SOURCE_DIR}/docs/using/errors.md)
-  set(script ${PROJECT_SOURCE_DIR}/slurm/job.sh)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${style} ${codes} ${script})
-  file(READ ${style} text)
-  shardweld_embed_text(${target} run_page_style "${text}")
+  set(typed ${PROJECT_SOURCE_DIR}/python/commands/shardweld_commands/typed_words.txt)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${codes} ${typed})
   file(READ ${codes} text)
   shardweld_embed_text(${target} exit_codes_page "${text}")
-  file(READ ${script} text)
-  shardweld_embed_text(${target} job_functions "${text}")
+  file(READ ${typed} text)
+  shardweld_embed_text(${target} typed_words_text "${text}")
 endfunction()

@@ -1,5 +1,5 @@
 # What the job scripts have in common: the log, steps that prove that they ran, and when a job queues again. Each script sources this file;
-# `shardweld plan --sbatch` prints it as part of its script.
+# `shardweld sbatch` prints it as part of its script.
 
 # usage SCRIPT: what the comment at the script's head says.
 usage() {

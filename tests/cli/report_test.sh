@@ -112,4 +112,20 @@ expect_code 4 "$SHARDWELD" report "$WORK/cut.json" && expect_text "is no report 
 expect_code 3 "$SHARDWELD" report "$WORK"
 expect_code 2 "$SHARDWELD" report && expect_text "no file is given"
 expect_code 7 "$SHARDWELD" report "$report" --html "$WORK/no/such/page.html"
+
+# A file system's hostile things: each ends with one message, and nothing is replaced that is no page.
+mkdir "$WORK/odd" && mkfifo "$WORK/odd/shardweld_report.json" && ln -s loop "$WORK/loop" && ln -s "$report" "$WORK/link" && truncate -s 2G "$WORK/huge"
+expect_code 5 "$SHARDWELD" report "$WORK/odd" && expect_text "a FIFO"
+expect_code 5 "$SHARDWELD" report /dev/null
+expect_code 7 "$SHARDWELD" report "$WORK/loop"
+expect_code 4 "$SHARDWELD" report "$WORK/huge"
+expect_code 0 "$SHARDWELD" report "$WORK/link"
+cp "$report" "$WORK/kept"
+for place in "$WORK/odd/shardweld_report.json" "$WORK/odd" "$WORK/kept"; do
+    expect_code 7 "$SHARDWELD" report "$report" --html "$place" && expect_text "is left as it is"
+done
+cmp -s "$report" "$WORK/kept" || fail "a file that is no page was replaced"
+ln -s page.html "$WORK/page_link"
+expect_code 0 "$SHARDWELD" report "$report" --html "$WORK/page_link" && [[ -L "$WORK/page_link" ]] || fail "a link to a page did not stay one"
+[[ -z "$(find "$WORK" -name '*.partial*')" ]] || fail "files were left behind"
 finish

@@ -12,7 +12,9 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import asdict, dataclass, field
-from typing import Any, Callable, Dict, List, NoReturn, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
+
+from .typed_words import option_guess, taken_for
 
 # docs/using/errors.md
 USAGE, NOT_FOUND, CORRUPT, UNSUPPORTED, MISMATCH, IO, SPACE, MEMORY, LAUNCH, STOPPED, TARGET, DIFFERS, STRICT, LOCKED, INCOMPLETE = range(2, 17)
@@ -82,7 +84,7 @@ class Command:
     about: str
     run: Callable[[Given], int]
     options: Tuple[Option, ...]
-    arguments: Tuple[str, ...] = ()   # options that plain arguments stand for, in order
+    arguments: Tuple[str, ...] = ()   # options that plain arguments stand for, in order; none: they are passed on
     passes_on: str = ""               # a command of the program whose options are taken too, and kept in Given.passed_on
     exit_codes: Tuple[Tuple[int, str], ...] = ()  # beyond those that every command has
     environment: Tuple[Tuple[str, str], ...] = ()
@@ -165,10 +167,11 @@ class Command:
                 continue
             typed, has_value, value = word.lstrip("-").partition("=")
             names = [typed.replace("-", "_")]
-            if not word.startswith("--"):
+            if not word.startswith("--") and not (len(typed) > 1 and self._option_of(names[0], known, others)):
                 names = [self._name_of_letter(letter, known, others, word) for letter in typed]
             for name in names:
-                row = known.get(name) or others.get(name) or self._refuse_unknown(word, list(known) + list(others))
+                row = self._option_of(name, known, others) or self._refuse_unknown(word, list(known) + list(others))
+                name = row["name"]
                 if row["kind"] == "none":
                     if has_value:
                         self._refuse(f"--{name} takes no value")
@@ -189,17 +192,25 @@ class Command:
                     self._put(given, row, value)
                 else:
                     given.passed_on.append(f"--{name}" if row["kind"] == "none" else f"--{name}={value}")
-        if len(plain) > len(self.arguments):
+        if self.passes_on and not self.arguments:
+            given.passed_on += plain
+        elif len(plain) > len(self.arguments):
             self._refuse(f"unexpected argument {plain[-1]!r}", f"usage: {self.usage}")
         for name, value in zip(self.arguments, plain):
             self._put(given, known[name], value)
         return given
 
+    def _option_of(self, name: str, known: Dict[str, Dict[str, Any]], others: Dict[str, Dict[str, Any]]) -> Optional[Dict[str, Any]]:
+        """By its name here or in another tool."""
+        if name not in known and name not in others:
+            name = taken_for((self.name, self.passes_on), name)
+        return known.get(name) or others.get(name)
+
     def _name_of_letter(self, letter: str, known: Dict[str, Dict[str, Any]], others: Dict[str, Dict[str, Any]], word: str) -> str:
         for row in list(known.values()) + list(others.values()):
             if row["letter"] == letter:
                 return str(row["name"])
-        self._refuse(f"unknown option {word}")
+        self._refuse_unknown(word, list(known) + list(others))
 
     def _put(self, given: Given, row: Dict[str, Any], value: str) -> None:
         name = row["name"]
@@ -211,8 +222,9 @@ class Command:
 
     def _refuse_unknown(self, word: str, known: List[str]) -> NoReturn:
         import difflib  # only where something is wrong
-        near = difflib.get_close_matches(word.lstrip("-").partition("=")[0].replace("-", "_"), known, 1)
-        self._refuse(f"unknown option {word}", f"did you mean --{near[0]}?" if near else "")
+        typed = word.lstrip("-").partition("=")[0].replace("-", "_")
+        near = difflib.get_close_matches(typed, known, 1)
+        self._refuse(f"unknown option {word}", option_guess((self.name, self.passes_on), typed) or (f"did you mean --{near[0]}?" if near else ""))
 
     def _refuse(self, what: str, hint: str = "") -> NoReturn:
         raise Failed(USAGE, what, hint or f"shardweld {self.name} --help lists the options")

@@ -51,47 +51,21 @@ std::vector<std::string> words_for_merge(const Arguments& arguments, Paths paths
     return words;
 }
 
-std::vector<std::string> merge_words(const Arguments& arguments, const fs::path& target) {
-    std::vector<std::string> words = words_for_merge(arguments, Paths::absolute);
-    if (!arguments.has("target_dir")) {
-        words.insert(words.end(), {"--target_dir", target.string()});
-    }
-    if (!arguments.has("report")) {
-        words.insert(words.end(), {"--report", target.string() + ".report.json"});
-    }
-    if (!arguments.has("if_complete")) {  // a run may end between publishing and its own end
-        words.insert(words.end(), {"--if_complete", "verify"});
-    }
-    return words;
-}
-
-/// With the directory, which may be given without its option, and a place to write to.
-std::vector<std::string> words_to_show(const Arguments& arguments, const fs::path& directory) {
-    std::vector<std::string> words = words_for_merge(arguments, Paths::as_given);
+/// What a merge of the same is given: for people as it was typed, with a place to write to, and for
+/// job scripts, which are made of JSON, with absolute paths.
+std::vector<std::string> merge_words(const Arguments& arguments, const Options& options) {
+    const bool is_shown = !(options.command == Command::plan && options.json);
+    std::vector<std::string> words =
+        words_for_merge(arguments, is_shown ? Paths::as_given : Paths::absolute);
     if (!arguments.has("local_dir")) {
-        words.insert(words.begin(), {"--local_dir", directory.string()});
+        const fs::path& directory = options.local_dir;
+        words.insert(words.begin(), {"--local_dir", is_shown ? directory.string()
+                                                             : fs::absolute(directory).string()});
     }
-    if (!arguments.has("target_dir")) {
+    if (is_shown && !arguments.has("target_dir")) {
         words.insert(words.end(), {"--target_dir", "OUT"});
     }
     return words;
-}
-
-/// Fills options.merge_words in, and options.job, where --sbatch asks for one, and options.n_ranks
-/// where the command line does not say it; after all options are read and checked.
-void complete_job(const Arguments& arguments, Options& options) {
-    if (options.command == Command::inspect || options.command == Command::plan) {
-        options.merge_words = words_to_show(arguments, options.local_dir);
-    }
-    if (!options.job) {
-        return;
-    }
-    JobRequest& job = *options.job;
-    if (!arguments.has("ranks")) {
-        options.n_ranks = kRanksOfNode * job.n_nodes;
-    }
-    job.target = fs::absolute(options.target_dir);
-    job.words = merge_words(arguments, job.target);
 }
 
 [[noreturn]] void refuse_command(const std::string& message, const CommandRow& command) {
@@ -461,7 +435,9 @@ Options parse_options(const std::vector<std::string>& arguments) {
     }
     place_others(command, given);
     options = settled(std::move(options), command, given);
-    complete_job(given, options);
+    if (options.command == Command::inspect || options.command == Command::plan) {
+        options.merge_words = merge_words(given, options);
+    }
     return options;
 }
 

@@ -241,7 +241,7 @@ Cells answer_rows(const Advice& advice, const std::vector<std::string>& words) {
     }
     rows.push_back({"run it", (knee.n_ranks > 1 ? "mpirun -n " + ranks + " " : "") +
                                   "shardweld merge " + line});
-    rows.push_back({"on Slurm", "shardweld plan " + line + " --sbatch --nodes " +
+    rows.push_back({"on Slurm", "shardweld sbatch " + line + " --nodes " +
                                     std::to_string(knee.n_nodes) + " --ranks " + ranks +
                                     " > merge.sbatch && sbatch merge.sbatch"});
     return rows;

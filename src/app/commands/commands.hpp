@@ -17,10 +17,6 @@ namespace shardweld::app {
 /// Prints the list, or the text of the recipe or dialect named. Error(usage) for an unknown name.
 int recipes(const Options& options, std::ostream& out);
 
-/// What a run's report says, printed, or as a page where --html asks for one. Errors of
-/// read_run_record; Error(io) when the page cannot be written.
-int show_report(const Options& options, std::ostream& out);
-
 /// Tells whether the model directory options.local_dir would load in options.loader. Error(strict)
 /// where it would not; Error(io) for a directory and files of it that cannot be read.
 int check(const Options& options, std::ostream& out);

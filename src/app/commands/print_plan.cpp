@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdio>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -14,11 +13,9 @@
 #include "app/messages/table.hpp"
 #include "app/report/report_json.hpp"
 #include "app/runtime/memory.hpp"
-#include "core/system.hpp"
 #include "core/text.hpp"
 #include "plan/plan.hpp"
 #include "plan/schedule/footprint.hpp"
-#include "process/process.hpp"
 #include "publish/room.hpp"
 #include "publish/target.hpp"
 #include "shardweld/error.hpp"
@@ -26,9 +23,6 @@
 #include "commands.hpp"
 
 namespace shardweld::app {
-
-/// The text of slurm/job.sh, which merges with `target` and `program`. The build makes it.
-std::string_view job_functions();
 
 namespace {
 
@@ -191,155 +185,12 @@ ordered_json files_json(const plan::Plan& plan) {
     return files;
 }
 
-// A rank's part of the job's memory is at least this: half of it is what buffers may take by
-// default, so the merge makes the plan that is shown here.
-constexpr Bytes kLeastMemory = 512 * kMiB;
-constexpr Bytes kMemoryStep = 64 * kMiB;
-// One thread reads ahead while another exchanges and writes.
-constexpr Bytes kCoresOfRank = 2;
-// Starting, reading metadata, the last fsync.
-constexpr Bytes kStartSeconds = 300;
-constexpr Bytes kTimeStep = 300;
-
-Bytes rounded_up(Bytes value, Bytes step) {
-    return (value + step - 1) / step * step;
-}
-
-Bytes moved_bytes(const PlannedMerge& merge) {
-    Bytes bytes = 0;
-    for (const plan::RankTraffic& rank : merge.figures.traffic.ranks) {
-        bytes += rank.bytes_read + rank.bytes_written;
-    }
-    return bytes;
-}
-
-/// "26:05:00"; Slurm takes any number of hours.
-std::string clock_text(Bytes seconds) {
-    std::array<char, 32> text{};
-    (void)std::snprintf(text.data(), text.size(), "%02llu:%02llu:%02llu",
-                        static_cast<unsigned long long>(seconds / 3600),
-                        static_cast<unsigned long long>(seconds / 60 % 60),
-                        static_cast<unsigned long long>(seconds % 60));
-    return text.data();
-}
-
-/// What a core is given, so that a rank gets the peak and a quarter, and 64 MiB.
-Bytes core_mebibytes(Bytes peak) {
-    const Bytes wanted = std::max(kLeastMemory, peak + peak / 4 + 64 * kMiB);
-    return rounded_up(wanted, kMemoryStep * kCoresOfRank) / kCoresOfRank / kMiB;
-}
-
-/// This program; its name where the system does not tell.
-std::string own_path() {
-    std::error_code failed;
-    const fs::path path = fs::read_symlink("/proc/self/exe", failed);
-    return failed ? "shardweld" : path.string();
-}
-
-std::string words_text(const std::vector<std::string>& words) {
-    std::string text;
-    for (const std::string& word : words) {
-        text += (word.starts_with("--") ? " \\\n    " : " ") + process::shell_word(word);
-    }
-    return text;
-}
-
-/// Seconds of a time as sinfo prints it ("1-02:30:00", "30:00"); nullopt where it is none
-/// ("infinite").
-std::optional<Bytes> seconds_in(std::string_view text) {
-    Bytes hours = 0;  // of the days
-    if (const std::size_t dash = text.find('-'); dash != std::string_view::npos) {
-        const auto days = parse_index(std::string(text.substr(0, dash)));
-        if (!days) {
-            return std::nullopt;
-        }
-        hours = static_cast<Bytes>(*days) * 24;
-        text.remove_prefix(dash + 1);
-    }
-    Bytes seconds = 0;
-    for (const std::string_view part : split(text, ':')) {
-        const auto number = parse_index(std::string(part));
-        if (!number) {
-            return std::nullopt;
-        }
-        seconds = seconds * 60 + hours + static_cast<Bytes>(*number);
-        hours = 0;
-    }
-    return seconds;
-}
-
-/// The longest time of a job in the default partition, where there is a Slurm that tells.
-std::optional<Bytes> partition_limit() {
-    constexpr double kAnswerSeconds = 10;
-    const auto sinfo = process::find_program("sinfo", variable("PATH").value_or(""));
-    std::optional<Bytes> limit;
-    if (sinfo) {
-        process::Process ask{*sinfo, {"-h", "-o", "%P %l"}, {}, kAnswerSeconds, {}};
-        ask.on_line = [&](std::string_view line) {
-            const std::size_t mark = line.find("* ");
-            limit =
-                mark == std::string_view::npos ? limit : seconds_in(trim(line.substr(mark + 2)));
-        };
-        (void)process::run(ask);
-    }
-    return limit;
-}
-
-/// The job's time, and why; at most what the partition allows, as the job queues again.
-std::string time_text(Bytes wanted) {
-    const auto limit = partition_limit();
-    const Bytes seconds = std::min(wanted, limit.value_or(wanted));
-    return (seconds < wanted ? "# It wants " + clock_text(wanted) +
-                                   ", which the partition does not give: the job queues again.\n"
-                             : "") +
-           "#SBATCH --time=" + clock_text(seconds) + "\n";
-}
-
-std::string resources_text(const PlannedMerge& merge, const JobRequest& job) {
-    const Bytes moved = moved_bytes(merge);
-    const Bytes seconds = rounded_up(
-        kStartSeconds + static_cast<Bytes>(merge.metadata_s) + moved / job.rate, kTimeStep);
-    const int on_node = (merge.plan.n_ranks() + job.n_nodes - 1) / job.n_nodes;
-    return "#SBATCH --job-name=shardweld\n#SBATCH --nodes=" + std::to_string(job.n_nodes) +
-           "\n#SBATCH --ntasks=" + std::to_string(merge.plan.n_ranks()) +
-           "\n#SBATCH --ntasks-per-node=" + std::to_string(on_node) +
-           "\n# A second core lets a rank read ahead.\n#SBATCH --cpus-per-task=" +
-           std::to_string(kCoresOfRank) + "\n# The forecast for a rank is " +
-           human_bytes(merge.memory.peak()) + "; the page cache counts, and gives way.\n" +
-           "#SBATCH --mem-per-cpu=" + std::to_string(core_mebibytes(merge.memory.peak())) +
-           "M\n# " + human_bytes(moved) + " to read and write, at " + human_bytes(job.rate) +
-           " a second; --rate gives another speed.\n" + time_text(seconds);
-}
-
-// Slurm's documentation: sbatch(1) on --signal (without "B:" it goes to the steps) and --requeue.
-constexpr const char* kResuming =
-    "# Two minutes before the end ranks are told to stop; the job then queues again and goes on.\n"
-    "#SBATCH --signal=USR1@120\n"
-    "#SBATCH --requeue\n"
-    "#SBATCH --open-mode=append\n";
-
-/// A script that merges with the plan's ranks, is told before its time limit, and resumes. Memory
-/// is the forecast's peak with room beside it; time is the plan's bytes at the job's rate.
-std::string job_script(const PlannedMerge& merge, const JobRequest& job) {
-    return "#!/bin/bash\n# Merges " + printable(merge.input) + " (" + merge.format + ") into " +
-           human_bytes(merge.plan.placement.total_bytes()) + ".\n" + resources_text(merge, job) +
-           kResuming + "set -euo pipefail\ntarget=" + process::shell_word(job.target.string()) +
-           "\nprogram=" + process::shell_word(own_path()) + "\n\n" + std::string(job_functions()) +
-           "\nbegin_job\nmerge_to_end" + words_text(job.words) + "\n";
-}
-
 // Plans are for another machine: this one's limits say nothing.
 constexpr Bytes kMemoryLimit = Bytes{256} << 20U;
 
-/// Ranks of a node: those of the job that is asked for, else as many as on the nodes that forecasts
-/// suppose.
-int ranks_on_node(const Options& options, const plan::Machine& machine) {
-    return options.job ? (options.n_ranks + options.job->n_nodes - 1) / options.job->n_nodes
-                       : std::min(options.n_ranks, machine.shared.ranks_per_node);
-}
-
 PlanRequest request_for(const Options& options) {
-    const int on_node = ranks_on_node(options, ordinary_machine());
+    // As on the nodes that forecasts suppose.
+    const int on_node = std::min(options.n_ranks, ordinary_machine().shared.ranks_per_node);
     return merge_request(
         options, PlannedRanks{options.n_ranks, {kMemoryLimit, has_spare_core(on_node), on_node}});
 }
@@ -441,6 +292,9 @@ std::string plan_json(const PlannedMerge& merge) {
         json_list(tensor_entries(plan, merge.files, {}, merge.factors ? &*merge.factors : nullptr));
     json["ledger"] = json_of(merge.ledger);
     json["warnings"] = json_list(merge.warnings);
+    json["target"] =
+        merge.target.empty() ? ordered_json() : ordered_json(fs::absolute(merge.target).string());
+    json["merge_words"] = merge.words;
     json["advice"] = merge.advice ? advice_json(*merge.advice) : ordered_json();
     return json_text(json);
 }
@@ -452,14 +306,14 @@ PlannedMerge advised(const Options& options, Preparation ready) {
     const double metadata_s = metadata_seconds(ready.planned, options.n_ranks,
                                                ready.planned.resources.ranks_on_node, basis);
     std::optional<Advice> advice;
-    if (!options.job && !options.lists_inputs) {
+    if (!options.lists_inputs) {
         advice = advise(ready.planned, figures.traffic, basis);
     }
     PlannedMerge merge = planned_merge(std::move(ready.planned), std::move(figures));
     merge.metadata_s = metadata_s;
     merge.advice = std::move(advice);
     merge.words = options.merge_words;
-    if (options.has_target) {
+    if (options.has_target || options.is_verl) {
         merge.target = options.target_dir.string();
         merge.bytes_free = publish::room_at(publish::holder_of(options.target_dir), "").bytes_free;
     }
@@ -474,10 +328,9 @@ void print_planned(const PlannedMerge& merge, const Options& options, std::ostre
     for (const std::string& line : merge.trace) {
         log.trace(printable(line));
     }
-    out << (options.job            ? job_script(merge, *options.job)
-            : options.lists_inputs ? inputs_text(merge)
-            : options.json         ? plan_json(merge)
-                                   : plan_text(merge));
+    out << (options.lists_inputs ? inputs_text(merge)
+            : options.json       ? plan_json(merge)
+                                 : plan_text(merge));
     if (options.strict && !merge.warnings.empty()) {
         throw Error(
             ErrorCode::strict,

@@ -48,10 +48,10 @@ const std::vector<CommandRow>& command_rows() {
          "Examples:\n"
          "  shardweld plan ckpt/global_step_100/actor --ranks 64\n"
          "  shardweld plan iter_0000010 --hf_config Qwen3-8B --json\n"
-         "  shardweld plan ckpt/global_step_100/actor merged --sbatch --nodes 2 --ranks 8 \\\n"
-         "      > merge.sbatch\n",
+         "  shardweld sbatch ckpt/global_step_100/actor merged --nodes 2 --ranks 8 > "
+         "merge.sbatch\n",
          {"local_dir", "hf_config", "target_dir", "ranks", "strategy", "memory_limit", "trace",
-          "sbatch", "nodes", "json"}},
+          "json"}},
         {"inspect",
          Command::inspect,
          {"local_dir"},
@@ -140,18 +140,6 @@ const std::vector<CommandRow>& command_rows() {
          "Examples:\n"
          "  shardweld clean /scratch/models --dry_run\n"
          "  shardweld clean /scratch/models --older_than 7d\n"},
-        {"report",
-         Command::report,
-         {"local_dir"},
-         "shardweld report DIR|FILE [--html OUT]",
-         "show the report of a merge: in the terminal, or as one page of HTML",
-         "Of the model in DIR, or in FILE: where every byte went, the time of each rank, checks "
-         "and\n"
-         "warnings. The page needs no network and runs no script.\n"
-         "\n"
-         "Examples:\n"
-         "  shardweld report merged\n"
-         "  shardweld report merged --html merged.html\n"},
     };
     return rows;
 }

@@ -71,11 +71,6 @@ OutputRequest also_in(const Given& given) {
     return also;
 }
 
-/// What --sbatch, --nodes and --rate are about; without the first, check_together refuses it.
-JobRequest& job_of(Options& options) {
-    return options.job ? *options.job : options.job.emplace();
-}
-
 }  // namespace
 
 std::string_view dtype_word(DType dtype) {
@@ -379,14 +374,6 @@ int n_ranks_in(const Given& given) {
     return static_cast<int>(ranks);
 }
 
-int n_nodes_in(const Given& given) {
-    const Index nodes = number_in(given, 1);
-    if (nodes > kMostRanks / kRanksOfNode) {
-        refuse(given, "is more than any cluster has", "give the nodes that the job is to have");
-    }
-    return static_cast<int>(nodes);
-}
-
 void ignored(const Given& /*given*/, Options& /*options*/) {}
 
 void ignored_with_note(const Given& given, Options& options) {
@@ -432,18 +419,6 @@ void set_template(const Given& given, Options& options) {
 void set_quiet(const Given& /*given*/, Options& options) {
     options.is_quiet = true;
     options.log_level = LogLevel::error;
-}
-
-void set_sbatch(const Given& /*given*/, Options& options) {
-    (void)job_of(options);
-}
-
-void set_nodes(const Given& given, Options& options) {
-    job_of(options).n_nodes = n_nodes_in(given);
-}
-
-void set_rate(const Given& given, Options& options) {
-    job_of(options).rate = size_in(given);
 }
 
 }  // namespace shardweld::app

@@ -189,7 +189,6 @@ fs::path path_in(const Given& given);
 /// Bytes that are read or written at once.
 Bytes memory_limit_in(const Given& given);
 int n_ranks_in(const Given& given);
-int n_nodes_in(const Given& given);
 
 // Setters.
 void ignored(const Given& given, Options& options);
@@ -202,8 +201,5 @@ void set_target(const Given& given, Options& options);
 void set_form(const Given& given, Options& options);
 void set_template(const Given& given, Options& options);
 void set_quiet(const Given& given, Options& options);
-void set_sbatch(const Given& given, Options& options);
-void set_nodes(const Given& given, Options& options);
-void set_rate(const Given& given, Options& options);
 
 }  // namespace shardweld::app

@@ -74,7 +74,6 @@ enum class Command {
     verify,
     check,
     clean,
-    report,
     help,
     version
 };
@@ -108,17 +107,6 @@ enum class IfComplete {
 
 /// The most ranks that are planned for: a plan looks at the share of each.
 inline constexpr Index kMostRanks = 100'000;
-
-inline constexpr int kRanksOfNode = 4;  ///< of a job whose ranks are not given
-
-/// What `plan --sbatch` is asked for.
-struct JobRequest {
-    int n_nodes = 1;
-    Bytes rate = 200'000'000;        ///< read and written in a second, both counted
-    std::vector<std::string> words;  ///< the merge's options, as its command line has them
-    fs::path target;                 ///< absolute
-    friend bool operator==(const JobRequest&, const JobRequest&) = default;
-};
 
 /// What is asked for one output of a merge; everything else is asked for the whole run.
 struct OutputRequest {
@@ -232,15 +220,13 @@ struct Options {
     std::stop_token stop;               ///< of a program that calls the merge
     double stall_timeout = 1800;        ///< seconds; 0: none
     int n_ranks = 1;                    ///< plan only
-    std::optional<JobRequest> job;      ///< plan: a job script is printed
 
     // Messages.
     bool shows_steps = false;  ///< inspect: --steps
     bool json = false;
-    bool is_whole = false;         ///< inspect: every row
-    bool lists_inputs = false;     ///< plan: the files that are read, and nothing else
-    std::optional<fs::path> html;  ///< report: the page to write
-    std::string trace;             ///< a tensor whose way is told, "" if none
+    bool is_whole = false;      ///< inspect: every row
+    bool lists_inputs = false;  ///< plan: the files that are read, and nothing else
+    std::string trace;          ///< a tensor whose way is told, "" if none
     bool is_quiet = false;
     LogLevel log_level = LogLevel::info;
     ProgressStyle progress = ProgressStyle::automatic;

@@ -209,23 +209,6 @@ void check_loudness(const Arguments& arguments) {
     }
 }
 
-void check_job(const Arguments& arguments, const Options& options) {
-    if (!options.job) {
-        return;
-    }
-    if (!arguments.has("sbatch")) {
-        refuse("--nodes and --rate need --sbatch", "add it, or leave them out");
-    }
-    if (options.json) {
-        refuse("--sbatch and --json exclude each other", "give one of them");
-    }
-    if (arguments.has("ranks") && options.n_ranks < options.job->n_nodes) {
-        refuse("--nodes " + std::to_string(options.job->n_nodes) + " is more than --ranks " +
-                   std::to_string(options.n_ranks),
-               "give each node at least one rank");
-    }
-}
-
 void check_quantise(const Arguments& arguments, const Options& options) {
     const bool is_ggml = becomes_gguf(options.quantise);
     if (!options.gguf_file.empty() && !is_ggml) {
@@ -269,7 +252,6 @@ void check_together(const Arguments& arguments, const Options& options) {
     check_form(arguments, options);
     check_log_dir(options);
     check_loudness(arguments);
-    check_job(arguments, options);
 }
 
 /// GGML's type at the end of a file's name, "x-q8_0" or "x.F16"; else the narrowest that keeps what
@@ -326,7 +308,7 @@ void take_file_target(Options& options) {
 
 /// verl's default is for those who ask for verl's ways.
 void require_target(const Options& options) {
-    const bool writes = options.command == Command::merge || options.job;
+    const bool writes = options.command == Command::merge;
     if (writes && !options.has_target && !options.is_verl) {
         refuse("no target is given", "name the directory to write: shardweld merge " +
                                          process::shell_word(options.local_dir.string()) + " OUT");
@@ -349,8 +331,7 @@ void require_directories(const CommandRow& command, const Options& options) {
         refuse("two directories are needed", "usage: " + std::string(command.usage));
     }
     if (options.local_dir.empty()) {
-        refuse(command.command == Command::report ? "no file is given" : "no directory is given",
-               "usage: " + std::string(command.usage));
+        refuse("no directory is given", "usage: " + std::string(command.usage));
     }
 }
 

@@ -268,24 +268,19 @@ TEST(CommandTable, is_named_whole_where_a_command_is_missing) {
     }
 }
 
-TEST(JobScript, hands_options_on_to_the_merge) {
-    const Options options = parsed_line(
-        {"plan", "--sbatch", "--nodes", "3", "--local_dir", "in", "--target_dir", "/out", "--dtype",
-         "bf16", "--exclude=-x", "--check_crc", "--trace", "a", "--resume", "--overwrite", "-q"});
+TEST(MergeWords, hand_options_on_to_the_merge) {
+    const WordList words =
+        parsed_line({"plan", "--json", "--local_dir", "in", "--target_dir", "/out", "--dtype",
+                     "bf16", "--exclude=-x", "--check_crc", "--trace", "a", "--resume",
+                     "--overwrite", "--ranks", "5", "-q"})
+            .merge_words;
     const std::string in = fs::absolute("in").string();
-    ASSERT_TRUE(options.job);
-    EXPECT_EQ(options.n_ranks, 12);
-    EXPECT_EQ(options.job->n_nodes, 3);
-    EXPECT_EQ(options.job->target, "/out");
-    EXPECT_EQ(options.job->words,
-              (WordList{"--local_dir", in, "--check_crc", "before", "--target_dir", "/out",
-                        "--overwrite", "--dtype", "bf16", "--exclude=-x", "--trace", "a", "--quiet",
-                        "--report", "/out.report.json", "--if_complete", "verify"}));
-    EXPECT_EQ(parsed_line(
-                  {"plan", "--sbatch", "--local_dir", "in", "--target_dir", "out", "--ranks", "5"})
-                  .n_ranks,
-              5);
-    EXPECT_FALSE(parsed_line({"plan", "--local_dir", "in"}).job);
+    EXPECT_EQ(words, (WordList{"--local_dir", in, "--check_crc", "before", "--target_dir", "/out",
+                               "--overwrite", "--dtype", "bf16", "--exclude=-x", "--trace", "a",
+                               "--quiet"}));
+    // For people as it was typed.
+    EXPECT_EQ(parsed_line({"plan", "--local_dir", "in"}).merge_words,
+              (WordList{"--local_dir", "in", "--target_dir", "OUT"}));
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ TEST(ParseOptions, keeps_a_report_in_the_output_unless_told_otherwise) {
     const Options none = parsed({"merge", "in", "out", "--report", "none"});
     EXPECT_FALSE(none.keeps_report || none.report || output_requests(none).front().is_reported());
     EXPECT_NE(none.shared, given.shared);
-    const Words words = parsed({"plan", "in", "--sbatch", "--report", "none"}).job->words;
+    const Words words = parsed({"plan", "in", "--json", "--report", "none"}).merge_words;
     EXPECT_EQ(std::ranges::count(words, "none"), 1);  // no path
     EXPECT_FALSE(parsed({"merge", "in", "out", "--verl"}).keeps_report);
     EXPECT_FALSE(parsed({"verify", "out"}).keeps_report);
@@ -189,9 +189,9 @@ TEST(ParseOptions, takes_all_directories_of_an_average_and_the_last_as_the_targe
     const Options test = parsed({"test", "--average", "a", "b", "model"});
     EXPECT_EQ(test.reference, "model");
     EXPECT_EQ(parsed({"merge", "--delta", "base", "--scale", "0.5", "a", "out"}).local_dir, "a");
-    // A job script names them all.
-    const Options job = parsed({"plan", "--average", "a", "b", "--target_dir", "out", "--sbatch"});
-    EXPECT_EQ(std::ranges::count(job.job->words, fs::absolute("b").string()), 1);
+    // A job script, which is made of plan's JSON, names them all.
+    const Options job = parsed({"plan", "--average", "a", "b", "--target_dir", "out", "--json"});
+    EXPECT_EQ(std::ranges::count(job.merge_words, fs::absolute("b").string()), 1);
 }
 
 TEST(ParseOptions, weighs_checkpoints_in_fp32) {
@@ -515,10 +515,6 @@ TEST(ParseOptions, refuses_missing_and_bad_values) {
                   parse_options({"shardweld", "merge", "a b"});
               }),
               "usage: no target is given; name the directory to write: shardweld merge 'a b' OUT");
-    EXPECT_EQ(test::error_text([] {
-                  parse_options({"shardweld", "plan", "a", "--sbatch"});
-              }),
-              "usage: no target is given; name the directory to write: shardweld merge a OUT");
     EXPECT_EQ(parsed({"merge", "a", "--verl"}).target_dir, "tmp");
     EXPECT_EQ(refusal({"merge"}),
               "usage: no directory is given; usage: shardweld merge DIR [OUT] [options]");
@@ -573,8 +569,6 @@ TEST(ParseOptions, refuses_what_does_not_go_together) {
         more.insert(more.begin(), {"merge", "--local_dir", "a"});
         return refusal(more);
     };
-    const auto job = [](Words more) {
-        more.insert(more.begin(), {"plan", "--local_dir", "a"});
         return refusal(more);
     };
     EXPECT_EQ(merge({"--sha256", "--report", "none"}),
@@ -582,16 +576,6 @@ TEST(ParseOptions, refuses_what_does_not_go_together) {
     EXPECT_EQ(merge({"--stripe", "8,1"}).substr(0, 24), "usage: --stripe 8,1 is n");
     EXPECT_EQ(merge({"--memory_limit", "99999999999999999999GB"}).substr(0, 44),
               "usage: --memory_limit 99999999999999999999GB");
-    EXPECT_EQ(job({"--nodes", "2"}),
-              "usage: --nodes and --rate need --sbatch; add it, or leave them out");
-    EXPECT_EQ(job({"--rate", "1GB"}), job({"--nodes", "2"}));
-    EXPECT_EQ(job({"--sbatch", "--json"}),
-              "usage: --sbatch and --json exclude each other; give one of them");
-    EXPECT_EQ(job({"--sbatch", "--nodes", "5", "--ranks", "4"}),
-              "usage: --nodes 5 is more than --ranks 4; give each node at least one rank");
-    EXPECT_EQ(job({"--sbatch", "--nodes", "25001"}),
-              "usage: --nodes 25001 is more than any cluster has; give the nodes that the job is "
-              "to have");
 }
 
 TEST(ParseOptions, takes_letters_together_and_what_follows_two_dashes_as_it_is) {

@@ -1,0 +1,92 @@
+"""`shardweld recipes check`: what a recipe makes otherwise than a finished model has it."""
+import json
+import re
+import subprocess
+from typing import Any, Dict, Iterable, List, Sequence, Tuple
+
+from .command import DIFFERS, QUIET, USAGE, VERBOSE, Command, Failed, Given, Option, run
+from .text import printable
+
+Shape = Tuple[int, ...]
+Shapes = Dict[str, Shape]
+
+REF = Option("ref", "DIR", "a finished model of the family, with config.json", group="Input", kind="directory")
+
+
+def asked(words: Sequence[str]) -> Any:
+    """What the program prints as JSON; its warnings and errors go to the person, and its code ends this command, too."""
+    done = run([*words, "--json"], stdout=subprocess.PIPE)
+    if done.returncode != 0:
+        raise SystemExit(done.returncode)
+    return json.loads(done.stdout)
+
+
+def finished_model(given: Given, command: str) -> Tuple[str, Shapes]:
+    """The directory of --ref, and what the model in it has."""
+    if "ref" not in given:
+        raise Failed(USAGE, f"{command} needs --ref DIR", "name the directory of a finished model of the family, with config.json")
+    return given.get("ref"), shapes_of(asked(["inspect", given.get("ref"), "--backend", "hf", "-q"]))
+
+
+def shapes_of(inspected: Any) -> Shapes:
+    return {row["name"]: tuple(row["shape"]) for row in inspected["tensors"]}
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    return f"[{', '.join(str(extent) for extent in shape[:32])}{f', ... {len(shape)} axes' if len(shape) > 32 else ''}]"
+
+
+def numbered(name: str) -> Tuple[Tuple[str, ...], Tuple[int, ...]]:
+    """A name in texts between the numbers in it: "experts.7.w1" as ("experts.", ".w1") and 7."""
+    texts, numbers, dot = [""], [], ""
+    for part in name.split("."):
+        texts[-1] += dot
+        if re.fullmatch("[0-9]{1,18}", part):
+            numbers.append(int(part))
+            texts.append("")
+        else:
+            texts[-1] += part
+        dot = "."
+    return tuple(texts), tuple(numbers)
+
+
+def made_by(recipe: Any) -> List[Any]:
+    """The tensors of an evaluated recipe, in the order of its lines."""
+    return sorted(recipe["tensors"], key=lambda tensor: (tensor["line"], numbered(tensor["name"])[1]))
+
+
+def passes(globs: Iterable[str], name: str) -> bool:
+    return any(re.fullmatch(".*".join(re.escape(part) for part in glob.split("*")), name, re.DOTALL) for glob in globs)
+
+
+def faults_of(recipe: Any, model: Shapes) -> List[str]:
+    faults, left = [], dict(model)
+    for tensor in made_by(recipe):
+        name, shape = tensor["name"], left.pop(tensor["name"], None)
+        expected = f"{shape_text(tensor['shape'])}  ({recipe['lines'][tensor['line']]['origin']})"
+        if shape is None and not tensor["optional"]:
+            faults.append(f"extra: {name} {expected}")
+        elif shape is not None and shape != tuple(tensor["shape"]):
+            faults.append(f"shape: {name} is {shape_text(shape)}, not {expected}")
+    return faults + [f"missing: {printable(name)} {shape_text(left[name])}" for name in sorted(left) if not passes(recipe["passes"], name)]
+
+
+def run_check(given: Given) -> int:
+    directory, model = finished_model(given, "recipes check")
+    recipe = asked(["recipes", "--config", directory, *(["--recipe", given.get("recipe")] if "recipe" in given else [])])
+    faults = faults_of(recipe, model)
+    if not faults:
+        print(f"the recipe {recipe['recipe']} makes the names and shapes of all {len(model)} tensors")
+        return 0
+    print("\n".join(faults), flush=True)
+    raise Failed(DIFFERS, f"the recipe {recipe['recipe']} and the model differ in {len(faults)} tensors")
+
+
+COMMAND = Command(
+    "recipes-check", "shardweld recipes check [FILE] --ref MODEL", "say what a recipe makes otherwise than a finished model has it",
+    """Of the recipe in FILE, or of the built-in one for the model's config.json. Exit code 13 if they differ.
+
+Examples:
+  shardweld recipes check mine.recipe --ref new-model
+""", run_check, (Option("recipe", "FILE", "the recipe", group="Input", kind="file"), REF, VERBOSE, QUIET), ("recipe",), exit_codes=(
+        (DIFFERS, "the recipe and the model differ"),))

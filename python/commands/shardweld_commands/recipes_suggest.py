@@ -1,0 +1,219 @@
+"""`shardweld recipes suggest`: the text of a recipe to begin with, for a finished model that no family makes as it is."""
+import itertools
+import re
+from collections import Counter
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+
+from .command import QUIET, UNSUPPORTED, VERBOSE, Command, Failed, Given, Option
+from .recipes_check import REF, Shape, Shapes, asked, finished_model, made_by, numbered, shape_text, shapes_of
+from .text import printable
+
+# A dim by its extent: the first of these that fits.
+_KNOWN_DIMS = (("h",), ("n", "d"), ("g", "d"), ("t", "f"), ("te", "fe"), ("d",), ("n",), ("e",), ("vocab",))
+
+
+class Group:
+    """Tensors whose names differ in numbers only."""
+
+    def __init__(self, n_numbers: int) -> None:
+        self.ends = [0] * n_numbers  # of each number, largest + 1
+        self.shapes: "Counter[Shape]" = Counter()
+
+    def usual(self) -> Tuple[Shape, int]:
+        """The shape that most of them have, and how many do."""
+        return min(self.shapes.items(), key=lambda one: (-one[1], one[0]))
+
+
+def grouped(shapes: Shapes) -> Dict[Tuple[str, ...], Group]:
+    groups: Dict[Tuple[str, ...], Group] = {}
+    for name, shape in shapes.items():
+        texts, numbers = numbered(name)
+        group = groups.setdefault(texts, Group(len(numbers)))
+        group.ends = [max(end, number + 1) for end, number in zip(group.ends, numbers)]
+        group.shapes[shape] += 1
+    return {texts: groups[texts] for texts in sorted(groups)}
+
+
+def symbol_name(text: str) -> str:
+    """Text as a name in a recipe."""
+    text = re.sub("[^A-Za-z0-9]", "_", text)
+    return text if text and not text[0].isdigit() else "my_" + text
+
+
+def last_part(logical: str) -> str:
+    """"q_norm" of "layer.{l}.q_norm"."""
+    return logical.rpartition(".")[2]
+
+
+class Suggestion:
+    """A recipe that extends the nearest family: `nearest` is that one, evaluated; `store` the lines of the framework whose names the checkpoint has."""
+
+    def __init__(self, nearest: Any, stored: Optional[Shapes], store: Optional[List[Any]]) -> None:
+        self.name, self.sizes, self.stored, self.store = nearest["recipe"], nearest["sizes"], stored, store
+        self.indices_known = set(nearest["indices"])
+        self.hub = [line for line in nearest["lines"] if line["part"] == "hub"]
+        self.module = [line for line in nearest["lines"] if line["part"] == "module"]
+        self.logicals = {last_part(line["logical"]) for line in self.hub + self.module}
+        layer = next((line["name"] for line in self.hub if "{l}." in line["name"] and line["logical"].startswith("layer.{l}.")), "model.layers.{l}.")
+        self.prefix = layer[:layer.index("{l}.") + 4]
+        self.lets: Dict[str, int] = {}
+        self.indices: Dict[str, int] = {}
+        self.block: List[str] = []
+        self.passes: Set[str] = set()
+        self.notes: List[str] = []
+        self.has_new = False
+
+    def add(self, nearest: Any, model: Shapes) -> None:
+        made = made_by(nearest)
+        n_there = Counter(tensor["line"] for tensor in made if tensor["name"] in model)
+        for line in sorted({tensor["line"] for tensor in made}):
+            told = nearest["lines"][line]
+            if n_there[line] == 0 and not told["optional"]:
+                name = told["name"]
+                if name.startswith(self.prefix):
+                    self.block.append("without " + name[len(self.prefix):])
+                else:
+                    self.notes.append("the model has no " + name)
+        names = {tensor["name"] for tensor in made}
+        layers = self.prefix[:self.prefix.index("{")]
+        for texts, group in grouped({name: shape for name, shape in model.items() if name not in names}).items():
+            is_in_layer = len(texts) > 1 and texts[0] == layers
+            if not all(re.fullmatch("[A-Za-z0-9._-]*", text) for text in texts):
+                self.notes.append("no recipe can hold the name " + printable("*".join(texts)))
+            elif is_in_layer and group.usual()[0]:
+                self._add_line(texts, group)
+            else:
+                dot = texts[0].find(".", 6 if texts[0].startswith("model.") else 0)
+                self.passes.add("*".join(texts) if is_in_layer else texts[0][:dot + 1] + "*" if dot >= 0 else texts[0] + "*")
+        for tensor in made:
+            shape = model.get(tensor["name"])
+            if shape is not None and shape != tuple(tensor["shape"]):
+                self.notes.append(f"{tensor['name']} is {shape_text(shape)}, the recipe makes {shape_text(tensor['shape'])} "
+                                  f"({nearest['lines'][tensor['line']]['layout']})")
+
+    def add_stored(self, model: Shapes) -> None:
+        """Names of a module tree that the model does not have: `module` lines may be missing."""
+        if self.stored is None or self.store is not None:
+            return
+        for texts, group in grouped({name: shape for name, shape in self.stored.items() if name not in model}).items():
+            self.notes.append(f"only the checkpoint has {printable('*'.join(texts))} {shape_text(group.usual()[0])}")
+
+    def text(self, model_type: str) -> str:
+        name, shown = symbol_name(model_type), printable(model_type).replace('"', "_")
+        lines = [f"recipe {'my_' + name if name == self.name else name}", f"extends {self.name}"]
+        lines += ["uses   none   # module trees only; for Megatron give its checkpoint as --local_dir"] if self.has_new else []
+        lines += [f'match  @model_type = "{shown}"']
+        lines += [f"let    {axis} = {self.lets[axis]}   # check" for axis in sorted(self.lets)]
+        lines += [f"index  {capture} = {self.indices[capture]}   # check" for capture in sorted(self.indices)]
+        lines += (["block  layer"] if self.block else []) + ["  " + line for line in self.block]
+        return "\n".join(lines + [f"pass   {glob}" for glob in sorted(self.passes)] + [f"# {note}" for note in self.notes]) + "\n"
+
+    def _add_line(self, texts: Sequence[str], group: Group) -> None:
+        shape, count = group.usual()
+        axes = {"l"}
+        name = own = texts[1][1:]  # without the dot
+        for text, end in zip(texts[2:], group.ends[1:]):
+            name += "{" + self._capture(end, axes) + "}" + text
+            own += text
+        tail = f"   # {count} of {shape_text(shape)}: check"
+        line = next((line for line in self.module if line["name"] == self.prefix + name), None)
+        if line is None and self.store is not None:
+            line = self._unused_line(shape)
+        if line is not None:
+            self.block.append(f"{name} = {last_part(line['logical'])}  {line['layout']}{tail}")
+        elif self.store is not None:
+            self.block.append(f"# {name}: no stored tensor clearly belongs to it{tail}")
+        else:
+            logical = symbol_name(own.replace(".weight", ""))
+            logical = "own_" + logical if logical in self.logicals else logical
+            optional = "  optional" if count < self.sizes.get("l", 0) else ""
+            self.block.append(f"{name} = {logical}{self._layout_text(shape, axes)}{optional}{tail}")
+            self.has_new = True
+        self.notes += [f"{name} is {shape_text(other)} in {n}: it needs a `let`" for other, n in sorted(group.shapes.items()) if other != shape]
+
+    def _unused_line(self, shape: Shape) -> Optional[Any]:
+        """A framework's line for stored tensors of this shape that the family has no line for; None where two could be meant."""
+        found = None
+        for line in self.store or []:
+            pattern = re.sub(r"\\{[^}]*\\}", "(?:0|[1-9][0-9]*)", re.escape(line["name"]))
+            if last_part(line["logical"]) not in self.logicals and line["dims"] == len(shape) and any(
+                    one == shape and re.fullmatch(pattern, name) for name, one in (self.stored or {}).items()):
+                if found is not None and found["logical"] != line["logical"]:
+                    return None
+                found = line
+        return found
+
+    def _capture(self, end: int, axes: Set[str]) -> str:
+        """The capture that counts to `end`: the family's experts, else one of its own."""
+        name = "e"
+        if name not in self.indices_known or self.sizes.get(name) != end or name in axes:
+            name = self._fresh("i", end, axes)
+            self.indices[name] = end
+        axes.add(name)
+        return name
+
+    def _layout_text(self, shape: Shape, axes: Set[str]) -> str:
+        def extent_of(dim: Sequence[str]) -> int:
+            product = 1
+            for axis in dim:
+                product *= 0 if axis in axes else self.sizes.get(axis, 0)
+            return product
+
+        text = ""
+        for extent in shape:
+            dim = next((dim for dim in _KNOWN_DIMS if not axes & set(dim) and extent_of(dim) == extent), None)
+            if dim is None:
+                dim = (self._fresh("x", extent, axes),)
+                self.lets[dim[0]] = extent
+            axes.update(dim)
+            text += f"  {dim[0]}" if len(dim) == 1 else f"  ({' '.join(dim)})"
+        return text
+
+    @staticmethod
+    def _fresh(letter: str, extent: int, axes: Set[str]) -> str:
+        """"x72", or "x72_2" where a line has that one."""
+        names = (f"{letter}{extent}" + (f"_{at}" if at > 1 else "") for at in itertools.count(1))
+        return next(name for name in names if name not in axes)
+
+
+def nearest_family(families: Any, model: Shapes) -> Tuple[Optional[Any], int]:
+    """The family whose tensors are nearest to a finished model's, and how many it has of them."""
+    best: Optional[Tuple[Tuple[int, int], Any, int]] = None
+    for family in families:
+        equal = sum(model.get(name) == tuple(shape) for name, shape in family["tensors"].items())
+        rank = (2 * equal - len(family["tensors"]), -family["depth"])
+        if equal > 0 and (best is None or rank > best[0]):
+            best = rank, family, equal
+    return best[1:] if best else (None, 0)
+
+
+def run_suggest(given: Given) -> int:
+    directory, model = finished_model(given, "recipes suggest")
+    more = ["--recipe", given.get("recipe")] if "recipe" in given else []
+    stored, store = None, None
+    if "local_dir" in given:
+        inspected = asked(["inspect", given.get("local_dir"), "-q"])
+        stored, dialect = shapes_of(inspected), asked(["recipes", inspected["dialect"], *more])
+        store = None if dialect["has_own_names"] else dialect["store"]
+    told = asked(["recipes", "all", "--config", directory, *more])
+    family, n_equal = nearest_family(told["families"], model)
+    if family is None or 4 * n_equal < len(model):
+        found = f"{family['recipe']} makes {n_equal} of {len(model)} tensors" if family else "none makes any of its tensors"
+        raise Failed(UNSUPPORTED, f"no family is near to {printable(directory)}: {found}", "begin with `shardweld recipes llama` and docs/using/recipes.md")
+    nearest = asked(["recipes", family["recipe"], "--config", directory, *more])
+    suggestion = Suggestion(nearest, stored, store)
+    suggestion.add(nearest, model)
+    suggestion.add_stored(model)
+    print(f"# {n_equal} of {len(model)} tensors are as {family['recipe']} makes them.\n{suggestion.text(told['model_type'] or 'my_family')}", end="")
+    return 0
+
+
+COMMAND = Command(
+    "recipes-suggest", "shardweld recipes suggest --ref MODEL [--local_dir DIR]", "print a recipe to begin with, for a model that no family makes as it is",
+    """It inherits from the nearest family: lines that are new, lines to leave out, and as comments what could not be
+placed. With --local_dir also what the checkpoint stores decides.
+
+Examples:
+  shardweld recipes suggest --ref new-model --local_dir ckpt > mine.recipe
+""", run_suggest, (Option("local_dir", "DIR", "a checkpoint of the model", group="Input", kind="directory"), REF,
+                   Option("recipe", "FILE", "a recipe beside the built-in ones", group="Input", kind="file"), VERBOSE, QUIET))

@@ -1,0 +1,135 @@
+"""`shardweld sbatch`: a job script for Slurm that merges with the ranks, memory and time that `shardweld plan` forecasts."""
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from typing import Any, Dict, List, Optional
+
+from .command import INTERNAL, USAGE, Command, Failed, Given, Option, program, run
+from .text import human_bytes, printable
+
+_MIB = 1 << 20
+_RANKS_OF_NODE = 4      # where they are not given
+_MOST_NODES = 25000     # as many as plan's ranks allow
+_CORES_OF_RANK = 2      # one thread reads ahead while another exchanges and writes
+_LEAST_MEMORY = 512 * _MIB  # of a rank: half of it is what buffers may take by default, so the merge makes the plan that is shown
+_START_SECONDS, _TIME_STEP = 300, 300  # starting, the last fsync
+_USUAL_RATE = "200MB"
+_UNITS = {"": 1, "B": 1, **{unit + "B": 1000 ** (at + 1) for at, unit in enumerate("KMGT")}, "kB": 1000,
+          **{unit + tail: 1024 ** (at + 1) for at, unit in enumerate("KMGT") for tail in ("iB", "")}}
+
+
+def rounded_up(value: int, step: int) -> int:
+    return -(-value // step) * step
+
+
+def size_in(text: str) -> int:
+    """"5GB" is 5e9, "5GiB" and "5G" are 5 * 2^30."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]*)?)([A-Za-z]*)", text)
+    size = int(float(found[1]) * _UNITS[found[2]]) if found and found[2] in _UNITS and len(found[1]) < 20 else 0
+    if size < 1:
+        raise Failed(USAGE, f"--rate is {text!r}, which is no size", "give for example 200MB")
+    return size
+
+
+def number_in(given: Given, name: str, default: int, most: int) -> int:
+    text = given.get(name, str(default))
+    if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= most:
+        raise Failed(USAGE, f"--{name} is {text!r}, which is no number from 1 to {most}")
+    return int(text)
+
+
+def clock(seconds: int) -> str:
+    """"26:05:00"; Slurm takes any number of hours."""
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def seconds_in(text: str) -> Optional[int]:
+    """Of a time as sinfo prints it ("1-02:30:00", "30:00"); None for none ("infinite")."""
+    found = re.fullmatch(r"(?:([0-9]{1,6})-)?([0-9]{1,6}(?::[0-9]{1,6}){0,2})", text)
+    if not found:
+        return None
+    seconds = 0
+    for at, part in enumerate(found[2].split(":")):
+        seconds = seconds * 60 + int(part) + (24 * int(found[1] or 0) if at == 0 else 0)
+    return seconds
+
+
+def partition_limit() -> Optional[int]:
+    """The longest time of a job in the default partition, where there is a Slurm that tells."""
+    sinfo = shutil.which("sinfo")
+    try:
+        told = subprocess.run([sinfo, "-h", "-o", "%P %l"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              timeout=10, check=False).stdout if sinfo else b""
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    limits = [line.partition("* ")[2].strip() for line in told.decode(errors="replace").splitlines() if "* " in line]
+    return seconds_in(limits[-1]) if limits else None
+
+
+def template(name: str) -> str:
+    """A text of slurm/, which lies beside this package or, in the sources, at their top."""
+    here = os.path.dirname(os.path.realpath(__file__))
+    for place in (os.path.join(here, "..", "slurm", name), os.path.join(here, "..", "..", "..", "slurm", name)):
+        if os.path.isfile(place):
+            with open(place, encoding="utf-8") as file:
+                return file.read()
+    raise Failed(INTERNAL, f"slurm/{name} is not where the installation has it", "install shardweld again")
+
+
+def merge_words(plan: Any) -> List[str]:
+    """The merge's options; a run may end between publishing and its own end, and is verified then."""
+    words = [str(word) for word in plan["merge_words"]]
+    for name, value in (("--target_dir", plan["target"]), ("--report", plan["target"] + ".report.json"), ("--if_complete", "verify")):
+        if not any(word == name or word.startswith(name + "=") for word in words):
+            words += [name, value]
+    return words
+
+
+def script_of(plan: Any, nodes: int, rate: int, limit: Optional[int]) -> str:
+    """Memory is the forecast's peak with room beside it; time is the plan's bytes at this rate, at most what the partition allows."""
+    moved = sum(plan["read_by_rank"]) + sum(plan["written_by_rank"])
+    wanted = rounded_up(_START_SECONDS + int(plan["metadata_s"]) + moved // rate, _TIME_STEP)
+    seconds = wanted if limit is None else min(wanted, limit)
+    peak = plan["peak_bytes"]
+    memory = rounded_up(max(_LEAST_MEMORY, peak + peak // 4 + 64 * _MIB), 64 * _MIB * _CORES_OF_RANK)
+    values: Dict[str, Any] = {
+        "INPUT": f"{printable(plan['input']['dir'])} ({plan['input']['format']})", "OUTPUT": human_bytes(plan["total_bytes"]), "NODES": nodes, "RANKS": plan["ranks"],
+        "RANKS_OF_NODE": -(-plan["ranks"] // nodes), "CORES": _CORES_OF_RANK, "PEAK": human_bytes(peak), "MEBIBYTES": memory // _CORES_OF_RANK // _MIB,
+        "MOVED": human_bytes(moved), "RATE": human_bytes(rate), "TIME": clock(seconds), "TARGET": shlex.quote(plan["target"]),
+        "WHY": f"# It wants {clock(wanted)}, which the partition does not give: the job queues again.\n" if seconds < wanted else "",
+        "PROGRAM": shlex.quote(program()), "FUNCTIONS": template("job.sh"),
+        "WORDS": "".join((" \\\n    " if word.startswith("--") else " ") + shlex.quote(word) for word in merge_words(plan))}
+    return re.sub("@([A-Z_]+)@", lambda found: str(values[found[1]]), template("plan.template"))
+
+
+def run_command(given: Given) -> int:
+    if "json" in given:
+        raise Failed(USAGE, "--sbatch and --json exclude each other", "shardweld plan --json prints what it is made of")
+    nodes, rate = number_in(given, "nodes", 1, _MOST_NODES), size_in(given.get("rate", _USUAL_RATE))
+    ranks = number_in(given, "ranks", _RANKS_OF_NODE * nodes, _RANKS_OF_NODE * _MOST_NODES)
+    if ranks < nodes:
+        raise Failed(USAGE, f"--nodes {nodes} is more than --ranks {ranks}", "give each node at least one rank")
+    done = run(["plan", *given.passed_on, "--ranks", str(ranks), "--json"], stdout=subprocess.PIPE)
+    if not done.stdout:
+        return done.returncode
+    plan = json.loads(done.stdout)
+    if plan["target"] is None:
+        raise Failed(USAGE, "no target is given", "name the directory to write: shardweld sbatch DIR OUT")
+    print(script_of(plan, nodes, rate, partition_limit()), end="")
+    return done.returncode
+
+
+COMMAND = Command(
+    "sbatch", "shardweld sbatch DIR OUT [--nodes N] [--ranks N] [options]", "print a job script for Slurm that merges, and resumes at the time limit",
+    """Plans the merge and asks for the ranks, memory and time that it takes, at most the time that the default
+partition gives. Takes the options of plan, which the merge gets. plan --sbatch is the same.
+
+Examples:
+  shardweld sbatch ckpt/global_step_100/actor merged --nodes 2 --ranks 8 > merge.sbatch
+""", run_command, (
+        Option("nodes", "N", "nodes of the job (default 1)", group="Job"), Option("ranks", "N", "ranks of the job (default four per node)", group="Job"),
+        Option("rate", "SIZE", f"bytes per second that the job can read and write, from which its time limit follows (default {_USUAL_RATE})", group="Job"),
+        Option("json", group="")), passes_on="plan")
