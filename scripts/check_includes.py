@@ -28,10 +28,9 @@ MODULES = {  # what else a module may include
     "reshape": "core layout models outputs plan",
     "execute": "core layout io mpi numeric catalogue outputs plan",
     "publish": "core io mpi models outputs plan process",
-    "loaders": "core",
     "process": "core",
     "upload": "core io outputs process",
-    "app": "core layout io mpi numeric catalogue models formats outputs plan adapters reshape execute loaders publish process upload",
+    "app": "core layout io mpi numeric catalogue models formats outputs plan adapters reshape execute publish process upload",
     "hdf5": "core",
     "main.cpp": "app",
 }
@@ -69,7 +68,7 @@ ROOMS = {  # what else of its module a subfolder may include, beside what lies a
 THIRD_PARTY = (  # what is included, and by whom alone
     (r"mpi\.h", r"^src/mpi/calls/"),
     (r"hdf5\.h", r"^src/hdf5/"),
-    (r"nlohmann/", r"^src/.*\.cpp$|^src/(app|publish|models|formats|adapters|loaders)/"),
+    (r"nlohmann/", r"^src/.*\.cpp$|^src/(app|publish|models|formats|adapters)/"),
 )
 NOT_CODE = re.compile(r'#include[^\n]*|//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\bTEST\w*\([^)]*\)', re.S)
 OUTERMOST = re.compile(r"^(?:struct|class|enum class)\s+(\w+)(?=[^;{]*\{)|^using\s+(\w+)\s*=", re.M)

@@ -127,8 +127,8 @@ void say_notes(const Options& options, Log& log) {
 
 /// Commands that all ranks run together.
 bool is_parallel(Command command) {
-    return command != Command::recipes && command != Command::report && command != Command::check &&
-           command != Command::clean && command != Command::help && command != Command::version;
+    return command != Command::recipes && command != Command::report && command != Command::clean &&
+           command != Command::help && command != Command::version;
 }
 
 /// Commands that make files and remove them, or give them their names, at the end: they go on when
@@ -330,8 +330,6 @@ int run_alone(const Options& options, bool is_first) {
                 return recipes(options, std::cout);
             case Command::report:
                 return show_report(options, std::cout);
-            case Command::check:
-                return check(options, std::cout);
             case Command::clean:
                 return clean(options, std::cout);
             case Command::help:

@@ -16,7 +16,6 @@ namespace {
 constexpr unsigned kWriting = kMerge | kPlan;
 constexpr unsigned kOfModel = kWriting | kTest;
 constexpr unsigned kReading = kOfModel | kInspect;
-constexpr unsigned kServing = kCheck;
 
 constexpr std::string_view kRanks =
     "the launcher starts ranks: mpirun -n 8 shardweld merge ..., or srun";
@@ -47,7 +46,6 @@ constexpr TypedCommand kTypedCommands[] = {
     {"compare cmp", "diff"},
     {"validate", "verify"},
     {"serve", "check DIR --target vllm"},
-    {"lint", "check"},
     {"push", "upload"},
     {"iobench bench benchmark", "", "it is gone: IOR and fio measure a file system"},
     {"cleanup rm", "clean"},
@@ -89,10 +87,10 @@ const std::vector<TypedOption>& typed_options() {
          "ckpt_path checkpoint checkpoint_dir checkpoint_path megatron_path fsdp_dir",
          kReading, "--local_dir DIR", ""},
         {"input", kReading & ~kPlan, "--local_dir DIR", ""},
-        {"path dir", kReading | kVerify | kCheck | kClean, "--local_dir DIR", ""},
+        {"path dir", kReading | kVerify | kClean, "--local_dir DIR", ""},
         {"model m model_path model_dir", kReading, "--local_dir DIR",
          "--local_dir is the checkpoint, --hf_config the directory with config.json"},
-        {"model m model_path model_dir", kVerify | kCheck, "--local_dir DIR", ""},
+        {"model m model_path model_dir", kVerify, "--local_dir DIR", ""},
         {"step steps ckpt_step load_step global_step iter", kReading, "--iteration N", ""},
         {"tag t", kReading, "--iteration N",
          "or give the tag's own directory as the checkpoint: DIR/global_step100"},
@@ -223,15 +221,6 @@ const std::vector<TypedOption>& typed_options() {
         {"tol eps tolerance", kTest | kDiff, "--atol X", "and --rtol X"},
         {"all", kDiff | kTest, "-v", ""},
         {"full tensors", kInspect, "--all", ""},
-        {"tensor_parallel_size tensor_parallel tp_size num_shard", kServing, "--tp", "", true},
-        {"pipeline_parallel_size pipeline_parallel pp_size", kServing, "--pp", "", true},
-        {"n gpus n_gpus num_gpus devices", kServing, "--tp N", ""},
-        {"vllm", kServing, "--target vllm", ""},
-        {"sglang", kServing, "--target sglang", ""},
-        {"tgi", kServing, "--target tgi", ""},
-        {"gguf", kServing, "--target llama.cpp", ""},
-        {"transformers", kServing, "--target transformers", ""},
-        {"engine server backend framework", kServing, "--target NAME", ""},
         {"f y yes force", kClean, "", "clean asks nothing: without --dry_run it removes"},
         {"n", kClean, "--dry_run", ""},
         {"days age", kClean, "--older_than TIME", "for example 7d"},
