@@ -226,10 +226,7 @@ Examination examined(const std::string& command, const json& text, Events& event
     if (command == "diff") {
         return diff_models(comm, request, other, events);
     }
-    if (command == "verify") {
-        return verify_model(comm, request, other, events);
-    }
-    return check_model(request);
+    return verify_model(comm, request, other, events);
 }
 
 /// examine(command, request, on_message)

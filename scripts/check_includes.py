@@ -28,9 +28,8 @@ MODULES = {  # what else a module may include
     "reshape": "core layout models outputs plan",
     "execute": "core layout io mpi numeric catalogue outputs plan",
     "publish": "core io mpi models outputs plan process",
-    "loaders": "core",
     "process": "core",
-    "app": "core layout io mpi numeric catalogue models formats outputs plan adapters reshape execute loaders publish process",
+    "app": "core layout io mpi numeric catalogue models formats outputs plan adapters reshape execute publish process",
     "hdf5": "core",
     "main.cpp": "app",
 }
@@ -44,7 +43,6 @@ ROOMS = {  # what else of its module a subfolder may include, beside what lies a
     "app/family": "messages settings runtime survey tokenizer",
     "app/compare": "messages settings report survey family",
     "app/merge": "messages settings runtime report survey family compare",
-    "app/delta": "messages settings runtime report compare",
     "app/api": "commands messages settings runtime report survey family compare merge",
     "app/cli": "messages settings runtime",
     "app/commands": "cli messages settings runtime report survey family compare merge",
@@ -67,7 +65,7 @@ ROOMS = {  # what else of its module a subfolder may include, beside what lies a
 THIRD_PARTY = (  # what is included, and by whom alone
     (r"mpi\.h", r"^src/mpi/calls/"),
     (r"hdf5\.h", r"^src/hdf5/"),
-    (r"nlohmann/", r"^src/.*\.cpp$|^src/(app|publish|models|formats|adapters|loaders)/"),
+    (r"nlohmann/", r"^src/.*\.cpp$|^src/(app|publish|models|formats|adapters)/"),
 )
 NOT_CODE = re.compile(r'#include[^\n]*|//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\bTEST\w*\([^)]*\)', re.S)
 OUTERMOST = re.compile(r"^(?:struct|class|enum class)\s+(\w+)(?=[^;{]*\{)|^using\s+(\w+)\s*=", re.M)

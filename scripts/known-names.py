@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Usage: known-names.py SITE_PACKAGES > src/loaders/known_lists.cpp
+"""Usage: known-names.py SITE_PACKAGES
 
-The model types and classes that transformers, vLLM and SGLang know, and the architectures of gguf, read from their sources in SITE_PACKAGES
-(`pip install --no-deps`, or their wheels unpacked), where none of them is imported. Classes that are called as a model type of transformers are
-left out.
+Writes known.txt and gguf.txt of `shardweld check`: the model types and classes that transformers, vLLM and SGLang know, the architectures of gguf and
+the tensors that each has, read from their sources in SITE_PACKAGES (`pip install --no-deps`, or their wheels unpacked), where none of them is imported.
+Model types of transformers are in src/models/recipes/transformers.list; classes that are called as one of them are left out.
 """
 
 import ast
+import collections
 import pathlib
 import re
 import sys
 import textwrap
 
+PLACE = pathlib.Path(__file__).parent.parent / "python/commands/shardweld_commands/check"
 HEADS = r"(For[A-Z]\w*|LMHeadModel|DoubleHeadsModel|ChatModel|Model)$"
 SPOKEN = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel", "ForSequenceClassification", "ForTokenClassification")
 
@@ -70,29 +72,35 @@ def of_sglang(root):
 
 
 def of_gguf(root):
-    for name, value in assignments(root / "gguf/constants.py"):
-        if name == "MODEL_ARCH_NAMES":
-            return {one.value for one in value.values}
-    return set()
+    """The architectures' names, and by those that have them the names of tensors, without the part of rotary factors that llama.cpp no longer reads."""
+    tables = {name: value for name, value in assignments(root / "gguf/constants.py") if isinstance(value, ast.Dict)}
+    rows = {name: {key.attr: value for key, value in zip(tables[name].keys, tables[name].values)} for name in ("MODEL_ARCH_NAMES", "TENSOR_NAMES", "MODEL_TENSORS")}
+    names = {arch: value.value for arch, value in rows["MODEL_ARCH_NAMES"].items()}
+    owners = collections.defaultdict(set)
+    for arch, tensors in rows["MODEL_TENSORS"].items():
+        for tensor in tensors.elts:
+            owners[rows["TENSOR_NAMES"][tensor.attr].value.replace("{bid}", "#")].add(names[arch])
+    by_owners = collections.defaultdict(list)
+    for tensor, archs in owners.items():
+        if archs != {"clip"} and not tensor.endswith("attn_rot_embd"):
+            by_owners[",".join(sorted(archs - {"clip"}))].append(tensor)
+    return set(names.values()), by_owners
 
 
-def listed(name, words):
-    body = textwrap.fill(" ".join(sorted(one for one in words if one)), 98, break_on_hyphens=False, break_long_words=False)
-    print(f'\nconst std::string_view k{name} = R"(\n{body})";')
+def filled(key, words):
+    return textwrap.fill(f"{key}: {' '.join(sorted(filter(None, words)))}", 148, break_on_hyphens=False, break_long_words=False) + "\n"
 
 
 def main():
     root = pathlib.Path(sys.argv[1])
     known, own = of_transformers(root)
     called = {plain(one) for one in known}
-    print('// Written by scripts/known-names.py of transformers 5.24, vLLM 0.33, SGLang 0.5.23 and gguf 0.19.\n#include "known_names.hpp"\n\nnamespace shardweld::loaders {')
-    for loader, (types, classes) in {"Transformers": (known, own), "Vllm": of_vllm(root), "Sglang": of_sglang(root)}.items():
-        more = types if loader == "Transformers" else types - known
-        rest = {one for one in classes if plain(one) not in called}
-        for kind, names in {"Types": more, "Classes": rest if loader == "Transformers" else rest - own}.items():
-            listed(loader + kind, names)
-    listed("GgufArchitectures", of_gguf(root))
-    print("\n}  // namespace shardweld::loaders")
+    text = filled("transformers-classes", {one for one in own if plain(one) not in called})
+    for loader, (types, classes) in {"vllm": of_vllm(root), "sglang": of_sglang(root)}.items():
+        text += filled(loader + "-types", types - known) + filled(loader + "-classes", {one for one in classes if plain(one) not in called} - own)
+    architectures, tensors = of_gguf(root)
+    (PLACE / "known.txt").write_text(text + filled("gguf-architectures", architectures))
+    (PLACE / "gguf.txt").write_text("".join(filled(archs, names) for archs, names in sorted(tensors.items())))
 
 
 main()

@@ -1,28 +1,26 @@
 #!/usr/bin/env python3
-"""Usage: known-nulls.py > src/loaders/known_nulls.cpp     (needs transformers)
+"""Usage: known-nulls.py > python/commands/shardweld_commands/check/nulls.txt     (needs transformers)
 
 For which fields of config.json each configuration of transformers refuses null, as seen by making it of such a file. Of the fields in
-src/loaders/field_types.cpp; what a configuration has no such field for, it takes.
+fields.txt beside it; what a configuration has no such field for, it takes.
 """
 
 import collections
 import dataclasses
 import pathlib
-import re
 import string
 import textwrap
 
 import transformers
 
 LETTERS = string.ascii_letters + string.digits + "+-*/"
-TABLE = pathlib.Path(__file__).parent.parent / "src/loaders/field_types.cpp"
+TABLE = pathlib.Path(__file__).parent.parent / "python/commands/shardweld_commands/check/fields.txt"
 
 
 def nullable_fields():
     """Those that some configuration takes null for."""
-    lines = re.search(r'kFields = R"\((.*?)\)"', TABLE.read_text(), re.S).group(1)
     kinds = ""
-    for word in lines.split():
+    for word in TABLE.read_text().split():
         if word.endswith(":"):
             kinds = word
         elif "n" in kinds:
@@ -56,12 +54,9 @@ def main():
     for model_type in sorted(transformers.CONFIG_MAPPING):
         alike["".join(letters[field] for field in fields if model_type in refused[field])].append(model_type)
     alike.pop("", None)
-    words = " ".join(f"{key}: {' '.join(types)}" for key, types in sorted(alike.items()))
-    print('// Written by scripts/known-nulls.py of transformers 5.24.\n#include "known_names.hpp"\n\nnamespace shardweld::loaders {')
-    for name, body in (("kNullFields", " ".join(f"{letter} {field}" for field, letter in letters.items())), ("kNullRefusals", words)):
-        filled = textwrap.fill(body, 98, break_on_hyphens=False, break_long_words=False)
-        print(f'\nconst std::string_view {name} = R"(\n{filled}\n)";')
-    print("\n}  // namespace shardweld::loaders")
+    for rows in ({letter: ["=" + field] for field, letter in letters.items()}, dict(sorted(alike.items()))):
+        words = " ".join(f"{key}: {' '.join(types)}" for key, types in rows.items())
+        print(textwrap.fill(words, 148, break_on_hyphens=False, break_long_words=False))
 
 
 main()

@@ -4,7 +4,7 @@
 What save_pretrained of transformers writes otherwise than the module tree has it, by model type. Every class that the auto classes know is made
 without memory, and what would be saved of it is held against its state_dict. A row has, between bars:
 
-- the model type; one without a row is saved as its module tree has it. Classes behind it that are not called like it;
+- the model type; one without a row, of those behind "+", is saved as its module tree has it. Classes behind it that are not called like it;
 - whether tensors are tied, 0 or 1, where tie_word_embeddings is absent, false and true; then the same where text_config ties its own, if the type
   looks there;
 - COPY=KEPT: names of one tensor, of which the second is saved. Where both end in a dot, of all tensors below;
@@ -17,6 +17,7 @@ import collections
 import itertools
 import re
 import sys
+import textwrap
 
 import torch
 import transformers
@@ -181,6 +182,7 @@ def main():
     transformers.logging.set_verbosity(50)
     print(f"# Written by scripts/known-saves.py of transformers {transformers.__version__}")
     classes = classes_by_type()
+    plain = []
     for model_type in sys.argv[1:] or sorted(transformers.CONFIG_MAPPING):
         row = Row(model_type)
         for name in sorted(classes[model_type]):
@@ -190,6 +192,10 @@ def main():
         text = row.text(classes[model_type])
         if text:
             print(text, flush=True)
+        else:
+            plain.append(model_type)
+    for line in textwrap.wrap(" ".join(plain), 146, break_on_hyphens=False, break_long_words=False):
+        print("+", line)
 
 
 main()

@@ -1,5 +1,5 @@
 // Looking at checkpoints and models: what they hold, what a merge would do and write, whether a
-// model is whole, equal to another one, and loads where it is to be served.
+// model is whole and equal to another one.
 #pragma once
 
 #include <filesystem>
@@ -26,7 +26,7 @@ struct ExamineRequest {
     std::map<std::string, std::string> options;
 };
 
-// All but check_model() are collective. Errors as merge's; a difference or fault that the command
+// All are collective. Errors as merge's; a difference or fault that the command
 // exists to find is no Error but an Examination that is not good. Each takes Events as merge does.
 
 /// What a checkpoint holds: format, parallel sizes, provenance, every stored tensor. Reads
@@ -50,9 +50,5 @@ Examination diff_models(const Comm& comm, const ExamineRequest& request,
 /// `report`, or, where that is empty, the shardweld_report.json in its directory, if there is one.
 Examination verify_model(const Comm& comm, const ExamineRequest& request,
                          const std::filesystem::path& report, Events& events);
-
-/// Whether a model would load: in transformers, or where the options target, tp and pp say. One
-/// process.
-Examination check_model(const ExamineRequest& request);
 
 }  // namespace shardweld

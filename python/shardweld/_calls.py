@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import os
+import subprocess
 from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, Sequence, Union
 
 from . import _core
+from .__main__ import program
 from ._errors import UsageError, error_of, python_words
 from ._results import CheckResult, Comparison, Examination, Inspection, Plan, Verification
 
@@ -148,4 +150,12 @@ def verify(out: StrPath, *, report: StrPath | None = None, **options: Any) -> Ex
 
 def check(out: StrPath, *, target: str | None = None, **options: Any) -> Examination[CheckResult]:
     """Whether a model would load in transformers, or in the server that `target` names."""
-    return _examine("check", {"directory": _text_of(out), "options": texts_of({"target": target, **options})})
+    given = texts_of({"target": target, **options})
+    words = [f"--{name}={value}" for name, value in {"local_dir": _text_of(out), **given}.items()]
+    done = subprocess.run([program(), "check", *words, "--json"], capture_output=True, text=True, check=False)
+    lines = [line.strip().split(": ", 1) for line in done.stderr.splitlines()]
+    said = {line[0]: line[1] for line in reversed(lines) if len(line) == 2}
+    what = said.get("error", "check ended without a word")
+    if not done.stdout:
+        raise error_of({"code": done.returncode, "what": what, "where": [], "hint": said.get("hint", "")})
+    return Examination(is_good=done.returncode == 0, why="" if done.returncode == 0 else what, found=json.loads(done.stdout))

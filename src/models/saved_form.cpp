@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>
@@ -21,6 +22,7 @@ constexpr std::string_view kTextPart = "text_config";
 struct SavedForms {
     std::string library;
     std::map<std::string, SavedForm, std::less<>> by_type;
+    std::set<std::string, std::less<>> types;  ///< those without a form, too
 };
 
 std::vector<std::string> words_in(std::string_view cell) {
@@ -33,7 +35,7 @@ std::vector<std::string> words_in(std::string_view cell) {
     return words;
 }
 
-/// "type Class | 001 | copy=kept | layers.#.mlp" a line.
+/// "type Class | 001 | copy=kept | layers.#.mlp" a line, and "+ type type" of types without a form.
 SavedForms parse_forms(std::string_view text) {
     SavedForms all;
     for (const std::string_view line : split(text, '\n')) {
@@ -48,6 +50,10 @@ SavedForms parse_forms(std::string_view text) {
         if (names.empty()) {
             continue;
         }
+        if (names.front() == "+") {
+            all.types.insert(names.begin() + 1, names.end());
+            continue;
+        }
         SavedForm form;
         form.tied = trim(cells[1]);
         for (const std::string& tie : words_in(cells[2])) {
@@ -60,6 +66,7 @@ SavedForms parse_forms(std::string_view text) {
         std::string type = std::move(names.front());
         names.erase(names.begin());
         form.classes = std::move(names);
+        all.types.insert(type);
         all.by_type.emplace(std::move(type), std::move(form));
     }
     return all;
@@ -107,9 +114,14 @@ std::string with_ends(std::string_view name) {
     return text + "$.";
 }
 
+/// A part of a name has no beginning of a whole name.
+bool is_of_use(const std::string& run, bool is_inside) {
+    return !(is_inside && run.starts_with(".^."));
+}
+
 bool holds_one(const SavedForm& form, const std::string& ended, bool is_inside) {
     return std::ranges::any_of(form.renamed, [&](const std::string& run) {
-        return !(is_inside && run.starts_with(".^.")) && ended.find(run) != std::string::npos;
+        return is_of_use(run, is_inside) && ended.find(run) != std::string::npos;
     });
 }
 
@@ -129,6 +141,17 @@ std::optional<std::string> kept_name(const SavedForm::Tie& tie, const std::strin
 
 const std::string& saving_library() {
     return saved_forms().library;
+}
+
+const std::set<std::string, std::less<>>& saving_types() {
+    return saved_forms().types;
+}
+
+bool saves_class(std::string_view class_name) {
+    const std::string family = squeezed(family_of_class(class_name));
+    return std::ranges::any_of(saving_types(),
+                               [&](const auto& type) { return squeezed(type) == family; }) ||
+           !type_of_saved_class(class_name).empty();
 }
 
 const SavedForm* saved_form_of(std::string_view model_type) {
@@ -168,6 +191,15 @@ bool SavedModel::is_renamed(std::string_view name, bool is_own_known) const {
     return std::ranges::any_of(parts_, [&](const Part& part) {
         return (part.is_inside || !is_own_known) && holds_one(*part.form, ended, part.is_inside);
     });
+}
+
+std::vector<std::string> SavedModel::renamed_parts() const {
+    std::vector<std::string> runs;
+    for (const Part& part : parts_) {
+        std::ranges::copy_if(part.form->renamed, std::back_inserter(runs),
+                             [&](const auto& run) { return is_of_use(run, part.is_inside); });
+    }
+    return runs;
 }
 
 std::map<std::string, std::string> SavedModel::second_names(

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +15,7 @@ namespace shardweld::models {
 
 inline constexpr const char* kTiedField = "tie_word_embeddings";
 
-/// One model type's row. Types that are saved as their module tree has them may have none.
+/// One model type's row. Types that are saved as their module tree has them have none.
 struct SavedForm {
     /// Two names of one tensor, or with a dot at the end of all tensors below.
     struct Tie {
@@ -33,7 +34,13 @@ struct SavedForm {
 /// "transformers 5.24.0", of which the list is.
 const std::string& saving_library();
 
-/// nullptr: there is no row.
+/// All model types that it knows.
+const std::set<std::string, std::less<>>& saving_types();
+
+/// Whether one of these types has a class of this name.
+bool saves_class(std::string_view class_name);
+
+/// nullptr: it saves models of the type as their module tree has them, or does not know it.
 const SavedForm* saved_form_of(std::string_view model_type);
 
 /// The type with a row that a class is called like; "": there is none.
@@ -49,6 +56,8 @@ class SavedModel {
     /// Whether save_pretrained gives the tensor another name or cuts it anew: where `is_own_known`,
     /// because it belongs to a part inside of the model.
     [[nodiscard]] bool is_renamed(std::string_view name, bool is_own_known) const;
+    /// As in SavedForm, of the model's own form and of those inside, as far as they are of use.
+    [[nodiscard]] std::vector<std::string> renamed_parts() const;
     /// Which of these names are second ones, and of which tensors, as far as config.json ties them.
     /// One that is there without the other has a name that is not there, if that is certain.
     [[nodiscard]] std::map<std::string, std::string> second_names(

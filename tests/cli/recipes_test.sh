@@ -68,6 +68,43 @@ P
 printf 'recipe promises\nextends qwen3_moe\nuses none\nmatch @model_type = "qwen3_moe"\n' >"$WORK/promises.recipe"
 expect_code 6 "$SHARDWELD" recipes check "$WORK/promises.recipe" --ref "$WORK/promises" && expect_text "more than a million tensors"
 
+expect_code 6 "$SHARDWELD" recipes --config "$WORK/promises" --json --recipe "$WORK/promises.recipe" && expect_text "more than a million tensors"
+
+# Evaluated for a config.json: the names and shapes that the model was saved with; the reason where there are none.
+python3 - "$SHARDWELD" "$TESTS" "$WORK/evaluated" <<'P' || fail "recipes --config"
+import json, pathlib, subprocess, sys
+shardweld, tests, work = sys.argv[1:]
+sys.path.insert(0, tests + "/support")
+import plan_tables
+
+def evaluated(config, *words):
+    pathlib.Path(work).mkdir(exist_ok=True)
+    pathlib.Path(work, "config.json").write_text(config if isinstance(config, str) else json.dumps(config))
+    run = subprocess.run([shardweld, "recipes", *words, "--config", work, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return run.returncode, json.loads(run.stdout)
+
+for name in ("qwen3", "qwen3_moe", "deepseek_v3", "bert", "gemma3.base"):
+    table = json.loads(pathlib.Path(tests, "data/hf_names", name + ".json").read_text())
+    code, told = evaluated(table["config"])
+    saved = plan_tables.unfolded(table["saved"])
+    made = {row["name"]: row["shape"] for row in told["tensors"]}
+    needed = {row["name"] for row in told["tensors"] if not row["optional"]}
+    assert code == 0 and told["fault"] == "" and needed <= set(saved), (name, code, told["fault"], needed - set(saved))
+    assert all(made[one] == shape for one, shape in saved.items() if one in made) and len(set(saved) & set(made)) > 9, name
+    assert told["transformers_types"].count("bert") == told["transformers_types"].count("xlstm") == 1, told["transformers_types"]
+    assert {row["logical"] for row in told["tensors"] if row["linear"]} and set(told["tensors"][0]) == {"name", "shape", "dtype", "optional", "linear", "spellings", "logical"}
+config = {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "num_hidden_layers": "two"}
+code, told = evaluated(config)
+assert (code, told["recipe"], told["tensors"]) == (6, "qwen3", []) and "num_hidden_layers" in told["fault"], (code, told)
+code, told = evaluated({"model_type": "nobody"})
+assert (code, told["recipe"]) == (5, "") and told["fault"] and told["transformers_types"], (code, told)
+assert evaluated("[")[0] == 4
+assert evaluated(table["config"], "qwen3")[1]["recipe"] == "qwen3"
+P
+expect_code 2 "$SHARDWELD" recipes --json && expect_text "--config"
+expect_code 2 "$SHARDWELD" recipes megatron_core --config "$WORK/promises"
+expect_code 3 "$SHARDWELD" recipes --config "$WORK/far"
+
 # --recipe replaces a built-in one: the printed text is accepted and gives the same bytes, a changed one another name.
 case_dir="$TESTS/data/megatron/llama-tp4-legacy-bf16"
 "$SHARDWELD" recipes llama >"$WORK/llama.recipe"

@@ -16,7 +16,7 @@ using app::Command;
 using app::Log;
 using app::Options;
 
-/// What the command says. That something differs, or would not load, is its result.
+/// What the command says. That something differs is its result.
 Examination examined(const std::function<void(std::ostream&)>& command) {
     std::ostringstream out;
     Examination found;
@@ -90,13 +90,6 @@ Examination verify_model(const Comm& comm, const ExamineRequest& request,
                          const std::filesystem::path& report, Events& events) {
     return examine(comm, request, events,
                    {Command::verify, {{"report", report.string()}}, app::verify});
-}
-
-Examination check_model(const ExamineRequest& request) {
-    Options options = app::options_of(Command::check, {{"local_dir", request.directory.string()}},
-                                      request.options);
-    options.json = true;
-    return examined([&](std::ostream& out) { (void)app::check(options, out); });
 }
 
 }  // namespace shardweld

@@ -17,9 +17,6 @@ namespace shardweld::app {
 /// Prints the list, or the text of the recipe or dialect named. Error(usage) for an unknown name.
 int recipes(const Options& options, std::ostream& out);
 
-/// Tells whether the model directory options.local_dir would load in options.loader. Error(strict)
-/// where it would not; Error(io) for a directory and files of it that cannot be read.
-int check(const Options& options, std::ostream& out);
 
 /// Removes what merges below options.local_dir left and no run holds, and prints what it found.
 /// Error(io) naming what could not be removed.

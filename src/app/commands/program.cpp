@@ -126,7 +126,7 @@ void say_notes(const Options& options, Log& log) {
 
 /// Commands that all ranks run together.
 bool is_parallel(Command command) {
-    return command != Command::recipes && command != Command::check && command != Command::clean &&
+    return command != Command::recipes && command != Command::clean &&
            command != Command::help && command != Command::version;
 }
 
@@ -320,8 +320,6 @@ int run_alone(const Options& options, bool is_first) {
         switch (options.command) {
             case Command::recipes:
                 return recipes(options, std::cout);
-            case Command::check:
-                return check(options, std::cout);
             case Command::clean:
                 return clean(options, std::cout);
             case Command::help:

@@ -17,6 +17,7 @@
 #include "shardweld/error.hpp"
 
 #include "commands.hpp"
+#include "evaluated_recipe.hpp"
 #include "suggest_recipe.hpp"
 
 namespace shardweld::app {
@@ -188,6 +189,17 @@ std::string comments_of(const models::RecipeLibrary& library, const models::Reci
     return text;
 }
 
+[[noreturn]] void refuse_name(const models::RecipeLibrary& library, const std::string& name) {
+    std::vector<std::string> known;
+    for (const models::Recipe* recipe : library.recipes()) {
+        known.push_back(recipe->name);
+    }
+    const std::string meant = suggestion(name, known);
+    const std::string list = "shardweld recipes lists them";
+    throw Error(ErrorCode::usage, "there is no recipe or dialect " + printable(name),
+                meant.empty() ? list : meant + " (" + list + ")");
+}
+
 }  // namespace
 
 int recipes(const Options& options, std::ostream& out) {
@@ -198,22 +210,22 @@ int recipes(const Options& options, std::ostream& out) {
     if (options.topic == "check") {
         return check_recipe(library, options, out);
     }
+    const auto is_known = [&](const std::string& name) {
+        return options.config ? library.find_recipe(name) != nullptr
+                              : library.source_of(name) != nullptr;
+    };
+    if (!options.topic.empty() && !is_known(options.topic)) {
+        refuse_name(library, options.topic);
+    }
+    if (options.config) {
+        print_evaluated_recipe(library, options.topic, *options.config, out);
+        return 0;
+    }
     if (options.topic.empty()) {
         out << listing(library);
         return 0;
     }
-    const models::RecipeFile* source = library.source_of(options.topic);
-    if (source == nullptr) {
-        std::vector<std::string> known;
-        for (const models::Recipe* recipe : library.recipes()) {
-            known.push_back(recipe->name);
-        }
-        const std::string meant = suggestion(options.topic, known);
-        const std::string list = "shardweld recipes lists them";
-        throw Error(ErrorCode::usage, "there is no recipe or dialect " + printable(options.topic),
-                    meant.empty() ? list : meant + " (" + list + ")");
-    }
-    out << source->text;
+    out << library.source_of(options.topic)->text;
     if (const models::Recipe* const recipe = library.find_recipe(options.topic)) {
         out << comments_of(library, *recipe);
     }

@@ -7,7 +7,6 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
-#include "loaders/known_names.hpp"
 #include "models/class_name.hpp"
 #include "models/config_tree.hpp"
 #include "models/symbols.hpp"
@@ -21,7 +20,7 @@ namespace {
 constexpr const char* kTypeField = "model_type";
 
 bool is_type_known(const std::string& type) {
-    return loaders::knows_type(loaders::Loader::transformers, type);
+    return models::saving_types().contains(type);
 }
 
 /// "HYV4 (model_type hy_v4)".

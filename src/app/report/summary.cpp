@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text.hpp"
-#include "loaders/known_names.hpp"
+#include "models/saved_form.hpp"
 #include "process/process.hpp"
 #include "publish/assets.hpp"
 #include "publish/report_file.hpp"
@@ -134,11 +134,10 @@ std::string loader_of(const std::string& model_class) {
                                                 : model_class;
 }
 
-/// Whether vLLM generates text with models of this class, or transformers' for it.
+/// Whether transformers, and so vLLM, generates text with models of this class.
 bool is_served(const std::string& model_class) {
-    return loaders::knows_class(loaders::Loader::vllm, model_class) &&
-           (model_class.ends_with("ForCausalLM") ||
-            model_class.ends_with("ForConditionalGeneration"));
+    return models::saves_class(model_class) && (model_class.ends_with("ForCausalLM") ||
+                                                model_class.ends_with("ForConditionalGeneration"));
 }
 
 std::string load_command(const Finished& finished) {

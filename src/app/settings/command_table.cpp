@@ -75,11 +75,14 @@ const std::vector<CommandRow>& command_rows() {
          "family, and\n"
          "what it could not place; with --local_dir also what the checkpoint stores. check says "
          "what a\n"
-         "recipe makes otherwise than the model has it (exit code 13).\n"
+         "recipe makes otherwise than the model has it (exit code 13). --config prints as JSON "
+         "which\n"
+         "tensors a config.json stands for, in the family NAME or in its own.\n"
          "\n"
          "Examples:\n"
          "  shardweld recipes\n"
          "  shardweld recipes qwen3_moe > mine.recipe\n"
+         "  shardweld recipes --config Qwen3-8B --json\n"
          "  shardweld recipes suggest --ref new-model --local_dir ckpt > mine.recipe\n"
          "  shardweld recipes check mine.recipe --ref new-model\n"},
         {"test",
@@ -116,19 +119,6 @@ const std::vector<CommandRow>& command_rows() {
          "  shardweld verify merged\n",
          {"local_dir", "report", "sha256", "bw_limit", "json", "log_dir", "progress", "verbose",
           "quiet", "help"}},
-        {"check",
-         Command::check,
-         {"local_dir"},
-         "shardweld check DIR [--target NAME] [--tp N] [--pp N] [options]",
-         "check that a model will load in vLLM, SGLang, TGI, llama.cpp or transformers",
-         "Looks at names, shapes and configurations, runs nothing, and ends with a verdict. Exit "
-         "code 14\nif it would not load. --tensor-parallel-size is understood, too.\n"
-         "\n"
-         "Examples:\n"
-         "  shardweld check merged\n"
-         "  shardweld check merged --target vllm --tp 8\n",
-         {"local_dir", "target", "tp", "pp", "json", "log_dir", "progress", "verbose", "quiet",
-          "help"}},
         {"clean",
          Command::clean,
          {"local_dir"},

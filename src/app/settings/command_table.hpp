@@ -19,7 +19,6 @@ inline constexpr unsigned kRecipes = bit_of(Command::recipes);
 inline constexpr unsigned kTest = bit_of(Command::test);
 inline constexpr unsigned kDiff = bit_of(Command::diff);
 inline constexpr unsigned kVerify = bit_of(Command::verify);
-inline constexpr unsigned kCheck = bit_of(Command::check);
 inline constexpr unsigned kClean = bit_of(Command::clean);
 inline constexpr unsigned kEvery = bit_of(Command::help) - 1;
 

@@ -17,8 +17,8 @@ const std::vector<OptionRow>& option_rows() {
         "format of the checkpoint: " + choice_help("auto", formats::backends());
     static const std::string output_format = "format of the weight files: " + output_format_help();
     static const std::vector<OptionRow> rows = {
-        {"local_dir", "DIR", kInput | kVerify | kCheck | kClean | kRecipes, "Input",
-         "checkpoint: a step, iteration or shard directory; verify, check: the model that was "
+        {"local_dir", "DIR", kInput | kVerify | kClean | kRecipes, "Input",
+         "checkpoint: a step, iteration or shard directory; verify: the model that was "
          "written; clean: the directory to look "
          "below",
          text(&Options::local_dir), Touches::input},
@@ -43,6 +43,9 @@ const std::vector<OptionRow>& option_rows() {
         {"ref", "DIR", kRecipes, "Input",
          "recipes suggest, check: a finished model of the family, with config.json",
          text(&Options::reference)},
+        {"config", "DIR", kRecipes, "Input",
+         "print, as JSON, which tensors the family has with the values of DIR/config.json",
+         text(&Options::config)},
         {"recipe", "FILE", kModel | kRecipes, "Input",
          "file with the tensor names of a model family (recipe) or framework (dialect), beside the "
          "built-in ones",
@@ -218,16 +221,6 @@ const std::vector<OptionRow>& option_rows() {
          "count another dtype as a difference (default: compare in the narrower one)",
          flag(&Options::strict_dtype)},
 
-        {"target", "NAME", kCheck, "Serving",
-         "the program that loads it: transformers (default), vllm, sglang, tgi or llama.cpp",
-         word(&Options::loader, loaders_by_name())},
-        {"tp", "N", kCheck, "Serving",
-         "tensor parallel size: the GPUs that share each layer (default 1)",
-         number(&Options::n_devices, 1)},
-        {"pp", "N", kCheck, "Serving",
-         "pipeline parallel size: the stages that share the layers (default 1)",
-         number(&Options::n_stages, 1)},
-
         {"older_than", "TIME", kClean, "Cleaning",
          "remove only what nobody has written to for this long: 12h, 7d (default: all but running "
          "merges)",
@@ -299,7 +292,7 @@ const std::vector<OptionRow>& option_rows() {
         {"inputs", "", kPlan, "Messages",
          "print only the files that a merge would read tensors from, with their sizes in bytes",
          flag(&Options::lists_inputs)},
-        {"json", "", kPlan | kInspect | kTest | kDiff | kVerify | kCheck | kClean, "Messages",
+        {"json", "", kPlan | kInspect | kTest | kDiff | kVerify | kClean | kRecipes, "Messages",
          "print JSON", flag(&Options::json)},
         {"all", "", kInspect, "Messages",
          "show each tensor on a line of its own, with exact bytes and the ranks that hold it",

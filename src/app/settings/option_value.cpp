@@ -225,14 +225,6 @@ Words<const outputs::Format*> output_formats() {
     return words;
 }
 
-Words<loaders::Loader> loaders_by_name() {
-    Words<loaders::Loader> words;
-    for (const loaders::Loader loader : loaders::all_loaders()) {
-        words.emplace_back(loaders::name_of(loader), loader);
-    }
-    return words;
-}
-
 std::vector<std::string> backend_words() {
     std::vector<std::string> words = formats::backends();
     words.insert(words.begin(), "auto");

@@ -13,7 +13,6 @@
 #include "core/encoding.hpp"
 #include "core/index.hpp"
 #include "core/text.hpp"
-#include "loaders/check.hpp"
 #include "publish/room.hpp"
 
 #include "options.hpp"
@@ -162,7 +161,6 @@ std::string choice_help(const std::string& first, const std::vector<std::string>
 std::string output_format_help();
 const std::string& quantise_help();
 Words<const outputs::Format*> output_formats();
-Words<loaders::Loader> loaders_by_name();
 
 // All of the following: Error(usage) when the text is no such value.
 

@@ -14,7 +14,6 @@
 #include "core/encoding.hpp"
 #include "core/path.hpp"
 #include "formats/format.hpp"
-#include "loaders/check.hpp"
 #include "mpi/comm.hpp"
 #include "outputs/format.hpp"
 #include "plan/binding.hpp"
@@ -72,7 +71,6 @@ enum class Command {
     test,
     diff,
     verify,
-    check,
     clean,
     help,
     version
@@ -138,6 +136,7 @@ struct Options {
     std::string role;  ///< actor, critic or ""
     std::optional<fs::path> hf_config;
     std::optional<fs::path> recipe;
+    std::optional<fs::path> config;  ///< recipes: the directory whose config.json is evaluated
     std::size_t max_open = 64;
     CheckCrc check_crc = CheckCrc::during;
     formats::Mesh mesh;  ///< empty: as the checkpoint says
@@ -187,10 +186,6 @@ struct Options {
     double rtol = 1e-6;
     bool strict_dtype = false;
 
-    // Checking whether it would load.
-    loaders::Loader loader = loaders::Loader::transformers;
-    Index n_devices = 1;  ///< --tp
-    Index n_stages = 1;   ///< --pp
 
     std::optional<publish::Striping> striping;
 

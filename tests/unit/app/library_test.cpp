@@ -183,8 +183,6 @@ TEST_F(LibraryTest, looks_at_checkpoints_and_models) {
     EXPECT_NE(damaged.why.find("1 difference"), std::string::npos) << damaged.why;
     EXPECT_NE(damaged.json.find("\"differences\""), std::string::npos);
     EXPECT_FALSE(test_merge(alone, request(), model, heard).is_good);
-    fs::remove(model / "config.json");
-    EXPECT_FALSE(check_model({model, {}}).is_good);
 }
 
 }  // namespace

@@ -417,8 +417,6 @@ TEST(ParseOptions, knows_what_people_type_who_come_from_other_tools) {
     meant({"merge", "a", "b", "--quantize=int8"}, "w8a16?");
     meant({"merge", "a", "b", "--dtype", "bfloat"}, "bf16?");
     meant({"merge", "a", "b", "--lora", "merge"}, "fold?");
-    meant({"check", "a", "--target", "vLLM"}, "vllm?");
-    meant({"check", "a", "--num-gpus", "2"}, "--tp N?");
     meant({"convert", "a", "b"}, "shardweld merge?");
     meant({"./a", "b"}, "shardweld merge ./a b?");
     meant({"./a", "--target-dir", "b"}, "shardweld merge ./a --target-dir b?");
@@ -428,17 +426,6 @@ TEST(ParseOptions, knows_what_people_type_who_come_from_other_tools) {
     EXPECT_EQ(refusal({"--local_dir", "a"}),
               "usage: no command is given before --local_dir; the command comes first, for "
               "example: shardweld merge --local_dir ...");
-    for (const Words& words : std::vector<Words>{{"--tp", "8"},
-                                                 {"-tp", "8"},
-                                                 {"-tp=8"},
-                                                 {"--tp-size", "8"},
-                                                 {"--tensor-parallel-size", "8"},
-                                                 {"--tensor_parallel_size=8"},
-                                                 {"--num-shard", "8"}}) {
-        Words check{"check", "a"};
-        check.insert(check.end(), words.begin(), words.end());
-        EXPECT_EQ(parsed(check).n_devices, 8) << words.front();
-    }
 }
 
 TEST(TypedWords, mean_options_and_values_that_there_are) {

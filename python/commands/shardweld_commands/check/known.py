@@ -1,0 +1,102 @@
+"""Which model types, classes and architectures loaders know, and what kinds of values transformers' configurations take.
+
+known.txt and gguf.txt are written by scripts/known-names.py, nulls.txt by scripts/known-nulls.py; facts.txt by hand, fields.txt of the annotations of all
+configurations of transformers 5.24, which refuse all else (StrictDataclassFieldValidationError, run). transformers' own types come from the program (recipes --config).
+"""
+import functools
+import math
+import os
+import re
+from typing import Any, Dict, FrozenSet, Iterable, Set
+
+from .files import is_whole
+
+
+@functools.lru_cache(maxsize=None)
+def _words_by_key(file: str) -> Dict[str, FrozenSet[str]]:
+    """The words behind each "key:" of a file."""
+    found: Dict[str, Set[str]] = {}
+    key = ""
+    with open(os.path.join(os.path.dirname(__file__), file), encoding="utf-8") as text:
+        for word in text.read().split():
+            if word.endswith(":"):
+                key = word[:-1]
+            found.setdefault(key, set()).add(word)
+    return {key: frozenset(words) - {key + ":"} for key, words in found.items()}
+
+
+def known_words(key: str) -> FrozenSet[str]:
+    return _words_by_key("known.txt").get(key) or _words_by_key("facts.txt").get(key, frozenset())
+
+
+def gguf_tensors(architecture: str) -> FrozenSet[str]:
+    """Names without ".weight" and the like, "#" for the number of a layer; empty: not known."""
+    rows = _words_by_key("gguf.txt")
+    return frozenset().union(*(words for key, words in rows.items() if architecture in key.split(",")))
+
+
+@functools.lru_cache(maxsize=None)
+def _keys_of_words(file: str) -> Dict[str, str]:
+    return {word: key for key, words in _words_by_key(file).items() for word in words}
+
+
+_KINDS = {"b": "true or false", "i": "a whole number", "f": "a number with a point", "s": "a text", "l": "a list", "d": "an object", "n": "null"}
+
+
+def _kind_of(value: Any) -> str:
+    if isinstance(value, dict):
+        return "f" if "__float__" in value else "d"  # as transformers writes infinities
+    return "n" if value is None else "b" if isinstance(value, bool) else "i" if is_whole(value) else "f" if isinstance(value, float) \
+        else "s" if isinstance(value, str) else "l"
+
+
+def refuses_null(model_type: str, field: str) -> bool:
+    """Whether transformers' configuration of this model type refuses null for the field."""
+    letter = _keys_of_words("nulls.txt").get("=" + field, "")
+    return letter != "" and letter in _keys_of_words("nulls.txt").get(model_type, "")
+
+
+def taken_instead(model_type: str, field: str, value: Any) -> str:
+    """What a field takes, where `value` is nothing that any configuration takes for it; "" for values that are taken and fields that are not known."""
+    kinds = _keys_of_words("fields.txt").get(field, "")
+    if value is None and refuses_null(model_type, field):
+        kinds = kinds.replace("n", "")
+    is_good = _kind_of(value) in kinds and not (field.endswith("_token_id") and isinstance(value, list) and not all(map(is_whole, value)))
+    return "" if is_good or not kinds else ", or ".join(text for kind, text in _KINDS.items() if kind in kinds)
+
+
+def nonfinite_in(value: Any, is_nan: bool, path: str = "") -> str:
+    """The path of the first number that JSON has not, "" for none; NaN alone where `is_nan`."""
+    if isinstance(value, float) and (math.isnan(value) if is_nan else not math.isfinite(value)):
+        return path
+    items: Iterable[Any] = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = (nonfinite_in(one, is_nan, f"{path}.{key}" if path else str(key)) for key, one in items)
+    return next(filter(None, inner), "")
+
+
+
+
+def used_nonfinite_in(config: Dict[str, Any]) -> str:
+    """The path of the first such number that the model computes with."""
+    for field, value in config.items():
+        is_used = field in known_words("computed-with")
+        inner = nonfinite_in(value, False, field) if is_used else ""
+        if not is_used and isinstance(value, dict):
+            inner = used_nonfinite_in(value)
+            inner = inner and f"{field}.{inner}"
+        if inner:
+            return inner
+    return ""
+
+
+
+
+def plain(word: str) -> str:
+    """"qwen3_moe" and "Qwen3Moe" as "qwen3moe"."""
+    return re.sub("[^a-z0-9]", "", word.lower())
+
+
+def without_head(name: str) -> str:
+    """"Qwen3MoeForCausalLM" as "Qwen3Moe"."""
+    for_head = re.search(r"For[A-Z]", name)
+    return name[:for_head.start()] if for_head else re.sub(r"(LMHeadModel|DoubleHeadsModel|ChatModel|Model)$", "", name)

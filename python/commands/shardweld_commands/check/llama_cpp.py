@@ -1,0 +1,273 @@
+"""llama.cpp b11549 (xllamacpp 2026.10): GGUF files, run without each tensor and each key, with others, with each tensor in another shape and each number
+changed. Names of tensors: gguf 0.19, constants.
+"""
+from dataclasses import dataclass, field
+from typing import Callable, Dict, Iterator, List, Optional, Set, Tuple
+
+from .known import gguf_tensors, known_words
+from .model import Findings, Loader, Model, Weights
+from .names import is_number
+from .files import printable
+from .headers import GgufFile, shape_text
+
+WRITE_AGAIN = "write it again, or copy it again from where it was written"
+REFUSED = "llama.cpp refuses it: write it again"
+# Families of plain decoders and MLA, whose layers are gated and have both norms; and such whose blocks all have attention and a feed-forward part.
+_SHAPED = frozenset("llama mistral3 qwen2 qwen2vl qwen2moe qwen3 qwen3moe qwen3vl qwen3vlmoe gemma gemma2 gemma3 deepseek2".split())
+_PLAIN = _SHAPED | {"phi3", "olmo2"}
+_UNEVEN = frozenset("deci gemma3n gemma4 openelm t5".split())  # families whose layers may lack what others have
+_TOKENS = "tokenizer.ggml.tokens"
+
+
+@dataclass
+class Gguf:
+    """A file with what belongs to it: the first of several holds the metadata of all."""
+    first: GgufFile
+    tensors: Dict[str, Tuple[int, ...]] = field(default_factory=dict)
+    n_files: int = 0
+
+    def __post_init__(self) -> None:
+        self.name, self.architecture = printable(self.first.name), self.first.text("general.architecture")
+
+    def own(self, key: str) -> Optional[int]:
+        """A number of the architecture's own ("llama.block_count")."""
+        return self.first.number(f"{self.architecture}.{key}")
+
+    def length(self, key: str) -> int:
+        return self.first.lengths.get(key, 0)
+
+    @property
+    def is_encoder(self) -> bool:
+        """Encoders have other names for both ends."""
+        return "bert" in self.architecture or self.architecture.startswith(("t5", "wav"))
+
+
+def _models_of(model: Model) -> List[Gguf]:
+    """Towers of images, adapters and vocabularies are no models of text."""
+    found: Dict[str, Gguf] = {}
+    for file in model.directory.gguf:
+        if not file.fault and not file.unknown:
+            one = found.setdefault(file.name.split("-of-")[0].rpartition("-")[0] or file.name if "-of-" in file.name else file.name, Gguf(file))
+            one.tensors = {**file.tensors, **one.tensors}
+            one.n_files += 1
+    return [one for _, one in sorted(found.items()) if one.architecture != "clip" and one.first.text("general.type") in ("", "model")]
+
+
+def look_for_gguf(model: Model, found: Findings) -> None:
+    if not any(name.endswith(".gguf") for name in model.directory.files):
+        found.fatal("llama.cpp reads GGUF files, and there is none", "make one of this directory with shardweld merge DIR OUT --quantize gguf:q8_0, or with "
+                    "llama.cpp's convert_hf_to_gguf.py")
+
+
+def look_at_headers(model: Model, found: Findings) -> None:
+    for file in model.directory.gguf:
+        if file.fault:
+            found.fatal(f"{printable(file.name)}: {file.fault}", WRITE_AGAIN)
+        elif file.unknown:
+            found.doubtful(f"{printable(file.name)} is not checked: {file.unknown}", "try it with llama.cpp itself")
+    for one in _models_of(model):
+        n_files = one.first.number("split.count") or 1
+        if n_files > 1 and n_files != one.n_files:
+            found.fatal(f"{one.name} is one of {n_files} files, {one.n_files} are there", "copy all of them")
+
+
+def look_at_keys(model: Model, found: Findings) -> None:
+    """Metadata without which no model is loaded; of plain decoders numbers of attention, too."""
+    for one in _models_of(model):
+        if not one.architecture:
+            found.fatal(f"{one.name} has no general.architecture", WRITE_AGAIN)
+        elif one.architecture not in known_words("gguf-architectures"):
+            found.fatal(f"{one.name} has the general.architecture {printable(one.architecture)}, which llama.cpp does not know",
+                        "write it with a converter of the same version as llama.cpp")
+        else:
+            needed = ["block_count", "context_length", "embedding_length"]
+            if one.architecture in _PLAIN:
+                needed += ["feed_forward_length", "attention.head_count", "attention.layer_norm_rms_epsilon"]
+                needed += ["expert_used_count"] if (one.own("expert_count") or 0) > 0 else []
+            for key in needed:
+                whole = f"{one.architecture}.{key}"
+                if not (key.endswith("epsilon") and whole in one.first.values) and one.own(key) is None and one.length(whole) == 0:
+                    found.fatal(f"{one.name} has no number {whole}", WRITE_AGAIN)
+
+
+def _look_at_lists(one: Gguf, found: Findings) -> None:
+    """Types of tokens and scores are read by the number of a token."""
+    n_tokens = one.length(_TOKENS)
+    for key in ("tokenizer.ggml.token_type", "tokenizer.ggml.scores"):
+        if one.length(key) not in (0, n_tokens):
+            found.add(one.length(key) < n_tokens, f"{one.name} has {n_tokens} tokens ({_TOKENS}), but {one.length(key)} entries in {key}", WRITE_AGAIN)
+    for key in ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.bos_token_id"):
+        if (one.first.number(key) or 0) >= n_tokens:
+            found.doubtful(f"{one.name} has {key} {one.first.number(key)}, and {n_tokens} tokens", f"llama.cpp takes another: {WRITE_AGAIN}")
+
+
+def look_at_words(model: Model, found: Findings) -> None:
+    for one in _models_of(model):
+        has_none = one.first.text("tokenizer.ggml.model") == "none"
+        if one.length(_TOKENS) == 0 and not has_none:
+            found.fatal(f"{one.name} has no tokenizer ({_TOKENS})", "write it again with the trained model's tokenizer beside config.json")
+            continue
+        if not one.first.text("tokenizer.ggml.model"):
+            found.fatal(f"{one.name} does not say of what kind its tokenizer is (tokenizer.ggml.model)", WRITE_AGAIN)
+        _look_at_lists(one, found)
+        n_tokens = (one.own("vocab_size") or 0) if has_none else one.length(_TOKENS)
+        for name in ("token_embd.weight", "output.weight"):
+            shape = one.tensors.get(name, ())
+            if n_tokens != 0 and len(shape) == 2 and shape[0] != n_tokens:
+                found.fatal(f"{one.name} has {n_tokens} tokens, but {name} has {shape[0]} rows",
+                            "llama.cpp refuses it: write it with the trained model's tokenizer, or merge with its --vocab_size")
+        if not one.first.text("tokenizer.chat_template"):
+            found.doubtful(f"{one.name} has no chat template (tokenizer.chat_template)", "chats get llama.cpp's own: put chat_template.jinja beside config.json "
+                           "and write it again, or give --chat-template")
+
+
+# Tensors.
+
+def _part_of(name: str) -> Tuple[Optional[int], str]:
+    """3 and "attn_q.weight" of "blk.3.attn_q.weight"."""
+    words = name.split(".", 2)
+    return (int(words[1]), words[2]) if len(words) == 3 and words[0] == "blk" and is_number(words[1]) else (None, "")
+
+
+def _blocks_of(one: Gguf) -> Dict[int, Set[str]]:
+    """Tensors that all blocks share, and those of layers that predict further tokens, which come beside the others, count for none."""
+    blocks: Dict[int, Set[str]] = {}
+    for number, part in map(_part_of, one.tensors):
+        if number is not None and "nextn" not in part and not part.startswith("rope_"):
+            blocks.setdefault(number, set()).add(part)
+    return dict(sorted(blocks.items()))
+
+
+def _lacking(blocks: Dict[int, Set[str]]) -> Iterator[str]:
+    """Layers of one kind have the same tensors: one whose tensors are a part of those of another is not of another kind, but lacks the rest."""
+    kinds = sorted({tuple(sorted(parts)) for parts in blocks.values()}, key=len, reverse=True)
+    for number, parts in blocks.items():
+        most = next((kind for kind in kinds if len(kind) > len(parts) and parts.issubset(kind)), ())
+        yield from (f"blk.{number}.{part}" for part in most if part not in parts)
+
+
+# What the layers of plain decoders need one of each, "|" between alternatives; further parts of some; and what comes with any of others, by its first.
+_NEEDED = "attn_output attn_q|attn_qkv|attn_q_b attn_k|attn_qkv|attn_k_b|attn_kv_b attn_v|attn_qkv|attn_v_b|attn_kv_b ffn_down|ffn_down_exps " \
+          "ffn_up|ffn_up_exps|ffn_gate_up_exps"
+_NEEDED_SHAPED = " attn_norm ffn_norm ffn_gate|ffn_gate_exps|ffn_gate_up_exps "
+_NEEDED_OF = {"gemma2": "post_attention_norm post_ffw_norm", "gemma3": "post_attention_norm post_ffw_norm attn_q_norm",
+              "qwen2moe": "ffn_up_shexp ffn_gate_inp_shexp", "qwen3": "attn_q_norm", "qwen3moe": "attn_q_norm", "qwen3vl": "attn_q_norm",
+              "qwen3vlmoe": "attn_q_norm", "deepseek2": "attn_kv_a_mqa"}
+_TOGETHER = """ffn_gate_inp|ffn_down_exps ffn_down_exps|ffn_gate_inp ffn_up_exps|ffn_gate_exps ffn_gate_exps|ffn_up_exps ffn_up_shexp|ffn_down_shexp
+ffn_down_shexp|ffn_up_shexp ffn_gate_shexp|ffn_up_shexp attn_q_a|attn_q_b attn_q_a_norm|attn_q_b attn_q_b|attn_q_a
+attn_kv_a_mqa|attn_k_b|attn_v_b|attn_kv_b attn_kv_a_norm|attn_k_b|attn_v_b|attn_kv_b attn_k_b|attn_v_b attn_v_b|attn_k_b attn_q_norm|attn_k_norm
+attn_k_norm|attn_q_norm"""
+
+
+def _lacking_in_family(architecture: str, blocks: Dict[int, Set[str]]) -> Iterator[str]:
+    needed = _NEEDED + (_NEEDED_SHAPED + _NEEDED_OF.get(architecture, "") if architecture in _SHAPED else "")
+    for number, parts in blocks.items():
+        for choices in (entry.split("|") for entry in needed.split()):
+            if not any(f"{one}.weight" in parts for one in choices):
+                yield f"blk.{number}.{choices[0]}.weight"
+        for choices in (entry.split("|") for entry in _TOGETHER.split()):
+            if f"{choices[0]}.weight" not in parts and any(f"{one}.weight" in parts for one in choices):
+                yield f"blk.{number}.{choices[0]}.weight"
+
+
+def _missing(one: Gguf, n_blocks: int, blocks: Dict[int, Set[str]]) -> List[str]:
+    missing = [name for name in ("token_embd.weight", "output_norm.weight") if name not in one.tensors and not one.is_encoder]
+    missing += [f"all of blk.{block}" for block in range(min(n_blocks, len(blocks) + 1000)) if block not in blocks]
+    missing += _lacking(blocks) if one.architecture not in _UNEVEN else ()
+    return missing or list(_lacking_in_family(one.architecture, blocks) if one.architecture in _PLAIN else ())
+
+
+def _unknown(one: Gguf) -> List[str]:
+    """Tensors that the architecture does not know: norms of the families above have no bias, and factors belong to one form of rotary embedding."""
+    known, is_long = gguf_tensors(one.architecture), one.first.text(f"{one.architecture}.rope.scaling.type") == "longrope"
+
+    def is_known(name: str) -> bool:
+        stem, _, end = ".".join("#" if is_number(part) else part for part in name.split(".")).rpartition(".")
+        is_odd = one.architecture in _SHAPED and stem.endswith("_norm") and end == "bias"
+        return (not is_odd and (stem in known or f"{stem}.{end}" in known)) or (is_long and stem.startswith("rope_factors_"))
+
+    return [name for name in sorted(one.tensors) if known and not is_known(name)]
+
+
+# Extents of tensors by numbers of the metadata, "embedding_length", or by what is made of them. Of plain attention, and of latent one.
+_EXTENTS = """attn_norm: embedding_length; ffn_norm: embedding_length; post_attention_norm: embedding_length; post_ffw_norm: embedding_length;
+attn_output: embedding_length outputs; ffn_gate: feed_forward_length embedding_length; ffn_up: feed_forward_length embedding_length;
+ffn_down: embedding_length feed_forward_length; ffn_gate_inp: expert_count embedding_length; exp_probs_b.bias: expert_count;
+ffn_gate_exps: expert_count expert embedding_length; ffn_up_exps: expert_count expert embedding_length;
+ffn_down_exps: expert_count embedding_length expert; ffn_gate_shexp: shared embedding_length; ffn_up_shexp: shared embedding_length;
+ffn_down_shexp: embedding_length shared; """
+_PLAIN_EXTENTS = """attn_q: queries embedding_length; attn_k: keys embedding_length; attn_v: values embedding_length; attn_q.bias: queries;
+attn_k.bias: keys; attn_v.bias: values; attn_q_norm: head; attn_k_norm: head"""
+_LATENT_EXTENTS = """attn_q_a: attention.q_lora_rank embedding_length; attn_q_a_norm: attention.q_lora_rank; attn_q_b: mla_queries attention.q_lora_rank;
+attn_q: mla_queries embedding_length; attn_kv_a_mqa: mla_keys embedding_length; attn_kv_a_norm: attention.kv_lora_rank;
+attn_k_b: attention.head_count attention.kv_lora_rank mla_part; attn_v_b: attention.head_count attention.value_length_mla attention.kv_lora_rank"""
+
+
+def _derived_sizes(number: Callable[[str], Optional[int]]) -> Dict[str, Optional[int]]:
+    """Extents that are no numbers of the metadata."""
+    def product(a: Optional[int], b: Optional[int]) -> Optional[int]:
+        return a * b if a and b and a > 0 and b > 0 else None
+
+    def either(a: Optional[int], b: Optional[int]) -> Optional[int]:
+        return b if a is None else a
+
+    heads, width, rank = number("attention.head_count"), number("embedding_length"), number("attention.kv_lora_rank")
+    head = either(number("attention.key_length"), width // heads if width is not None and heads is not None and heads > 0 else None)
+    value_head, key_heads = either(number("attention.value_length"), head), either(number("attention.head_count_kv"), heads)
+    turned, latent_key, expert = number("rope.dimension_count"), number("attention.key_length_mla"), number("expert_feed_forward_length")
+    return {"head": head, "queries": product(heads, head), "keys": product(key_heads, head), "values": product(key_heads, value_head),
+            "outputs": product(heads, value_head if rank is None else number("attention.value_length_mla")), "mla_queries": product(heads, latent_key),
+            "mla_keys": rank + turned if turned is not None and rank is not None else None,
+            "mla_part": latent_key - turned if turned is not None and latent_key is not None else None,
+            "expert": either(expert, number("feed_forward_length")),
+            "shared": either(number("expert_shared_feed_forward_length"), product(expert, number("expert_shared_count")))}
+
+
+def _wrong_shapes(one: Gguf) -> List[str]:
+    """Tensors whose extents the metadata tells, in the architectures above."""
+    def number(key: str) -> Optional[int]:  # where there is one for the whole model
+        return None if one.length(f"{one.architecture}.{key}") else one.own(key)
+
+    if one.architecture not in _SHAPED:
+        return []
+    sizes, wrong = _derived_sizes(number), []
+    rows = (_EXTENTS + (_PLAIN_EXTENTS if number("attention.kv_lora_rank") is None else _LATENT_EXTENTS)).split(";")
+    extents = {name.strip(): words.split() for name, words in (row.split(":") for row in rows)}
+    for name, shape in sorted(one.tensors.items()):
+        part = _part_of(name)[1]
+        words = extents.get(part[:-len(".weight")] if part.endswith(".weight") else part, [])
+        expected = [sizes[word] if word in sizes else number(word) for word in words]
+        whole = tuple(extent for extent in expected if extent is not None)
+        if words and len(whole) == len(words) and shape != whole:
+            wrong.append(f"{name} {shape_text(shape)}, not {shape_text(whole)}")
+    return wrong
+
+
+def look_at_tensors(model: Model, found: Findings) -> None:
+    for one in _models_of(model):
+        n_blocks, blocks, width = one.own("block_count"), _blocks_of(one), one.own("embedding_length")
+        if n_blocks is None:
+            continue
+        found.fatal_for(_missing(one, n_blocks, blocks), f"{one.name} lacks tensors: ",
+                        "llama.cpp refuses it, or computes without them: write it again, or copy all of its files")
+        found.fatal_for(_unknown(one), f"{one.name} has tensors that llama.cpp does not know in the architecture {printable(one.architecture)}: ",
+                        "it counts them, and refuses the file: write it again without them")
+        found.fatal_for(_wrong_shapes(one), f"{one.name} has tensors whose extents are not those that its numbers say: ", REFUSED)
+        if blocks and max(blocks) >= n_blocks:
+            found.fatal(f"{one.name} has tensors of blk.{max(blocks)}, but {one.architecture}.block_count is {n_blocks}", REFUSED)
+        for name in ("token_embd.weight", "output.weight", "output_norm.weight", "blk.0.attn_norm.weight"):
+            shape = one.tensors.get(name, ())
+            if shape and width is not None and shape[-1] != width:
+                found.fatal(f"{one.name}: {name} has {shape[-1]} columns, {one.architecture}.embedding_length is {width}", REFUSED)
+
+
+def look_at_routing(model: Model, found: Findings) -> None:
+    """Absent is false, as in transformers' Qwen3MoeConfig."""
+    if model.field("model_type") == "qwen3_moe" and model.field("norm_topk_prob") is not True:
+        found.doubtful("config.json does not norm the routing's weights (norm_topk_prob), llama.cpp does so in all Qwen3-MoE models",
+                       "its results will differ from transformers'")
+
+
+LOOKS = {"gguf": look_for_gguf, "gguf-header": look_at_headers, "gguf-keys": look_at_keys, "gguf-tokens": look_at_words, "gguf-tensors": look_at_tensors,
+         "routing": look_at_routing}
+LOADER = Loader("llama.cpp", "llama.cpp", lambda model, found: Weights(), lambda files: True)

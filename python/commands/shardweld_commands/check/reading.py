@@ -1,0 +1,165 @@
+"""Reading a model directory as the program that loads it meets it: no tensor data, no code of the model. Failed ends the command where a file that the
+loader reads is no regular one, or cannot be read."""
+import os
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Optional, Set
+
+from ..command import IO, NOT_FOUND, Failed
+from .files import MARK, MIB, bytes_of, is_whole, leads_below, object_of, opened, parsed, printable
+from .headers import GgufFile, WeightFile, gguf_file, weight_file
+
+_LONGEST_CONFIG, _LONGEST_SIDE_FILE, _LONGEST_TOKENIZER, _LONGEST_INDEX = 16 * MIB, 64 * MIB, 256 * MIB, 256 * MIB
+_LOOK, _LOOKS = 1 << 16, 256  # bytes that are compared at once, and how often
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model", "tekken.json")
+_MOST_TOKENS = 1 << 24  # more than any vocabulary has: a larger number is not a token's
+
+
+@dataclass
+class WeightIndex:
+    """The index of several files, as loaders read it."""
+    fault: str = ""
+    file_of: Dict[str, str] = field(default_factory=dict)
+    has_metadata: bool = False
+
+
+def _index_in(text: bytes, name: str) -> WeightIndex:
+    root = parsed(text)
+    files = object_of(object_of(root).get("weight_map"))
+    if text.startswith(MARK.encode()):
+        return WeightIndex(f"{name} begins with a byte order mark")
+    if not files:
+        return WeightIndex(f"{name} is not a JSON object with a weight_map of tensors")
+    for tensor, file in files.items():
+        if not isinstance(file, str):
+            return WeightIndex(f"{name} gives the tensor {printable(tensor)} no file name")
+        if not leads_below(file):
+            return WeightIndex(f"{name} names the file {printable(file)}, which leaves the directory")
+    return WeightIndex("", dict(sorted(files.items())), isinstance(root.get("metadata"), dict))
+
+
+# The tokenizer.
+
+@dataclass
+class Tokenizer:
+    is_there: bool = False
+    fault: str = ""                  # of one of its files
+    n_tokens: Optional[int] = None   # its largest number, and one; None: unknown
+    config: Dict[str, Any] = field(default_factory=dict)  # tokenizer_config.json
+    eos: str = ""                    # the token that ends a text, as the files name it
+    eos_number: Optional[int] = None
+
+
+def _is_token(value: Any) -> bool:
+    return is_whole(value) and 0 <= value < _MOST_TOKENS
+
+
+def _added_in(root: Any) -> Dict[int, Dict[str, Any]]:
+    """Tokens of added_tokens_decoder, by number."""
+    return {int(key): object_of(one) for key, one in object_of(object_of(root).get("added_tokens_decoder")).items() if key.isdecimal() and len(key) < 9}
+
+
+def _entries_in(root: Any) -> List[Dict[str, Any]]:
+    added = object_of(root).get("added_tokens")
+    return [object_of(one) for one in added] if isinstance(added, list) else []
+
+
+def _numbers_in(name: str, root: Any) -> List[Any]:
+    """All numbers of tokens that a file names."""
+    if name in ("vocab.json", "added_tokens.json"):
+        return list(object_of(root).values())
+    words = object_of(object_of(root).get("model")).get("vocab")
+    numbers: List[Any] = list(words.values()) if isinstance(words, dict) else []
+    if isinstance(words, list):  # Unigram: [token, score] in the order of numbers
+        numbers += [at if isinstance(word, list) else word for at, word in enumerate(words)]
+    return numbers + list(_added_in(root)) + [entry.get("id") for entry in _entries_in(root)]
+
+
+def _content(value: Any) -> str:
+    text = value.get("content") if isinstance(value, dict) else value
+    return text if isinstance(text, str) else ""
+
+
+def _number_of(token: str, config: Dict[str, Any], words: Any) -> Optional[int]:
+    """The number of a token that files name by its text: tokenizer.json goes before tokenizer_config.json."""
+    vocabulary, entries = object_of(object_of(words).get("model")).get("vocab", {}), _entries_in(words)
+    is_good = isinstance(vocabulary, dict) and all(map(_is_token, vocabulary.values())) and all(_is_token(entry.get("id")) for entry in entries)
+    numbers = [int(entry["id"]) for entry in entries if entry.get("content") == token] if is_good else []
+    numbers = sorted(numbers) or [number for number, one in _added_in(config).items() if _content(one) == token]
+    return numbers[0] if numbers else int(vocabulary[token]) if is_good and token in vocabulary else None
+
+
+def _read_tokenizer(directory: str, files: Set[str]) -> Tokenizer:
+    found = Tokenizer()
+    values: Dict[str, Any] = {}
+    for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json"):
+        if name in files:
+            values[name] = parsed(bytes_of(os.path.join(directory, name), _LONGEST_TOKENIZER))
+            if not isinstance(values[name], dict) and name != "vocab.json" and not found.fault:
+                found.fault = f"{name} is not a JSON object"
+    found.is_there = any(os.path.isfile(os.path.join(directory, name)) for name in files if name in _TOKENIZERS or name.endswith(".tiktoken"))
+    numbers = [number for name in values if name != "special_tokens_map.json" for number in _numbers_in(name, values[name]) if _is_token(number)]
+    found.n_tokens = max(numbers) + 1 if numbers else None
+    found.config = object_of(values.get("tokenizer_config.json"))
+    found.eos = _content(found.config.get("eos_token"))
+    found.eos_number = _number_of(found.eos, found.config, values.get("tokenizer.json")) if found.eos else None
+    return found
+
+
+# The directory.
+
+@dataclass
+class Directory:
+    path: str
+    files: Set[str]
+    config_text: Optional[bytes] = None
+    generation_text: Optional[bytes] = None
+    weights: List[WeightFile] = field(default_factory=list)
+    index: Optional[WeightIndex] = None
+    gguf: List[GgufFile] = field(default_factory=list)
+    tokenizer: Tokenizer = field(default_factory=Tokenizer)
+
+    def side_text(self, name: str, longest: int) -> Optional[bytes]:
+        return bytes_of(os.path.join(self.path, name), longest) if name in self.files else None
+
+    def equal(self, one: str, other: str) -> Optional[bool]:
+        """Whether two tensors have the same bytes, everywhere if they are small, else in places all over them: tensors that were trained apart differ in
+        almost all rows. None: they cannot be compared."""
+        found = [next((weight for weight in self.weights if name in weight.places), None) for name in (one, other)]
+        if found[0] is None or found[1] is None or found[0].tensors[one] != found[1].tensors[other]:
+            return None
+        with opened(os.path.join(self.path, found[0].name)) as file_a, opened(os.path.join(self.path, found[1].name)) as file_b:
+            (begin, end), other_begin = found[0].places[one], found[1].places[other][0]
+            for at in range(0, end - begin, max(_LOOK, (end - begin) // _LOOKS)):
+                file_a.seek(begin + at)
+                file_b.seek(other_begin + at)
+                looked = file_a.read(min(_LOOK, end - begin - at))
+                if looked != file_b.read(len(looked)):
+                    return False
+        return True
+
+    def read_weights(self, takes_safetensors: bool) -> None:
+        """The files of the directory, and others that the index names: safetensors, else pickles."""
+        names = {name for name in self.files if (name.endswith(".safetensors") if takes_safetensors else name.startswith("pytorch_model") and name.endswith(".bin"))}
+        index = "model.safetensors.index.json" if takes_safetensors else "pytorch_model.bin.index.json"
+        text = self.side_text(index, _LONGEST_INDEX)
+        if text is not None:
+            self.index = _index_in(text, index)
+            names.update(name for name in set(self.index.file_of.values()) if os.path.exists(os.path.join(self.path, name)))
+        self.weights = [weight_file(self.path, name) for name in sorted(names)]
+
+
+def read_directory(path: str, is_gguf: bool, takes_safetensors: Callable[[Set[str]], bool]) -> Directory:
+    """What a loader reads of it: `is_gguf`: GGUF files and config.json alone. Failed."""
+    try:
+        found = Directory(path, set(os.listdir(path)))
+    except OSError as error:
+        missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
+        raise Failed(NOT_FOUND if missing else IO, f"cannot read directory {printable(path, 4096)}: {error.strerror}") from None
+    found.config_text = found.side_text("config.json", _LONGEST_CONFIG)
+    if is_gguf:
+        found.gguf = [gguf_file(path, name) for name in sorted(found.files) if name.endswith(".gguf")]
+        return found
+    found.generation_text = found.side_text("generation_config.json", _LONGEST_SIDE_FILE)
+    found.read_weights(takes_safetensors(found.files))
+    found.tokenizer = _read_tokenizer(path, found.files)
+    return found

@@ -1,0 +1,32 @@
+"""All rules: rules.txt has a row for each, in the order in which they are checked: its name, what it asks for, the loaders that do, and what was run,
+or which code was read, with its version. What looks for it has its name in LOOKS of a module."""
+import os
+from typing import Callable, Dict, List, NamedTuple
+
+from . import config_rules, llama_cpp, parallel_rules, quantisation_rules, tensor_rules
+from .model import Finding, Findings, Model
+
+_LOOKS: Dict[str, Callable[[Model, Findings], None]] = {
+    "weights": lambda model, found: model.take(model.loader.choose(model, found)), **config_rules.LOOKS, **tensor_rules.LOOKS, **quantisation_rules.LOOKS,
+    **parallel_rules.LOOKS, **llama_cpp.LOOKS}
+
+
+class Rule(NamedTuple):
+    name: str
+    text: str
+    loaders: str
+    source: str
+
+
+def all_rules() -> List[Rule]:
+    with open(os.path.join(os.path.dirname(__file__), "rules.txt"), encoding="utf-8") as rows:
+        return [Rule(*row.strip().split(" | ")) for row in rows]
+
+
+def findings_of(model: Model) -> List[Finding]:
+    """What would go wrong, the fatal ones first."""
+    found: List[Finding] = []
+    for rule in all_rules():
+        if model.loader.name in rule.loaders.split(", "):
+            _LOOKS[rule.name](model, Findings(rule.name, found))
+    return sorted(found, key=lambda finding: not finding.is_fatal)

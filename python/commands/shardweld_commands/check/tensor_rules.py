@@ -1,0 +1,388 @@
+"""Names and shapes of the tensors, against config.json, the tokenizer and the model's family."""
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+
+from .model import Expected, Findings, Model, first_of
+from .names import (EMBEDDING, HEAD, PREDICTION_FIELDS, TOWERS, Place, Places, digits_hidden, is_computed, is_number, is_of_adapter, is_of_tower, is_tied,
+                    nearest_to, places_of, predicts_further_tokens, prefix_before, rows_of_embedding, stack_layer_of, stored_head, wrapper_in)
+from .files import listed, object_of, printable
+from .headers import shape_text
+from .scheme import glob_matches, is_part_of_codes
+
+RANDOM = "they would be random: merge again, or copy all files"
+TRY = "try it with the loader itself"
+
+
+# Embedding and head.
+
+def look_at_tokens(model: Model, found: Findings) -> None:
+    name, rows = rows_of_embedding(model)
+    tokens = model.directory.tokenizer.n_tokens
+    if rows is not None and tokens is not None and tokens > rows:
+        found.fatal(f"the tokenizer has tokens up to {tokens - 1}, {printable(name)} has {rows} rows", "give the tokenizer that the model was trained with")
+
+
+def look_at_vocabulary(model: Model, found: Findings) -> None:
+    name, rows = rows_of_embedding(model)
+    size = model.number("vocab_size")
+    if rows is not None and size is not None and rows != size:
+        found.fatal(f"config.json says vocab_size {size}, {printable(name)} has {rows} rows", "merge again with --vocab_size, or correct config.json")
+
+
+def look_at_head(model: Model, found: Findings) -> None:
+    ties, head, (embedding, rows) = is_tied(model), stored_head(model), rows_of_embedding(model)
+    if ties is None or not model.tensors or not (model.is_language_model or not model.architecture):
+        return
+    if ties and head and rows is not None and head != embedding:
+        equal = model.directory.equal(head, embedding)
+        found.add(equal is False and not model.for_transformers,
+                  f"config.json ties head and embedding, but {printable(head)} is stored, too{', and is another' if equal is False else ''}",
+                  "transformers uses it, vLLM, SGLang and TGI take the embedding in its place: write tie_word_embeddings false if it is a head of its own")
+    elif not ties and not head and model.weights.is_whole and model.is_language_model:
+        found.fatal("config.json says that the head is not tied, but there is none", "it would be random: write tie_word_embeddings true, or merge again")
+
+
+def look_at_classifier(model: Model, found: Findings) -> None:
+    """The head of a model that gives classes or values, what stands beside it, and a row of it for each. Heads called `score` have a bias for tokens only."""
+    name, is_of_tokens = model.architecture, model.architecture.endswith("ForTokenClassification")
+    if not (is_of_tokens or name.endswith("ForSequenceClassification")) or not model.is_whole:
+        return
+    head = model.ending_in("score.weight", "classifier.weight", "classifier.out_proj.weight")
+    if not head:
+        found.fatal(f"architectures names {printable(name)}, but there is no head (score.weight or classifier.weight)",
+                    "it would be random: merge again, or name the class that was trained")
+        return
+    is_score = head.endswith("score.weight")
+    others = [head[:head.rfind(".")] + ".bias"] if is_of_tokens or not is_score else []
+    if head.endswith(".out_proj.weight"):
+        others += [head[:-len("out_proj.weight")] + part for part in ("dense.weight", "dense.bias")]
+    others = [one for one in others if one not in model.tensors]
+    if others:
+        found.add(not is_score, f"the head {printable(head)} is stored without {first_of(others)}",
+                  "transformers takes zeros: right if it was trained without" if is_score else "it would be random: merge again, or copy all files")
+    labels, shape = model.field("id2label"), model.tensors[head].shape
+    count = len(labels) if isinstance(labels, dict) and labels else model.number("num_labels")
+    if count is not None and shape[:1] != (count,):
+        found.fatal(f"{printable(head)} has {shape[0] if shape else 0} rows, config.json counts {count} labels (id2label, num_labels)", "correct config.json")
+
+
+# Layers.
+
+def _layers_of(model: Model) -> Set[int]:
+    return {number for number in map(stack_layer_of, model.tensors) if number is not None}
+
+
+def look_at_layers(model: Model, found: Findings) -> None:
+    """Of families that are not known; rule `names` sees more of the others."""
+    count, stored = model.number("num_hidden_layers"), _layers_of(model)
+    if count is None or count < 0 or not stored or model.family.is_whole or not model.weights.is_whole:
+        return
+    missing = [str(layer) for layer in range(min(count, len(stored) + 100)) if layer not in stored]
+    if missing:
+        found.fatal(f"layers that config.json counts are not stored: {listed(missing)}", "they would be random: merge again, or correct num_hidden_layers")
+    more = count + (model.number("num_nextn_predict_layers") or 0)
+    if max(stored) >= more:
+        found.doubtful(f"layers up to {max(stored)} are stored, config.json counts {more}", "they would be left out: correct num_hidden_layers")
+
+
+def look_at_prediction(model: Model, found: Findings) -> None:
+    for field in PREDICTION_FIELDS:
+        promised = model.number(field) or 0
+        if promised > 0 and model.is_whole and not any(map(predicts_further_tokens, model.tensors)) and \
+                max(_layers_of(model), default=-1) < max(model.number("num_hidden_layers") or 0, 0):
+            found.doubtful(f"config.json promises {promised} layers that predict further tokens ({field}), none is stored",
+                           f"set {field} to 0, or do not ask for speculation")
+
+
+# Names and shapes of families that are known.
+
+def _is_other_rules(name: str, logical: str) -> bool:
+    """Rules of their own look at both ends of the model; value models have other heads."""
+    return logical == HEAD or name.endswith("lm_head.weight") or name.startswith(("score.", "classifier."))
+
+
+def _is_of_other_shape(place: Place, tensor: Expected) -> bool:
+    """Stacks of experts are released with either order of the last two dims; rows of an embedding have a rule of their own."""
+    stored, expected = place.shape, tensor.shape
+    if stored is None or (len(stored) == len(expected) == 3 and (stored[0], stored[2], stored[1]) == expected):
+        return False
+    return stored != (stored[:1] + expected[1:] if tensor.logical == EMBEDDING and expected and stored else expected)
+
+
+class _Census(NamedTuple):
+    """What became of the family's tensors."""
+    missing: List[str]
+    of_other_shape: List[str]
+    of_other_name: List[str]
+
+
+def _census_of(model: Model, places: Places) -> _Census:
+    census = _Census([], [], [])
+    may_lack_embedding = model.for_transformers and stored_head(model) != "" and is_tied(model) is True
+    for name, tensor in model.family.expected.items():
+        place, is_others = places.of(name, tensor), _is_other_rules(name, tensor.logical)
+        if not place.name:
+            if not is_others and not tensor.is_optional and not (tensor.logical == EMBEDDING and may_lack_embedding):
+                census.missing.append(name)
+            continue
+        if (not is_others or (tensor.logical == HEAD and model.is_language_model)) and _is_of_other_shape(place, tensor):
+            census.of_other_shape.append(f"{place.name} {shape_text(place.shape or ())}, not {shape_text(tensor.shape)}")
+        if place.is_other and not is_others:
+            census.of_other_name.append(f"{place.name}, for {name}")
+    return census
+
+
+def _twin_of(name: str) -> str:
+    """"layer.bias" of "layer.weight", and the other way round."""
+    stem, _, end = name.rpartition(".")
+    return f"{stem}.{'bias' if end == 'weight' else 'weight'}" if end in ("weight", "bias") else ""
+
+
+def _missing_optional(model: Model, places: Places) -> Iterator[str]:
+    """Optional tensors of a tower, or the same part of all layers, are there together, or none of them. Those of the head of masked language models
+    are none there, nor those whose twin is there; the bias of such a head goes by one name or by two."""
+    expected = model.family.expected
+    is_masked = model.architecture.endswith("ForMaskedLM")
+    has_bias = is_masked and any(tensor.logical.startswith("head_bias") and places.of(name, tensor).name for name, tensor in expected.items())
+    companies: Dict[str, Tuple[List[str], List[str]]] = {}
+    for name, tensor in expected.items():
+        if not tensor.is_optional or _is_other_rules(name, tensor.logical):
+            continue
+        company = digits_hidden(name) if tensor.logical.startswith("layer.") else tensor.logical.split(".")[0]
+        stored, missing = companies.setdefault(company, ([], []))
+        twin = expected.get(_twin_of(name))
+        if places.of(name, tensor).name:
+            stored.append(name)
+        elif (is_masked and (tensor.logical.startswith("words") or (tensor.logical.startswith("head_bias") and not has_bias))) or \
+                (twin is not None and twin.is_optional and places.of(_twin_of(name), twin).name):
+            yield name
+        else:
+            missing.append(name)
+    for _, (stored, missing) in sorted(companies.items()):
+        if len(stored) >= len(missing):
+            yield from missing
+
+
+def _layers_beyond(model: Model, more: List[str]) -> List[str]:
+    """Those that other layers of the family have; layers that predict further tokens have more, and stand behind the others."""
+    patterns = {digits_hidden(name) for name, tensor in model.family.expected.items() if tensor.logical.startswith("layer.")}
+    count = model.number("num_hidden_layers")
+    if count is None or any(map(predicts_further_tokens, model.tensors)):
+        return []
+    return [name for name in more if (stack_layer_of(name) or 0) >= count and stack_layer_of(name) is not None and digits_hidden(name) in patterns]
+
+
+def _whereabouts(model: Model, name: str) -> str:
+    """Where a missing tensor may be stored instead."""
+    prefix, nearest = prefix_before(model, name), nearest_to(model, name)
+    return f" (stored behind {printable(prefix)})" if prefix else f" (the nearest that is stored is {printable(nearest)})" if nearest else ""
+
+
+def _tell_wrapping(model: Model, found: Findings) -> bool:
+    """Phi-4 multimodal is released with its adapters' names."""
+    of_adapters = [name for name in model.tensors if is_of_adapter(name)]
+    wrapper = wrapper_in(model)
+    if of_adapters and model.field("speech_lora") is None and model.field("vision_lora") is None:
+        found.fatal(f"tensors have the names that PEFT gives a model with an adapter: {first_of(of_adapters)}",
+                    "no loader takes them for the model's: write it again with shardweld merge --backend hf --lora fold")
+        return True
+    if wrapper:
+        found.fatal(f"names of tensors have a wrapper's prefix, {printable(wrapper)}: {printable(next(iter(model.tensors)))} and others",
+                    "no loader takes it off: write the model again with shardweld merge --backend hf")
+    return wrapper != ""
+
+
+def _tell_fault(model: Model, found: Findings) -> None:
+    """The family makes nothing of config.json. Some fields are left out where a class's default is meant."""
+    fault = model.family.fault
+    if model.family.name and fault:
+        is_default = "@text_config" in fault or any(model.field(name) is None and name in fault
+                                                    for name in ("vocab_size", "num_attention_heads", "num_key_value_heads", "head_dim"))
+        found.add(not is_default, f"names and shapes of the family {printable(model.family.name)} cannot be told from config.json: {fault}",
+                  "the loader takes a default, with which they are not checked" if is_default else "take it from the model that was trained")
+
+
+def _tell_saved_otherwise(model: Model, found: Findings) -> None:
+    """Names of the tree of modules in a family without a recipe: engines look for those that transformers saves."""
+    def ended(name: str) -> str:
+        return ".^." + "".join(("#" if is_number(part) else part) + "." for part in name.split(".")) + "$."
+
+    renamed = [name for name in model.tensors if any(run in ended(name) for run in model.family.renamed)]
+    if not model.for_transformers:
+        found.fatal_for(renamed, "transformers saves models of this model_type with other names or shapes of tensors, which engines look for: ",
+                        "save it with transformers' save_pretrained, or give merge a recipe")
+
+
+def look_at_names(model: Model, found: Findings) -> None:
+    if _tell_wrapping(model, found) or not model.weights.is_whole:
+        return
+    family = model.family
+    if family.roots and model.tensors and not family.is_whole and not any(name.startswith(tuple(family.roots)) for name in model.tensors):
+        found.fatal(f"no tensor's name begins with {' or '.join(family.roots)}, as those of the family {printable(family.name)} do: "
+                    f"{printable(next(iter(model.tensors)))} and others",
+                    "the language model would be random: rename them, or use the config.json of the text model")
+    if not family.expected:
+        _tell_fault(model, found)
+        _tell_saved_otherwise(model, found)
+        return
+    places = places_of(model)
+    census = _census_of(model, places)
+    missing = [*census.missing, *_missing_optional(model, places)]
+    if missing:
+        found.fatal(f"tensors of the family {printable(family.name)} are missing: {first_of(missing)}{_whereabouts(model, missing[0])}", RANDOM)
+    found.fatal_for(census.of_other_shape, "shapes are not those of config.json: ", "correct config.json, or merge again with the model's own")
+    if census.of_other_name:
+        found.doubtful(f"names are not those of the Hub: {first_of(census.of_other_name)}",
+                       f"transformers renames them, whether {model.loader.name} does is not checked here")
+    more = [name for name in model.tensors if name not in places.known and not is_part_of_codes(name) and not _is_other_rules(name, "")
+            and not is_computed(name) and not any(glob_matches(glob, name) for glob in family.passes)]
+    beyond = _layers_beyond(model, more)
+    if beyond:
+        found.fatal(f"config.json says num_hidden_layers {model.number('num_hidden_layers')}, but further layers of the same kind are stored: {first_of(beyond)}",
+                    "they would be left out, without a word: correct num_hidden_layers")
+    elif more:
+        found.doubtful(f"the family {printable(family.name)} has no such tensors: {first_of(more)}", "loaders leave them out, or refuse them")
+
+
+# Tensors that no line of a recipe stands for: towers, which recipes let pass, and models that no recipe knows. It is known which tensors all layers of a
+# stack have, how many layers config.json counts, and which tensors a family is never without.
+
+_STACKS = frozenset("layers layer blocks block h resblocks conformer merger_list deepstack_merger_list".split())
+
+
+def _spot_of(name: str) -> Optional[Tuple[str, int, str]]:
+    """"tower.layers.", 3 and "norm.weight"; None for a name of no stack, or of one whose layers have numbered parts of their own."""
+    words = name.split(".")
+    for i in range(len(words) - 2):
+        if words[i] in _STACKS and is_number(words[i + 1]):
+            return None if is_number(words[i + 2]) else (".".join(words[:i + 1]) + ".", int(words[i + 1]), ".".join(words[i + 2:]))
+    return None
+
+
+def _weight_of(model: Model, name: str) -> str:
+    """The weight that a tensor is a part of, however it is encoded; "" for what stands beside weights, and for what only some layers have."""
+    if predicts_further_tokens(name) or is_computed(name) or name.endswith("relative_attention_bias.weight"):
+        return ""
+    module = name[:name.rfind(".")]
+    return name if not is_part_of_codes(name) else module + ".weight" if module in model.modules else ""
+
+
+def _stacks_of(model: Model) -> Dict[str, Dict[int, Set[str]]]:
+    stacks: Dict[str, Dict[int, Set[str]]] = {}
+    known = places_of(model).known
+    for name in model.tensors:
+        spot = None if name in known else _spot_of(_weight_of(model, name))
+        if spot:
+            stacks.setdefault(spot[0], {}).setdefault(spot[1], set()).add(spot[2])
+    return stacks
+
+
+def _lacking(stack: str, layers: Dict[int, Set[str]]) -> Iterator[str]:
+    """What a layer lacks of what enough others have that have all of its own: half of them in a tower, whose layers are of one kind, more elsewhere."""
+    kinds: Dict[Tuple[str, ...], int] = {}
+    for parts in layers.values():
+        kinds[tuple(sorted(parts))] = kinds.get(tuple(sorted(parts)), 0) + 1
+    usual = [set(kind) for kind, count in sorted(kinds.items()) if (2 * count >= len(layers) if is_of_tower(stack) else 2 * count > len(layers))]
+    for number, parts in sorted(layers.items()):
+        more: Set[str] = next((kind for kind in usual if kind > parts), set())
+        yield from (f"{stack}{number}.{part}" for part in sorted(more - parts))
+
+
+# What stands beside a part of a layer in every tower that has it, by the last words of names; "|" between alternatives. Of the second, biases, too.
+_COMPANIES = (("q_proj", "k_proj v_proj"), ("self_attn.q_proj", "self_attn.o_proj|self_attn.out_proj"), ("k_proj", "q_proj"), ("v_proj", "q_proj"),
+              ("proj", "qkv|q_proj|q"), ("qkv", "proj"), ("wqkv", "wo"), ("wo", "wqkv"), ("gate_proj", "up_proj down_proj"), ("up_proj", "down_proj"),
+              ("down_proj", "up_proj"))
+_BIASED_COMPANIES = (("fc1", "fc0|fc2"), ("fc2", "fc1"), ("norm1", "norm0|norm2"), ("norm2", "norm1"), ("layer_norm1", "layer_norm2"),
+                     ("layer_norm2", "layer_norm1"), ("layernorm_before", "layernorm_after"), ("layernorm_after", "layernorm_before"),
+                     ("self_attn_layer_norm", "final_layer_norm"), ("final_layer_norm", "self_attn_layer_norm"),
+                     ("input_layernorm", "post_attention_layernorm"), ("post_attention_layernorm", "input_layernorm"), ("attention_norm", "ffn_norm"),
+                     ("ffn_norm", "attention_norm"))
+_ENDS = [(part + ".weight", ".weight", others) for part, others in _COMPANIES + _BIASED_COMPANIES] + \
+        [(part + ".bias", ".bias", others) for part, others in _BIASED_COMPANIES]
+
+
+def _without_company(stack: str, parts: Set[str]) -> Iterator[str]:
+    """Parts that no layer of a tower has, though it has others that stand beside such a part in every tower."""
+    for name in sorted(parts):
+        for whole, end, others in _ENDS:
+            if name == whole or name.endswith("." + whole):
+                above = name[:-len(whole)]
+                for other in others.split():
+                    if not any(above + word + end in parts for word in other.split("|")):
+                        yield f"{stack}*.{above}{other.split('|')[0]}{end}"
+
+
+def _look_at_tower(model: Model, field: str, found: Findings) -> None:
+    """A tower that config.json describes is there, with all of its layers: the fewest that one of the fields says, in its largest stack."""
+    called, words = TOWERS[field]
+    settings = model.field(field)
+    settings = object_of(model.config.get("thinker_config")).get(field) if settings is None else settings
+    if not isinstance(settings, dict) or not settings:
+        return
+    names = [name for name in model.tensors if words.search(name)]
+    if not names:
+        found.fatal(f"config.json has a {field}, but no tensor of such a tower is stored",
+                    "it would be random: copy it from the model that was trained, or use the config.json of the text model")
+        return
+    counts: Dict[str, int] = {}
+    for stack, number, _ in filter(None, map(_spot_of, names)):
+        if words.search(stack):
+            counts[stack] = max(counts.get(stack, 0), number + 1)
+    fields: List[Any] = [settings.get(name) for name in ("depth", "num_hidden_layers", "encoder_layers", "num_layers", "n_layers", "layers", "vt_num_hidden_layers")]
+    stated = min((value for value in fields if isinstance(value, int) and not isinstance(value, bool)), default=None)
+    stack = max(sorted(counts), key=lambda one: counts[one], default="")
+    if stack and stated is not None and stated > counts[stack]:
+        found.fatal(f"config.json counts {stated} layers of the {called}, {counts[stack]} are stored ({printable(stack)}*)",
+                    "the others would be random: merge again, or copy all files")
+
+
+def _needed_but_absent(model: Model, has_towers: bool) -> Iterator[str]:
+    """Ends of names, of which one of each entry is there: of towers where there is one, and of what the family has, which some checkpoints lack."""
+    for entry in model.family.needs:
+        endings = entry.split("|")
+        behind_dots = tuple("." + ending for ending in endings)
+        if not has_towers and not any(name in endings or name.endswith(behind_dots) for name in model.family.expected):
+            continue
+        stems = tuple("." + ending[:ending.rfind(".")] for ending in endings)
+        if not model.ending_in(*endings) and not any(module.is_quantised and name.endswith(stems) for name, module in model.modules.items()):
+            yield entry
+
+
+def _has_passing(model: Model) -> bool:
+    """Whether a tower passes. Classes without a head have no `model.` in front."""
+    return any(is_of_tower(name) and any(glob_matches(glob, name) or glob_matches(glob, "model." + name) for glob in model.family.passes)
+               for name in model.tensors)
+
+
+def _loads_towers(model: Model) -> bool:
+    """Classes of text models load no tower, whatever config.json describes."""
+    return not model.architecture.endswith("ForCausalLM")
+
+
+def look_at_parts(model: Model, found: Findings) -> None:
+    if not model.is_whole:
+        return
+    missing: List[str] = []
+    for stack, layers in sorted(_stacks_of(model).items()):
+        if not is_of_tower(stack) or _loads_towers(model):
+            missing += _lacking(stack, layers)
+            missing += _without_company(stack, layers[min(layers)]) if is_of_tower(stack) else ()
+    for field in TOWERS if _loads_towers(model) else ():
+        _look_at_tower(model, field, found)
+    missing += _needed_but_absent(model, _loads_towers(model) and _has_passing(model))
+    found.fatal_for(missing, "tensors are missing that models of this kind have: ", RANDOM)
+
+
+def look_at_limits(model: Model, found: Findings) -> None:
+    family = printable(model.family.name)
+    if not model.is_whole:
+        return
+    if not family:
+        found.doubtful("no family of this model_type is known here: names and shapes of its tensors are held against each other only", TRY)
+    elif not model.family.is_whole:
+        found.doubtful(f"names and shapes of the layers of the family {family} are not checked, but that all have the same", TRY)
+    elif _loads_towers(model) and not model.family.needs and _has_passing(model):
+        found.doubtful(f"names and shapes of the towers of the family {family} are not checked, but that all layers have the same", TRY)
+
+
+LOOKS = {"tokens": look_at_tokens, "vocabulary": look_at_vocabulary, "head": look_at_head, "classifier": look_at_classifier, "layers": look_at_layers,
+         "prediction": look_at_prediction, "names": look_at_names, "parts": look_at_parts, "limits": look_at_limits}
