@@ -4,7 +4,7 @@
 set -euo pipefail
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-PACKAGES=(g++ cmake ninja-build pkg-config openmpi-bin libopenmpi-dev nlohmann-json3-dev libcxxopts-dev libxxhash-dev libisal-dev libssl-dev libre2-dev libzstd-dev libhdf5-openmpi-dev python3)
+PACKAGES=(g++ cmake ninja-build pkg-config openmpi-bin libopenmpi-dev nlohmann-json3-dev libcxxopts-dev libxxhash-dev libisal-dev libssl-dev libre2-dev libhdf5-openmpi-dev python3)
 
 install_packages() {
     local missing=()

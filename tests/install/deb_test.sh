@@ -18,7 +18,7 @@ package="$(echo "$WORK"/packages/shardweld_*.deb)"
 
 # What it needs is what its libraries come in, and can be installed here.
 depends="$(dpkg-deb -f "$package" Depends)"
-needed="libc6 libopenmpi3 libxxhash0 libisal2 libre2 libzstd1"
+needed="libc6 libopenmpi3 libxxhash0 libisal2 libre2"
 [[ ! -e "$BUILD/bin/shardweld_hdf5.so" ]] || needed+=" libhdf5-openmpi"
 for library in $needed; do
     [[ ", $depends" == *", $library"* ]] || fail "$library is not among what the package depends on: $depends"

@@ -17,7 +17,6 @@ namespace shardweld::app {
 /// Prints the list, or the text of the recipe or dialect named. Error(usage) for an unknown name.
 int recipes(const Options& options, std::ostream& out);
 
-
 /// Removes what merges below options.local_dir left and no run holds, and prints what it found.
 /// Error(io) naming what could not be removed.
 int clean(const Options& options, std::ostream& out);

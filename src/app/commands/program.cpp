@@ -126,8 +126,8 @@ void say_notes(const Options& options, Log& log) {
 
 /// Commands that all ranks run together.
 bool is_parallel(Command command) {
-    return command != Command::recipes && command != Command::clean &&
-           command != Command::help && command != Command::version;
+    return command != Command::recipes && command != Command::clean && command != Command::help &&
+           command != Command::version;
 }
 
 /// Commands that make files and remove them, or give them their names, at the end: they go on when

@@ -63,18 +63,7 @@ struct Averaging {
 /// checkpoints, and for those that do not add up to more than 0.
 void check_averaging(const Averaging& averaging);
 
-enum class Command {
-    merge,
-    plan,
-    inspect,
-    recipes,
-    test,
-    diff,
-    verify,
-    clean,
-    help,
-    version
-};
+enum class Command { merge, plan, inspect, recipes, test, diff, verify, clean, help, version };
 
 /// What becomes of a LoRA adapter in the checkpoint.
 enum class Lora {
@@ -185,7 +174,6 @@ struct Options {
     double atol = 1e-6;
     double rtol = 1e-6;
     bool strict_dtype = false;
-
 
     std::optional<publish::Striping> striping;
 

@@ -185,7 +185,7 @@ void check_form(const Arguments& arguments, const Options& options) {
     }
 }
 
-    }
+}
 }
 
 /// A target appears when all is written, and logs are written from the start.

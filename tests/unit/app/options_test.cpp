@@ -556,8 +556,6 @@ TEST(ParseOptions, refuses_what_does_not_go_together) {
         more.insert(more.begin(), {"merge", "--local_dir", "a"});
         return refusal(more);
     };
-        return refusal(more);
-    };
     EXPECT_EQ(merge({"--sha256", "--report", "none"}),
               "usage: --sha256 needs a report, which holds the checksums; add --report FILE");
     EXPECT_EQ(merge({"--stripe", "8,1"}).substr(0, 24), "usage: --stripe 8,1 is n");

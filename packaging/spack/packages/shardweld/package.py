@@ -33,7 +33,6 @@ class Shardweld(CMakePackage):
     depends_on("isa-l")
     depends_on("openssl@3:")
     depends_on("re2+shared")
-    depends_on("zstd@1.4:")
     depends_on("pkgconfig", type="build")
     depends_on("python@3.8:", type="build")
     depends_on("hdf5+mpi@1.10:", when="+hdf5")
