@@ -30,8 +30,7 @@ MODULES = {  # what else a module may include
     "publish": "core io mpi models outputs plan process",
     "loaders": "core",
     "process": "core",
-    "upload": "core io outputs process",
-    "app": "core layout io mpi numeric catalogue models formats outputs plan adapters reshape execute loaders publish process upload",
+    "app": "core layout io mpi numeric catalogue models formats outputs plan adapters reshape execute loaders publish process",
     "hdf5": "core",
     "main.cpp": "app",
 }

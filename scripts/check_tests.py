@@ -64,6 +64,7 @@ def names_in(path, pattern):
 
 def cli_names():
     commands = names_in("src/app/settings/command_table.cpp", r'^\s+\{"(\w+)",\n\s+Command::')
+    commands |= {path.stem for path in (ROOT / "python/commands/shardweld_commands").glob("*.py") if "\nCOMMAND = " in path.read_text(encoding="utf-8")}
     options = names_in("src/app/settings/option_table.cpp", r'^\s+\{"(\w+)",')
     formats = {path.name for path in (ROOT / "src/formats").iterdir() if path.is_dir()} - {"shared", "containers"}
     return commands | options | formats | {path.name for path in (ROOT / "tests/data").iterdir()}

@@ -3,13 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -26,203 +22,6 @@ namespace {
 
 /// What stands where a secret stood.
 inline constexpr std::string_view kHidden = "***";
-
-constexpr std::size_t kPiece = 8;
-constexpr std::string_view kHex = "0123456789abcdef";
-constexpr std::string_view kBase64 =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// A text made of another: its letter i was written at [from[i], from[i + 1]) there.
-struct DecodedText {
-    std::string text;
-    std::vector<std::size_t> from;
-
-    void add(char letter, std::size_t end) {
-        text += letter;
-        from.push_back(end);
-    }
-};
-
-DecodedText plain(std::string_view text) {
-    DecodedText view{std::string(text), {}};
-    for (std::size_t i = 0; i <= text.size(); ++i) {
-        view.from.push_back(i);
-    }
-    return view;
-}
-
-template <typename Change>
-DecodedText mapped(DecodedText view, const Change& change) {
-    std::transform(view.text.begin(), view.text.end(), view.text.begin(), change);
-    return view;
-}
-
-/// A letter and how many it is written with.
-struct Escape {
-    char letter = 0;
-    std::size_t size = 0;
-};
-
-std::optional<Escape> escape_number(std::string_view digits, int base, std::size_t around) {
-    unsigned value = 0;
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
-    if (digits.empty() || error != std::errc() || end != digits.data() + digits.size() ||
-        value > 255) {
-        return std::nullopt;
-    }
-    return Escape{static_cast<char>(value), digits.size() + around};
-}
-
-std::optional<Escape> behind_backslash(std::string_view rest) {
-    const char kind = rest.size() > 1 ? rest[1] : ' ';
-    const std::size_t n_digits = kind == 'x' ? 2 : kind == 'u' ? 4 : kind == 'U' ? 8 : 0;
-    if (n_digits > 0) {
-        return rest.size() < 2 + n_digits ? std::nullopt
-                                          : escape_number(rest.substr(2, n_digits), 16, 2);
-    }
-    if (kind >= '0' && kind <= '7' && rest.size() >= 4) {
-        return escape_number(rest.substr(1, 3), 8, 1);
-    }
-    return std::ispunct(static_cast<unsigned char>(kind)) != 0 ? std::optional(Escape{kind, 2})
-                                                               : std::nullopt;
-}
-
-/// What stands at the beginning of `rest`, where that is an escape.
-std::optional<Escape> escape_at(std::string_view rest) {
-    if (rest.front() == '\\') {
-        return behind_backslash(rest);
-    }
-    if (rest.front() == '%' && rest.size() >= 3) {
-        return escape_number(rest.substr(1, 2), 16, 1);
-    }
-    const std::size_t end = rest.substr(0, 10).find(';');
-    if (rest.starts_with("&#") && end != std::string_view::npos) {
-        const bool is_hex = rest[2] == 'x' || rest[2] == 'X';
-        const std::size_t begin = is_hex ? 3 : 2;
-        return end < begin
-                   ? std::nullopt
-                   : escape_number(rest.substr(begin, end - begin), is_hex ? 16 : 10, begin + 1);
-    }
-    return std::nullopt;
-}
-
-DecodedText unescaped(const DecodedText& view) {
-    const std::string_view text = view.text;
-    DecodedText result{"", {view.from.front()}};
-    for (std::size_t i = 0; i < text.size();) {
-        const auto escape = escape_at(text.substr(i));
-        const char letter = escape ? escape->letter : text[i];
-        i += escape ? escape->size : 1;
-        result.add(letter, view.from[i]);
-    }
-    return result;
-}
-
-/// All stretches of one length of some texts.
-class Pieces {
-  public:
-    /// Those that begin at multiples of `step`, all of a text that is shorter.
-    void add(std::string_view text, std::size_t size, std::size_t step = 1) {
-        const std::size_t taken = std::min(size, text.size());
-        for (std::size_t at = 0; taken > 0 && at + taken <= text.size(); at += step) {
-            (taken == size ? whole_ : short_).emplace(text.substr(at, taken));
-        }
-        size_ = size;
-    }
-    /// Marks where `view` holds one of them.
-    void mark(const DecodedText& view, std::vector<bool>& marks) const {
-        for (std::size_t at = 0; at + size_ <= view.text.size(); ++at) {
-            if (whole_.contains(view.text.substr(at, size_))) {
-                mark(view, at, size_, marks);
-            }
-        }
-        for (const std::string& piece : short_) {
-            for (std::size_t at = view.text.find(piece); at != std::string::npos;
-                 at = view.text.find(piece, at + 1)) {
-                mark(view, at, piece.size(), marks);
-            }
-        }
-    }
-
-  private:
-    static void mark(const DecodedText& view, std::size_t at, std::size_t size,
-                     std::vector<bool>& marks) {
-        std::fill(marks.begin() + static_cast<std::ptrdiff_t>(view.from[at]),
-                  marks.begin() + static_cast<std::ptrdiff_t>(view.from[at + size]), true);
-    }
-
-    std::unordered_set<std::string> whole_;
-    std::unordered_set<std::string> short_;  ///< shorter than that
-    std::size_t size_ = 0;
-};
-
-std::string hex_of(std::string_view secret) {
-    std::string text;
-    for (const char letter : secret) {
-        const auto byte = static_cast<unsigned char>(letter);
-        text += kHex[byte >> 4U];
-        text += kHex[byte & 15U];
-    }
-    return text;
-}
-
-/// The digits that a secret alone decides, when `shift` bytes of others' stand in front of it.
-std::string base64_of(std::string_view secret, std::size_t shift) {
-    std::string text;
-    unsigned bits = 0;
-    unsigned n_bits = 0;
-    const std::string data = std::string(shift, '\0') + std::string(secret);
-    for (const char letter : data) {
-        bits = (bits << 8U) | static_cast<unsigned char>(letter);
-        for (n_bits += 8; n_bits >= 6; n_bits -= 6) {
-            text += kBase64[(bits >> (n_bits - 6U)) & 63U];
-        }
-    }
-    return text.substr(std::min(text.size(), shift == 0 ? 0 : shift + 1));
-}
-
-char lower(char letter) {
-    return static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-}
-
-char usual_base64(char letter) {
-    return letter == '-' ? '+' : letter == '_' ? '/' : letter;
-}
-
-/// `text` with *** for every stretch of it that holds a piece of a secret of eight bytes or more
-/// (of a shorter secret: all of it): plain, as base64 of either alphabet and at any place in what
-/// is encoded, as hex digits, or with bytes written %XX, \xXX, \uXXXX, \ooo, &#NN; or behind a
-/// backslash, also twice so. A secret that is wrapped over lines is hidden in each of them.
-std::string hide_pieces(std::string_view text, std::span<const std::string> secrets) {
-    Pieces as_they_are;
-    Pieces as_hex;
-    Pieces as_base64;
-    for (const std::string& secret : secrets) {
-        as_they_are.add(secret, kPiece);
-        as_hex.add(hex_of(secret), 2 * kPiece, 2);
-        for (std::size_t shift = 0; shift < 3; ++shift) {
-            as_base64.add(base64_of(secret, shift), kPiece);
-        }
-    }
-    std::vector<bool> marks(text.size());
-    DecodedText view = plain(text);
-    for (int depth = 0; depth < 3; ++depth) {
-        as_they_are.mark(view, marks);
-        as_hex.mark(mapped(view, lower), marks);
-        as_base64.mark(mapped(view, usual_base64), marks);
-        view = unescaped(view);
-    }
-    std::string hidden;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (!marks[i]) {
-            hidden += text[i];
-        } else if (i == 0 || !marks[i - 1]) {
-            hidden += kHidden;
-        }
-    }
-    return hidden;
-}
 
 constexpr std::string_view kWordEnds = " \t\"'<>)]},;";
 constexpr std::size_t kLeastToken = 16;
@@ -346,14 +145,6 @@ bool is_secret_value(const std::string& value) {
     return value.size() >= kLeast && !(value.front() == '/' && fs::exists(value, unknown));
 }
 
-}  // namespace
-
-std::string redacted(std::string_view line, std::span<const std::string> secrets) {
-    std::string text = hide_pieces(line, secrets);
-    hide_forms(text);
-    return text;
-}
-
 const std::vector<std::string>& secrets_of_environment() {
     static const std::vector<std::string> secrets = [] {
         std::vector<std::string> found;
@@ -369,6 +160,8 @@ const std::vector<std::string>& secrets_of_environment() {
     }();
     return secrets;
 }
+
+}  // namespace
 
 std::string without_secrets(std::string_view text) {
     std::string shown(text);

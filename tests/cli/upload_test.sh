@@ -27,6 +27,7 @@ rm "$WORK/bare/config.json"
 for name in empty lacking bare none; do
     expect_code 3 "$SHARDWELD" upload "$WORK/$name" --hf_upload_path me/model && expect_text "$WORK/$name"
 done
+expect_code 3 "$SHARDWELD" upload "$fixture/source" --hf_upload_path me/model && expect_text 'merge it first'
 expect_code 3 mpirun -n 2 "$SHARDWELD" upload "$WORK/lacking" --hf_upload_path me/model && expect_text 'names model-00002-of-'
 
 # Files that are not meant to be published.
@@ -39,11 +40,15 @@ for name in notes.txt .env; do
 done
 
 # Clients that are missing, no programs or not the Hub's.
-expect_code 20 env PATH="$WORK/empty" "${upload[@]}" me/model && expect_text 'neither hf nor huggingface-cli is on PATH'
+mkdir "$WORK/only_python"
+ln -s "$(command -v python3)" "$WORK/only_python/python3"
+expect_code 20 env PATH="$WORK/only_python" "${upload[@]}" me/model && expect_text 'neither hf nor huggingface-cli is on PATH'
 for client in "$WORK/nowhere/hf" nowhere-hf "$model/config.json" "$(command -v true)" "$(command -v false)"; do
     expect_code 20 "${upload[@]}" me/model --hf_cli "$client" && expect_text 'pip install huggingface_hub'
 done
 expect_code 20 mpirun -n 3 "${merging[@]}" --target_dir "$WORK/none" --hf_upload_path me/model --hf_cli "$WORK/nowhere/hf"
+# A merge without Python says so before it reads.
+expect_code 3 env PATH="$WORK/empty" "${merging[@]}" --target_dir "$WORK/none" --hf_upload_path me/model && expect_text 'Python'
 expect_absent "$WORK/none"
 
 # Tokens: none, and ones that a client tells.
@@ -61,6 +66,16 @@ hides_secrets "$WORK/out" "$WORK/err" of-the-file ANOTHERTOKEN "$(printf %s "x:$
     fail "the client's arguments: $(grep 'word: ' "$WORK/err")"
 expect_text "shardweld upload $model --hf_upload_path me/model --private --revision step-1 --hf_cli $WORK/talking"
 unset HF_TOKEN_PATH
+# One process does it, and knows of no ranks.
+client "$WORK/counting" 'echo "$*" >>"$WORK/counted"; env >"$WORK/variables"; echo "model.safetensors:  50%|##"'
+export WORK
+for command in "${upload[*]}" "${merging[*]} --target_dir $WORK/counted_model"; do
+    rm -f "$WORK/counted"
+    read -ra words <<<"${command% --hf_upload_path}"
+    expect_code 0 mpirun -n 3 "${words[@]}" --hf_upload_path me/model --hf_cli "$WORK/counting"
+    [[ "$(wc -l <"$WORK/counted")" == 1 ]] || fail "uploaded $(wc -l <"$WORK/counted") times: $command"
+    ! grep -E '^(OMPI_COMM_|PMIX_|PMI_)' "$WORK/variables" || fail "a client that takes itself for a rank"
+done
 
 hf="$(find_hf)" || {
     echo "SKIPPED: no client of the Hub (pip install huggingface_hub, or SHARDWELD_HF_CLI)"
@@ -77,6 +92,7 @@ export PATH="$WORK/bin:$PATH" HF_ENDPOINT="http://127.0.0.1:$(cat "$hub/port")" 
 begin dropped "${upload[@]}" drops/model
 begin killed "${upload[@]}" slow-killed/model
 begin stopped "${upload[@]}" slow-stopped/model
+begin behind "${merging[@]}" --target_dir "$WORK/behind" --hf_upload_path slow-behind/model
 
 # A directory of several files and one of parts, alone and with ranks.
 expect_code 0 "${upload[@]}" me/model --private -v && expect_text 'client: ' && expect_text "uploaded $model to me/model"
@@ -100,6 +116,7 @@ has_received parts/model "$model"
 expect_code 22 mpirun -n 3 "${merging[@]}" --target_dir "$WORK/stays" --hf_upload_path status403/model --report "$WORK/report.json"
 expect_text '(403)' && expect_text "then, from $WORK/stays: shardweld upload $WORK/stays --hf_upload_path status403/model"
 diff -r -x shardweld_report.json "$WORK/stays" "$model" >"$WORK/diff" || fail "the model did not stay: $(head -1 "$WORK/diff")"
+hides_secrets "$WORK/report.json"
 grep -q '"name": *"no_rights"' "$WORK/report.json" || fail "the report: $(grep -A3 '"exit"' "$WORK/report.json")"
 expect_code 22 "${upload[@]}" status401/model && expect_text '(401)'
 HF_TOKEN=hf_wrongwrongwrongwrong expect_code 22 "${upload[@]}" me/other && expect_text 'may write to me'
@@ -116,6 +133,10 @@ ended killed 25 'ended by a signal (signal 9' "shardweld upload $model --hf_uplo
 wait_for "$hub/slow-stopped.begun"
 kill -TERM "${pids[stopped]}"
 ended stopped 25 'stopped by a signal'
+wait_for "$hub/slow-behind.begun"
+kill -TERM "${pids[behind]}"
+ended behind 25 'stopped by a signal' "shardweld upload $WORK/behind --hf_upload_path slow-behind/model"
+same_tensors "$WORK/behind" "$model"
 ended dropped 25 'the connection broke' 'then, from'
 [[ ! -e "$hub/faults" ]] || fail "the Hub received: $(cat "$hub/faults")"
 finish

@@ -41,7 +41,7 @@ for command in "diff $fsdp/source $WORK/plain" "test $fsdp/source $fsdp/source";
     expect_code 2 "$SHARDWELD" $command && expect_text "$is_fsdp" && expect_text "merge it first"
 done
 expect_code 3 "$SHARDWELD" verify "$fsdp/source" && expect_text "$is_fsdp, no finished model" && expect_text "merge it first"
-expect_code 3 "$SHARDWELD" upload "$fsdp/source" --hf_upload_path me/model && expect_text "$is_fsdp, no finished model"
+expect_code 3 "$SHARDWELD" upload "$fsdp/source" --hf_upload_path me/model && expect_text "merge it first"
 expect_code 3 "$SHARDWELD" merge "$WORK/plain" "$WORK/wrong" && expect_text "add --quantize, --dtype or --max_shard_size to convert it"
 expect_code 0 "$SHARDWELD" merge "$WORK/plain" "$WORK/fp16" --dtype fp16 -q --no_fsync
 expect_code 0 "$SHARDWELD" verify "$WORK/fp16" && expect_out "dtype matches (float16)"

@@ -3,6 +3,7 @@
 A command is a module with a `COMMAND`; the program starts it as `shardweld-NAME ARGUMENTS`. `--describe` prints the description with the names that
 `shardweld help --json` has, so that help, manual pages and completions know one table.
 """
+import errno
 import io
 import json
 import os
@@ -109,8 +110,9 @@ class Command:
         except KeyboardInterrupt:
             return 128 + signal.SIGINT
         except OSError as error:
-            complain(Failed(IO, f"{error.filename or 'the result'}: {error.strerror or error}"))
-            return IO
+            code = SPACE if error.errno in (errno.ENOSPC, errno.EDQUOT) else IO
+            complain(Failed(code, f"{error.filename or 'the result'}: {error.strerror or error}"))
+            return code
         except MemoryError:
             complain(Failed(MEMORY, "memory ran out"))
             return MEMORY
@@ -250,7 +252,8 @@ def program() -> str:
 
 def own_environment() -> Dict[str, str]:
     """This process's variables without those by which a launcher would take a program that it starts for one of its ranks."""
-    hostile = ("OMPI_COMM_", "PMIX_", "PMI_", "OMPI_MCA_orte_", "OMPI_MCA_ess_", "PALS_RANKID", "MPI_LOCALNRANKS")
+    hostile = ("OMPI_COMM_", "OMPI_UNIVERSE", "OMPI_APP_", "OMPI_NUM_", "OMPI_FIRST_", "OMPI_FILE_", "OMPI_MCA_orte_", "OMPI_MCA_ess_", "PMIX_", "PMI_",
+               "PRTE_", "HYDRA_", "MPI_LOCAL", "MPIEXEC_", "PALS_", "SLURM_PROCID", "SLURM_LOCALID")
     return {name: value for name, value in os.environ.items() if not name.startswith(hostile)}
 
 
@@ -272,3 +275,10 @@ def read_json(words: Sequence[str]) -> Any:
         return json.loads(done.stdout)
     except ValueError:
         raise Failed(INTERNAL, f"{program()} {' '.join(words[:2])} did not print JSON", "take a program of the same version as this command") from None
+
+
+def refuse_checkpoint(directory: str) -> None:
+    """For who expected a finished model: Failed(NOT_FOUND) where the directory holds a checkpoint that is still to be merged."""
+    found = run(["inspect", directory, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    if found.returncode == 0:
+        raise Failed(NOT_FOUND, f"{directory} is a {json.loads(found.stdout)['format']} checkpoint, no finished model", "merge it first")

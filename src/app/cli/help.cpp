@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "app/messages/table.hpp"
+#include "app/runtime/external.hpp"
 #include "app/settings/nearest.hpp"
 #include "app/settings/option_table.hpp"
 #include "app/settings/option_value.hpp"
@@ -10,7 +11,6 @@
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
 
-#include "external.hpp"
 #include "parse_options.hpp"
 
 namespace shardweld::app {

@@ -7,13 +7,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "app/runtime/external.hpp"
 #include "app/runtime/version.hpp"
 #include "app/settings/option_table.hpp"
 #include "models/recipe.hpp"
 #include "models/saved_form.hpp"
 #include "shardweld/error.hpp"
 
-#include "external.hpp"
 #include "parse_options.hpp"
 
 namespace shardweld::app {
@@ -38,7 +38,6 @@ constexpr unsigned kParallel = kEvery & ~kRecipes;
 constexpr unsigned kMerging = kMerge | kWatch;
 constexpr unsigned kPlanned = kMerging | kPlan | kTest;
 constexpr unsigned kChecked = kPlanned | kInspect | kDiff | kVerify | kDelta;
-constexpr unsigned kUploading = kMerging | kUpload;
 // Of commands that are programs of their own, too.
 constexpr int kCodesOfAll[] = {0, 2, 3, 7, 9, 70};
 
@@ -65,12 +64,12 @@ const std::vector<ExitRow>& exit_rows() {
         {ErrorCode::strict, "a warning under --strict", kPlanned},
         {ErrorCode::locked, "another run is writing the target", kMerging | kDelta},
         {ErrorCode::incomplete, "a step was not made, or what is run behind it failed", kWatch},
-        {ErrorCode::no_client, "upload: no client", kUploading},
-        {ErrorCode::no_token, "upload: no token", kUploading},
-        {ErrorCode::no_rights, "upload: the token or its rights were refused", kUploading},
-        {ErrorCode::no_repository, "upload: no such repository or owner", kUploading},
-        {ErrorCode::no_network, "upload: the Hub cannot be reached", kUploading},
-        {ErrorCode::interrupted, "upload: began and did not finish", kUploading},
+        {ErrorCode::no_client, "upload: no client", kMerging},
+        {ErrorCode::no_token, "upload: no token", kMerging},
+        {ErrorCode::no_rights, "upload: the token or its rights were refused", kMerging},
+        {ErrorCode::no_repository, "upload: no such repository or owner", kMerging},
+        {ErrorCode::no_network, "upload: the Hub cannot be reached", kMerging},
+        {ErrorCode::interrupted, "upload: began and did not finish", kMerging},
         {ErrorCode::internal, "a bug in shardweld", kEvery},
     };
     return rows;
@@ -102,9 +101,9 @@ const std::vector<ManualRow>& environment_rows() {
          kPlanned},
         {"HF_TOKEN, HUGGING_FACE_HUB_TOKEN, HF_TOKEN_PATH, HF_HOME, XDG_CACHE_HOME, "
          "HF_OIDC_RESOURCE",
-         "the Hub's token, or where its client keeps it. It is not printed.", kUploading},
+         "the Hub's token, or where its client keeps it. It is not printed.", kMerging},
         {"PATH", "where hf (uploads), lfs (striping) and squeue (the job's end) are searched.",
-         kPlanned | kUpload},
+         kPlanned},
         {"NO_COLOR, TERM",
          "whether messages on a terminal have colours and a bar: no colours where NO_COLOR is set, "
          "neither where TERM is dumb.",
@@ -141,7 +140,7 @@ const std::vector<ManualRow>& file_rows() {
         {"lora_adapter/", "in the target: the adapter of --lora split.", kMerging},
         {"watch.jsonl", "in OUT: what the watch did, a line of JSON for each event.", kWatch},
         {"model.safetensors, model.safetensors.index.json, config.json",
-         "a model's weights, or their index, and its config.", kDiff | kVerify | kUpload | kDelta},
+         "a model's weights, or their index, and its config.", kDiff | kVerify | kDelta},
         {"rank-0000.log", "in the directory of --log_dir: what the first rank says and does.",
          kParallel},
         {"lib/shardweld/shardweld_hdf5.so, lib/shardweld/shardweld_hdf5_list",

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/runtime/external.hpp"
 #include "app/settings/nearest.hpp"
 #include "app/settings/option_table.hpp"
 #include "app/settings/options.hpp"
@@ -15,8 +16,6 @@
 #include "io/paths.hpp"
 #include "process/process.hpp"
 #include "shardweld/error.hpp"
-
-#include "external.hpp"
 
 namespace shardweld::app {
 

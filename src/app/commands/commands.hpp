@@ -49,8 +49,6 @@ int verify(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log)
 /// there; Error(corrupt), Error(locked), Error(target), Error(io), Error(space).
 int delta(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 
-int upload_model(mpi::Comm& comm, const Options& options, Log& log);
-
 /// Finds and reads a checkpoint's metadata, and no tensor.
 int inspect(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 

@@ -15,13 +15,13 @@
 
 #include <unistd.h>
 
-#include "app/cli/external.hpp"
 #include "app/cli/parse_options.hpp"
 #include "app/merge/main_path.hpp"
 #include "app/messages/log.hpp"
 #include "app/report/run_end.hpp"
 #include "app/report/session.hpp"
 #include "app/report/summary.hpp"
+#include "app/runtime/external.hpp"
 #include "app/runtime/stop.hpp"
 #include "app/runtime/version.hpp"
 #include "app/settings/command_table.hpp"
@@ -173,8 +173,6 @@ int run_parallel(mpi::Comm& comm, const Options& options, Log& log, std::string&
             return delta(comm, options, std::cout, log);
         case Command::verify:
             return verify(comm, options, std::cout, log);
-        case Command::upload:
-            return upload_model(comm, options, log);
         case Command::watch:
             return watch(comm, options, log);
         case Command::plan:

@@ -82,9 +82,9 @@ void write(Preparation& ready, const Stopping& stopping, Watchdog& watchdog) {
     }
 }
 
-/// The steps in their order. What the model is uploaded with.
-HubAccess find_to_publish(const Outputs& outputs, Completeness found, const Stopping& stopping,
-                          Watchdog& watchdog) {
+/// The steps in their order.
+void find_to_publish(const Outputs& outputs, Completeness found, const Stopping& stopping,
+                     Watchdog& watchdog) {
     Session session = outputs.front();
     Preparation ready;
     try {
@@ -101,7 +101,6 @@ HubAccess find_to_publish(const Outputs& outputs, Completeness found, const Stop
     stopping.check(session.comm);
     write(ready, stopping, watchdog);
     say_summaries(ready.planned);
-    return std::move(ready.hub);
 }
 
 /// A rank that waits for its turn to read or write is no hanging rank, and stops when it is asked
@@ -144,7 +143,6 @@ ErrorCode merge_model_and(Outputs outputs, const OnModel& on_model) {
     const Stopping stopping(session.comm, options.stop_before, options.stop_at, options.stop,
                             session.log);
     keep_alive(session, stopping);
-    HubAccess hub;
     bool is_uploaded = uploads(options);
     {
         Watchdog watchdog(session.comm.pulse(),
@@ -157,16 +155,16 @@ ErrorCode merge_model_and(Outputs outputs, const OnModel& on_model) {
         session.run.is_left_alone = found.is_whole;
         is_uploaded = is_uploaded && (!found.is_whole || options.uploads_complete);
         if (!found.is_whole) {
-            hub = find_to_publish(outputs, std::move(found), stopping, watchdog);
+            find_to_publish(outputs, std::move(found), stopping, watchdog);
         } else if (is_uploaded) {
-            hub = prepare_upload(session.comm, options);
+            check_upload(session.comm, options, session.log);
         }
         watchdog.enter("writing the delta");
         on_model(session, [&] { return stopping.why(); });
     }
     if (is_uploaded) {
         upload_directory(session.comm, options,
-                         {hub, options.target_dir, [&] { return stopping.why(); }}, session.log);
+                         {options.target_dir, [&] { return stopping.why(); }}, session.log);
         session.watch.lap("upload");
     }
     return ErrorCode::ok;

@@ -346,7 +346,7 @@ void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparat
         preflight.check([&] { check_delta_of(session); });
     }
     if (uploads(options)) {
-        preflight.check([&] { ready.hub = prepare_upload(comm, options); });
+        preflight.check([&] { check_upload(comm, options, prospect.log); });
     }
     if (!ready.sources) {
         preflight.check(

@@ -82,7 +82,6 @@ struct Preparation {
     bool has_least_room = true;      ///< no less than what file sizes tell
     Planned planned;
     std::vector<FilesBeside> beside;  ///< of the first output, then of the others
-    HubAccess hub;                    ///< on the first rank
 };
 
 /// Collective. What can be checked before the checkpoint's metadata are read: target, report,

@@ -1,82 +1,126 @@
 #include "uploading.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "app/messages/table.hpp"
+#include <nlohmann/json.hpp>
+
+#include "app/messages/progress.hpp"
+#include "app/runtime/external.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
 #include "mpi/sleeping.hpp"
-#include "publish/report_file.hpp"
+#include "process/command.hpp"
+#include "process/process.hpp"
 #include "shardweld/error.hpp"
-#include "upload/client_progress.hpp"
 
 namespace shardweld::app {
 
 namespace {
 
-/// A report tells of paths, hosts and people: it is nobody's but its owner's.
-upload::UploadRequest hub_request(const Options& options, const fs::path& directory) {
-    return {directory,      options.upload_path,    options.is_private,
-            options.hf_cli, {publish::kKeptReport}, options.revision};
-}
-
-Bytes size_sent(const upload::UploadRequest& request) {
-    Bytes size = 0;
-    for (const upload::ModelFile& file : upload::files_sent(request.directory, request.kept_back)) {
-        size += file.size;
+std::vector<std::string> upload_words(const Options& options, const fs::path& directory) {
+    std::vector<std::string> words{"--hf_upload_path=" + options.upload_path};
+    if (!directory.empty()) {
+        words.push_back("--local_dir=" + directory.string());
     }
-    return size;
-}
-
-void require_time(const upload::UploadRequest& request, const mpi::WhyStop& why_stop) {
-    if (const std::string why = why_stop ? why_stop() : ""; !why.empty()) {
-        throw Error(
-            ErrorCode::interrupted, why + ", before the upload to " + request.repository,
-            "then, from " + request.directory.string() + ": " + upload::retry_command(request));
+    if (options.is_private) {
+        words.emplace_back("--private");
     }
+    if (!options.revision.empty()) {
+        words.push_back("--revision=" + options.revision);
+    }
+    if (options.hf_cli) {
+        words.push_back("--hf_cli=" + options.hf_cli->string());
+    }
+    return words;
 }
 
-/// On the first rank.
-void send(const upload::UploadRequest& request, const Upload& upload, Progress& progress,
-          Log& log) {
-    const Bytes size = size_sent(request);
-    const std::string what = request.directory.string() + " to " + request.repository;
-    log.info("uploading " + what + " (" + upload.access->client.string() + ")");
-    const Index total = to_index(size, "files");
-    progress.begin("uploading", {total, total});
-    const double begun = wall_seconds();
-    require_time(request, upload.why_stop);
-    upload::ClientProgress sent(request.directory, request.kept_back);
-    upload::upload(request, *upload.access, [&](std::string_view line) {
-        if (line == upload::kNoCard) {
-            log.info("note: " + std::string(line));
-        } else {
-            log.debug("client: " + std::string(line));
+/// What the command tells of a step of a merge: a JSON object on each line.
+class UploadEvents {
+  public:
+    UploadEvents(Progress& progress, Log& log) : progress_(progress), log_(log) {}
+
+    void take(std::string_view line) {
+        const auto event = nlohmann::json::parse(line, nullptr, false);
+        if (!event.is_object()) {
+            last_ = printable(line, kMostLast);
+            return;
         }
-        progress.update(to_index(sent.read(line), "files"));
+        const auto text = event.value("text", std::string());
+        const auto kind = event.value("event", std::string());
+        const auto bytes = event.value("bytes", Index{0});
+        if (kind == "failed") {
+            failure_.emplace(static_cast<ErrorCode>(event.value("code", 0)), text,
+                             event.value("hint", std::string()));
+        } else if (kind == "line") {
+            log_.debug("client: " + text);
+        } else if (kind == "sent") {
+            progress_.update(bytes);
+        } else {
+            log_.info(text);
+        }
+        if (kind == "begin") {
+            progress_.begin("uploading", {bytes, bytes});
+        }
+    }
+
+    /// Error of the command, or that it did not end as it should.
+    void require_success(const std::optional<process::Ending>& ending) const {
+        const std::string fault = process::fault_of(ending);
+        if (failure_) {
+            throw Error(*failure_);
+        }
+        if (!fault.empty()) {
+            const bool is_stopped = ending && (ending->was_stopped || ending->signal);
+            throw Error(is_stopped ? ErrorCode::interrupted : ErrorCode::internal,
+                        "the command upload " + fault + (last_.empty() ? "" : ": " + last_));
+        }
+    }
+
+  private:
+    static constexpr std::size_t kMostLast = 300;
+    Progress& progress_;
+    Log& log_;
+    std::optional<Error> failure_;
+    std::string last_;  ///< that is no JSON: of what Python says where it fails
+};
+
+/// Collective. The first rank runs the command, the others sleep.
+void run_upload(mpi::Comm& comm, const Options& options, std::vector<std::string> words,
+                const mpi::WhyStop& why_stop, Log& log) {
+    Progress progress(log, style_for(options.progress, log, options.is_quiet), steady_clock());
+    mpi::while_others_sleep(comm, [&](const mpi::IsCalled&) {
+        if (const std::string why = why_stop ? why_stop() : ""; !why.empty()) {
+            std::vector<std::string> again{"shardweld", "upload"};
+            again.insert(again.end(), words.begin() + 1, words.end());
+            throw Error(ErrorCode::interrupted, why + ", before the upload",
+                        "then: " + process::shell_line(again));
+        }
+        UploadEvents events(progress, log);
+        process::Process command = installed_command("upload", words);
+        command.withheld = process::variables_of_ranks();
+        command.on_line = [&](std::string_view line) { events.take(line); };
+        const auto ending = process::run(command);
+        progress.end();
+        events.require_success(ending);
     });
-    progress.end();
-    log.info("uploaded " + what + ": " + human_bytes(size) + " in " +
-             duration_text(wall_seconds() - begun));
 }
 
 }  // namespace
 
-HubAccess prepare_upload(mpi::Comm& comm, const Options& options) {
-    HubAccess access;
-    mpi::while_others_sleep(comm, [&](const mpi::IsCalled&) {
-        access = upload::check_access(hub_request(options, {}), variable);
-    });
-    return access;
+void check_upload(mpi::Comm& comm, const Options& options, Log& log) {
+    auto words = upload_words(options, {});
+    words.insert(words.begin(), "--merge_step=check");
+    run_upload(comm, options, std::move(words), {}, log);
 }
 
 void upload_directory(mpi::Comm& comm, const Options& options, const Upload& upload, Log& log) {
-    Progress progress(log, style_for(options.progress, log, options.is_quiet), steady_clock());
-    mpi::while_others_sleep(comm, [&](const mpi::IsCalled&) {
-        send(hub_request(options, upload.directory), upload, progress, log);
-    });
+    auto words = upload_words(options, upload.directory);
+    words.insert(words.begin(), "--merge_step=send");
+    run_upload(comm, options, std::move(words), upload.why_stop, log);
 }
 
 }  // namespace shardweld::app

@@ -1,10 +1,11 @@
 #include "model_card.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
+#include "core/names.hpp"
 #include "core/text.hpp"
-#include "upload/upload.hpp"
 
 namespace shardweld::app {
 
@@ -12,8 +13,18 @@ namespace {
 
 using Row = std::pair<std::string, std::string>;
 
+/// ORG/NAME, as the Hub has them (huggingface_hub 2.4, utils/_validators.py).
 bool is_hub_name(const std::string& name) {
-    return upload::fault_of_repository(name).empty();
+    constexpr std::size_t kMostLetters = 96;
+    const auto parts = split(name, '/');
+    return parts.size() == 2 && name.find("--") == std::string::npos &&
+           name.find("..") == std::string::npos && !name.ends_with(".git") &&
+           std::ranges::all_of(parts, [](std::string_view part) {
+               const auto is_edge = [](char c) { return c == '-' || c == '.'; };
+               return is_plain_name(part) && part.find('=') == std::string_view::npos &&
+                      part.size() <= kMostLetters && !is_edge(part.front()) &&
+                      !is_edge(part.back());
+           });
 }
 
 /// Text in a cell of a table: no character of it means something to Markdown's reader.

@@ -170,17 +170,6 @@ const std::vector<CommandRow>& command_rows() {
          "Examples:\n"
          "  shardweld clean /scratch/models --dry_run\n"
          "  shardweld clean /scratch/models --older_than 7d\n"},
-        {"upload",
-         Command::upload,
-         {"local_dir"},
-         "shardweld upload DIR --hf_upload_path ORG/NAME [options]",
-         "upload a written model to the HuggingFace Hub",
-         "Runs the official client. The token is the client's: hf auth login, or HF_TOKEN.\n"
-         "\n"
-         "Examples:\n"
-         "  shardweld upload merged --hf_upload_path me/my-model --private\n",
-         {"hf_upload_path", "private", "revision", "hf_cli", "verbose", "quiet", "progress",
-          "log_dir", "help"}},
         {"report",
          Command::report,
          {"local_dir"},

@@ -21,7 +21,6 @@ inline constexpr unsigned kDiff = bit_of(Command::diff);
 inline constexpr unsigned kVerify = bit_of(Command::verify);
 inline constexpr unsigned kCheck = bit_of(Command::check);
 inline constexpr unsigned kClean = bit_of(Command::clean);
-inline constexpr unsigned kUpload = bit_of(Command::upload);
 inline constexpr unsigned kReport = bit_of(Command::report);
 inline constexpr unsigned kWatch = bit_of(Command::watch);
 inline constexpr unsigned kDelta = bit_of(Command::delta);

@@ -74,7 +74,6 @@ enum class Command {
     verify,
     check,
     clean,
-    upload,
     report,
     delta,
     watch,

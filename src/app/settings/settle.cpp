@@ -32,7 +32,7 @@ void check_mesh(const formats::Mesh& mesh) {
 
 void check_repository(const Options& options) {
     const bool is_of_hub = options.is_private || options.hf_cli || !options.revision.empty();
-    if (options.upload_path.empty() && (options.command == Command::upload || is_of_hub)) {
+    if (options.upload_path.empty() && is_of_hub) {
         refuse("no repository is given", "add --hf_upload_path ORG/NAME");
     }
 }

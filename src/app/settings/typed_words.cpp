@@ -201,7 +201,6 @@ const std::vector<TypedOption>& typed_options() {
         {"check", kMerge, "", "shardweld check OUT tells whether it will load"},
         {"test", kMerge, "", "shardweld test DIR MODEL compares instead of merging"},
         {"json", kMerge, "--report FILE", "or --progress json for messages in JSON"},
-        {"json", kUpload, "--progress json", ""},
         {"debug", kEvery, "--verbose", ""},
         {"log_level", kEvery, "", "it is gone: -v says more, -q nothing but errors"},
         {"silent s", kEvery, "--quiet", ""},
@@ -212,11 +211,11 @@ const std::vector<TypedOption>& typed_options() {
 
         // The Hub.
         {"push_to_hub upload", kWriting, "--hf_upload_path ORG/NAME", ""},
-        {"repo repo_id hub_repo hub_model_id", kWriting | kUpload, "--hf_upload_path ORG/NAME", ""},
-        {"private_repo hub_private_repo", kWriting | kUpload, "--private", ""},
-        {"public", kWriting | kUpload, "",
+        {"repo repo_id hub_repo hub_model_id", kWriting, "--hf_upload_path ORG/NAME", ""},
+        {"private_repo hub_private_repo", kWriting, "--private", ""},
+        {"public", kWriting, "",
          "leave --private out: a new repository follows the owner's settings"},
-        {"token hf_token hub_token use_auth_token", kWriting | kUpload, "", kToken},
+        {"token hf_token hub_token use_auth_token", kWriting, "", kToken},
 
         // Comparing and checking.
         {"ref reference", kTest, "--test_hf_dir DIR", ""},

@@ -188,7 +188,7 @@ int watch(mpi::Comm& comm, const Options& options, Log& log) {
         watching::be_polite();
     }
     if (uploads(options)) {
-        (void)prepare_upload(comm, options);
+        check_upload(comm, options, log);
     }
     std::unique_ptr<Steward> steward;
     mpi::while_others_sleep(

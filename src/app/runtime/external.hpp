@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/path.hpp"
+#include "process/process.hpp"
 
 namespace shardweld::app {
 
@@ -29,6 +30,10 @@ std::optional<std::vector<std::string>> external_words(const std::vector<std::st
 /// Error(not_found) where it is written in Python and there is none, Error(launch) where it cannot
 /// be started.
 [[noreturn]] void become_external(const std::vector<std::string>& words);
+
+/// A process that runs an installed command with these words. Error(not_found) where it is not
+/// installed, or there is no Python.
+process::Process installed_command(const std::string& name, std::vector<std::string> words);
 
 /// What an installed command prints with `--describe`, one JSON object. Error(internal) where it
 /// fails; errors of become_external.

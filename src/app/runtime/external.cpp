@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <iterator>
+#include <utility>
 
 #include <unistd.h>
 
@@ -90,6 +92,17 @@ std::vector<std::string> started(const External& external) {
     return {find_python(external.name).string(), external.file.string()};
 }
 
+process::Process process_of(const External& external, std::vector<std::string> words) {
+    std::vector<std::string> line = started(external);
+    line.insert(line.end(), std::make_move_iterator(words.begin()),
+                std::make_move_iterator(words.end()));
+    process::Process process;
+    process.program = line.front();
+    process.arguments.assign(line.begin() + 1, line.end());
+    process.environment = {"SHARDWELD_PROGRAM=" + own_program().string()};
+    return process;
+}
+
 }  // namespace
 
 std::vector<External> installed_externals() {
@@ -151,14 +164,18 @@ void become_external(const std::vector<std::string>& words) {
                                        std::generic_category().message(errno));
 }
 
+process::Process installed_command(const std::string& name, std::vector<std::string> words) {
+    const auto external = find_installed_external(name);
+    if (!external) {
+        throw Error(ErrorCode::not_found, "the command " + name + " is not installed",
+                    "take the program with the libexec directory that it was installed with");
+    }
+    return process_of(*external, std::move(words));
+}
+
 std::string description_of(const External& external) {
-    std::vector<std::string> line = started(external);
     std::string text;
-    process::Process process;
-    process.program = line.front();
-    process.arguments.assign(line.begin() + 1, line.end());
-    process.arguments.emplace_back("--describe");
-    process.environment = {"SHARDWELD_PROGRAM=" + own_program().string()};
+    process::Process process = process_of(external, {"--describe"});
     process.on_line = [&](std::string_view part) { text += part; };
     const auto ending = process::run(process);
     if (!ending || !ending->is_success()) {
