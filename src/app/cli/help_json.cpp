@@ -37,7 +37,7 @@ struct ManualRow {
 constexpr unsigned kParallel = kEvery & ~kRecipes;
 constexpr unsigned kMerging = kMerge | kWatch;
 constexpr unsigned kPlanned = kMerging | kPlan | kTest;
-constexpr unsigned kChecked = kPlanned | kInspect | kDiff | kVerify | kDelta;
+constexpr unsigned kChecked = kPlanned | kInspect | kDiff | kVerify;
 // Of commands that are programs of their own, too.
 constexpr int kCodesOfAll[] = {0, 2, 3, 7, 9, 70};
 
@@ -54,7 +54,7 @@ const std::vector<ExitRow>& exit_rows() {
         {ErrorCode::mismatch, "shapes, dtypes, ranks, config or cover contradict each other",
          kChecked},
         {ErrorCode::io, "reading or writing failed", kEvery},
-        {ErrorCode::space, "disk, quota or inodes are exhausted", kPlanned | kVerify | kDelta},
+        {ErrorCode::space, "disk, quota or inodes are exhausted", kPlanned | kVerify},
         {ErrorCode::memory, "not enough memory", kEvery},
         {ErrorCode::launch, "MPI or the launcher", kParallel},
         {ErrorCode::stopped, "stopped, can be resumed", kMerging},
@@ -62,7 +62,7 @@ const std::vector<ExitRow>& exit_rows() {
          kParallel},
         {ErrorCode::differs, "a comparison found differences", kTest | kDiff | kVerify},
         {ErrorCode::strict, "a warning under --strict", kPlanned},
-        {ErrorCode::locked, "another run is writing the target", kMerging | kDelta},
+        {ErrorCode::locked, "another run is writing the target", kMerging},
         {ErrorCode::incomplete, "a step was not made, or what is run behind it failed", kWatch},
         {ErrorCode::no_client, "upload: no client", kMerging},
         {ErrorCode::no_token, "upload: no token", kMerging},
@@ -135,12 +135,10 @@ const std::vector<ManualRow>& file_rows() {
          kMerging},
         {".shardweld-partial, .shardweld-lock, .shardweld-old",
          "the same inside the target, where nothing can be created beside it.", kMerging},
-        {".weight_v000001.shardweld-partial, .shardweld-lock",
-         "in DIR: a version that is not finished, and the lock of who writes it.", kDelta},
         {"lora_adapter/", "in the target: the adapter of --lora split.", kMerging},
         {"watch.jsonl", "in OUT: what the watch did, a line of JSON for each event.", kWatch},
         {"model.safetensors, model.safetensors.index.json, config.json",
-         "a model's weights, or their index, and its config.", kDiff | kVerify | kDelta},
+         "a model's weights, or their index, and its config.", kDiff | kVerify},
         {"rank-0000.log", "in the directory of --log_dir: what the first rank says and does.",
          kParallel},
         {"lib/shardweld/shardweld_hdf5.so, lib/shardweld/shardweld_hdf5_list",

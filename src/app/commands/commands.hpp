@@ -44,11 +44,6 @@ int diff(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 /// broken; Error(differs) when tensors are not the report's.
 int verify(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 
-/// Writes what changed from options.local_dir to options.reference as the next version in
-/// options.target_dir. Error(mismatch) when the models do not fit each other or the last version
-/// there; Error(corrupt), Error(locked), Error(target), Error(io), Error(space).
-int delta(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
-
 /// Finds and reads a checkpoint's metadata, and no tensor.
 int inspect(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 

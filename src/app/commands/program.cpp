@@ -134,8 +134,7 @@ bool is_parallel(Command command) {
 /// Commands that make files and remove them, or give them their names, at the end: they go on when
 /// nobody reads their output any more.
 bool has_files_under_way(Command command) {
-    return command == Command::merge || command == Command::watch || command == Command::test ||
-           command == Command::delta;
+    return command == Command::merge || command == Command::watch || command == Command::test;
 }
 
 /// The code of a command whose result goes to standard output.
@@ -169,8 +168,6 @@ int run_parallel(mpi::Comm& comm, const Options& options, Log& log, std::string&
             return test(comm, options, std::cout, log);
         case Command::diff:
             return diff(comm, options, std::cout, log);
-        case Command::delta:
-            return delta(comm, options, std::cout, log);
         case Command::verify:
             return verify(comm, options, std::cout, log);
         case Command::watch:

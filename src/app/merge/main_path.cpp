@@ -10,7 +10,6 @@
 
 #include "bound_model.hpp"
 #include "completed.hpp"
-#include "delta_of_merge.hpp"
 #include "moving.hpp"
 #include "planned.hpp"
 #include "preflight.hpp"
@@ -134,7 +133,7 @@ Planned plan_outputs(const Outputs& outputs, const PlanRequest& request, Sources
 }
 
 ErrorCode merge_model(Outputs outputs) {
-    return merge_model_and(std::move(outputs), write_delta_of);
+    return merge_model_and(std::move(outputs), {});
 }
 
 ErrorCode merge_model_and(Outputs outputs, const OnModel& on_model) {
@@ -159,8 +158,10 @@ ErrorCode merge_model_and(Outputs outputs, const OnModel& on_model) {
         } else if (is_uploaded) {
             check_upload(session.comm, options, session.log);
         }
-        watchdog.enter("writing the delta");
-        on_model(session, [&] { return stopping.why(); });
+        if (on_model) {
+            watchdog.enter("writing the delta");
+            on_model(session, [&] { return stopping.why(); });
+        }
     }
     if (is_uploaded) {
         upload_directory(session.comm, options,

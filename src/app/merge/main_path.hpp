@@ -23,16 +23,16 @@ Planned plan_outputs(
     const Outputs& outputs, const PlanRequest& request, Sources sources,
     const BetweenSteps& between_steps = [](mpi::Comm&) {});
 
-/// Collective. Writes the outputs; then the delta to the first, and uploads it, where that is asked
-/// for. Errors of every step, the same on all ranks; Error(stopped) keeps what is done for the next
-/// run with the same options. The body of a ReportedRun.
+/// Collective. Writes the outputs; then uploads the first, where that is asked for. Errors of every
+/// step, the same on all ranks; Error(stopped) keeps what is done for the next run with the same
+/// options. The body of a ReportedRun.
 ErrorCode merge_model(Outputs outputs);
 
 /// Collective. What is done with a model that is there, written by this run or, where it is left
 /// alone (RunReport), an earlier one, before it is uploaded.
 using OnModel = std::function<void(const Session&, const mpi::WhyStop&)>;
 
-/// As merge_model, with something else than the delta of the options.
+/// As merge_model, with that in between.
 ErrorCode merge_model_and(Outputs outputs, const OnModel& on_model);
 
 }  // namespace shardweld::app

@@ -18,7 +18,6 @@
 #include "plan/plan.hpp"
 #include "reshape/destination.hpp"
 
-#include "delta_of_merge.hpp"
 #include "resumption.hpp"
 #include "uploading.hpp"
 
@@ -343,10 +342,9 @@ void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparat
             preflight.check([&] { check_report(comm, one.output.report, one.output.directory); });
         }
         preflight.check([&] { check_targets_apart(outputs); });
-        preflight.check([&] { check_delta_of(session); });
     }
     if (uploads(options)) {
-        preflight.check([&] { check_upload(comm, options, prospect.log); });
+        preflight.check([&] { check_upload(comm, options, session.log); });
     }
     if (!ready.sources) {
         preflight.check(
@@ -375,10 +373,6 @@ void check_target_place(Preflight& preflight, Preparation& ready) {
     if (ready.has_least_room) {
         preflight.check([&] { check_room(ready); });
     }
-    preflight.check([&] {
-        const Output& first = ready.planned.first();
-        check_planned_delta(first.session, first.plan.targets);
-    });
 }
 
 void check_planned(Preflight& preflight, Preparation& ready) {

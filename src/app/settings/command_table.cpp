@@ -122,19 +122,6 @@ const std::vector<CommandRow>& command_rows() {
          "  mpirun -n 4 shardweld diff Qwen3-8B-FP8 Qwen3-8B-W4A16 --base Qwen3-8B\n",
          {"atol", "rtol", "strict_dtype", "base", "check_crc", "bw_limit", "json", "verbose",
           "quiet", "help"}},
-        {"delta",
-         Command::delta,
-         {"local_dir", "test_hf_dir", "target_dir"},
-         "shardweld delta PREV NEW DIR [options]",
-         "write what changed between two models, as rollout engines take it",
-         "Makes DIR/weight_v000001, then 000002 and so on: for each tensor of NEW that is not "
-         "PREV's,\nthe zstd of the XOR of their bytes, and its checksum. Both are HuggingFace "
-         "models of the same\nnames, dtypes and shapes. PREV is proved to be the model that the "
-         "last version leads to.\n"
-         "\n"
-         "Examples:\n"
-         "  shardweld delta merged/step_10 merged/step_20 deltas\n"
-         "  mpirun -n 8 shardweld delta merged/step_20 merged/step_30 deltas\n"},
         {"verify",
          Command::verify,
          {"local_dir"},

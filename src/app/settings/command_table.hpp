@@ -23,7 +23,6 @@ inline constexpr unsigned kCheck = bit_of(Command::check);
 inline constexpr unsigned kClean = bit_of(Command::clean);
 inline constexpr unsigned kReport = bit_of(Command::report);
 inline constexpr unsigned kWatch = bit_of(Command::watch);
-inline constexpr unsigned kDelta = bit_of(Command::delta);
 inline constexpr unsigned kEvery = bit_of(Command::help) - 1;
 
 struct CommandRow {

@@ -266,15 +266,12 @@ const std::vector<OptionRow>& option_rows() {
          "idle, and written files leave the page cache) or no",
          word(&Options::watch, &WatchRequest::is_polite, {{"yes", true}, {"no", false}})},
 
-        {"delta_against", "DIR", kWrite | kFinished, "Deltas",
-         "with --delta_dir: the model in safetensors from which the delta leads to the result; "
-         "watch: the model from which the first step's delta leads (default: the first step has "
-         "none)",
+        {"delta_against", "DIR", kWatch, "Deltas",
+         "with --delta_dir: the model in safetensors from which the first step's delta leads "
+         "(default: the first step has none)",
          text(&Options::delta_against)},
-        {"delta_dir", "DIR", kWrite | kFinished, "Deltas",
-         "once the model is there, write what changed from that of --delta_against into DIR, as "
-         "the command delta does; watch: write what changed from each step to the next into DIR, "
-         "as the command delta does",
+        {"delta_dir", "DIR", kWatch, "Deltas",
+         "write what changed from each step to the next into DIR, as the command delta does",
          text(&Options::delta_dir)},
 
         {"hf_upload_path", "ORG/NAME", kWrite | kFinished, "Upload",
@@ -311,7 +308,7 @@ const std::vector<OptionRow>& option_rows() {
          "read the next round in a second thread: auto (default: if a rank has two cores), yes or "
          "no",
          word(&Options::read_ahead, {{"auto", std::nullopt}, {"yes", true}, {"no", false}})},
-        {"bw_limit", "SIZE", kModel | kDiff | kVerify | kDelta, "Execution",
+        {"bw_limit", "SIZE", kModel | kDiff | kVerify, "Execution",
          "most bytes per second that all ranks together read and write (default: no limit)",
          value(&Options::bw_limit, size_in)},
         {"max_readers", "N", kModel, "Execution",
@@ -354,8 +351,8 @@ const std::vector<OptionRow>& option_rows() {
         {"inputs", "", kPlan, "Messages",
          "print only the files that a merge would read tensors from, with their sizes in bytes",
          flag(&Options::lists_inputs)},
-        {"json", "", kPlan | kInspect | kTest | kDiff | kDelta | kVerify | kCheck | kClean,
-         "Messages", "print JSON", flag(&Options::json)},
+        {"json", "", kPlan | kInspect | kTest | kDiff | kVerify | kCheck | kClean, "Messages",
+         "print JSON", flag(&Options::json)},
         {"html", "FILE", kReport, "Output", "write one page of HTML instead of text",
          text(&Options::html)},
         {"all", "", kInspect, "Messages",

@@ -75,7 +75,6 @@ enum class Command {
     check,
     clean,
     report,
-    delta,
     watch,
     help,
     version

@@ -166,10 +166,6 @@ void check_delta_options(const Options& options) {
         refuse("--delta_against needs --delta_dir",
                "add --delta_dir DIR, the directory that the versions lie in");
     }
-    if (options.delta_against.empty() && options.command != Command::watch) {
-        refuse("--delta_dir needs --delta_against",
-               "add --delta_against PREV, the model that the delta leads from");
-    }
     require_safetensors(options);
 }
 
@@ -377,9 +373,6 @@ void read_options(const Arguments& arguments, Options& options) {
 void require_directories(const CommandRow& command, const Options& options) {
     if (command.command == Command::recipes) {
         return;
-    }
-    if (command.command == Command::delta && !options.has_target) {
-        refuse("three directories are needed", "usage: " + std::string(command.usage));
     }
     if (command.command == Command::diff && options.reference.empty() && !options.base) {
         refuse("two directories are needed", "usage: " + std::string(command.usage));

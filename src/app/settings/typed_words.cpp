@@ -130,6 +130,9 @@ const std::vector<TypedOption>& typed_options() {
          "it is gone: run a client when the model is there (watch: --then), as rclone copy OUT "
          "remote:bucket/model; --hf_upload_path uploads to the Hub"},
         {"stream", kEvery, "", "it is gone: --hf_upload_path uploads the model when it is there"},
+        {"delta_dir delta_against", kEvery, "",
+         "it is gone: shardweld delta PREV OUT DIR behind the merge writes what changed, and watch "
+         "--delta_dir for each step"},
         {"layout_like", kEvery, "",
          "it is gone: --max_shard_size sets the size of files, and the Hub's client sends equal "
          "parts of files once"},

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "app/delta/write_delta.hpp"
-#include "app/merge/delta_of_merge.hpp"
 #include "app/merge/main_path.hpp"
 #include "app/merge/uploading.hpp"
 #include "app/report/session.hpp"
@@ -71,7 +70,7 @@ void deliver(const Session& session, const Options& options, const Order& order,
         merged.delta =
             write_delta(session.comm,
                         {previous, session.output.directory, options.delta_dir, asked.may_be_there},
-                        work_of(session, why_stop));
+                        {session.progress, session.throttle.get(), why_stop});
         say_delta(*merged.delta, session.log);
     } catch (const Error& error) {
         if (ends_watch(error.code())) {
