@@ -153,10 +153,6 @@ ErrorCode merge_model(Outputs outputs) {
         } else if (is_uploaded) {
             check_upload(session.comm, options, session.log);
         }
-        if (on_model) {
-            watchdog.enter("writing the delta");
-            on_model(session, [&] { return stopping.why(); });
-        }
     }
     if (is_uploaded) {
         upload_directory(session.comm, options,
