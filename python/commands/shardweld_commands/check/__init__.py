@@ -6,22 +6,17 @@ family has comes from `shardweld recipes --config DIR --json`.
 import json
 import os
 import sys
-import textwrap
 from typing import List
 
+from ..text import counted, printable, table, wrapped
 from . import llama_cpp, sglang, tgi, transformers, vllm
 from ..command import JSON, QUIET, STRICT, USAGE, VERBOSE, Command, Failed, Given, Option
 from .model import Family, Finding, Loader, Model, family_of
-from .files import printable
 from .reading import read_directory
 from .rules import findings_of
 
 LOADERS = {one.name: one for one in (transformers.LOADER, vllm.LOADER, sglang.LOADER, tgi.LOADER, llama_cpp.LOADER)}
 _SCHEMA = 1
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _devices_text(model: Model) -> str:
@@ -37,7 +32,7 @@ def _verdict_on(model: Model, n_errors: int) -> str:
 def _verdict(model: Model, findings: List[Finding]) -> str:
     """"OK: merged should load in vLLM with --tp 8 (1 warning)"."""
     n_errors = sum(finding.is_fatal for finding in findings)
-    counts = [_counted(n, noun) for n, noun in ((n_errors, "error"), (len(findings) - n_errors, "warning")) if n]
+    counts = [counted(n, noun) for n, noun in ((n_errors, "error"), (len(findings) - n_errors, "warning")) if n]
     name, title, devices = printable(model.directory.path, 4096), model.loader.title, _devices_text(model)
     text = {"refused": f"NOT OK: {title} would refuse {name}, or load it wrongly", "ok": f"OK: {name} should load in {title}",
             "not_known": f"NOT KNOWN: no recipe has the names of this family, and {title} has its own: {name} may load"}[_verdict_on(model, n_errors)]
@@ -47,16 +42,12 @@ def _verdict(model: Model, findings: List[Finding]) -> str:
 
 def _text_of(model: Model, findings: List[Finding]) -> str:
     """A table whose last cell is broken where the terminal ends."""
-    in_front = [("error" if one.is_fatal else "warning", one.rule) for one in findings]
-    kind, rule = (max((len(cells[i]) for cells in in_front), default=0) for i in range(2))
-    room = os.get_terminal_size().columns - kind - rule - 4 if sys.stdout.isatty() else 0
-    lines = []
-    for cells, finding in zip(in_front, findings):
-        for text in [finding.text] + ([f"hint: {finding.hint}"] if finding.hint else []):
-            for line in textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) if room >= 24 else [text]:
-                lines.append(f"{cells[0]:{kind}}  {cells[1]:{rule}}  {line}")
-                cells = ("", "")
-    return "\n".join([*lines, _verdict(model, findings)])
+    room = os.get_terminal_size().columns - 13 - max((len(one.rule) for one in findings), default=0) if sys.stdout.isatty() else 0
+    rows = []
+    for one in findings:
+        lines = [line for text in (one.text, f"hint: {one.hint}") for line in wrapped(text, 0, room if room > 24 else 1 << 20).splitlines()]
+        rows += [("error" if one.is_fatal else "warning", one.rule, lines[0]), *(("", "", line) for line in lines[1:])]
+    return table("<<<", rows) + _verdict(model, findings)
 
 
 def _json_of(model: Model, findings: List[Finding]) -> str:
@@ -90,7 +81,7 @@ def check(given: Given) -> int:
     n_errors = sum(finding.is_fatal for finding in findings)
     if n_errors:
         devices = _devices_text(model)
-        raise Failed(STRICT, f"{_counted(n_errors, 'error')}: {model.loader.title} would refuse this model, or load it wrongly{', with' + devices if devices else ''}")
+        raise Failed(STRICT, f"{counted(n_errors, 'error')}: {model.loader.title} would refuse this model, or load it wrongly{', with' + devices if devices else ''}")
     return 0
 
 
