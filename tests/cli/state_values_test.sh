@@ -207,7 +207,7 @@ huge() {
     expect_code 4 timeout 20 "$SHARDWELD" reshape "$WORK/bad" "$WORK/made" --to dcp:world=1 --state all --no_fsync
     expect_text "some dozens of settings"
 }
-huge 'import json, sys; j = json.load(open(sys.argv[1])); j["groups"][0].update({"k%d" % i: 0 for i in range(200000)}); json.dump(j, open(sys.argv[1], "w"))'
+huge 'import json, sys; j = json.load(open(sys.argv[1])); j["groups"][0].update({"k%d" % i: 0 for i in range(100000)}); json.dump(j, open(sys.argv[1], "w"))'
 huge 'import sys; open(sys.argv[1], "w").write("{\"step\": 2, \"groups\": [" + "[],[]," * 5000000 + "{}]}")'
 
 # verify reads the states, and what lies around tensors: one byte is changed in the middle of each file.
