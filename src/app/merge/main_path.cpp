@@ -138,7 +138,7 @@ ErrorCode merge_model(Outputs outputs) {
     const Stopping stopping(session.comm, options.stop_before, options.stop_at, options.stop,
                             session.log);
     keep_alive(session, stopping);
-    bool is_uploaded = uploads(options);
+    const bool is_uploaded = uploads(options);
     {
         Watchdog watchdog(session.comm.pulse(),
                           {session.comm.rank(), session.comm.host(),
@@ -152,10 +152,6 @@ ErrorCode merge_model(Outputs outputs) {
             find_to_publish(outputs, std::move(found), stopping, watchdog);
         } else if (is_uploaded) {
             check_upload(session.comm, options, session.log);
-        }
-        if (on_model) {
-            watchdog.enter("writing the delta");
-            on_model(session, [&] { return stopping.why(); });
         }
     }
     if (is_uploaded) {

@@ -185,9 +185,6 @@ void check_form(const Arguments& arguments, const Options& options) {
     }
 }
 
-}
-}
-
 /// A target appears when all is written, and logs are written from the start.
 void check_log_dir(const Options& options) {
     if (!options.log_dir || options.command != Command::merge) {
