@@ -298,15 +298,13 @@ clock() {
 
 # Stopped inside a merge, by each signal, alone and under a launcher: the merge below ends first, ready to go on.
 stopped() {
-    local run="$WORK/run-stopped" out="$WORK/out-stopped" signal
+    local run="$WORK/run-stopped" out signal
     save "$run/step-1"
-    local begun=0
     for signal in INT TERM HUP USR1; do
-        launch=()
+        out="$WORK/out-$signal" launch=()
         [[ $signal != TERM && $signal != USR1 ]] || launch=(--launch "mpirun -n 2")
         watching "$run" "$out" --hf_config "$DCP/hf" --bw_limit 5K
-        await "a merge of step-1" eval '[[ "$(happened "$out" merging step-1)" == '"$((++begun))"' ]]'
-        await "its output" test -e "$out/.step-1.shardweld-partial/model.safetensors"
+        await "a merge of step-1" test -e "$out/.step-1.shardweld-partial/model.safetensors"
         kill "-$signal" "$watch"
         ended 11 "$out"
         ! pgrep -f "merge $run/step-1" >/dev/null || fail "$signal: the merge goes on"
