@@ -64,10 +64,10 @@ def read_model(path: str, loader: Loader, tp: int = 1, pp: int = 1) -> Model:
     return Model(directory, loader, family_of(path) if has_family else Family(), tp, pp)
 
 
-def _number(given: Given, *names: str) -> int:
-    text = next((given.get(name) for name in names if name in given), "1")
+def _number(given: Given, name: str) -> int:
+    text = given.get(name, "1")
     if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:20]) < 1 << 31:
-        raise Failed(USAGE, f"--{names[0]} {printable(text)} is not a number in its range", f"give one from 1 to {(1 << 31) - 1}")
+        raise Failed(USAGE, f"--{name} {printable(text)} is not a number in its range", f"give one from 1 to {(1 << 31) - 1}")
     return int(text)
 
 
@@ -75,7 +75,7 @@ def check(given: Given) -> int:
     path = given.get("local_dir")
     if not path:
         raise Failed(USAGE, "no directory is given", f"usage: {COMMAND.usage}")
-    model = read_model(path, LOADERS[given.get("target", "transformers")], _number(given, "tp", "tensor_parallel_size"), _number(given, "pp", "pipeline_parallel_size"))
+    model = read_model(path, LOADERS[given.get("target", "transformers")], _number(given, "tp"), _number(given, "pp"))
     findings = findings_of(model)
     print(_json_of(model, findings) if "json" in given else _text_of(model, findings), flush=True)
     n_errors = sum(finding.is_fatal for finding in findings)
@@ -98,6 +98,5 @@ Examples:
         Option("target", "NAME", "the program that loads it: transformers (default), vllm, sglang, tgi or llama.cpp", group="Serving", words=tuple(LOADERS)),
         Option("tp", "N", "tensor parallel size: the GPUs that share each layer (default 1)", group="Serving"),
         Option("pp", "N", "pipeline parallel size: the stages that share the layers (default 1)", group="Serving"),
-        Option("tensor_parallel_size", "N", "as --tp", group=""), Option("pipeline_parallel_size", "N", "as --pp", group=""),
         Option("progress", "STYLE", "taken as by other commands; there is none to show", group=""), JSON, VERBOSE, QUIET),
     ("local_dir",), exit_codes=((STRICT, "the program would refuse the model, or load it wrongly"),))
