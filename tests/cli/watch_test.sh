@@ -296,6 +296,21 @@ clock() {
     done
 }
 
+# It stops between two steps before its job ends, by Slurm's variable, or by what squeue says, and at a time that is given.
+job_ends() {
+    local run="$WORK/run-job" out="$WORK/out-job"
+    mkdir "$run" "$WORK/bin"
+    printf '#!/bin/sh\n[ "$*" = "-h -j 77 -o %%e" ] && date -d "+10 seconds" +%%Y-%%m-%%dT%%H:%%M:%%S\n' >"$WORK/bin/squeue"
+    chmod +x "$WORK/bin/squeue"
+    SLURM_JOB_END_TIME=$(($(date +%s) + 10)) watching "$run" "$out" --stop_before 9s
+    ended 11 "$out"
+    PATH="$WORK/bin:$PATH" SLURM_JOB_ID=77 watching "$run" "$out" --stop_before 9s
+    ended 11 "$out"
+    watching "$run" "$out" --stop_at +1s
+    ended 11 "$out"
+    [[ "$(grep -c '"code":11' "$out/watch.jsonl")" == 3 ]] || fail "the job's end: $(cat "$out/watch.jsonl")"
+}
+
 # Stopped inside a merge, by each signal, alone and under a launcher: the merge below ends first, ready to go on.
 stopped() {
     local run="$WORK/run-stopped" out signal
@@ -326,6 +341,7 @@ together owes owes
 together deleted deleted
 together clock clock
 together stopped stopped
+together job_ends job_ends
 together uploads uploads
 together one dies 1
 together three dies 3
