@@ -5,11 +5,11 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "shardweld/error.hpp"
 
-#include "appended_file.hpp"
 #include "directory.hpp"
 #include "errno.hpp"
 #include "extents.hpp"
@@ -23,6 +23,21 @@ constexpr std::size_t kMaxWrite = 0x7ffff000;
 constexpr mode_t kMode = 0666;
 constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
 constexpr int kThere = O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+
+/// What opening to write with O_CREAT, O_NOFOLLOW and O_NONBLOCK gave: Error(io) unless it is a
+/// regular file, and the descriptor is closed; Error(space).
+void require_regular(int fd, const fs::path& path) {
+    const bool is_special = fd < 0 && (errno == ELOOP || errno == ENXIO || errno == EISDIR);
+    if (fd < 0 && !is_special) {
+        throw_errno(errno, "create", path);
+    }
+    struct stat status {};
+    if (is_special || (::fstat(fd, &status) == 0 && !S_ISREG(status.st_mode))) {
+        (void)::close(fd);
+        throw Error(ErrorCode::io, "cannot write " + path.string() + ": it is no regular file",
+                    "remove what lies there");
+    }
+}
 
 off_t file_offset(Bytes offset, const fs::path& path) {
     if (offset > static_cast<Bytes>(std::numeric_limits<off_t>::max())) {

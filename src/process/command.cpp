@@ -6,13 +6,6 @@
 
 namespace shardweld::process {
 
-std::optional<fs::path> program_named(const std::string& name) {
-    if (name.find('/') == std::string::npos) {
-        return find_program(name, variable("PATH").value_or(""));
-    }
-    return is_program(name) ? std::optional(fs::absolute(name)) : std::nullopt;
-}
-
 const std::vector<std::string>& variables_of_ranks() {
     static const std::vector<std::string> names = {
         "OMPI_COMM_", "OMPI_UNIVERSE", "OMPI_APP_", "OMPI_NUM_",    "OMPI_FIRST_",

@@ -5,15 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "core/path.hpp"
-
 #include "process.hpp"
 
 namespace shardweld::process {
-
-/// The program that a command's first word names: a path, or the first of that name on PATH;
-/// absolute. nullopt where there is none that this user may run.
-std::optional<fs::path> program_named(const std::string& name);
 
 /// Process::withheld for a command: by these variables a launcher tells its processes that they are
 /// ranks. The command is none, and may be an MPI program itself.

@@ -313,35 +313,6 @@ std::optional<fs::path> find_program(const std::string& name, const std::string&
     return std::nullopt;
 }
 
-std::optional<std::vector<std::string>> words_of(const std::string& line) {
-    std::vector<std::string> words;
-    bool is_within = false;  // a word, which may be empty: ''
-    char quote = 0;
-    for (std::size_t at = 0; at < line.size(); ++at) {
-        const char c = line[at];
-        const bool is_blank = c == ' ' || c == '\t' || c == '\n';
-        if (quote == 0 && is_blank) {
-            is_within = false;
-            continue;
-        }
-        if (!std::exchange(is_within, true)) {
-            words.emplace_back();
-        }
-        const bool escapes = c == '\\' && quote != '\'' && at + 1 < line.size() &&
-                             (quote == 0 || line[at + 1] == '"' || line[at + 1] == '\\');
-        if (escapes) {
-            words.back() += line[++at];
-        } else if (quote == 0 && (c == '\'' || c == '"')) {
-            quote = c;
-        } else if (c == quote) {
-            quote = 0;
-        } else {
-            words.back() += c;
-        }
-    }
-    return quote == 0 ? std::optional(std::move(words)) : std::nullopt;
-}
-
 std::string shell_word(const std::string& text) {
     constexpr std::string_view kPlain =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./+:=@%,";

@@ -44,11 +44,6 @@ bool is_program(const fs::path& path);
 /// The first program of this name in a list of directories such as PATH's, absolute.
 std::optional<fs::path> find_program(const std::string& name, const std::string& path);
 
-/// A command line as the words that a POSIX shell makes of it where nothing is to be expanded:
-/// quotes and backslashes count, all other characters are themselves. nullopt where a quote has no
-/// end.
-std::optional<std::vector<std::string>> words_of(const std::string& line);
-
 /// `text` as one word of a POSIX shell's command line, whatever bytes it has.
 std::string shell_word(const std::string& text);
 

@@ -216,15 +216,4 @@ std::vector<Abandoned> clean(const CleanRequest& request, std::vector<fs::path>&
     return settle(traces, request);
 }
 
-void remove_unfinished(const fs::path& target) {
-    std::set<fs::path> traces;
-    find_beside(target, traces);
-    for (const Abandoned& one : settle(traces, {target, 0, false})) {
-        if (one.fate == Fate::failed) {
-            throw Error(ErrorCode::io, "cannot remove " + one.path.string() + ": " + one.why,
-                        "see to its rights, then remove it");
-        }
-    }
-}
-
 }  // namespace shardweld::publish

@@ -41,8 +41,4 @@ struct CleanRequest {
 /// Local. Error(not_found) where there is no such directory.
 std::vector<Abandoned> clean(const CleanRequest& request, std::vector<fs::path>& unseen);
 
-/// Removes what a run that no longer runs left for `target`. Local. Error(io) naming what could not
-/// be removed.
-void remove_unfinished(const fs::path& target);
-
 }  // namespace shardweld::publish

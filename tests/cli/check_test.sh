@@ -37,6 +37,32 @@ for target in vllm sglang tgi; do
     answers 14 head "$tied" "$target"
 done
 
+# compressed-tensors' list of what stays as it is has the names of transformers' modules; those of the Hub alone leave scales random, or end in an error.
+for family in gemma3.base mistral3.ministral3 qwen2_5_vl; do
+    rm -rf "$WORK/seeing"
+    expect_code 0 "$SHARDWELD" merge --backend hf --local_dir "$WORK/tables/$family" --target_dir "$WORK/seeing" --quantize fp8-channel -q --no_fsync
+    passes "$WORK/seeing" transformers
+    python3 - "$WORK/seeing/config.json" <<'EOF_PYTHON'
+import json, sys
+config = json.load(open(sys.argv[1]))
+listed = config["quantization_config"]["ignore"]
+listed[:] = [name for name in listed if not name.startswith(("model.vision_tower", "model.visual"))]
+json.dump(config, open(sys.argv[1], "w"))
+EOF_PYTHON
+    answers 14 ignored "$WORK/seeing" transformers
+done
+
+# A family without a recipe: a server may look for names of its own.
+cp -r "$WORK/tables/qwen3.tied" "$WORK/nobody"
+sed -i 's/"qwen3"/"nobody"/; s/"Qwen3ForCausalLM"/"NobodyForCausalLM"/' "$WORK/nobody/config.json"
+echo '{"auto_map": {"AutoConfig": "own.Config"}}' >"$WORK/code.json"
+python3 -c 'import json, sys; path = sys.argv[1]; config = {**json.load(open(path)), **json.load(open(sys.argv[2]))}; json.dump(config, open(path, "w"))' \
+    "$WORK/nobody/config.json" "$WORK/code.json"
+touch "$WORK/nobody/own.py"
+for target in vllm sglang; do
+    expect_code 0 "$SHARDWELD" check "$WORK/nobody" --target "$target" --json && grep -q '"verdict": "not_known"' "$WORK/out" || fail "an OK for names that nobody knows: $(<"$WORK/out")"
+done
+
 # Checkpoints of every framework. Some need options to be merged: tests of their own give them.
 models=0
 for dir in "$TESTS"/data/{megatron,megatron_more,megatron_families,torch,deepspeed,colossalai,bytecheckpoint}/*/; do

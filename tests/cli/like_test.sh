@@ -104,6 +104,16 @@ for stale in lora_adapter/adapter_model.safetensors model.safetensors ema/pytorc
     refused 6 "what may be weights of its own model" --like "$WORK/stale"
 done
 refused 6 "the template holds what a run keeps beside weights" --like "$tied/source" --like_only_weights no
+# A template that changes while it is read is no template.
+cp -r "$tied/source" "$WORK/changing"
+"$SHARDWELD" reshape "$WORK/model" "$WORK/none" --like "$WORK/changing" --no_fsync --bw_limit 150KB --progress json 2>"$WORK/events" &
+running=$!
+until grep -q '"phase":"moving tensors"' "$WORK/events" || ! kill -0 "$running" 2>/dev/null; do sleep 0.05; done
+touch "$WORK/changing/model_world_size_4_rank_3.pt"
+wait "$running"
+[[ $? == 7 ]] || fail "a template that changed is taken: $(tail -1 "$WORK/events")"
+grep -q "model_world_size_4_rank_3.pt was changed while it was being read" "$WORK/events" || fail "not said: $(tail -1 "$WORK/events")"
+expect_absent "$WORK/none"
 # A template of one layer more.
 python3 - "$WORK/model" "$WORK/short" <<'PYTHON'
 import json

@@ -2,6 +2,7 @@
 # --delta_dir of watch: a version for each step, the very files that the command delta writes, whatever is killed or fails.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$WORK" || exit 1
+SHARDWELD_PYTHON=python3 python_with delta numpy xxhash zstandard
 DCP="$TESTS/data/torch/dcp_w2_bf16_qwen2"
 
 models() {

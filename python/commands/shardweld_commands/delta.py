@@ -68,8 +68,8 @@ def read_history(directory: str) -> Tuple[int, Dict[str, str]]:
         if metadata.get("checksum_format") != CHECKSUMS:
             raise Failed(UNSUPPORTED, f"{place}/{INDEX} does not say that its checksums are {CHECKSUMS}", "name another directory for these versions")
         for path in sorted({os.path.join(place, file) for file in weight_map.values()}):
-            with opened(path) as descriptor:
-                tensors, sums = read_header(path, descriptor)
+            with opened(path):
+                tensors, sums = read_header(path)
             digests.update({name: str(sums[name]) for name in tensors if name in sums})
     return last, digests
 

@@ -241,11 +241,9 @@ def _checks(root: Any, record: Record) -> List[Check]:
     odd, is_looked_at = len(_elements(_member(root, "sanity", "tensors"), 1000000)), _member(root, "sanity", "checked") is True
     checks.append(Check("unknown" if not is_looked_at else "in part" if odd else "good", "values of the output",
                         counted(odd, "suspicious tensor") if is_looked_at else "not looked at"))
-    base, roof = _member(root, "base"), _member(root, "roof")
+    base = _member(root, "base")
     if isinstance(base, dict):
         checks.append(Check("good", "beside the base", f"{_line(_member(base, 'equal'))} of {_line(_member(base, 'compared'))} tensors are equal"))
-    if isinstance(roof, dict):
-        checks.append(Check("good", "speed beside plain copying", f"{_line(_member(roof, 'percent'))} %"))
     return checks
 
 

@@ -1,5 +1,4 @@
 """Finished models in safetensors, as their files say what they hold: no tensor byte is read."""
-import json
 import os
 import re
 import stat
@@ -7,12 +6,12 @@ from contextlib import contextmanager
 from typing import Any, Dict, Iterator, List, NamedTuple, NoReturn, Tuple
 
 from . import command
+from .check.files import object_of, parsed
+from .check.headers import weight_file
 from .command import CORRUPT, NOT_FOUND, UNSUPPORTED, Failed
 
 INDEX = "model.safetensors.index.json"
-LONGEST_INDEX, LONGEST_HEADER = 256 << 20, 100_000_000
-SIZES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "F8_E4M3FNUZ": 1, "F8_E5M2FNUZ": 1, "U16": 2, "I16": 2, "F16": 2,
-         "BF16": 2, "U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8, "C64": 8}  # safetensors 0.8, tensor.rs (Dtype)
+LONGEST_INDEX = 256 << 20
 
 
 class Tensor(NamedTuple):
@@ -60,49 +59,20 @@ def stamp(descriptor: int) -> Tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def parse(text: bytes, path: str) -> Dict[str, Any]:
-    def unique(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
-        return dict(pairs) if len(dict(pairs)) == len(pairs) else corrupt(path, "a key comes twice in its JSON")
-
-    try:
-        found = json.loads(text.decode(), object_pairs_hook=unique)
-    except (ValueError, RecursionError):
-        corrupt(path, "it is not valid JSON")
-    return found if isinstance(found, dict) else corrupt(path, "it is not a JSON object")
-
-
-def read_header(path: str, descriptor: int) -> Tuple[Dict[str, Tensor], Dict[str, Any]]:
+def read_header(path: str) -> Tuple[Dict[str, Tensor], Dict[str, str]]:
     """The tensors of a safetensors file, which fill it exactly, and its metadata."""
-    size = os.fstat(descriptor).st_size
-    length = int.from_bytes(os.pread(descriptor, 8, 0), "little")
-    if size < 8 or length > min(size - 8, LONGEST_HEADER):
-        corrupt(path, f"malformed safetensors header: it claims {length} bytes, the file has {size}")
-    entries, tensors = parse(os.pread(descriptor, length, 8), path), {}
-    metadata = entries.pop("__metadata__", None) or {}
-    for name, entry in entries.items():
-        try:
-            (begin, end), shape, volume = entry["data_offsets"], entry["shape"], SIZES.get(entry["dtype"], 0)
-            if not all(type(number) is int and number >= 0 for number in (begin, end, *shape)):
-                raise ValueError
-        except (KeyError, TypeError, ValueError):
-            corrupt(path, f"tensor {name} has no dtype, shape and data_offsets")
-        if not volume:
-            raise Failed(UNSUPPORTED, f"{path}: tensor {name}: safetensors dtype {entry['dtype']} is not supported")
-        for extent in shape:
-            volume *= extent
-        if volume != end - begin:
-            corrupt(path, f"tensor {name} has not as many bytes as its shape")
-        tensors[name] = Tensor(entry["dtype"], tuple(shape), os.path.basename(path), 8 + length + begin, volume)
-    at = 8 + length
-    for tensor in sorted(tensors.values(), key=lambda one: (one.begin, one.size)):
-        at = at + tensor.size if tensor.begin == at else corrupt(path, f"its tensors have a hole or overlap at byte {at}")
-    return (tensors, metadata) if at == size else corrupt(path, f"its tensors end at byte {at}, the file at {size}: is it cut short?")
+    found = weight_file(*os.path.split(path))
+    if found.unknown:
+        raise Failed(UNSUPPORTED, f"{path}: {found.unknown}")
+    tensors = {name: Tensor(stored.dtype, stored.shape, found.name, found.places[name][0], found.places[name][1] - found.places[name][0])
+               for name, stored in found.tensors.items()}
+    return (tensors, found.metadata) if not found.fault else corrupt(path, found.fault)
 
 
 def read_index(path: str) -> Tuple[Dict[str, str], Dict[str, Any]]:
     """weight_map, whose files are plain names, and metadata."""
     with opened(path) as descriptor:
-        index = parse(os.pread(descriptor, min(os.fstat(descriptor).st_size, LONGEST_INDEX), 0), path)
+        index = object_of(parsed(os.pread(descriptor, min(os.fstat(descriptor).st_size, LONGEST_INDEX), 0)))
     weight_map, metadata = index.get("weight_map"), index.get("metadata")
     if not isinstance(weight_map, dict) or not isinstance(metadata, dict):
         corrupt(path, "it has no weight_map of tensors, or no metadata")
@@ -133,7 +103,7 @@ def read_model(directory: str) -> Model:
         path = os.path.join(directory, file)
         with opened(path) as descriptor:
             model.stamps[file] = stamp(descriptor)
-            tensors = read_header(path, descriptor)[0]
+        tensors = read_header(path)[0]
         if weight_map is not None and any(weight_map.get(name) != file for name in tensors):
             corrupt(path, f"it holds a tensor that {INDEX} does not name, or has elsewhere")
         model.tensors.update(tensors)

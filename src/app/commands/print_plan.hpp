@@ -46,9 +46,10 @@ struct PlannedMerge {
     Figures figures;                    ///< of the plan
     plan::Ledger ledger;
     std::vector<plan::Warning> warnings;
-    std::vector<std::string> trace;  ///< --trace
-    Index n_reads = 0;               ///< calls that read metadata for this plan
-    double metadata_s = 0;           ///< reading metadata and planning, where the merge runs
+    std::vector<std::string> options;  ///< those that the output follows from (way_of)
+    std::vector<std::string> trace;    ///< --trace
+    Index n_reads = 0;                 ///< calls that read metadata for this plan
+    double metadata_s = 0;             ///< reading metadata and planning, where the merge runs
     MemoryForecast memory;
     /// With a target: whose quotas were looked at there; empty: they are unknown.
     std::optional<std::vector<std::string>> quotas;

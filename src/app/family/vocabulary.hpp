@@ -34,15 +34,6 @@ struct TokenizerTokens {
 /// read, names none. Error(io) when one changes meanwhile.
 std::optional<TokenizerTokens> tokenizer_tokens(const std::vector<publish::Asset>& assets);
 
-/// The token with which a tokenizer says that texts end.
-struct EndToken {
-    std::string text;  ///< "" where no file names one
-    std::optional<Index> number;
-};
-
-/// By the texts of tokenizer_config.json and tokenizer.json, "" for a file that is not there.
-EndToken end_token(const std::string& config, const std::string& words);
-
 inline constexpr const char* kVocabularyField = "vocab_size";
 
 /// --vocab_size N: config.json says N wherever it says the size.

@@ -138,7 +138,7 @@ ErrorCode merge_model(Outputs outputs) {
     const Stopping stopping(session.comm, options.stop_before, options.stop_at, options.stop,
                             session.log);
     keep_alive(session, stopping);
-    bool is_uploaded = uploads(options);
+    const bool is_uploaded = uploads(options);
     {
         Watchdog watchdog(session.comm.pulse(),
                           {session.comm.rank(), session.comm.host(),

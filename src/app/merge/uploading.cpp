@@ -92,7 +92,7 @@ class UploadEvents {
 void run_upload(mpi::Comm& comm, const Options& options, std::vector<std::string> words,
                 const mpi::WhyStop& why_stop, Log& log) {
     Progress progress(log, style_for(options.progress, log, options.is_quiet), steady_clock());
-    mpi::while_others_sleep(comm, [&](const mpi::IsCalled&) {
+    mpi::while_others_sleep(comm, [&] {
         if (const std::string why = why_stop ? why_stop() : ""; !why.empty()) {
             std::vector<std::string> again{"shardweld", "upload"};
             again.insert(again.end(), words.begin() + 1, words.end());

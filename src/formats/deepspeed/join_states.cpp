@@ -38,6 +38,11 @@ std::vector<FileScan> of_state(const std::vector<FileScan>& scans, std::string_v
             one.told.shards = scan.told.shards;
         } else if (state != states.end()) {
             one.told.shards = state->shards;
+        } else if (!scan.told.shards.empty()) {
+            throw Error(ErrorCode::not_found,
+                        printable(scan.told.files.front().path) + " holds no " + std::string(name) +
+                            " of the optimizer, as other files of the save do",
+                        kOneSaveOrWeights);
         }
         found.push_back(std::move(one));
     }

@@ -73,6 +73,9 @@ class MomentScan {
             refuse_damaged("holds states of flat group " + std::to_string(states.begin()->first) +
                            ", of which it has no weights");
         }
+        for (const catalogue::State& state : out.states) {
+            require_all_groups(state, in_.out.shards.size());
+        }
         out.step = steps_.step();
         require_both_moments(out);
     }
@@ -125,11 +128,16 @@ class MomentScan {
         }
         shard.shape.front() = count;
         shard.piece.patch.axes[0].extent = count;
-        auto& shards = state_called(state, in_.out.optimizer).shards;
-        if (shards.size() != group) {
-            refuse_damaged("holds " + std::string(state) + " of some flat groups only");
+        catalogue::State& kept = state_called(state, in_.out.optimizer);
+        require_all_groups(kept, group);
+        kept.shards.push_back(std::move(shard));
+    }
+
+    /// Of the first `n_groups`.
+    static void require_all_groups(const catalogue::State& state, std::size_t n_groups) {
+        if (state.shards.size() != n_groups) {
+            refuse_damaged("holds " + state.name + " of some flat groups only");
         }
-        shards.push_back(std::move(shard));
     }
 
     /// Whether the group's padding and nothing else is behind the first `count` elements: ZeRO-1

@@ -73,12 +73,6 @@ Listing readable_listing(const fs::path& directory) {
     return failed ? Listing{} : list_directory(directory);
 }
 
-std::optional<std::string> first_with_suffix(const Listing& listing, std::string_view suffix) {
-    const auto at = std::find_if(listing.files.begin(), listing.files.end(),
-                                 [&](const std::string& name) { return name.ends_with(suffix); });
-    return at == listing.files.end() ? std::nullopt : std::optional(*at);
-}
-
 std::string name_list(const std::vector<std::string>& names) {
     std::string text;
     const std::size_t shown = std::min(names.size(), kMostNamesShown);

@@ -31,9 +31,6 @@ Listing try_list_directory(const fs::path& directory);
 /// As above, or an empty listing when it cannot be read.
 Listing readable_listing(const fs::path& directory);
 
-/// The first file of a listing that ends in `suffix`.
-std::optional<std::string> first_with_suffix(const Listing& listing, std::string_view suffix);
-
 /// "a, b, c", at most twenty and how many more; every name printable.
 std::string name_list(const std::vector<std::string>& names);
 

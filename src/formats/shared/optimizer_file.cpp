@@ -43,25 +43,39 @@ class Bounds {
         const bool is_end =
             event == json::parse_event_t::object_end || event == json::parse_event_t::array_end;
         (is_name ? n_names_ : n_others_) += is_end ? 0 : 1;
+        count_settings(event);
         if ((n_names_ + n_others_) % kBetweenStopPoints == 0) {
             stop_point();
         }
         if (n_names_ > kMostNames || n_others_ > kMostOthers) {
-            refuse("it has over " +
-                   (is_name ? counted(kMostNames, "name") : counted(kMostOthers, "value")) +
-                   ", and a group of an optimizer has some dozens of settings");
+            refuse_many(is_name ? counted(kMostNames, "name") : counted(kMostOthers, "value"));
         }
         return true;
     }
 
   private:
+    [[noreturn]] static void refuse_many(const std::string& what) {
+        refuse("it has over " + what + ", and a group of an optimizer has some dozens of settings");
+    }
+
+    void count_settings(json::parse_event_t event) {
+        if (event == json::parse_event_t::object_start) {
+            n_settings_.push_back(0);
+        } else if (event == json::parse_event_t::object_end) {
+            n_settings_.pop_back();
+        } else if (event == json::parse_event_t::key && ++n_settings_.back() > kMostSettings) {
+            refuse_many(counted(kMostSettings, "name") + " in one object");
+        }
+    }
+
     static constexpr std::size_t kBetweenStopPoints = 1U << 10U;
     static constexpr std::size_t kMostNames = 1U << 20U;
     /// Of what is read from pickles: a name and a value each, of groups and of a scheduler.
     static constexpr std::size_t kMostOthers = 4 * kMostSettingValues + 1024;
 
-    std::size_t n_names_ = 0;   ///< of parameters
-    std::size_t n_others_ = 0;  ///< groups, settings and their values
+    std::vector<std::size_t> n_settings_;  ///< of each object that is open
+    std::size_t n_names_ = 0;              ///< of parameters
+    std::size_t n_others_ = 0;             ///< groups, settings and their values
 };
 
 json bounded_json(const std::string& text) {

@@ -43,6 +43,15 @@ std::optional<json> wrapped_number(const PickleValue& value, const ScalarReader&
     return number ? std::optional(number_of(*number)) : std::nullopt;
 }
 
+void require_few(const PickleValue& mapping) {
+    if (mapping.pair_count() > kMostSettings) {
+        throw Error(ErrorCode::unsupported,
+                    "a dictionary of an optimizer's settings has " +
+                        std::to_string(mapping.pair_count()) + " names, and they are some dozens",
+                    kWeightsOnly);
+    }
+}
+
 /// Makes one setting's value.
 class SettingReader {
   public:
@@ -96,6 +105,7 @@ class SettingReader {
 
     /// One without some of its entries would be another.
     std::optional<json> mapping_of(const PickleValue& value, int depth) {
+        require_few(value);
         json mapping = json::object();
         for (std::size_t i = 0; i < value.pair_count(); ++i) {
             auto one = read(value.value(i), depth + 1);
@@ -147,6 +157,7 @@ bool is_of_members(std::string_view name) {
 catalogue::Settings settings_of(const PickleValue& mapping, const ScalarReader& scalars) {
     catalogue::Settings settings;
     SettingCount count;
+    require_few(mapping);
     for (std::size_t i = 0; mapping.is_mapping() && i < mapping.pair_count(); ++i) {
         const std::string_view name = mapping.key(i).text();
         auto text = is_of_members(name) ? std::nullopt
@@ -170,6 +181,7 @@ std::vector<catalogue::ParameterGroup> groups_of(const PickleValue* list,
                                 in_words(group->kind),
                             "copy the file again, or " + std::string(kWeightsOnly));
             }
+            require_few(*group);
             catalogue::Settings& settings = groups.emplace_back().settings;
             for (std::size_t i = 0; i < group->pair_count(); ++i) {
                 const std::string_view name = group->key(i).text();

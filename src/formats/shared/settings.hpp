@@ -17,6 +17,9 @@ namespace shardweld::formats {
 /// How many values there may be in all groups' settings, or in a scheduler's: pickles that hold one
 /// list many times have more than their bytes.
 inline constexpr std::size_t kMostSettingValues = std::size_t{1} << 16U;
+/// How many names a group, a scheduler or a dictionary in one of their settings may have: targets
+/// write each setting for each parameter.
+inline constexpr std::size_t kMostSettings = 1024;
 
 /// Those that were read so far.
 struct SettingCount {
@@ -34,7 +37,8 @@ std::optional<std::string> json_text(const PickleValue& value, const ScalarReade
 std::optional<std::string> named_setting(std::string_view name, const PickleValue& value,
                                          const ScalarReader& scalars, SettingCount& count);
 
-/// All entries of a mapping that json_text has words for, but for what names members.
+/// All entries of a mapping that json_text has words for, but for what names members. Error
+/// (unsupported) beyond kMostSettings.
 catalogue::Settings settings_of(const PickleValue& mapping, const ScalarReader& scalars);
 
 /// A setting of a group: named_setting, and a text that is no setting of Adam's for those that it

@@ -270,7 +270,8 @@ class Rules(unittest.TestCase):
             rows, columns = model.tensors[name].shape
             model.tensors[name] = Stored("U32", (rows, columns // 8))
             model.tensors[name[:-len("weight")] + "scales"] = Stored("BF16", (rows, columns // 32))
-        self.expect(model, "quantised!", "quantised")
+        model.tensors["model.norm.weight"] = Stored("U32", (1,))
+        self.expect(model, "quantised! names", "names quantised")
 
     def test_the_ignore_list_has_the_names_of_modules(self):
         """Names of the Hub are not those of the tree of modules, which transformers and compressed-tensors look for."""

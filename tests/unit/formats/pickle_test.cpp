@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/stop_point.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::formats {
@@ -262,6 +263,18 @@ TEST(Pickle, skips_a_list_of_one) {
         "cm\nMetadata\n)\x81}(X\5\0\0\0plans]q\1\x8c\1m\x8c\1P\x93)\x81}X\1\0\0\0iK\1sbaX\1\0\0\0bK\7ub."s;
     EXPECT_EQ(parse(text, "plans").root().attribute("b")->integer, 7);
     EXPECT_EQ(parse(text, "plans").root().attribute("plans")->kind, PickleKind::none);
+}
+
+TEST(Pickle, of_many_values_is_left_when_the_process_is_asked_to_end) {
+    std::string text = "(";
+    for (int i = 0; i < 100'000; ++i) {
+        text += "K\1"s;
+    }
+    text += "l.";
+    set_why_stopped([] { return std::string("asked to end"); });
+    EXPECT_NE(error_text([&] { parse(text); }).find("asked to end"), std::string::npos);
+    set_why_stopped(nullptr);
+    EXPECT_EQ(parse(text).root().elements().size(), 100'000U);
 }
 
 }  // namespace

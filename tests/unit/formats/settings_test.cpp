@@ -56,6 +56,20 @@ TEST(Settings, more_values_than_a_file_has_are_refused_by_name) {
     });
 }
 
+TEST(Settings, more_names_than_a_group_has_are_refused) {
+    std::string many = "}(";
+    for (int i = 0; i < 1025; ++i) {
+        many += unicode("k" + std::to_string(i)) + integer(i);
+    }
+    many += "u";
+    with_value(many, [](const auto& value, const auto& scalars) {
+        expect_error(ErrorCode::unsupported, "1025 names", [&] { settings_of(value, scalars); });
+    });
+    with_value("](" + many + "e", [](const auto& value, const auto& scalars) {
+        expect_error(ErrorCode::unsupported, "1025 names", [&] { groups_of(&value, scalars); });
+    });
+}
+
 TEST(Settings, a_dictionary_is_whole_or_nothing) {
     const std::string numbered = "}(" + integer(3) + integer(1) + "u";
     with_value("}" + entry("milestones", numbered) + entry("gamma", integer(2)),

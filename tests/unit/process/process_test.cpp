@@ -105,15 +105,6 @@ TEST(Run, says_when_there_is_nothing_to_run) {
     EXPECT_EQ(errno, ENOENT);
 }
 
-TEST(WordsOf, are_those_of_a_shell_that_expands_nothing) {
-    EXPECT_EQ(words_of(R"(a  'b c'"d \"e\\ \f"\ g $HOME '' *)"),
-              (Lines{"a", R"(b cd "e\ \f g)", "$HOME", "", "*"}));
-    EXPECT_EQ(words_of(" \t\n"), Lines{});
-    EXPECT_EQ(words_of("a 'b"), std::nullopt);
-    EXPECT_EQ(words_of("a \"b"), std::nullopt);
-    EXPECT_EQ(words_of("a\\"), (Lines{"a\\"}));
-}
-
 TEST(ShellWord, leaves_plain_words_alone) {
     EXPECT_EQ(shell_word("/data/step_100/actor"), "/data/step_100/actor");
     EXPECT_EQ(shell_word("--max_shard_size=5GB"), "--max_shard_size=5GB");

@@ -6,22 +6,17 @@ family has comes from `shardweld recipes --config DIR --json`.
 import json
 import os
 import sys
-import textwrap
 from typing import List
 
+from ..text import counted, printable, table, wrapped
 from . import llama_cpp, sglang, tgi, transformers, vllm
 from ..command import JSON, QUIET, STRICT, USAGE, VERBOSE, Command, Failed, Given, Option
 from .model import Family, Finding, Loader, Model, family_of
-from .files import printable
 from .reading import read_directory
 from .rules import findings_of
 
 LOADERS = {one.name: one for one in (transformers.LOADER, vllm.LOADER, sglang.LOADER, tgi.LOADER, llama_cpp.LOADER)}
 _SCHEMA = 1
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _devices_text(model: Model) -> str:
@@ -37,7 +32,7 @@ def _verdict_on(model: Model, n_errors: int) -> str:
 def _verdict(model: Model, findings: List[Finding]) -> str:
     """"OK: merged should load in vLLM with --tp 8 (1 warning)"."""
     n_errors = sum(finding.is_fatal for finding in findings)
-    counts = [_counted(n, noun) for n, noun in ((n_errors, "error"), (len(findings) - n_errors, "warning")) if n]
+    counts = [counted(n, noun) for n, noun in ((n_errors, "error"), (len(findings) - n_errors, "warning")) if n]
     name, title, devices = printable(model.directory.path, 4096), model.loader.title, _devices_text(model)
     text = {"refused": f"NOT OK: {title} would refuse {name}, or load it wrongly", "ok": f"OK: {name} should load in {title}",
             "not_known": f"NOT KNOWN: no recipe has the names of this family, and {title} has its own: {name} may load"}[_verdict_on(model, n_errors)]
@@ -47,16 +42,12 @@ def _verdict(model: Model, findings: List[Finding]) -> str:
 
 def _text_of(model: Model, findings: List[Finding]) -> str:
     """A table whose last cell is broken where the terminal ends."""
-    in_front = [("error" if one.is_fatal else "warning", one.rule) for one in findings]
-    kind, rule = (max((len(cells[i]) for cells in in_front), default=0) for i in range(2))
-    room = os.get_terminal_size().columns - kind - rule - 4 if sys.stdout.isatty() else 0
-    lines = []
-    for cells, finding in zip(in_front, findings):
-        for text in [finding.text] + ([f"hint: {finding.hint}"] if finding.hint else []):
-            for line in textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) if room >= 24 else [text]:
-                lines.append(f"{cells[0]:{kind}}  {cells[1]:{rule}}  {line}")
-                cells = ("", "")
-    return "\n".join([*lines, _verdict(model, findings)])
+    room = os.get_terminal_size().columns - 13 - max((len(one.rule) for one in findings), default=0) if sys.stdout.isatty() else 0
+    rows = []
+    for one in findings:
+        lines = [line for text in (one.text, f"hint: {one.hint}") for line in wrapped(text, 0, room if room > 24 else 1 << 20).splitlines()]
+        rows += [("error" if one.is_fatal else "warning", one.rule, lines[0]), *(("", "", line) for line in lines[1:])]
+    return table("<<<", rows) + _verdict(model, findings)
 
 
 def _json_of(model: Model, findings: List[Finding]) -> str:
@@ -73,10 +64,10 @@ def read_model(path: str, loader: Loader, tp: int = 1, pp: int = 1) -> Model:
     return Model(directory, loader, family_of(path) if has_family else Family(), tp, pp)
 
 
-def _number(given: Given, *names: str) -> int:
-    text = next((given.get(name) for name in names if name in given), "1")
+def _number(given: Given, name: str) -> int:
+    text = given.get(name, "1")
     if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:20]) < 1 << 31:
-        raise Failed(USAGE, f"--{names[0]} {printable(text)} is not a number in its range", f"give one from 1 to {(1 << 31) - 1}")
+        raise Failed(USAGE, f"--{name} {printable(text)} is not a number in its range", f"give one from 1 to {(1 << 31) - 1}")
     return int(text)
 
 
@@ -84,13 +75,13 @@ def check(given: Given) -> int:
     path = given.get("local_dir")
     if not path:
         raise Failed(USAGE, "no directory is given", f"usage: {COMMAND.usage}")
-    model = read_model(path, LOADERS[given.get("target", "transformers")], _number(given, "tp", "tensor_parallel_size"), _number(given, "pp", "pipeline_parallel_size"))
+    model = read_model(path, LOADERS[given.get("target", "transformers")], _number(given, "tp"), _number(given, "pp"))
     findings = findings_of(model)
     print(_json_of(model, findings) if "json" in given else _text_of(model, findings), flush=True)
     n_errors = sum(finding.is_fatal for finding in findings)
     if n_errors:
         devices = _devices_text(model)
-        raise Failed(STRICT, f"{_counted(n_errors, 'error')}: {model.loader.title} would refuse this model, or load it wrongly{', with' + devices if devices else ''}")
+        raise Failed(STRICT, f"{counted(n_errors, 'error')}: {model.loader.title} would refuse this model, or load it wrongly{', with' + devices if devices else ''}")
     return 0
 
 
@@ -107,6 +98,5 @@ Examples:
         Option("target", "NAME", "the program that loads it: transformers (default), vllm, sglang, tgi or llama.cpp", group="Serving", words=tuple(LOADERS)),
         Option("tp", "N", "tensor parallel size: the GPUs that share each layer (default 1)", group="Serving"),
         Option("pp", "N", "pipeline parallel size: the stages that share the layers (default 1)", group="Serving"),
-        Option("tensor_parallel_size", "N", "as --tp", group=""), Option("pipeline_parallel_size", "N", "as --pp", group=""),
         Option("progress", "STYLE", "taken as by other commands; there is none to show", group=""), JSON, VERBOSE, QUIET),
     ("local_dir",), exit_codes=((STRICT, "the program would refuse the model, or load it wrongly"),))

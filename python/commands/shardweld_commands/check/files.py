@@ -5,17 +5,13 @@ import re
 import stat
 from typing import Any, BinaryIO, Callable, Dict, List, Optional, Sequence, Tuple
 
-from ..command import IO, NOT_FOUND, UNSUPPORTED, Failed
+from ..command import NOT_FOUND, UNSUPPORTED, Failed
+from ..files import failed
+from ..text import printable
 
 MIB = 1 << 20
 MARK = "\ufeff"  # a byte order mark
 _DEEPEST_JSON = 64
-
-
-def printable(text: str, limit: int = 200) -> str:
-    """A text of a file made safe to print, and cut."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text[:limit])
-    return shown + ("..." if len(text) > limit else "")
 
 
 def listed(texts: Sequence[str]) -> str:
@@ -26,9 +22,10 @@ def opened(path: str) -> BinaryIO:
     """A regular file, whatever its name leads to; never waits for a pipe's other end. Failed for all else."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:  # a NUL in the name
-        code = UNSUPPORTED if getattr(error, "errno", 0) in (6, 19) else NOT_FOUND if isinstance(error, (FileNotFoundError, ValueError)) else IO
-        raise Failed(code, f"cannot open {printable(path, 4096)}: {getattr(error, 'strerror', error)}") from None
+    except ValueError:
+        raise Failed(NOT_FOUND, f"{path!r} is no path") from None
+    except OSError as error:
+        raise failed("open", printable(path, 4096), error) from None
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return os.fdopen(descriptor, "rb", MIB)
@@ -39,13 +36,6 @@ def opened(path: str) -> BinaryIO:
 
 def size_of(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_size
-
-
-def bytes_of(path: str, longest: int) -> bytes:
-    with opened(path) as file:
-        if size_of(file) > longest:
-            raise Failed(UNSUPPORTED, f"{printable(path, 4096)} has {size_of(file)} bytes; such a file has at most {longest}")
-        return file.read(longest)
 
 
 def leads_below(name: str) -> bool:

@@ -4,10 +4,10 @@ changed. Names of tensors: gguf 0.19, constants.
 from dataclasses import dataclass, field
 from typing import Callable, Dict, Iterator, List, Optional, Set, Tuple
 
+from ..text import printable
 from .known import gguf_tensors, known_words
 from .model import Findings, Loader, Model, Weights
 from .names import is_number
-from .files import printable
 from .headers import GgufFile, shape_text
 
 WRITE_AGAIN = "write it again, or copy it again from where it was written"

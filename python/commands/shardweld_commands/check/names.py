@@ -154,7 +154,7 @@ class Places:
             return Place(name) if self._has_parts_of(name) else Place()
         # Codes of 8 bits have the weight's own shape in these encodings only.
         is_plain = stored.dtype not in CODES or stored.dtype in ("F8_E4M3", "F8_E5M2") or (stored.dtype == "I8" and self.model.scheme.is_compressed)
-        is_word = stored.dtype == "U32" and name.endswith(".weight") and self.model.modules[name[:-len(".weight")]].other != ""
+        is_word = stored.dtype == "U32" and name[:-len("weight")] + "scales" in self.model.tensors  # mlx-lm
         return Place(name, stored.shape if is_plain and not is_word else None)
 
     def of(self, name: str, tensor: Expected) -> Place:

@@ -4,8 +4,9 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Set
 
-from ..command import IO, NOT_FOUND, Failed
-from .files import MARK, MIB, bytes_of, is_whole, leads_below, object_of, opened, parsed, printable
+from ..files import failed, read_bytes
+from ..text import printable
+from .files import MARK, MIB, is_whole, leads_below, object_of, opened, parsed
 from .headers import GgufFile, WeightFile, gguf_file, weight_file
 
 _LONGEST_CONFIG, _LONGEST_SIDE_FILE, _LONGEST_TOKENIZER, _LONGEST_INDEX = 16 * MIB, 64 * MIB, 256 * MIB, 256 * MIB
@@ -93,7 +94,7 @@ def _read_tokenizer(directory: str, files: Set[str]) -> Tokenizer:
     values: Dict[str, Any] = {}
     for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json"):
         if name in files:
-            values[name] = parsed(bytes_of(os.path.join(directory, name), _LONGEST_TOKENIZER))
+            values[name] = parsed(read_bytes(os.path.join(directory, name), _LONGEST_TOKENIZER))
             if not isinstance(values[name], dict) and name != "vocab.json" and not found.fault:
                 found.fault = f"{name} is not a JSON object"
     found.is_there = any(os.path.isfile(os.path.join(directory, name)) for name in files if name in _TOKENIZERS or name.endswith(".tiktoken"))
@@ -119,7 +120,7 @@ class Directory:
     tokenizer: Tokenizer = field(default_factory=Tokenizer)
 
     def side_text(self, name: str, longest: int) -> Optional[bytes]:
-        return bytes_of(os.path.join(self.path, name), longest) if name in self.files else None
+        return read_bytes(os.path.join(self.path, name), longest) if name in self.files else None
 
     def equal(self, one: str, other: str) -> Optional[bool]:
         """Whether two tensors have the same bytes, everywhere if they are small, else in places all over them: tensors that were trained apart differ in
@@ -153,8 +154,7 @@ def read_directory(path: str, is_gguf: bool, takes_safetensors: Callable[[Set[st
     try:
         found = Directory(path, set(os.listdir(path)))
     except OSError as error:
-        missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
-        raise Failed(NOT_FOUND if missing else IO, f"cannot read directory {printable(path, 4096)}: {error.strerror}") from None
+        raise failed("read directory", printable(path, 4096), error) from None
     found.config_text = found.side_text("config.json", _LONGEST_CONFIG)
     if is_gguf:
         found.gguf = [gguf_file(path, name) for name in sorted(found.files) if name.endswith(".gguf")]

@@ -1,8 +1,9 @@
 """transformers 5.24, with compressed-tensors 0.20: run on a CPU with small models of some forty families, whole and harmed."""
 from typing import Set
 
+from ..text import printable
 from .model import Findings, Loader, Model, Weights
-from .files import listed, printable
+from .files import listed
 from .weights import Choice
 
 

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 from .. import command
-from ..command import LAUNCH, NO_CLIENT, TARGET, Command, Failed, Given, Option
+from ..command import LAUNCH, NO_CLIENT, NO_TOKEN, TARGET, Command, Failed, Given, Option
 from .children import Stop, Voice, deadline
 from .request import moment_of, refuse_ranks, request_of, seconds_of
 from .steward import Steward
@@ -91,7 +91,7 @@ Examples:
     ),
     exit_codes=((command.SPACE, "disk, quota or inodes are exhausted"), (LAUNCH, "MPI or the launcher"), (command.STOPPED, "stopped, the same command goes on"),
                 (TARGET, "OUT is no directory"), (command.LOCKED, "another watch has this OUT"),
-                (command.INCOMPLETE, "a step was not made, or what is run behind it failed"), (NO_CLIENT, "upload: no client")),
+                (command.INCOMPLETE, "a step was not made, or what is run behind it failed"), (NO_CLIENT, "upload: no client"), (NO_TOKEN, "upload: no token")),
     environment=(("SHARDWELD_STEP, SHARDWELD_OUTPUT, SHARDWELD_REPORT",
                   "set for the command of --then: the name of the step's directory, the output, and its report."),
                  ("SLURM_JOB_ID, SLURM_JOB_END_TIME, SLURM_RESTART_COUNT", "the job, its end, before which a watch stops, and whether it goes on with an earlier run.")),

@@ -6,6 +6,7 @@ import select
 import signal
 import subprocess
 import time
+from datetime import datetime
 from typing import Any, Callable, Dict, List, Optional
 
 from .. import command
@@ -147,10 +148,22 @@ class Stop:
         return child.returncode
 
 
+def _job_end() -> Optional[float]:
+    """When Slurm's job of this process ends, in seconds since 1970; None elsewhere or where it does not tell."""
+    told, job = os.environ.get("SLURM_JOB_END_TIME", ""), os.environ.get("SLURM_JOB_ID", "")
+    if told.isdigit() or not job:
+        return float(told) if told.isdigit() else None
+    try:  # Slurm 22.05 has no such variable
+        answer = subprocess.run(["squeue", "-h", "-j", job, "-o", "%e"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=20, text=True, check=False)
+        return datetime.fromisoformat(answer.stdout.strip()).timestamp()
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+
+
 def deadline(before_s: Optional[float], at: Optional[float]) -> Optional[float]:
     """When to stop: so long before the end of Slurm's job (a minute, less where less than ten are left), or at that time, if that is earlier."""
-    told, now = os.environ.get("SLURM_JOB_END_TIME", ""), time.time()
-    if told.isdigit():
-        end = float(told) - (min(max((float(told) - now) / 10, 0), _USUAL_LEAD_S) if before_s is None else before_s)
-        return min(end, at or end)
-    return at
+    end = _job_end()
+    if end is None:
+        return at
+    end -= min(max((end - time.time()) / 10, 0), _USUAL_LEAD_S) if before_s is None else before_s
+    return min(end, at or end)

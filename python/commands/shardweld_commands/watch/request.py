@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import List, Optional, Tuple
 
-from .. import command
-from ..command import NO_CLIENT, NOT_FOUND, USAGE, Failed, Given
+from .. import command, delta
+from .. import upload as _upload
+from ..command import NOT_FOUND, USAGE, Failed, Given
 from .steps import ask
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -159,7 +160,10 @@ def request_of(given: Given) -> Request:
     asked.delta_dir, asked.delta_against = (os.path.realpath(given.get(name)) if name in given else "" for name in ("delta_dir", "delta_against"))
     _check_merge(given)
     _check_run(run, outs)
-    client = [given.get("hf_cli")] if "hf_cli" in given else ["hf", "huggingface-cli"]
-    if upload and not any(shutil.which(name) for name in client):
-        raise Failed(NO_CLIENT, f"the client {client[0]!r} that uploads is not there", "pip install huggingface_hub, or name it with --hf_cli PATH")
+    if upload:  # client and token, before there is anything to upload
+        _upload.check_repository(given.get("hf_upload_path"))
+        _upload.check_branch(given.get("revision").replace("{n}", "0"))
+        _upload.prepare(_upload.Upload("", given.get("hf_upload_path"), False, "", given.get("hf_cli")))
+    if asked.delta_dir:
+        delta.load_packages()
     return asked

@@ -58,7 +58,7 @@ class Steward:
         for out in asked.outs:
             for name in os.listdir(out) if os.path.isdir(out) else []:
                 if name.startswith(".") and name.endswith(_REMOVED):
-                    shutil.rmtree(os.path.join(out, name))
+                    shutil.rmtree(os.path.join(out, name), ignore_errors=True)
                 elif name.startswith(_DONE):
                     os.unlink(os.path.join(out, name))
         voice.info(f"watching {asked.run} every {asked.interval:g}s")
