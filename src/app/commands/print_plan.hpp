@@ -53,11 +53,10 @@ struct PlannedMerge {
     MemoryForecast memory;
     /// With a target: whose quotas were looked at there; empty: they are unknown.
     std::optional<std::vector<std::string>> quotas;
-    std::string target;                ///< "" if none is given
-    std::optional<Bytes> bytes_free;   ///< where the target will be, if one is given
-    std::optional<Advice> advice;      ///< none for --inputs
-    std::vector<std::string> words;    ///< what the merge is given; for --json with absolute paths
-    std::vector<std::string> options;  ///< those that the output follows from (way_of)
+    std::string target;               ///< "" if none is given
+    std::optional<Bytes> bytes_free;  ///< where the target will be, if one is given
+    std::optional<Advice> advice;     ///< none for --inputs
+    std::vector<std::string> words;   ///< what the merge is given; for --json with absolute paths
 };
 
 std::string plan_text(const PlannedMerge& merge);
