@@ -81,6 +81,7 @@ class NeighbourSearch {
     explicit NeighbourSearch(const Location& location) : location_(location) {
         const auto scanned = format_of(location).scan_list(location);
         scanned_.insert(scanned.begin(), scanned.end());
+        shards_.insert(location.shard_files.begin(), location.shard_files.end());
     }
 
     void below(const fs::path& directory, const std::string& prefix, int depth) {
@@ -137,13 +138,14 @@ class NeighbourSearch {
                 below(entry.path(), path + "/", depth + 1);
             }
         } else if (entry.is_regular_file(failed) && !scanned_.contains(path)) {
-            const Bytes bytes = entry.file_size(failed);
+            const Bytes bytes = shards_.contains(path) ? 0 : entry.file_size(failed);
             found_.push_back({path, failed ? 0 : bytes});
         }
     }
 
     const Location& location_;
     std::set<std::string> scanned_;
+    std::set<std::string_view> shards_;
     std::set<fs::path> linked_;  // where links of the listing lead
     std::vector<Neighbour> found_;
 };
@@ -154,7 +156,7 @@ NeighbourVerdict of_directory(std::string_view path) {
                : NeighbourVerdict{printable(path), "a directory that was not searched", true};
 }
 
-NeighbourVerdict of_file(std::string_view path, Bytes bytes) {
+NeighbourVerdict of_file(std::string_view path, bool is_empty) {
     const std::string_view name = name_of(path);
     const std::size_t dot = name.rfind('.');
     const std::string kind = dot == std::string_view::npos || dot == 0
@@ -163,19 +165,18 @@ NeighbourVerdict of_file(std::string_view path, Bytes bytes) {
     if (!is_container(name)) {
         return {kind, "not a weight file, by its name"};
     }
-    if (bytes == 0) {
+    if (is_empty) {
         return {kind, "empty"};
     }
     return {printable(path), "no file that is read names it", true};
 }
 
-NeighbourVerdict verdict_on(const Location& location, const Neighbour& neighbour) {
-    const std::string_view path = neighbour.path;
+NeighbourVerdict verdict_on(const Location& location, std::string_view path, bool is_empty) {
     if (auto known = known_verdict(location, path)) {
-        known->may_hold_weights = known->may_hold_weights && neighbour.bytes > 0;
+        known->may_hold_weights = known->may_hold_weights && !is_empty;
         return *known;
     }
-    return path.ends_with('/') ? of_directory(path) : of_file(path, neighbour.bytes);
+    return path.ends_with('/') ? of_directory(path) : of_file(path, is_empty);
 }
 
 // Directories below the checkpoint with a whole HuggingFace model in them, such as an earlier merge
@@ -226,9 +227,12 @@ std::vector<JudgedNeighbour> judged(const Location& location, const catalogue::C
         model_bytes = checked_add_bytes(model_bytes, file.size, "bytes of the shard files");
     }
     const auto models = model_directories(location.neighbours);
+    const std::set<std::string_view> shards(location.shard_files.begin(),
+                                            location.shard_files.end());
     std::vector<JudgedNeighbour> all;
     for (const Neighbour& neighbour : location.neighbours) {
-        JudgedNeighbour one{&neighbour, verdict_on(location, neighbour)};
+        const bool is_empty = neighbour.bytes == 0 && !shards.contains(neighbour.path);
+        JudgedNeighbour one{&neighbour, verdict_on(location, neighbour.path, is_empty)};
         const std::string directory = neighbour.path.substr(0, neighbour.path.rfind('/') + 1);
         if (one.verdict.may_hold_weights && models.contains(directory)) {
             one.verdict = {printable(directory) + "*", "a HuggingFace model of its own"};

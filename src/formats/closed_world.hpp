@@ -15,7 +15,8 @@ namespace shardweld::formats {
 
 /// Everything in the location's directory and below it, and on the levels between it and `given`
 /// (there nothing is looked into), but for what the format scans, links to nothing and special
-/// files. Where a link of the listing leads inside it counts once. Natural order. Local.
+/// files. Where a link of the listing leads inside it counts once. Shards have a size of 0: it is
+/// told where they are opened. Natural order. Local.
 std::vector<Neighbour> look_around(const fs::path& given, const Location& location);
 
 /// Puts a row among `out`'s ignored for all neighbours that are not read, by what their names

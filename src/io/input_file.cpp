@@ -15,6 +15,7 @@
 
 #include "directory.hpp"
 #include "errno.hpp"
+#include "openings.hpp"
 
 namespace shardweld::io {
 
@@ -84,7 +85,9 @@ InputFile InputFile::adopt(int fd, const fs::path& path) {
 }
 
 InputFile InputFile::open(const fs::path& path) {
-    return opened(AT_FDCWD, path, path, 0);
+    InputFile file = opened(AT_FDCWD, path, path, 0);
+    Openings::note(path, file.stamp());
+    return file;
 }
 
 InputFile InputFile::open(const Directory& directory, const fs::path& name) {

@@ -1,10 +1,14 @@
 #include "paths.hpp"
 
 #include <cerrno>
+#include <optional>
+#include <system_error>
+#include <utility>
 
 #include <sys/stat.h>
 
 #include "errno.hpp"
+#include "listed_once.hpp"
 
 namespace shardweld::io {
 
@@ -24,6 +28,29 @@ std::vector<fs::directory_entry> all_of(const fs::path& directory) {
         throw_errno(failed.value(), "read directory", directory);
     }
     return entries;
+}
+
+/// What a directory's listing has told of a path; nullopt where there is none, or of a link.
+std::optional<FileKind> kind_listed(const fs::path& path) {
+    const ListedOnce* const known = ListedOnce::current();
+    const auto found = known == nullptr ? std::nullopt : known->find(path);
+    if (!found) {
+        return std::nullopt;
+    }
+    const fs::directory_entry* const entry = *found;
+    if (entry == nullptr) {
+        return FileKind::none;
+    }
+    std::error_code failed;
+    if (entry->is_symlink(failed) || failed) {
+        return std::nullopt;
+    }
+    const bool is_directory = entry->is_directory(failed);
+    const bool is_file = !failed && entry->is_regular_file(failed);
+    return failed         ? std::nullopt
+           : is_directory ? std::optional(FileKind::directory)
+           : is_file      ? std::optional(FileKind::file)
+                          : std::optional(FileKind::other);
 }
 
 }  // namespace
@@ -59,6 +86,9 @@ bool means_absent(int error) {
 }
 
 FileKind kind_at(const fs::path& path) {
+    if (const auto kind = kind_listed(path)) {
+        return *kind;
+    }
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0) {
         if (!means_absent(errno)) {
@@ -72,7 +102,13 @@ FileKind kind_at(const fs::path& path) {
 }
 
 std::vector<fs::directory_entry> entries_of(const fs::path& directory) {
-    return all_of<fs::directory_iterator>(directory);
+    ListedOnce* const known = ListedOnce::current();
+    const auto* const entries = known == nullptr ? nullptr : known->entries_of(directory);
+    if (entries != nullptr) {
+        return *entries;
+    }
+    auto listed = all_of<fs::directory_iterator>(directory);
+    return known == nullptr ? listed : known->keep(directory, std::move(listed));
 }
 
 std::vector<fs::directory_entry> entries_below(const fs::path& directory) {

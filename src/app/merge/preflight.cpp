@@ -104,9 +104,9 @@ Needs needs_of(const Output& output, const FilesBeside& beside, Bytes factor_byt
                 plan.n_ranks() + kFilesAround};
 }
 
-/// The least that a merge of a checkpoint will put there, by the sizes of its files: 0 where these
-/// do not tell.
-Needs least_needs(const Session& session, const FoundCheckpoint& found, const FilesBeside& beside) {
+/// Collective. The least that a merge of a checkpoint will put there, by the sizes of its files: 0
+/// where these do not tell.
+Needs least_needs(const Session& session, FoundCheckpoint& found, const FilesBeside& beside) {
     const Options& options = session.options;
     // What is selected, cast or left out makes the output smaller by no one knows how much.
     const bool is_whole = !options.selection.include && !options.selection.exclude &&
@@ -114,7 +114,7 @@ Needs least_needs(const Session& session, const FoundCheckpoint& found, const Fi
                           options.lora != Lora::drop;
     Bytes weights = 0;
     if (is_whole && formats::format_of(found.location).holds_weights_only) {
-        for (const auto& group : found.sizes) {
+        for (const auto& group : found.visibility.sizes_of(found.files)) {
             for (const Index size : group) {
                 weights = std::max(weights, static_cast<Bytes>(std::max<Index>(size, 0)));
             }
@@ -157,7 +157,7 @@ void require_room(const Session& session, const publish::Room& room, const Needs
 }
 
 /// The sizes of files tell the least that is needed.
-void check_least_room(const Session& session, const Sources& sources) {
+void check_least_room(const Session& session, Sources& sources) {
     mpi::Comm& comm = session.comm;
     const FilesBeside beside = gather_side_files(comm, sources.checkpoint.home, [&] {
         return sources.files ? sources.files->assets : std::vector<publish::Asset>();

@@ -20,6 +20,7 @@
 #include "core/text.hpp"
 #include "io/errno.hpp"
 #include "io/input_file.hpp"
+#include "io/openings.hpp"
 #include "io/paths.hpp"
 #include "mpi/share.hpp"
 #include "shardweld/error.hpp"
@@ -112,6 +113,12 @@ void require_equal(const std::vector<std::pair<int, std::uint64_t>>& hashes,
     }
 }
 
+/// What a rank has opened: a number in a list that all ranks have.
+struct OpenedInput {
+    std::size_t file = 0;
+    io::FileStamp stamp;
+};
+
 /// A rank reads what it sees, so all that is seen has to be readable.
 void check_readable(const FileStats& stats, const std::vector<std::string>& files,
                     const fs::path& directory) {
@@ -163,6 +170,15 @@ void check_same_content(mpi::Comm& comm, const HostGroups& hosts, const FileStat
     }
 }
 
+/// Rights that a look has told, without asking once more.
+bool may_read(const struct stat& status) {
+    return (status.st_mode & S_IROTH) != 0;
+}
+
+bool cannot_read(const fs::path& file) {
+    return ::eaccess(file.c_str(), R_OK) != 0;
+}
+
 }  // namespace
 
 HostGroups host_groups(mpi::Comm& comm, const fs::path& directory, Links links) {
@@ -198,7 +214,7 @@ FileStatus look_at(const fs::path& file) {
     identity.add(static_cast<std::uint64_t>(status.st_mtim.tv_sec));
     identity.add(static_cast<std::uint64_t>(status.st_mtim.tv_nsec));
     return {static_cast<Index>(status.st_size), identity.value(),
-            io::stamp_of(status, file.c_str()), ::eaccess(file.c_str(), R_OK) != 0};
+            io::stamp_of(status, file.c_str()), !may_read(status) && cannot_read(file)};
 }
 
 std::vector<std::size_t> doubtful(const FileStats& stats, std::size_t limit) {
@@ -253,6 +269,21 @@ void FileVisibility::leave_to(mpi::Comm& leaders) {
     comm_ = &leaders;
     std::iota(hosts_.leaders.begin(), hosts_.leaders.end(), 0);
     hosts_.group_of_rank.assign(hosts_.leaders.begin(), hosts_.leaders.end());
+}
+
+void FileVisibility::take(const std::vector<std::string>& files, const io::Openings& opened) {
+    std::vector<OpenedInput> mine;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        const auto stamp =
+            known_.contains(files[i]) ? std::nullopt : opened.stamp_of(directory_ / files[i]);
+        if (stamp) {
+            mine.push_back({i, *stamp});
+        }
+    }
+    for (const OpenedInput& one : mpi::gather_all(*comm_, std::move(mine))) {
+        known_.try_emplace(files[one.file],
+                           KnownFile{{static_cast<Index>(one.stamp.size)}, one.stamp});
+    }
 }
 
 SizesByGroup FileVisibility::sizes_of(const std::vector<std::string>& files) {

@@ -13,6 +13,10 @@
 #include "io/stamp.hpp"
 #include "mpi/comm.hpp"
 
+namespace shardweld::io {
+class Openings;
+}  // namespace shardweld::io
+
 namespace shardweld::app {
 
 /// Ranks with the same view form a group; its lowest rank looks for all.
@@ -74,6 +78,11 @@ class FileVisibility {
     /// Error(mismatch) when two groups see different contents under one name, Error(io) listing
     /// files that may not be read.
     SizesByGroup sizes_of(const std::vector<std::string>& files);
+    /// Whether all ranks see the same files: then one that is opened need not be looked for.
+    [[nodiscard]] bool is_one_view() const { return hosts_.leaders.size() == 1; }
+    /// Collective, where that is so. Files that were not asked for before are what `opened` says,
+    /// where any rank's does.
+    void take(const std::vector<std::string>& files, const io::Openings& opened);
     /// What files that were asked for before were as this rank's group saw them first
     /// (FileStatus::stamp). Local.
     [[nodiscard]] std::vector<io::FileStamp> stamps(const std::vector<std::string>& files) const;

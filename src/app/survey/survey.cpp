@@ -21,6 +21,8 @@
 #include "formats/recognise.hpp"
 #include "io/beneath.hpp"
 #include "io/input_file.hpp"
+#include "io/listed_once.hpp"
+#include "io/openings.hpp"
 #include "io/paths.hpp"
 #include "mpi/comm.hpp"
 #include "mpi/free_run.hpp"
@@ -80,18 +82,24 @@ std::set<fs::path> directories_of(const formats::Location& location) {
     return directories;
 }
 
+std::vector<fs::directory_entry> readable_entries(const fs::path& directory) {
+    try {
+        return io::entries_of(directory);
+    } catch (const Error&) {
+        return {};
+    }
+}
+
 /// Adds this warning when shards, or directories that hold them, are links that lead out of the
 /// checkpoint in `given`. Local.
 void note_links(const fs::path& given, formats::Location& location) {
     std::vector<fs::path> links = {location.directory};
     // The listing tells links without a call for each file.
     for (const fs::path& directory : directories_of(location)) {
-        std::error_code failed;
-        for (fs::directory_iterator entry(directory, failed);
-             !failed && entry != fs::directory_iterator(); entry.increment(failed)) {
+        for (const fs::directory_entry& entry : readable_entries(directory)) {
             std::error_code unknown;
-            if (entry->is_symlink(unknown)) {
-                links.push_back(entry->path());
+            if (entry.is_symlink(unknown)) {
+                links.push_back(entry.path());
             }
         }
     }
@@ -137,11 +145,12 @@ void rebase(Location& location, const fs::path& from, const fs::path& to) {
 /// What one group's leader found: a location, or the reason why not.
 struct Finding {
     std::optional<Location> location;
-    fs::path directory;                ///< asked for by that leader
-    Error failure{ErrorCode::ok, ""};  ///< where there is no location
+    std::vector<std::string> unlisted;  ///< of the format's files, those that no listing has
+    fs::path directory;                 ///< asked for by that leader
+    Error failure{ErrorCode::ok, ""};   ///< where there is no location
 
     static constexpr auto fields = [](auto& self) {
-        return std::tie(self.location, self.directory, self.failure);
+        return std::tie(self.location, self.unlisted, self.directory, self.failure);
     };
 };
 
@@ -153,11 +162,16 @@ bool cannot_look(ErrorCode code) {
 /// `own`: the request's directory without dots, as in the location.
 Finding look_for_checkpoint(const mpi::Comm& comm, const formats::InputRequest& request,
                             const fs::path& own) {
+    const io::ListedOnce once;
     Finding finding;
     finding.directory = own;
     auto failure = mpi::error_of([&] {
         finding.location = formats::locate(request);
         note_links(request.directory, *finding.location);
+        finding.unlisted = formats::format_of(*finding.location).scan_list(*finding.location);
+        std::erase_if(finding.unlisted, [&](const std::string& file) {
+            return io::is_file(finding.location->directory / file);
+        });
     });
     if (failure) {
         if (cannot_look(failure->code()) && comm.size() > 1) {
@@ -188,7 +202,8 @@ void join_neighbours(const std::map<std::string, Bytes>& bytes, Location& locati
 /// One location for all ranks: the best group's, with the shard files of all groups.
 struct FoundLocation {
     Location location;
-    int home = 0;  ///< that group's leader
+    std::vector<std::string> unlisted;  ///< as Finding::unlisted, of that group
+    int home = 0;                       ///< that group's leader
     Links links = Links::stay_inside;
 };
 
@@ -242,7 +257,7 @@ FoundLocation find_location(mpi::Comm& comm, const formats::InputRequest& reques
     std::sort(location.shard_files.begin(), location.shard_files.end(), natural_less);
     join_neighbours(neighbours, location);
     rebase(location, first->directory, own);
-    return {std::move(location), home, links};
+    return {std::move(location), std::move(first->unlisted), home, links};
 }
 
 void show_progress(const mpi::OnShare& on_scan, std::size_t n_begun, std::size_t n_own,
@@ -339,25 +354,76 @@ void resolve_all(mpi::Comm& comm, const HostGroups& hosts, const SizesByGroup& s
     mpi::collectively(comm, [&] { formats::settle(catalogue, resolutions); });
 }
 
+/// Files that are taken for seen: those of a listing, where all ranks have one view. Opening them
+/// tells more than looking at them, and what fails is looked into then.
+SizesByGroup taken_for_seen(std::size_t n_files) {
+    return {std::vector<Index>(n_files, 0)};
+}
+
+/// Collective. A step that opens files which nobody has looked at. Where it fails, the fault is
+/// that of a file that is not there, if any is.
+template <typename Step>
+void opening(FileVisibility& visibility, const std::vector<std::string>& files,
+             const fs::path& directory, const Step& step) {
+    try {
+        step();
+    } catch (const Error& error) {
+        if (visibility.is_one_view() && error.code() != ErrorCode::stopped) {
+            check_seen(visibility.sizes_of(files), files, directory, visibility.hosts());
+        }
+        throw;
+    }
+}
+
+/// Those of the catalogue's files that are opened by nobody, or that were looked at.
+std::vector<std::string> not_opened(const Catalogue& catalogue) {
+    const std::vector<std::uint32_t> later = formats::resolve_list(catalogue);
+    std::vector<std::string> files;
+    for (std::uint32_t file = 0; file < catalogue.files.size(); ++file) {
+        if (!std::binary_search(later.begin(), later.end(), file)) {
+            files.push_back(catalogue.files[file].path);
+        }
+    }
+    return files;
+}
+
 Survey survey_files(mpi::Comm& comm, FoundCheckpoint found, const mpi::OnShare& on_scan) {
     const std::uint64_t n_before = io::read_calls();
+    const io::Openings opened;
     Survey survey;
     survey.home = found.home;
-    survey.catalogue = scan_all(comm, found, on_scan);
-    survey.location = std::move(found.location);
     FileVisibility& visibility = found.visibility;
     const HostGroups& hosts = visibility.hosts();
+    opening(visibility, found.files, found.location.directory,
+            [&] { survey.catalogue = scan_all(comm, found, on_scan); });
+    survey.location = std::move(found.location);
+    const fs::path& directory = survey.location.directory;
     std::vector<std::string> files;
     for (const catalogue::File& file : survey.catalogue.files) {
         files.push_back(file.path);
     }
+    if (visibility.is_one_view()) {
+        visibility.take(files, opened);
+        const std::vector<std::string> others = not_opened(survey.catalogue);
+        check_seen(visibility.sizes_of(others), others, directory, hosts);
+    } else {
+        check_seen(visibility.sizes_of(files), files, directory, hosts);
+    }
+    opening(visibility, files, directory, [&] {
+        // What files say of themselves comes before what is looked up in them by what they say.
+        survey.provenance = mpi::collectively_get(
+            comm, [&] { return judge_statements(survey.location, survey.catalogue); });
+        resolve_all(
+            comm, hosts,
+            visibility.is_one_view() ? taken_for_seen(files.size()) : visibility.sizes_of(files),
+            survey.location, survey.catalogue);
+    });
+    if (visibility.is_one_view()) {
+        visibility.take(files, opened);
+    }
     const auto sizes = visibility.sizes_of(files);
-    check_seen(sizes, files, survey.location.directory, hosts);
+    check_seen(sizes, files, directory, hosts);
     survey.stamps = visibility.stamps(files);
-    // What files say of themselves comes before what is looked up in them by what they say.
-    survey.provenance = mpi::collectively_get(
-        comm, [&] { return judge_statements(survey.location, survey.catalogue); });
-    resolve_all(comm, hosts, sizes, survey.location, survey.catalogue);
     survey.n_reads = comm.all_sum(static_cast<Index>(io::read_calls() - n_before));
     if (comm.rank() == 0) {
         survey.digests = digests_of(survey.catalogue);
@@ -511,10 +577,13 @@ FoundCheckpoint find_checkpoint(mpi::Comm& comm, const formats::InputRequest& as
     FileVisibility visibility(comm, std::move(hosts), location.directory);
     const formats::Format& format = formats::format_of(location);
     auto files = mpi::share(comm, home, [&] { return format.scan_list(location); });
-    auto sizes = visibility.sizes_of(files);
+    // What a listing has named will be opened: that tells more than a look.
+    const std::vector<std::string>& doubted = visibility.is_one_view() ? at.unlisted : files;
+    const SizesByGroup found = visibility.sizes_of(doubted);
     telling_of_older_save(comm, request, location.directory, [&] {
-        check_seen(sizes, files, location.directory, visibility.hosts());
+        check_seen(found, doubted, location.directory, visibility.hosts());
     });
+    SizesByGroup sizes = visibility.is_one_view() ? taken_for_seen(files.size()) : found;
     mpi::collectively(comm, [&] {
         if (comm.rank() == home) {
             require_no_holes(location.directory);

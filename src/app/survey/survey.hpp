@@ -66,7 +66,9 @@ struct FoundCheckpoint {
     int home = 0;                ///< as Survey::home
     FileVisibility visibility;
     std::vector<std::string> files;  ///< whose metadata are to be read: Format::scan_list
-    SizesByGroup sizes;              ///< of these
+    /// Of these; where all ranks have one view only whether they seem to be there, until they are
+    /// opened: 0.
+    SizesByGroup sizes;
 
     /// Local. As FileVisibility::leave_to.
     void leave_to(mpi::Comm& leaders);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "io/advice.hpp"
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"
 
@@ -9,23 +10,37 @@ namespace shardweld::formats {
 
 namespace {
 
-// An archive of one tensor has its pickle and headers in front and its directory behind, well under
-// a thousand bytes each.
-constexpr Bytes kEdgeBytes = 4096;
+// The system reads whole pages.
+constexpr Bytes kPage = 4096;
+// An archive of one tensor has its pickle and headers in front and its directory behind, about a
+// thousand bytes each.
+constexpr Bytes kEdgeBytes = 2048;
 // On a file system far away a call takes as long as some 100 KiB do.
 constexpr Bytes kWorthReading = 65536;
 // Held twice by each thread.
-constexpr Bytes kLargestWindow = 131072;
+constexpr Bytes kLargestWindow = 1U << 20U;
+
+Bytes page_before(Bytes offset) {
+    return offset / kPage * kPage;
+}
+
+/// Not behind the end of the file.
+Bytes page_behind(Bytes offset, const io::InputFile& file) {
+    return std::min(page_before(offset + kPage - 1), file.size());
+}
 
 }  // namespace
 
 EdgeReads::EdgeReads(const io::InputFile& file, std::span<const ArchiveRange> archives)
     : file_(&file) {
-    const auto want = [&](Bytes begin, Bytes end) {
+    io::read_in_pieces(file);
+    const auto want = [&](Bytes first, Bytes last_byte) {
+        const Bytes begin = page_before(first);
+        const Bytes end = page_behind(last_byte, file);
         if (!windows_.empty()) {
             Window& last = windows_.back();
-            if (begin - last.end <= kWorthReading && end - last.begin <= kLargestWindow) {
-                last.end = end;
+            if (begin <= last.end + kWorthReading && end - last.begin <= kLargestWindow) {
+                last.end = std::max(last.end, end);
                 return;
             }
         }
@@ -80,6 +95,9 @@ RangeReader::RangeReader(const io::InputFile& file, Bytes begin, Bytes length, E
       begin_(begin),
       length_(length),
       tail_bytes_(std::clamp(length / kTailShare, kLeastRead, kLargestTail)) {
+    if (edges == nullptr) {
+        io::read_in_pieces(file);
+    }
     if (begin > file.size() || length > file.size() - begin) {
         throw Error(ErrorCode::corrupt, "an item of " + std::to_string(length) +
                                             " bytes at offset " + std::to_string(begin) +
@@ -103,9 +121,12 @@ void RangeReader::check(Bytes offset, Bytes size, std::string_view what) const {
 }
 
 void RangeReader::load(Window& window, Bytes offset, Bytes size) const {
-    window.offset = offset;
-    window.bytes.resize(to_size(size, "a read"));
-    file_->read_at(begin_ + offset, window.bytes);
+    // Whole pages, as far as they are the range's.
+    const Bytes first = std::max(page_before(begin_ + offset), begin_);
+    const Bytes end = std::min(page_behind(begin_ + offset + size, *file_), begin_ + length_);
+    window.offset = first - begin_;
+    window.bytes.resize(to_size(end - first, "a read"));
+    file_->read_at(first, window.bytes);
 }
 
 std::span<const std::byte> RangeReader::at(Bytes offset, Bytes size, std::string_view what) {

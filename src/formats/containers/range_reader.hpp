@@ -45,7 +45,7 @@ class EdgeReads {
     };
 
     const io::InputFile* file_;
-    std::vector<Window> windows_;  // ascending, apart from each other
+    std::vector<Window> windows_;  // ascending; each end of an archive lies in one
     std::size_t next_ = 0;         // of the windows that were not read yet
     // An archive needs the one that holds its head and the one that holds its tail.
     std::array<Held, 2> held_;

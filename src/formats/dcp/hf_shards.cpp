@@ -15,6 +15,7 @@
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/neighbour_names.hpp"
+#include "io/advice.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
@@ -98,6 +99,7 @@ Scan scan_shard(const Location& location, const std::string& file) {
     Catalogue out;
     in_context("file ", file, [&] {
         const auto input = io::InputFile::open(location.directory / file);
+        io::read_in_pieces(input);
         out.files.push_back({file, input.size()});
         const SafetensorsHeader header = read_safetensors(input);
         const ShardOffsets offsets = parse_sharding_info(sharding_info(header));

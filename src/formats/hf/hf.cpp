@@ -24,6 +24,7 @@
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
 #include "formats/shared/neighbour_names.hpp"
+#include "io/advice.hpp"
 #include "io/input_file.hpp"
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
@@ -169,6 +170,7 @@ Catalogue scan_weights(const Location& location, const std::string& file) {
     Catalogue out;
     in_context("file ", file, [&] {
         const auto input = io::InputFile::open(location.directory / file);
+        io::read_in_pieces(input);
         out.files.push_back({file, input.size()});
         SafetensorsHeader header = read_safetensors(input);
         if (const auto lost = lost_metadata(header); !lost.empty()) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -68,9 +67,11 @@ Listing try_list_directory(const fs::path& directory) {
 }
 
 Listing readable_listing(const fs::path& directory) {
-    std::error_code failed;
-    const fs::directory_iterator readable(directory, failed);
-    return failed ? Listing{} : list_directory(directory);
+    try {
+        return list_directory(directory);
+    } catch (const Error&) {
+        return {};
+    }
 }
 
 std::string name_list(const std::vector<std::string>& names) {

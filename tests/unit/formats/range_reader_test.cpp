@@ -66,7 +66,7 @@ TEST_F(EdgeReadsOf, small_archives_are_few) {
     for (Bytes i = 0; i < 2048; ++i) {
         archives.push_back({i * 4096, 4000});
     }
-    EXPECT_LE(reads_for(archives), 65U);  // of 128 KiB each
+    EXPECT_LE(reads_for(archives), 9U);  // of a MiB each
 }
 
 TEST_F(EdgeReadsOf, what_is_no_edge_is_not_answered) {
