@@ -9,7 +9,7 @@ scripts/test-hosts.sh [options]
   --bin DIR     where shardweld and make_checkpoint are (build/bin)
   --hosts N     hosts, 3 or more (3)
   --rate RATE   bandwidth of each host in the limited case, as tc understands it (200mbit)
-  --cases LIST  some of shared,local,limited,refused,dead,more (all)
+  --cases LIST  some of shared,local,limited,refused,dead,cut,more (all)
 
 Needs root, iproute2, util-linux and Open MPI. Without them it says so and exits with 77; with "hosts" among
 the words of SHARDWELD_REQUIRE it fails instead. However it ends, no process, link, mount or file is left: hosts
@@ -19,7 +19,7 @@ TEXT
 
 source "$(dirname "${BASH_SOURCE[0]}")/../tests/hosts/apart.sh"
 bin=$root/build/bin
-export N_HOSTS=3 RATE=200mbit CASES='shared local limited refused dead more'
+export N_HOSTS=3 RATE=200mbit CASES='shared local limited refused dead cut more'
 while (($#)); do
     case $1 in
         --bin) bin=$2; shift ;;

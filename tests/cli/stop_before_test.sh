@@ -61,8 +61,10 @@ for strategy in direct collective; do
     merge_of big 3 "${SLOW[@]}" --strategy "$strategy" --stall_timeout 2s
     begin 40
     frozen="$(head -1 <<<"$ranks")"
+    number="$(tr '\0' '\n' <"/proc/$frozen/environ" | sed -n 's/^OMPI_COMM_WORLD_RANK=//p')"
     kill -STOP "$frozen"
     ended 10
+    expect_text "no answer (UDP) from rank $number ($(hostname)), last heard of at "
     expect_text "): no progress for 2 s (--stall_timeout) while moving tensors, waiting for "
     (($(grep -c 'no progress' "$WORK/err") == 1)) || fail "more than one message: $(cat "$WORK/err")"
     for ((waits = 0; waits < 50; waits++)); do # a killed process gives back its memory first

@@ -142,7 +142,8 @@ ErrorCode merge_model(Outputs outputs) {
     {
         Watchdog watchdog(session.comm.pulse(),
                           {session.comm.rank(), session.comm.host(),
-                           [&](const std::string& text) { session.log.note(text); }},
+                           [&](const std::string& text) { session.log.note(text); },
+                           options.stall_timeout > 0 ? RollCall::among(session.comm) : nullptr},
                           options.stall_timeout);
         watchdog.enter("checking the target, reading metadata and planning");
         outputs = without_published(outputs);

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
 #include <utility>
 
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "core/stop_point.hpp"
@@ -81,6 +82,14 @@ constexpr double kSuspended = 0.5;
 // first.
 constexpr double kTurn = 2;
 constexpr int kMostTurns = 20;
+// Of thousands of ranks only few ask all others: those that were asked meanwhile wait for them.
+constexpr double kShortTurn = 0.02;
+constexpr double kPatience = 5;
+constexpr double kMostPatience = 30;
+
+double turn_of(int rank) {
+    return kTurn * std::min(rank, kMostTurns) + kShortTurn * std::max(rank - kMostTurns, 0);
+}
 
 volatile std::sig_atomic_t exit_code = 0;  // NOLINT: a handler can reach nothing else
 
@@ -197,6 +206,7 @@ Watchdog::Watchdog(mpi::Pulse& pulse, Watched who, double limit_s)
     if (limit_s_ <= 0) {
         return;
     }
+    wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, kStack);
@@ -212,12 +222,10 @@ Watchdog::~Watchdog() {
     if (limit_s_ <= 0) {
         return;
     }
-    {
-        const std::lock_guard lock(mutex_);
-        over_ = true;
-    }
-    is_over_.notify_one();
+    over_ = true;
+    (void)::eventfd_write(wake_, 1);
     pthread_join(thread_, nullptr);
+    ::close(wake_);
 }
 
 void* Watchdog::watch(void* self) {
@@ -226,34 +234,60 @@ void* Watchdog::watch(void* self) {
 }
 
 void Watchdog::watch() {
-    const double limit = limit_s_ + kTurn * std::min(watched_.rank, kMostTurns);
-    std::unique_lock lock(mutex_);
+    const double limit = limit_s_ + turn_of(watched_.rank);
+    double asked_until = 0;  // others ask, and speak then
     while (!over_) {
         const double silence = pulse_.load()->silence();
         // A launcher that ends the job because of another rank kills those that outlast its
         // patience, and would return their code.
         const bool is_ended = StopSignals::seen() == "SIGTERM" && silence > limit_s_ / 2;
-        const double left = is_ended ? 0 : limit - silence;
-        if (left <= 0) {
-            bark();
-        }
-        const double nap = std::min({left, limit_s_ / 10, kMostNap});
+        const double left = std::max(limit - silence, asked_until - wall_seconds());
         const double begin = wall_seconds();
-        is_over_.wait_for(lock, std::chrono::duration<double>(nap));
-        if (wall_seconds() - begin > nap + kSuspended) {
+        if (is_ended || left <= 0) {
+            if (!is_ended && watched_.others) {
+                watched_.others->ask(state(), wake_);
+            }
+            if (!over_ && pulse_.load()->silence() >= silence &&
+                wall_seconds() - begin < kAskSeconds + kSuspended) {
+                bark(pulse_.load()->silence());
+            }
+            continue;  // it goes on, or stood still itself
+        }
+        const double most = std::min({left, limit_s_ / 10, kMostNap});
+        if (nap(most) && silence < limit + kMostPatience) {
+            asked_until = wall_seconds() + kPatience;
+        }
+        if (wall_seconds() - begin > most + kSuspended) {
             // This process stood still itself: the others have to speak.
             pulse_.load()->beat();
         }
     }
 }
 
-void Watchdog::bark() const {
+RankState Watchdog::state() const {
+    mpi::Pulse& pulse = *pulse_.load();
+    return {pulse.silence(), pulse.waits_for() != nullptr, phase_.load()};
+}
+
+bool Watchdog::nap(double seconds) const {
+    // A descriptor of -1 is passed over.
+    std::array<pollfd, 2> waited = {pollfd{watched_.others ? watched_.others->fd() : -1, POLLIN, 0},
+                                    pollfd{wake_, POLLIN, 0}};
+    constexpr double kMilliseconds = 1000;
+    (void)::poll(waited.data(), waited.size(), static_cast<int>(seconds * kMilliseconds) + 1);
+    return waited[0].revents != 0 && watched_.others->answer(state());
+}
+
+void Watchdog::bark(double silence) const {
     const char* waits_for = pulse_.load()->waits_for();
-    std::array<char, 1000> text{};
-    (void)std::snprintf(text.data(), text.size(),
-                        "%s: no progress for %.0f s (--stall_timeout) while %s, waiting for %s: %s",
-                        who_.c_str(), limit_s_, phase_.load(),
-                        waits_for != nullptr ? waits_for : "a file of its own", remedy_.load());
+    const std::string others = watched_.others ? watched_.others->told(silence) : "";
+    std::array<char, 4000> text{};
+    (void)std::snprintf(
+        text.data(), text.size(),
+        "%s: no progress for %.0f s (--stall_timeout) while %s, waiting for %s: %s%s%s",
+        who_.c_str(), limit_s_, phase_.load(),
+        waits_for != nullptr ? waits_for : "a file of its own", others.c_str(),
+        others.empty() ? "" : ": ", remedy_.load());
     if (watched_.tell) {
         watched_.tell(text.data());
     }

@@ -4,11 +4,10 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <csignal>
 #include <functional>
 #include <limits>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <pthread.h>
 #include <stop_token>
@@ -17,6 +16,8 @@
 #include "app/messages/log.hpp"
 #include "core/index.hpp"
 #include "mpi/comm.hpp"
+
+#include "roll_call.hpp"
 
 namespace shardweld::app {
 
@@ -83,11 +84,13 @@ struct Watched {
     int rank = 0;
     std::string host;
     std::function<void(const std::string&)> tell;  ///< of any thread; may be empty
+    std::shared_ptr<RollCall> others = {};  ///< who can be asked whether they live; null: nobody
 };
 
 /// Watches from a thread of its own, with a stack of a few pages. When nothing was finished
-/// together for `limit_s` it says so and ends the process with code 10, whatever the other threads
-/// are stuck in; the launcher ends the other ranks.
+/// together for `limit_s` it asks the other ranks' watchdogs, says who does not answer, and ends
+/// the process with code 10, whatever the other threads are stuck in; the launcher ends the other
+/// ranks.
 class Watchdog {
   public:
     /// `limit_s` 0: watches nothing. Error(memory) when there can be no thread.
@@ -108,7 +111,11 @@ class Watchdog {
   private:
     static void* watch(void* self);
     void watch();
-    [[noreturn]] void bark() const;
+    /// What this rank says of itself to others.
+    [[nodiscard]] RankState state() const;
+    /// Until `seconds` are over, it is woken, or another rank asks: whether one did.
+    [[nodiscard]] bool nap(double seconds) const;
+    [[noreturn]] void bark(double silence) const;
 
     std::atomic<mpi::Pulse*> pulse_;
     double limit_s_;
@@ -118,9 +125,8 @@ class Watchdog {
     std::atomic<const char*> remedy_ =
         "another rank is dead or a file system hangs; the same command continues from what is done";
     pthread_t thread_{};
-    std::mutex mutex_;
-    std::condition_variable is_over_;
-    bool over_ = false;
+    int wake_ = -1;  ///< readable at the end
+    std::atomic<bool> over_ = false;
 };
 
 inline constexpr unsigned kExitLimit_s = 20;
