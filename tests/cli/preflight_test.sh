@@ -275,4 +275,36 @@ if unshare -m true 2>/dev/null && unshare -m mount -t tmpfs none /mnt 2>/dev/nul
 else
     echo "SKIPPED: no right to make a mount namespace"
 fi
+
+# Shards that a file system has handed to an archive (HSM) are seen before one is read: by less on disk than their size, and what its tool says.
+tools="$WORK/tools"
+mkdir "$tools"
+"$(dirname "$SHARDWELD")/make_checkpoint" "$WORK/archived" --gb 0.02 --format torch_dist --sparse --tp 2 --writers 1 >"$WORK/log"
+shards=("$WORK"/archived/source/*/*.distcp) # sparse, as released files are
+# tool NAME: the program of that name prints what standard input says for each file, %s.
+tool() {
+    { echo '#!/bin/bash'; echo "echo \"\$*\" >>'$WORK/asked'; shift"; echo "for file; do printf '$(cat)\n' \"\$file\"; done"; } >"$tools/$1"
+    chmod +x "$tools/$1"
+    rm -f "$WORK/asked"
+}
+# plan_archived CODE: plan with these tools first on PATH.
+plan_archived() {
+    PATH="$tools:$PATH" expect_code "$1" "$SHARDWELD" plan --local_dir "$WORK/archived/source" --hf_config "$WORK/archived/hf" -q
+}
+tool lfs <<<'%s: (0x0000000d) released exists archived, archive_id:1'
+plan_archived 7 && {
+    expect_text "${#shards[@]} of ${#shards[@]} shard files in "
+    expect_text "lfs hsm_restore"
+}
+grep -q '^hsm_state .*distcp' "$WORK/asked" || fail "lfs was not asked"
+for answer in '%s: (0x00000009) exists archived, archive_id:1' 'cannot get HSM state of %s: Operation not supported'; do
+    tool lfs <<<"$answer"
+    plan_archived 0
+    grep -q '^hsm_state' "$WORK/asked" || fail "lfs was not asked"
+done
+rm "$tools/lfs"
+tool mmlsattr <<<'file name:            %s\nMisc attributes:      ARCHIVE OFFLINE'
+plan_archived 7 && expect_text "in an archive only (HSM)"
+rm -rf "$tools" "$WORK/archived"
+
 finish

@@ -29,6 +29,8 @@
 #include "mpi/share.hpp"
 #include "shardweld/error.hpp"
 
+#include "released.hpp"
+
 namespace shardweld::app {
 
 namespace {
@@ -168,6 +170,7 @@ Finding look_for_checkpoint(const mpi::Comm& comm, const formats::InputRequest& 
     auto failure = mpi::error_of([&] {
         finding.location = formats::locate(request);
         note_links(request.directory, *finding.location);
+        require_not_released(finding.location->directory, finding.location->shard_files);
         finding.unlisted = formats::format_of(*finding.location).scan_list(*finding.location);
         std::erase_if(finding.unlisted, [&](const std::string& file) {
             return io::is_file(finding.location->directory / file);
