@@ -91,8 +91,7 @@ int verify(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log)
     if (!findings.differences.empty()) {
         throw Error(ErrorCode::differs, counted(findings.differences.size(), "difference") +
                                             " between " + options.local_dir.string() +
-                                            " and the report: " + findings.differences.front() +
-                                            (findings.differences.size() > 1 ? ", ..." : ""));
+                                            " and the report, listed above");
     }
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "app/runtime/memory.hpp"
+#include "app/runtime/stop.hpp"
 #include "core/system.hpp"
 #include "io/paths.hpp"
 #include "mpi/share.hpp"
@@ -64,9 +65,11 @@ ErrorCode finish_report(const Session& session) {
     const auto failure = mpi::error_of([&] {
         const fs::path place = place_of(run, *wanted);
         write_report(run, session.report, place, session.options.sync);
-        if (place != *wanted) {
-            log.info("the report of this run is " + place.string() + "; " + wanted->string() +
-                     " is that of an earlier run, which succeeded");
+        if (run.code != ErrorCode::ok) {
+            log.info("the report of this run is " + place.string() +
+                     (place == *wanted ? ""
+                                       : "; " + wanted->string() +
+                                             " is that of an earlier run, which succeeded"));
         }
     });
     if (!failure) {
@@ -124,6 +127,11 @@ void require_report_place(const fs::path& report, const std::optional<fs::path>&
     }
 }
 
+/// All runs of a job write into one log, and what lies beside the model does not change with them.
+bool was_told_before(const plan::Warning& warning) {
+    return warning.code == "tokenizer_missing" && job_restarts() > 0;
+}
+
 }  // namespace
 
 Run::Run(mpi::Comm& comm, const Options& options, std::vector<OutputRequest> outputs, Log& log,
@@ -140,7 +148,9 @@ Run::Run(mpi::Comm& comm, const Options& options, std::vector<OutputRequest> out
 
 void warn(const Session& session, const plan::Warning& warning) {
     session.warnings.push_back(warning);
-    if (!session.options.strict) {
+    if (was_told_before(warning)) {
+        session.log.note("warning: " + warning.text);
+    } else if (!session.options.strict) {
         session.log.warning(warning.text);
     }
 }
