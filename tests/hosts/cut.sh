@@ -25,7 +25,7 @@ MPIRUN_ENDS_RANKS=1 expect_code 10 "$HERE/mpirun.sh" "$(ranks_each 2)" merge --l
     --target_dir "$HOSTS/out" -q --stall_timeout 4s
 wait $cutter
 limit_rate none
-expect_text "rank 0 (h1): no progress for 4 s (--stall_timeout) while moving tensors, waiting for "
+expect_text "rank 0 (h1): no progress for 4 s (--stall_timeout) while "
 expect_text "no answer (UDP) from ranks 2, 3 (h2), last heard of at "
 expect_absent "$HOSTS/out"
 rm -rf "$HOSTS"/.out.*
