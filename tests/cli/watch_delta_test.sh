@@ -22,13 +22,32 @@ version() { # NUMBER DIR: the version is what the command writes
     same_files "told/weight_v00000$1" "$2/weight_v00000$1" "$2, version $1"
 }
 
+# What $POINT says happens once, about the second step: the watch is killed before or behind a command, or the delta is killed, or it fails.
+cat >"$WORK/program" <<'PROGRAM'
+#!/bin/bash
+is_time() {
+    [[ "${POINT:-}" == "$1" && "$*" == *"/step-2 "* && ! -e "$WORK/struck" ]] && touch "$WORK/struck"
+}
+! is_time "before-$1" "$@" || { kill -KILL "$PPID" && sleep 5; }
+! is_time "dies-$1" "$@" || kill -KILL $$
+! is_time "fails-$1" "$@" || { echo "error: no space" && exit 8; }
+"$REAL" "$@"
+code=$?
+! is_time "behind-$1" "$@" || { kill -KILL "$PPID" && sleep 5; }
+exit "$code"
+PROGRAM
+chmod +x "$WORK/program"
+export REAL="$SHARDWELD" WORK
+struck=(env SHARDWELD_PROGRAM="$WORK/program" "$(dirname "$SHARDWELD")/../libexec/shardweld/shardweld-watch")
+plain=("$SHARDWELD" watch)
+
 # A watch: a version for each step, which its diary names, and none twice.
 launch=()
 faulting=()
 watching() { # CODE NAME OPTIONS...: of the run NAME, until all its steps are made
     local code="$1" name="$2"
     shift 2
-    expect_code "$code" "${faulting[@]}" "$SHARDWELD" watch "run-$name" "out-$name" --interval 0.05 --idle_exit 0 --no_fsync --delta_dir "deltas-$name" "${launch[@]}" "$@"
+    expect_code "$code" "${faulting[@]}" "${plain[@]}" "run-$name" "out-$name" --interval 0.05 --idle_exit 0 --no_fsync --delta_dir "deltas-$name" "${launch[@]}" "$@"
 }
 save() { # NAME STEP...
     mkdir -p "run-$1"
@@ -89,14 +108,19 @@ watching 2 refused --quantize gguf:q8_0
 expect_code 2 "$SHARDWELD" watch run-refused out-refused --delta_against m0 && expect_text "add --delta_dir DIR"
 watching 2 refused --to fsdp:world=2
 
-faults_at "$WORK/none" "$WORK" || { finish; exit; }
-full=("${faulty[@]}" "call=mkdir,path=weight_v000002,do=error:28")
+# strikes POINT CODE NAME OPTIONS...: as `watching`, where that happens
+strikes() {
+    local plain=("${struck[@]}")
+    rm -f "$WORK/struck"
+    POINT="$1" watching "${@:2}"
+    [[ -e "$WORK/struck" ]] || fail "$3: nothing happened"
+}
 # A delta that fails is made by the next watch; --then waits for it.
 save later 1 2
 for code in 16 0 0; do
-    faulting=()
-    [[ $code == 0 ]] || faulting=("${full[@]}")
-    watching "$code" later --delta_against m0 --then "/bin/sh -c 'echo \$SHARDWELD_STEP >>$WORK/told_then'"
+    how=(watching)
+    [[ $code == 0 ]] || how=(strikes fails-delta)
+    "${how[@]}" "$code" later --delta_against m0 --then "/bin/sh -c 'echo \$SHARDWELD_STEP >>$WORK/told_then'"
     [[ $code == 0 ]] || expect_text "1 step without a delta: step-2"
     [[ "$(paste -sd' ' told_then)" == "step-1$([[ $code == 16 ]] || echo " step-2")" ]] || fail "--then: $(cat told_then)"
 done
@@ -105,10 +129,8 @@ version 2 deltas-later
 
 # Also where the trainer has deleted the step; --keep leaves the model that the next one leads from, and the one whose delta is owed.
 save failing 1 2
-faulting=("${full[@]}")
-watching 16 failing --delta_against m0 --keep 1
+strikes fails-delta 16 failing --delta_against m0 --keep 1
 [[ "$(ls out-failing)" == $'step-1\nstep-2\nwatch.jsonl' ]] || fail "--keep: $(ls out-failing)"
-faulting=()
 save failing 3
 rm -rf run-failing/step-2
 watching 0 failing --delta_against m0 --keep 1
@@ -117,53 +139,24 @@ made_of failing "1=1 2=2 3=3"
 for step in 1 2 3; do version "$step" deltas-failing; done
 expect_code 0 "$SHARDWELD" delta m0 m1 told_bridged && expect_code 0 "$SHARDWELD" delta m1 m3 told_bridged
 
+# A delta that is killed ends the watch; a watch is killed behind the merge of the second step, before its delta, behind it. The next one makes what is
+# missing, and nothing twice.
+for point in dies-delta behind-merge before-delta behind-delta; do
+    name="killed-$point"
+    save "$name" 1 2 3
+    strikes "$point" 137 "$name" --delta_against m0
+    [[ ! -e "deltas-$name/weight_v000003" ]] || fail "$name: not ended behind the second step"
+    watching 0 "$name" --delta_against m0
+    made_of "$name" "1=1 2=2 3=3"
+    for step in 1 2 3; do version "$step" "deltas-$name"; done
+done
+
 # A step that the trainer deletes while it is read is bridged, too.
 save lost 1 2 3
-faults_at "$WORK/run-lost" "$WORK/none"
+faults_at "$WORK/run-lost" "$WORK/none" || { finish; exit; }
 faulting=(env SHARDWELD_FAULT_SCRIPT="rm -rf $WORK/run-lost/step-2" "${faulty[@]}" "call=read,side=input,path=step-2/__,nth=3,do=script")
 watching 0 lost --delta_against m0 --on_lost skip
 faulting=()
 made_of lost "1=1 3=2"
 same_files told_bridged deltas-lost "a step that was lost"
-
-# A delta that is killed ends the watch. The next one makes what is missing, and nothing twice.
-faults_at "$WORK/none" "$WORK"
-goes_on() { # NAME
-    [[ ! -e "deltas-$1/weight_v000003" ]] || fail "$1: not ended behind the second step"
-    faulting=()
-    watching 0 "$1" --delta_against m0
-    made_of "$1" "1=1 2=2 3=3"
-    for step in 1 2 3; do version "$step" "deltas-$1"; done
-}
-number=0
-for point in call=rename,path=weight_v000002 call=any,path=weight_v000002 call=write,path=weight_v000002.shardweld-partial/part; do
-    name="killed-$((++number))"
-    save "$name" 1 2 3
-    faulting=("${faulty[@]}" "$point,rank=0,do=signal:9")
-    watching 137 "$name" --delta_against m0
-    goes_on "$name"
-done
-
-# The watch itself is killed: behind the merge of the second step, before its delta, behind it.
-cat >"$WORK/killing" <<'KILLING'
-#!/bin/bash
-is_time() {
-    [[ "$POINT" == "$1" && "$*" == *"/step-2 "* && ! -e "$WORK/killed" ]] && touch "$WORK/killed" && kill -KILL "$PPID" && sleep 5
-}
-is_time "before-$1" "$@"
-"$REAL" "$@"
-code=$?
-is_time "behind-$1" "$@"
-exit "$code"
-KILLING
-chmod +x "$WORK/killing"
-export REAL="$SHARDWELD" POINT WORK
-for POINT in behind-merge before-delta behind-delta; do
-    name="killed-$POINT"
-    save "$name" 1 2 3
-    rm -f "$WORK/killed"
-    expect_code 137 env SHARDWELD_PROGRAM="$WORK/killing" "$(dirname "$REAL")/../libexec/shardweld/shardweld-watch" "run-$name" "out-$name" --interval 0.05 --idle_exit 0 --no_fsync --delta_dir "deltas-$name" \
-        --delta_against m0
-    goes_on "$name"
-done
 finish
