@@ -59,7 +59,8 @@ void take_expected(const models::Recipe& recipe, const models::Symbols& symbols,
                                       is_optional,
                                       is_linear_weight(recipe, *tensor.line),
                                       spellings.others(tensor.name),
-                                      std::move(logical)};
+                                      std::move(logical),
+                                      tensor.line};
     }
 }
 
@@ -201,7 +202,76 @@ std::string recipe_fault(const Step& step) {
     }
 }
 
-nlohmann::ordered_json evaluated_json(const std::string& name, const EvaluatedTensor& tensor) {
+void take_sizes(const models::Recipe& recipe, const models::RecipeLibrary& library,
+                const models::Symbols& symbols, EvaluatedRecipe& found) {
+    for (const auto* definitions :
+         {&recipe.symbols, &library.find_dialect("hf_module")->defaults}) {
+        for (const auto& definition : *definitions) {
+            (void)recipe_fault([&] {
+                if (const auto value = symbols.try_value(definition.first)) {
+                    found.sizes[definition.first] = *value;
+                }
+            });
+        }
+    }
+}
+
+std::vector<std::string> indices_of(const models::Recipe& recipe) {
+    std::vector<std::string> names;
+    for (const auto& [name, definition] : recipe.symbols) {
+        if (definition.is_index) {
+            names.push_back(name);
+        }
+    }
+    return names;
+}
+
+/// As bytes that any terminal takes.
+std::string text_of_json(const nlohmann::ordered_json& value) {
+    return value.dump(-1, ' ', true);
+}
+
+nlohmann::ordered_json line_json(const models::Line& line, const char* part) {
+    return {{"part", part},
+            {"name", line.name.text},
+            {"logical", line.logical},
+            {"layout", line.layout.text},
+            {"dims", line.layout.dims.size()},
+            {"optional", line.optional || line.together},
+            {"origin", line.origin}};
+}
+
+/// Lines by the numbers that tensors name in the JSON.
+class NumberedLines {
+  public:
+    void add(const std::vector<models::Line>& lines, const char* part) {
+        for (const models::Line& line : lines) {
+            numbers_.emplace(&line, rows_.size());
+            rows_.push_back(line_json(line, part));
+        }
+    }
+    /// One of another recipe, of the language model inside, gets its number now.
+    std::size_t number_of(const models::Line& line) {
+        const auto [at, is_new] = numbers_.emplace(&line, rows_.size());
+        if (is_new) {
+            rows_.push_back(line_json(line, "inside"));
+        }
+        return at->second;
+    }
+    [[nodiscard]] const std::vector<nlohmann::ordered_json>& rows() const { return rows_; }
+
+  private:
+    std::map<const models::Line*, std::size_t> numbers_;
+    std::vector<nlohmann::ordered_json> rows_;
+};
+
+models::Config config_in(const fs::path& directory) {
+    const fs::path path = directory / "config.json";
+    return models::Config::parse(io::read_text(path, models::kMaxConfig), path.string());
+}
+
+nlohmann::ordered_json evaluated_json(const std::string& name, const EvaluatedTensor& tensor,
+                                      std::size_t line) {
     return {{"name", name},
             {"shape", tensor.shape},
             {"dtype", tensor.dtype ? nlohmann::ordered_json(safetensors_name(*tensor.dtype))
@@ -209,12 +279,20 @@ nlohmann::ordered_json evaluated_json(const std::string& name, const EvaluatedTe
             {"optional", tensor.is_optional},
             {"linear", tensor.is_linear},
             {"spellings", tensor.spellings},
-            {"logical", tensor.logical}};
+            {"logical", tensor.logical},
+            {"line", line}};
 }
 
 /// A tensor a line: there may be a million.
 void print_evaluated(const EvaluatedRecipe& recipe, std::ostream& out) {
-    const auto text = [](const nlohmann::ordered_json& value) { return value.dump(-1, ' ', true); };
+    constexpr auto text = text_of_json;
+    NumberedLines lines;
+    nlohmann::ordered_json indices = nlohmann::ordered_json::array();
+    if (recipe.recipe != nullptr) {
+        lines.add(recipe.recipe->hub, "hub");
+        lines.add(recipe.recipe->module, "module");
+        indices = indices_of(*recipe.recipe);
+    }
     out << "{\n\"schema\": " << kRecipeSchema << ",\n\"recipe\": " << text(recipe.family)
         << ",\n\"fault\": " << text(printable(recipe.fault, recipe.fault.size()))
         << ",\n\"passes\": " << text(recipe.passes) << ",\n\"needs\": " << text(recipe.needs)
@@ -224,10 +302,11 @@ void print_evaluated(const EvaluatedRecipe& recipe, std::ostream& out) {
         << ",\n\"transformers\": " << text(models::saving_library())
         << ",\n\"transformers_types\": " << text(models::saving_types()) << ",\n\"tensors\": [";
     for (const char* between = "\n"; const auto& [name, tensor] : recipe.tensors) {
-        out << between << text(evaluated_json(name, tensor));
+        out << between << text(evaluated_json(name, tensor, lines.number_of(*tensor.line)));
         between = ",\n";
     }
-    out << "]\n}\n";
+    out << "],\n\"lines\": " << text(lines.rows()) << ",\n\"sizes\": " << text(recipe.sizes)
+        << ",\n\"indices\": " << text(indices) << "\n}\n";
 }
 
 }  // namespace
@@ -236,6 +315,7 @@ EvaluatedRecipe evaluate_recipe(const models::RecipeLibrary& library, const mode
                                 const models::Config& config) {
     EvaluatedRecipe found;
     found.family = recipe.name;
+    found.recipe = &recipe;
     found.passes = recipe.passes;
     take_renames(recipe, found);
     const models::Symbols symbols = symbols_of(library, recipe, config);
@@ -246,6 +326,7 @@ EvaluatedRecipe evaluate_recipe(const models::RecipeLibrary& library, const mode
         found.module_parts.clear();
     }
     (void)recipe_fault([&] { take_needs(recipe, symbols, found); });
+    take_sizes(recipe, library, symbols, found);
     (void)recipe_fault([&] { take_layers_inside(library, recipe, config, found); });
     return found;
 }
@@ -255,8 +336,7 @@ void print_evaluated_recipe(const models::RecipeLibrary& library, const std::str
     EvaluatedRecipe found;
     const fs::path path = directory / "config.json";
     try {
-        const auto config =
-            models::Config::parse(io::read_text(path, models::kMaxConfig), path.string());
+        const models::Config config = config_in(directory);
         found.renamed = models::SavedModel(config, known_type(config)).renamed_parts();
         const models::Recipe* const named = library.find_recipe(name);
         found = evaluate_recipe(
@@ -271,6 +351,43 @@ void print_evaluated_recipe(const models::RecipeLibrary& library, const std::str
         throw Error(ErrorCode::mismatch, path.string() + ": " + found.fault,
                     "take config.json from the model that was trained");
     }
+}
+
+void print_families(const models::RecipeLibrary& library, const fs::path& directory,
+                    std::ostream& out) {
+    const models::Config config = config_in(directory);
+    out << "{\n\"schema\": " << kRecipeSchema
+        << ",\n\"model_type\": " << text_of_json(config.text("model_type").value_or(""))
+        << ",\n\"families\": [";
+    const char* between = "\n";
+    for (const models::Recipe* recipe : library.recipes()) {
+        std::map<std::string, std::vector<Index>> shapes;
+        const std::string fault = recipe_fault([&] {
+            for (auto& tensor :
+                 models::hub_tensors(*recipe, symbols_of(library, *recipe, config))) {
+                shapes.emplace(std::move(tensor.name), std::move(tensor.shape));
+            }
+        });
+        if (recipe->match != nullptr && fault.empty()) {
+            out << between
+                << text_of_json(
+                       {{"recipe", recipe->name}, {"depth", recipe->depth}, {"tensors", shapes}});
+            between = ",\n";
+        }
+    }
+    out << "]\n}\n";
+}
+
+void print_dialect(const models::Dialect& dialect, std::ostream& out) {
+    std::vector<nlohmann::ordered_json> rows;
+    for (const models::Line& line : dialect.store) {
+        rows.push_back(line_json(line, "store"));
+    }
+    out << text_of_json({{"schema", kRecipeSchema},
+                         {"dialect", dialect.name},
+                         {"has_own_names", dialect.has_own_names},
+                         {"store", rows}})
+        << "\n";
 }
 
 }  // namespace shardweld::app

@@ -24,6 +24,7 @@ struct EvaluatedTensor {
     /// Other names in use for it on the Hub, and that in the tree of transformers' modules.
     std::vector<std::string> spellings;
     std::string logical;  ///< the recipe's tensor that it is, or is a part of ("layer.0.qkv")
+    const models::Line* line = nullptr;  ///< that makes it
 };
 
 struct EvaluatedRecipe {
@@ -37,6 +38,8 @@ struct EvaluatedRecipe {
     std::vector<std::string> needs;   ///< ends of names that are there; '|' between alternatives
     /// How names of the language model begin, where all of them pass; none: not known.
     std::vector<std::string> roots;
+    const models::Recipe* recipe = nullptr;
+    std::map<std::string, Index> sizes;  ///< symbols that the config.json has values for
     /// How names begin in the tree of modules, and on the Hub.
     std::vector<std::pair<std::string, std::string>> renames;
     /// Without a recipe: parts of names of the tree of modules that transformers saves otherwise.
@@ -54,5 +57,13 @@ EvaluatedRecipe evaluate_recipe(const models::RecipeLibrary& library, const mode
 /// or what was thrown; Error(usage) for a name that is no recipe's.
 void print_evaluated_recipe(const models::RecipeLibrary& library, const std::string& name,
                             const fs::path& directory, std::ostream& out);
+
+/// Prints, as JSON, the names and shapes that each family makes of `directory`/config.json, those
+/// that make none left out. Errors of reading config.json.
+void print_families(const models::RecipeLibrary& library, const fs::path& directory,
+                    std::ostream& out);
+
+/// Prints, as JSON, the stored names of a framework.
+void print_dialect(const models::Dialect& dialect, std::ostream& out);
 
 }  // namespace shardweld::app

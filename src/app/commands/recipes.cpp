@@ -18,7 +18,6 @@
 
 #include "commands.hpp"
 #include "evaluated_recipe.hpp"
-#include "suggest_recipe.hpp"
 
 namespace shardweld::app {
 
@@ -204,11 +203,9 @@ std::string comments_of(const models::RecipeLibrary& library, const models::Reci
 
 int recipes(const Options& options, std::ostream& out) {
     const models::RecipeLibrary library = load(options);
-    if (options.topic == "suggest") {
-        return suggest_recipe(library, options, out);
-    }
-    if (options.topic == "check") {
-        return check_recipe(library, options, out);
+    if (options.topic == "all" && options.config) {
+        print_families(library, *options.config, out);
+        return 0;
     }
     const auto is_known = [&](const std::string& name) {
         return options.config ? library.find_recipe(name) != nullptr
@@ -219,6 +216,15 @@ int recipes(const Options& options, std::ostream& out) {
     }
     if (options.config) {
         print_evaluated_recipe(library, options.topic, *options.config, out);
+        return 0;
+    }
+    if (options.json) {
+        const models::Dialect* const dialect = library.find_dialect(options.topic);
+        if (dialect == nullptr) {
+            throw Error(ErrorCode::usage, "recipes --json prints what a config.json stands for",
+                        "add --config DIR");
+        }
+        print_dialect(*dialect, out);
         return 0;
     }
     if (options.topic.empty()) {

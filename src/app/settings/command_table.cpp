@@ -68,22 +68,16 @@ const std::vector<CommandRow>& command_rows() {
           "quiet", "help"}},
         {"recipes",
          Command::recipes,
-         {"topic", "recipe"},
-         "shardweld recipes [NAME | suggest | check FILE] [options]",
-         "list the model families; print, suggest or check a recipe",
-         "suggest prints a recipe for a finished model (--ref), which inherits from the nearest "
-         "family, and\n"
-         "what it could not place; with --local_dir also what the checkpoint stores. check says "
-         "what a\n"
-         "recipe makes otherwise than the model has it (exit code 13). --config prints as JSON "
-         "which\n"
-         "tensors a config.json stands for, in the family NAME or in its own.\n"
+         {"topic"},
+         "shardweld recipes [NAME] [options]",
+         "list the model families, or print a recipe",
+         "--config prints as JSON which tensors a config.json stands for, in the family NAME or in "
+         "its\nown. recipes suggest and recipes check are commands of their own.\n"
          "\n"
          "Examples:\n"
          "  shardweld recipes\n"
          "  shardweld recipes qwen3_moe > mine.recipe\n"
          "  shardweld recipes --config Qwen3-8B --json\n"
-         "  shardweld recipes suggest --ref new-model --local_dir ckpt > mine.recipe\n"
          "  shardweld recipes check mine.recipe --ref new-model\n"},
         {"test",
          Command::test,

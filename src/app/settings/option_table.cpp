@@ -17,7 +17,7 @@ const std::vector<OptionRow>& option_rows() {
         "format of the checkpoint: " + choice_help("auto", formats::backends());
     static const std::string output_format = "format of the weight files: " + output_format_help();
     static const std::vector<OptionRow> rows = {
-        {"local_dir", "DIR", kInput | kVerify | kClean | kRecipes, "Input",
+        {"local_dir", "DIR", kInput | kVerify | kClean, "Input",
          "checkpoint: a step, iteration or shard directory; verify: the model that was "
          "written; clean: the directory to look "
          "below",
@@ -38,11 +38,7 @@ const std::vector<OptionRow>& option_rows() {
          flag(&Options::shows_steps)},
         {"role", "NAME", kInput, "Input", "actor or critic, if there are both",
          word(&Options::role, {{"actor", "actor"}, {"critic", "critic"}}), Touches::output},
-        {"topic", "NAME", kRecipes, "", "the family to print; suggest; check",
-         text(&Options::topic)},
-        {"ref", "DIR", kRecipes, "Input",
-         "recipes suggest, check: a finished model of the family, with config.json",
-         text(&Options::reference)},
+        {"topic", "NAME", kRecipes, "", "the family to print", text(&Options::topic)},
         {"config", "DIR", kRecipes, "Input",
          "print, as JSON, which tensors the family has with the values of DIR/config.json",
          text(&Options::config)},

@@ -245,9 +245,6 @@ void check_together(const Arguments& arguments, const Options& options) {
     if (options.quantise_ignore && !quantises) {
         refuse("--quantize_ignore needs --quantize", "add it, or leave both out");
     }
-    if (options.command == Command::recipes && options.json && !options.config) {
-        refuse("recipes --json prints what a config.json stands for", "add --config DIR");
-    }
     check_also(options);
     check_form(arguments, options);
     check_log_dir(options);

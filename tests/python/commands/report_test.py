@@ -5,7 +5,7 @@ import re
 import tempfile
 import unittest
 
-from shardweld_commands import redact, text
+from shardweld_commands import text
 from shardweld_commands.command import CORRUPT, UNSUPPORTED, Failed
 from shardweld_commands.report import Phases, Rank, Record, read_report, record_of, report_text
 from shardweld_commands.report_page import escaped, page_of
@@ -16,7 +16,7 @@ HOSTILE = r"""{"schema":1,"tool":[1],"command":"<script>alert(1)</script>",
 "environment":{"hosts":[1,{},"<b>"],"ranks":-4,"command_line":["<i>",7,"\u001b[31m"],"<u>":["\u202e"],"half":"\ud800"},
 "input":{"dir":"\"><script>","format":[],"facts":{"<tp>":1e400}},"provenance":7,
 "phases":[{"name":"<p>","wall_s":1e308},{"wall_s":-1},5,{"name":"b","wall_s":"x"},{"wall_s":NaN}],
-"crc":{"records":-1},"roof":{"percent":"<r>"},"base":{"equal":[]},
+"crc":{"records":-1},"base":{"equal":[]},
 "ranks":[{"rank":1e99,"host":"<h>","bytes_read":18446744073709551615,"phases":[{"name":"<q>"}]},3,{"rank":true,"bytes_sent":1234567890123456789012345678901234567890}],
 "ledger":{"stored":18446744073709551615,"consumed":18446744073709551615,"replica":-1,"padding":"x",
 "ignored":[{"pattern":"<g>","reason":"</small>","bytes":18446744073709551615},9]},
@@ -42,7 +42,7 @@ class ReportTest(unittest.TestCase):
                 ("{", CORRUPT, "no JSON object"), ("[]", CORRUPT, "no JSON object"), ("", CORRUPT, "no JSON object"),
                 (b'{"schema":1,"ledger":{},"phases":[],"a":"\xff"}', CORRUPT, "no JSON object"), ("\ufeff{}", CORRUPT, "no JSON object"),
                 ("[" * 100, CORRUPT, "no JSON object"), ("[" * 1000000, CORRUPT, "no JSON object"), ('{"a":' * 1000000, CORRUPT, "no JSON object"),
-                ('{"schema":1,"command":"iobench"}', CORRUPT, "no ledger and no phases"), ('{"schema":2,"ledger":{},"phases":[]}', UNSUPPORTED, "schema 2"),
+                ('{"schema":1,"command":"other"}', CORRUPT, "no ledger and no phases"), ('{"schema":2,"ledger":{},"phases":[]}', UNSUPPORTED, "schema 2"),
                 ('{"ledger":{},"phases":[]}', UNSUPPORTED, "schema null")):
             with self.assertRaises(Failed) as refused:
                 read(content)
@@ -53,7 +53,7 @@ class ReportTest(unittest.TestCase):
         hostile = read(HOSTILE)
         page = page_of(hostile)
         tags = set(re.findall(r"<([^ >]*)", page))
-        self.assertFalse(tags & {"script", "img", "b>", "u", "tp", "q", "h", "g", "f", "t", "c", "x", "r"}, tags)
+        self.assertFalse(tags & {"script", "img", "b>", "u", "tp", "q", "h", "g", "f", "t", "c", "x"}, tags)
         self.assertFalse(re.search("[\x1b\u202e\ud800]|nan|inf", page))
         self.assertIn("default-src 'none'", page)
         self.assertIn("&lt;script&gt;alert(1)&lt;/script&gt;", page)
@@ -118,17 +118,6 @@ class TextTest(unittest.TestCase):
     def test_nothing_unseen_is_printed(self):
         self.assertEqual(text.printable("a\x1b\u202e\xe9"), "a\\x1b\\xe2\\x80\\xae\xe9")
         self.assertEqual(text.printable("abcdef", 3), "abc...")
-
-
-class RedactTest(unittest.TestCase):
-    def test_hides_secrets(self):
-        os.environ["DEMO_API_KEY"] = "verysecretword"
-        self.addCleanup(os.environ.pop, "DEMO_API_KEY")
-        for line, shown in (
-                ("a verysecretword b", "a *** b"), ("hf_" + "a" * 16 + " x", "*** x"), ("hf_model", "hf_model"), ("Authorization: Basic abc\nnext", "Authorization:***\nnext"),
-                ("authorization is needed", "authorization is needed"), ("Bearer abc, x", "Bearer ***, x"), ("https://u:p@h/x?y=z) t", "https://***@h/x?***) t"),
-                ("HF_TOKEN=abc x", "HF_TOKEN=*** x"), ("--api-key=abc x", "--api-key=*** x"), ("pad_token=3", "pad_token=3"), ("A=1 B_KEY=a=b,c", "A=1 B_KEY=***,c")):
-            self.assertEqual(redact.without_secrets(line), shown)
 
 
 if __name__ == "__main__":
