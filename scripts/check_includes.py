@@ -32,6 +32,7 @@ MODULES = {  # what else a module may include
     "app": "core layout io mpi numeric catalogue models formats outputs plan adapters reshape execute publish process",
     "hdf5": "core",
     "main.cpp": "app",
+    "shared_heap_new.cpp": "core",
 }
 ROOMS = {  # what else of its module a subfolder may include, beside what lies at the module's top; under a module's name, all that are not listed
     "app/messages": "",

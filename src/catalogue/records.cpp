@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "core/shared_text.hpp"
+
 #include "catalogue.hpp"
 
 namespace shardweld::catalogue {
@@ -78,7 +80,7 @@ Records records_of(const Catalogue& catalogue) {
         for (const Piece& piece : tensor.pieces) {
             add(records, piece);
         }
-        records.tensors.emplace_back(tensor.name);
+        records.tensors.push_back(SharedText(tensor.name));  // to the process' end
     });
     each_shard(catalogue, [&](const Shard& shard) {
         add(records, shard.piece);

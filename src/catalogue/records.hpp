@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
 #include "core/index.hpp"
-#include "core/shared_text.hpp"
 
 namespace shardweld::catalogue {
 
@@ -24,13 +24,12 @@ struct Record {
 };
 
 struct Records {
-    std::vector<Record> all;          ///< in file order, each once, none reaching into the next
-    std::vector<SharedText> tensors;  ///< names
+    std::vector<Record> all;  ///< in file order, each once, none reaching into the next
+    std::vector<std::string_view> tensors;  ///< names, which last longer
     std::vector<std::size_t> begins;  ///< by file: its first record; then where the last one ends
 
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.all, self.tensors, self.begins);
-    };
+    /// All but the names, which another process has elsewhere.
+    static constexpr auto fields = [](auto& self) { return std::tie(self.all, self.begins); };
 
     /// The record that the byte of a file lies in.
     [[nodiscard]] std::optional<std::uint32_t> at(std::uint32_t file, Bytes byte) const;

@@ -145,7 +145,12 @@ class ByteReader {
         if constexpr (HasFields<T>) {
             std::apply([&](auto&... fields) { (read(fields), ...); }, T::fields(value));
         } else if constexpr (IsList<T>) {
-            for (auto n = get<std::uint64_t>(); n > 0; --n) {
+            auto n = get<std::uint64_t>();
+            if constexpr (requires { value.reserve(n); }) {
+                require(n);  // each takes a byte at least
+                value.reserve(n);
+            }
+            for (; n > 0; --n) {
                 value.push_back(get<typename T::value_type>());
             }
         } else if constexpr (codec::IsNumber<T>) {
@@ -198,10 +203,13 @@ class ByteReader {
         throw Error(ErrorCode::internal, "metadata shared between ranks holds an endless number");
     }
 
-    std::span<const std::byte> next(std::size_t size) {
+    void require(std::size_t size) const {
         if (size > bytes_.size() - position_) {
             throw Error(ErrorCode::internal, "metadata shared between ranks is cut short");
         }
+    }
+    std::span<const std::byte> next(std::size_t size) {
+        require(size);
         position_ += size;
         return bytes_.subspan(position_ - size, size);
     }

@@ -127,9 +127,9 @@ void share_places(mpi::Comm& comm, outputs::Placement& placement,
 std::vector<io::WrittenFile> create_own(mpi::Comm& comm, plan::Plan& plan,
                                         const io::Directory& directory, bool sync) {
     const auto own = own_files(comm.rank(), plan);
-    const auto tensors = plan::output_tensors(plan.targets);
     std::vector<io::WrittenFile> made;
     mpi::collectively_in_steps(comm, [&](const mpi::OnStep& before_file) {
+        const auto tensors = plan::output_tensors(plan.targets);
         const outputs::Format& format = *plan.placement.format;
         const outputs::Framer framer = format.framer();
         for (const std::size_t at : own) {
@@ -144,8 +144,8 @@ std::vector<io::WrittenFile> create_own(mpi::Comm& comm, plan::Plan& plan,
     });
     if (!plan.placement.is_settled) {
         share_places(comm, plan.placement, own);
-        return_freed_memory();
     }
+    return_freed_memory();  // lists of all tensors are large
     return made;
 }
 

@@ -70,9 +70,8 @@ struct Plan {
     /// Each part of the output space takes so many rounds, one for each checkpoint of a mix. What
     /// is not mixed is read in the last.
     std::uint32_t n_terms = 1;
-    /// The digest, where this is a rank's part of a plan (as_bytes); "": it has to be worked out.
+    /// The digest, where another rank has made this plan; "": it has to be worked out.
     std::string known_hash = {};
-    bool is_part = false;  ///< targets that others make have no operands here
 
     [[nodiscard]] int n_ranks() const { return static_cast<int>(cuts.size()) - 1; }
 

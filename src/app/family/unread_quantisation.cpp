@@ -55,7 +55,7 @@ constexpr std::array kCompanions = {
     Companion{"weight_scale", "BitNet"},
 };
 
-constexpr std::string_view kWeight = ".weight";
+constexpr std::string_view kWeightEnding = ".weight";
 
 std::string by_names(std::string_view library) {
     return std::string(library) + " by its names";
@@ -97,11 +97,12 @@ QuantisationTrace integer_trace(const catalogue::Catalogue& catalogue) {
                                    [&](const auto& one) { return one.name == name; });
     };
     for (const catalogue::Tensor& tensor : catalogue.tensors) {
-        const bool is_weight = tensor.name.ends_with(kWeight) && tensor.shape.size() >= 2;
+        const bool is_weight = tensor.name.ends_with(kWeightEnding) && tensor.shape.size() >= 2;
         if (!is_weight || is_float(tensor.dtype) || tensor.dtype == DType::i8) {
             continue;
         }
-        const std::string stem = tensor.name.substr(0, tensor.name.size() - kWeight.size() + 1);
+        const std::string stem =
+            tensor.name.substr(0, tensor.name.size() - kWeightEnding.size() + 1);
         const auto* const companion = std::ranges::find_if(kCompanions, [&](const Companion& one) {
             return is_stored(stem + std::string(one.ending));
         });

@@ -250,13 +250,6 @@ void share_rest(Planned& planned, const std::vector<Moving>& moving,
     if (all.empty()) {
         return;
     }
-    mpi::collectively(primary.session.comm, [&] {
-        if (first.is_part) {
-            throw Error(ErrorCode::target,
-                        "another run has left work for this target while this one planned",
-                        "run it again: it goes on from there");
-        }
-    });
     plan::share_rest(first, all, primary.choice.alignment);
 }
 

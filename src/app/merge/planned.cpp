@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "app/compare/model_directory.hpp"
@@ -13,6 +15,7 @@
 #include "app/family/written_model.hpp"
 #include "app/report/summary.hpp"
 #include "core/codec.hpp"
+#include "core/shared_heap.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
 #include "mpi/share.hpp"
@@ -22,7 +25,6 @@
 #include "plan/schedule/footprint.hpp"
 #include "plan/schedule/handed.hpp"
 #include "publish/config_edits.hpp"
-#include "publish/target.hpp"
 #include "shardweld/error.hpp"
 
 #include "tied.hpp"
@@ -127,16 +129,25 @@ void say_plan(const Session& session, const plan::Plan& plan) {
                       std::string(plan::name_of(plan.strategy)) + " (" + plan.why + ")");
 }
 
-/// What ranks that get a part of the plan need beside it while they move tensors.
+/// What is large of what ranks need while they move tensors: once on a node where that can be done.
+/// The planner has it like those beside it.
+struct Handed {
+    std::vector<catalogue::File> files;
+    catalogue::Records records;
+    std::vector<std::string> tensors;  ///< that the records name
+    std::vector<execute::RecordSums::RecordUse> uses;
+    std::optional<plan::Plan> factors;
+    std::optional<plan::Plan> measured;
+    plan::Plan plan;
+};
+
+/// What else the ranks beside a planner need.
 struct Rest {
     fs::path directory;
-    std::vector<catalogue::File> files;
     plan::Visibility visibility;
     std::vector<io::FileStamp> stamps;
     int home = 0;
     bool is_checked = false;
-    catalogue::Records records;
-    std::vector<execute::RecordSums::RecordUse> uses;
     std::string config_path;
     std::string config_text;
     bool holds_adapter_only = false;
@@ -144,9 +155,9 @@ struct Rest {
     std::vector<std::uint32_t> shares;  ///< NVFP4
 
     static constexpr auto fields = [](auto& self) {
-        return std::tie(self.directory, self.files, self.visibility, self.stamps, self.home,
-                        self.is_checked, self.records, self.uses, self.config_path,
-                        self.config_text, self.holds_adapter_only, self.is_value, self.shares);
+        return std::tie(self.directory, self.visibility, self.stamps, self.home, self.is_checked,
+                        self.config_path, self.config_text, self.holds_adapter_only, self.is_value,
+                        self.shares);
     };
 };
 
@@ -155,13 +166,10 @@ Rest rest_of(const Planned& planned) {
     const Output& output = planned.first();
     const auto& made = output.model.bound.quantisation;
     return {input.directory,
-            input.files,
             input.visibility,
             input.stamps,
             input.home,
             input.is_checked,
-            input.sums->records(),
-            input.sums->uses(),
             output.model.files.config_path,
             output.config_text,
             planned.holds_adapter_only,
@@ -172,10 +180,7 @@ Rest rest_of(const Planned& planned) {
 void take_rest(Rest rest, Planned& planned) {
     Input& input = planned.input;
     Output& output = planned.first();
-    input.sums =
-        record_sums(rest.directory, rest.files, std::move(rest.records), std::move(rest.uses));
     input.directory = std::move(rest.directory);
-    input.files = std::move(rest.files);
     input.visibility = std::move(rest.visibility);
     input.stamps = std::move(rest.stamps);
     input.home = rest.home;
@@ -187,12 +192,81 @@ void take_rest(Rest rest, Planned& planned) {
     output.model.bound.quantisation.emplace().shares = std::move(rest.shares);
 }
 
-/// Whether an earlier run has left something that this one may take up. Local.
-bool may_take_up(const Session& session) {
-    return !session.options.restart &&
-           std::ranges::any_of(
-               publish::unfinished_work(session.output.directory),
-               [](const fs::path& partial) { return io::kind_at(partial) != io::FileKind::none; });
+/// The records of a plan's input, of which many name the same tensor, and the names once.
+std::pair<catalogue::Records, std::vector<std::string>> named_once(catalogue::Records records) {
+    std::unordered_map<std::string_view, std::uint32_t> known;
+    std::vector<std::string> names;
+    for (catalogue::Record& record : records.all) {
+        const std::string_view name = records.tensors[record.tensor];
+        const auto [at, is_new] = known.emplace(name, static_cast<std::uint32_t>(names.size()));
+        if (is_new) {
+            names.emplace_back(name);
+        }
+        record.tensor = at->second;
+    }
+    return {std::move(records), std::move(names)};
+}
+
+std::vector<std::byte> handed_bytes(const Planned& planned) {
+    ByteWriter out;
+    out.put(planned.input.files);
+    out.put(named_once(planned.input.sums->records()));
+    out.put(planned.input.sums->uses());
+    for (const auto* const plan : {&planned.factors, &planned.first().measured}) {
+        out.put(plan->has_value());
+        if (*plan) {
+            plan::put_plan(**plan, out);
+        }
+    }
+    plan::put_plan(planned.first().plan, out);
+    return out.take();
+}
+
+Handed handed_from(std::span<const std::byte> bytes) {
+    ByteReader in(bytes);
+    Handed handed;
+    handed.files = in.get<std::vector<catalogue::File>>();
+    handed.records = in.get<catalogue::Records>();
+    handed.tensors = in.get<std::vector<std::string>>();
+    handed.records.tensors.assign(handed.tensors.begin(), handed.tensors.end());
+    handed.uses = in.get<std::vector<execute::RecordSums::RecordUse>>();
+    for (auto* const plan : {&handed.factors, &handed.measured}) {
+        if (in.get<bool>()) {
+            plan->emplace(plan::get_plan(in));
+        }
+    }
+    handed.plan = plan::get_plan(in);
+    return handed;
+}
+
+/// What handed_bytes has put lies elsewhere from now on.
+void leave_handed(Planned& planned) {
+    planned.input.files = {};
+    planned.input.sums = nullptr;
+    planned.factors = std::nullopt;
+    planned.first().measured = std::nullopt;
+    planned.first().plan = {};
+}
+
+/// Needs the input's directory.
+void take_handed(std::shared_ptr<Handed> handed, Planned& planned) {
+    Output& output = planned.first();
+    planned.input.files = std::move(handed->files);
+    planned.input.sums = record_sums(planned.input.directory, planned.input.files,
+                                     std::move(handed->records), std::move(handed->uses));
+    if (output.choice.records != nullptr) {
+        output.choice.records = &planned.input.sums->records();
+    }
+    planned.factors = std::move(handed->factors);
+    output.measured = std::move(handed->measured);
+    output.plan = std::move(handed->plan);
+    for (plan::Plan* const plan : {planned.factors ? &*planned.factors : nullptr,
+                                   output.measured ? &*output.measured : nullptr, &output.plan}) {
+        if (plan != nullptr) {
+            plan->placement.format = &outputs::default_format();
+        }
+    }
+    planned.handed = std::move(handed);
 }
 
 /// An output of planners as one of the run.
@@ -213,7 +287,7 @@ bool sees_as(const FoundCheckpoint& found, const HostGroups& hosts) {
 class NodePlanning {
   public:
     /// Collective. `sources` say who sees the same files.
-    NodePlanning(const Session& session, const PlanRequest& request, const Sources& sources);
+    NodePlanning(const Session& session, const Sources& sources);
 
     /// Whether this rank plans.
     [[nodiscard]] bool is_planner() const { return planners_ != nullptr; }
@@ -227,25 +301,19 @@ class NodePlanning {
     void hand_over(Planned& planned) const;
 
   private:
-    /// Collective. The planner's plan on the ranks beside it, with all operands or their own.
-    void hand_over(plan::Plan& plan, bool is_whole) const;
-    /// Collective. A plan with all operands, where the planner has it.
-    void hand_over(std::optional<plan::Plan>& plan) const;
+    /// Collective. What a planner's bytes stand for, once for all ranks beside it where they can
+    /// have memory in common, else for each rank.
+    [[nodiscard]] std::shared_ptr<Handed> shared(std::vector<std::byte> bytes) const;
 
     Session session_;
     HostGroups hosts_;
-    bool is_cut_anew_;                     ///< the output space: the plan's owners may be others
     std::unique_ptr<mpi::Comm> planners_;  ///< null on other ranks
     std::unique_ptr<mpi::Comm> beside_;    ///< a planner, the first of them, and its neighbours
     MemoryMeter meter_;
 };
 
-NodePlanning::NodePlanning(const Session& session, const PlanRequest& request,
-                           const Sources& sources)
-    : session_(session),
-      hosts_(sources.checkpoint.visibility.hosts()),
-      is_cut_anew_(mpi::share(session.comm, 0,
-                              [&] { return request.ranks.has_value() || may_take_up(session); })) {
+NodePlanning::NodePlanning(const Session& session, const Sources& sources)
+    : session_(session), hosts_(sources.checkpoint.visibility.hosts()) {
     const int own = session.comm.rank();
     auto planners = session.comm.split(hosts_.is_leader(own) ? 0 : 1);
     if (hosts_.is_leader(own)) {
@@ -267,44 +335,59 @@ void NodePlanning::leave_to_planners(Sources& sources) const {
     }
 }
 
-void NodePlanning::hand_over(plan::Plan& plan, bool is_whole) const {
-    std::vector<std::byte> bytes;
-    mpi::collectively(*beside_, [&] {
+std::shared_ptr<Handed> NodePlanning::shared(std::vector<std::byte> bytes) const {
+    std::shared_ptr<SharedHeap> heap;
+    SharedHeap::Place place;
+    auto failure = mpi::error_of([&] {
         if (is_planner()) {
-            bytes = plan::as_bytes(plan);
+            heap = SharedHeap::fill([&] { return new Handed(handed_from(bytes)); });
+            place = heap->place();
         }
     });
+    place = mpi::share(*beside_, 0, [&] { return place; });
+    if (!is_planner() && place.size > 0) {
+        failure = mpi::error_of([&] { heap = SharedHeap::open(place); });
+    }
+    const auto whys = mpi::gather(*beside_, failure ? std::string(failure->what()) : "");
+    const auto why = std::ranges::find_if_not(whys, &std::string::empty);
+    session_.run.is_planned_once = why == whys.end();
+    if (why == whys.end()) {
+        session_.log.debug("this node's ranks hold the plan once: " + human_bytes(place.size));
+        heap->close();
+        return {heap, static_cast<Handed*>(heap->root())};
+    }
+    session_.log.debug("each rank holds the plan: " + *why);
+    heap = nullptr;
+    SharedHeap::end_unheld();
     bytes = beside_->broadcast(std::move(bytes), 0);
-    if (!is_planner()) {
-        plan = plan::plan_from(bytes, session_.comm.rank(), is_whole);
-    }
-}
-
-void NodePlanning::hand_over(std::optional<plan::Plan>& plan) const {
-    if (mpi::share(*beside_, 0, [&] { return plan.has_value(); })) {
-        hand_over(plan ? *plan : plan.emplace(), true);
-    }
+    return mpi::collectively_get(*beside_,
+                                 [&] { return std::make_shared<Handed>(handed_from(bytes)); });
 }
 
 void NodePlanning::hand_over(Planned& planned) const {
-    Rest rest = mpi::share(*beside_, 0, [&] { return rest_of(planned); });
-    auto warnings = mpi::share(*beside_, 0, [&] { return session_.warnings; });
     std::vector<Output> outputs;
     outputs.push_back(is_planner() ? of_run(session_, std::move(planned.first()))
                                    : Output{session_, {}, {}, {}, {}, {}});
     planned.outputs = std::move(outputs);
-    Output& output = planned.first();
-    hand_over(planned.factors);
-    hand_over(output.measured);
-    // Where factors or divisors come first, ranks read for targets that others make.
-    hand_over(output.plan, is_cut_anew_ || planned.factors || output.measured);
-    if (is_planner()) {
+    if (beside_->size() == 1) {
         return;
     }
-    take_rest(std::move(rest), planned);
-    planned.input.meter = meter_;
+    Rest rest = mpi::share(*beside_, 0, [&] { return rest_of(planned); });
+    auto warnings = mpi::share(*beside_, 0, [&] { return session_.warnings; });
+    std::vector<std::byte> bytes;
+    mpi::collectively(*beside_, [&] {
+        if (is_planner()) {
+            bytes = handed_bytes(planned);
+            leave_handed(planned);
+        }
+    });
+    if (!is_planner()) {
+        take_rest(std::move(rest), planned);
+        planned.input.meter = meter_;
+        session_.warnings = std::move(warnings);
+    }
+    take_handed(shared(std::move(bytes)), planned);
     planned.input.meter.planned();
-    session_.warnings = std::move(warnings);
 }
 
 }  // namespace
@@ -487,7 +570,7 @@ bool plans_once_a_node(const Outputs& outputs, const PlanRequest& request, const
 
 Planned planned_once_a_node(const Session& session, const PlanRequest& request, Sources sources,
                             const Resources& resources, const PlanByPlanners& plan) {
-    const NodePlanning once(session, request, sources);
+    const NodePlanning once(session, sources);
     Planned planned;
     mpi::collectively_in_steps(session.comm, [&](const mpi::OnStep& step) {
         if (once.is_planner()) {
@@ -497,7 +580,7 @@ Planned planned_once_a_node(const Session& session, const PlanRequest& request, 
         }
     });
     (void)Sources(std::move(sources));  // is not needed any more
-    once.hand_over(planned);
+    mpi::collectively(session.comm, [&] { once.hand_over(planned); });
     if (!once.is_planner()) {
         planned.resources = request.ranks ? request.ranks->resources : resources;
         planned.first().choice = choice_for({session}, request, planned.input, planned.resources);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -42,6 +43,7 @@ struct Output {
 
 /// All that is known before the first tensor byte moves.
 struct Planned {
+    std::shared_ptr<void> handed;  ///< where plans and input lie that another rank has made
     Input input;
     std::vector<Output> outputs;
     std::optional<plan::Plan> factors;  ///< of a fold's factors, which are gathered first

@@ -200,8 +200,9 @@ struct RunReport {
     int n_ranks = 1;
     Circumstances circumstances;
     InputReport input;
-    std::vector<FileEntry> input_sums;  ///< of files that were found as the save lists them
-    Index metadata_reads = 0;           ///< calls that read the checkpoint's metadata, of all ranks
+    std::vector<FileEntry> input_sums;    ///< of files that were found as the save lists them
+    std::optional<bool> is_planned_once;  ///< ranks of a node hold the plan once; where they could
+    Index metadata_reads = 0;       ///< calls that read the checkpoint's metadata, of all ranks
     std::vector<MixedInput> mixed;  ///< in the order in which they are added; empty: there was one
     std::string recipe;             ///< "" before it is known
     models::Verification verification;  ///< of the recipe in the checkpoint's format

@@ -407,11 +407,13 @@ std::string to_json(const RunReport& run, const OutputReport& output) {
     json["recipe"] = {{"name", known(run.recipe)},
                       {"verified", std::string(models::name_of(run.verification.level))},
                       {"by", run.verification.by}};
-    json["plan"] = {{"hash", known(output.plan_hash)},
-                    {"strategy", known(run.strategy)},
-                    {"why", run.why},
-                    {"rounds", run.rounds},
-                    {"metadata_bytes", output.metadata_bytes}};
+    json["plan"] = {
+        {"hash", known(output.plan_hash)},
+        {"strategy", known(run.strategy)},
+        {"why", run.why},
+        {"rounds", run.rounds},
+        {"metadata_bytes", output.metadata_bytes},
+        {"once_a_node", run.is_planned_once ? ordered_json(*run.is_planned_once) : ordered_json()}};
     json["quotas"] = quotas_json(output.quotas);
     json["phases"] = phases_json(run.phases);
     json["resume"] = output.resumed

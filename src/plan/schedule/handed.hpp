@@ -2,19 +2,17 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
-#include <vector>
 
+#include "core/codec.hpp"
 #include "plan/plan.hpp"
 
 namespace shardweld::plan {
 
-/// A plan whose files are of the default format, for ranks of the same program.
-std::vector<std::byte> as_bytes(const Plan& plan);
+/// Puts a plan whose files are of the default format, for ranks of the same program.
+void put_plan(const Plan& plan, ByteWriter& out);
 
-/// The plan of as_bytes, for a rank: where owners read all by themselves and the output space is
-/// not cut anew, it gets the operands and replicas of what it owns alone, and hash() is still the
-/// whole plan's. Error(internal) where they are cut short.
-Plan plan_from(std::span<const std::byte> bytes, int rank, bool may_be_cut_anew);
+/// The plan that was put. Its format is this process' own, so it is none yet (Placement::format).
+/// Error(internal) where it is cut short.
+Plan get_plan(ByteReader& in);
 
 }  // namespace shardweld::plan

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# The plan of a node's ranks lies there once, and where they have no memory in common with each; the files are the same.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+apart="$(dirname "$SHARDWELD")/../lib/no_memory_in_common.so"
+dist="$TESTS/data/megatron/qwen3moe-tp2-ep2-torchdist-bf16"
+lora="$TESTS/data/torch/fsdp2_lora_w2_fp32_qwen2"
+
+# once VALUE: what the report says.
+once() {
+    python3 -c 'import json, sys; sys.exit(str(json.load(open(sys.argv[1]))["plan"]["once_a_node"]) != sys.argv[2])' "$WORK/way/shardweld_report.json" "$1" ||
+        fail "the report says no $1"
+}
+
+# merged RANKS ENVIRONMENT [options]: into $WORK/way; the model of one rank is in $WORK/alone.
+merged() {
+    rm -rf "$WORK/way"
+    expect_code 0 env $2 mpirun -n "$1" "$SHARDWELD" merge --target_dir "$WORK/way" -v --no_fsync "${@:3}" && same_files "$WORK/alone" "$WORK/way" "$*"
+}
+
+# in_all_ways [options]
+in_all_ways() {
+    rm -rf "$WORK/alone"
+    expect_code 0 "$SHARDWELD" merge --target_dir "$WORK/alone" -q --no_fsync "$@"
+    for strategy in direct collective; do
+        for ranks in 2 3 5; do
+            merged "$ranks" "" "$@" --strategy "$strategy"
+            if [[ -e "$apart" ]]; then
+                once True
+                expect_text "this node's ranks hold the plan once"
+            fi
+        done
+        [[ -e "$apart" ]] || continue # sanitizers
+        for who in planner 1; do
+            merged 3 "LD_PRELOAD=$apart APART=$who" "$@" --strategy "$strategy"
+            once False
+            expect_text "each rank holds the plan: no memory in common"
+        done
+    done
+}
+
+in_all_ways --local_dir "$dist/source" --hf_config "$dist/hf"
+# What is changed in the plan later on, and what several plans come from.
+in_all_ways --local_dir "$lora/source" --lora fold
+in_all_ways --local_dir "$dist/source" --hf_config "$dist/hf" --quantize nvfp4a16
+
+# Nothing is left of it, and who has none beside him needs none.
+expect_code 0 "$SHARDWELD" merge --local_dir "$dist/source" --hf_config "$dist/hf" --target_dir "$WORK/single" -q
+python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["plan"]["once_a_node"] is not None)' "$WORK/single/shardweld_report.json" || fail "one rank has nobody"
+[[ -z "$(find /dev/shm -name '*shardweld*' 2>/dev/null)" ]] || fail "memory is left behind"
+
+finish
