@@ -57,7 +57,8 @@ def last_sections(told, command, examples):
     codes = "".join(entry(bold(str(row["code"])), row["meaning"]) for row in told["exit_codes"] if matters_to(row, command))
     text = section("EXIT STATUS", codes + ".PP\nAll ranks end with the same code, which mpirun and srun return.\n")
     for name, rows in (("ENVIRONMENT", told["environment"]), ("FILES", told["files"])):
-        text += section(name, "".join(entry(bold(row["name"]), row["meaning"]) for row in rows if matters_to(row, command)))
+        body = "".join(entry(bold(row["name"]), row["meaning"]) for row in rows if matters_to(row, command))
+        text += section(name, body) if body else ""
     pages = ["shardweld", *("shardweld-" + row["name"] for row in told["commands"])]
     return text + section("EXAMPLES", f".nf\n{escaped(examples)}.fi\n") + section("SEE ALSO", ",\n".join(bold(page) + "(1)" for page in pages) + "\n")
 

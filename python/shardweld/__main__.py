@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Iterator
+from typing import Iterator, Optional
 
 
 def places() -> Iterator[Path]:
@@ -15,8 +15,12 @@ def places() -> Iterator[Path]:
     yield package.parent / "bin"
 
 
+def find_program() -> Optional[str]:
+    return shutil.which("shardweld", path=os.pathsep.join(map(str, places()))) or shutil.which("shardweld")
+
+
 def program() -> str:
-    found = shutil.which("shardweld", path=os.pathsep.join(map(str, places()))) or shutil.which("shardweld")
+    found = find_program()
     if found is None:
         sys.exit("shardweld: the program lies neither beside this Python nor on PATH; the wheel brings it (docs/using/install.md)")
     return found

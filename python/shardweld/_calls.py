@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, Sequence, Union
 
 from . import _core
-from .__main__ import program
+from .__main__ import find_program
 from ._errors import UsageError, error_of, python_words
 from ._results import CheckResult, Comparison, Examination, Inspection, Plan, Verification
 
@@ -152,7 +152,12 @@ def check(out: StrPath, *, target: str | None = None, **options: Any) -> Examina
     """Whether a model would load in transformers, or in the server that `target` names."""
     given = texts_of({"target": target, **options})
     words = [f"--{name}={value}" for name, value in {"local_dir": _text_of(out), **given}.items()]
-    done = subprocess.run([program(), "check", *words, "--json"], capture_output=True, text=True, check=False)
+    if any("\0" in word for word in words):
+        raise UsageError("a path or an option has a NUL byte", hint="give it without")
+    program = find_program()
+    if program is None:
+        raise error_of({"code": 3, "what": "the program shardweld lies neither beside this Python nor on PATH", "where": [], "hint": "the wheel brings it"})
+    done = subprocess.run([program, "check", *words, "--json"], capture_output=True, text=True, check=False)
     lines = [line.strip().split(": ", 1) for line in done.stderr.splitlines()]
     said = {line[0]: line[1] for line in reversed(lines) if len(line) == 2}
     what = said.get("error", "check ended without a word")

@@ -92,7 +92,7 @@ for name in ("qwen3.tied", "qwen3_moe", "deepseek_v3", "bert.ForPreTraining", "g
     assert code == 0 and told["fault"] == "" and needed <= set(saved), (name, code, told["fault"], needed - set(saved))
     assert all(made[one] == shape for one, shape in saved.items() if one in made) and len(set(saved) & set(made)) > 9, name
     assert told["transformers_types"].count("bert") == told["transformers_types"].count("xlstm") == 1, told["transformers_types"]
-    assert (name[:4] == "bert" or any(row["linear"] for row in told["tensors"])) and set(told["tensors"][0]) == {"name", "shape", "dtype", "optional", "linear", "spellings", "logical"}
+    assert (name[:4] == "bert" or any(row["linear"] for row in told["tensors"])) and set(told["tensors"][0]) == {"name", "shape", "dtype", "optional", "linear", "spellings", "logical", "line"}
 config = {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "num_hidden_layers": "two"}
 code, told = evaluated(config)
 assert (code, told["recipe"], told["tensors"]) == (6, "qwen3", []) and "vocab_size" in told["fault"], (code, told["fault"])

@@ -6,6 +6,7 @@
 
 #include "core/codec.hpp"
 #include "core/crc32.hpp"
+#include "core/shared_text.hpp"
 #include "execute/record_check.hpp"
 #include "mpi/comm.hpp"
 #include "plan/plan.hpp"
@@ -32,7 +33,7 @@ catalogue::Records records_of(Sample& sample) {
                                    operand.base, bytes,
                                    static_cast<std::uint32_t>(records.tensors.size())});
         }
-        records.tensors.emplace_back(target.name);
+        records.tensors.push_back(SharedText(target.name));
     }
     std::sort(records.all.begin(), records.all.end(), [](const auto& a, const auto& b) {
         return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);

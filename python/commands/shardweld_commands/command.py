@@ -25,6 +25,9 @@ _NAME_COLUMN = 26
 _WIDTH = 96
 
 
+_PROGRAM = ("SHARDWELD_PROGRAM", "the program that the command asks, which sets it; without it the first shardweld on PATH")
+
+
 class Failed(Exception):
     """Ends the command with a documented exit code and one message: what is wrong, where ("" if `what` says it), and what to do."""
 
@@ -124,11 +127,18 @@ class Command:
         return {"name": self.name, "usage": self.usage, "summary": self.summary, "about": self.about, "arguments": list(self.arguments),
                 "passes_on": self.passes_on, "options": [option.description() for option in self._own_options()],
                 "exit_codes": [{"code": code, "meaning": meaning} for code, meaning in self.exit_codes],
-                "environment": [{"name": name, "meaning": meaning} for name, meaning in self.environment],
+                "environment": [{"name": name, "meaning": meaning} for name, meaning in self.environment + (_PROGRAM,)],
                 "files": [{"name": name, "meaning": meaning} for name, meaning in self.files]}
 
     def _own_options(self) -> Tuple[Option, ...]:
         return self.options + (HELP,)
+
+    def _passed_on_options(self) -> List[Option]:
+        """Those of the other command that the help lists and this one has not itself."""
+        rows = read_json(["help", self.passes_on, "--json"])["options"] if self.passes_on else []
+        own = {option.name for option in self._own_options()}
+        return [Option(row["name"], row["value"], row["help_by_command"][self.passes_on], row["letter"], row["group"])
+                for row in rows if row["is_listed"] and row["name"] not in own]
 
     def _heading(self) -> str:
         return f"Usage: {self.usage}\n\n{self.summary}\n"
@@ -139,13 +149,11 @@ class Command:
 
     def _help(self) -> str:
         text, group = self._heading(), ""
-        for option in self._own_options():
+        for option in (*self._own_options(), *self._passed_on_options()):
             if option.group and option.group != group:
                 group = option.group
                 text += f"\n{group}\n"
             text += _option_text(option) if option.group else ""
-        if self.passes_on:
-            text += f"\nTakes the options of {self.passes_on}, too: shardweld {self.passes_on} --help\n"
         return f"{text}\n{self.about}"
 
     def _parse(self, words: List[str]) -> Given:

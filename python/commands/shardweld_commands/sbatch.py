@@ -112,6 +112,8 @@ def run_command(given: Given) -> int:
     ranks = number_in(given, "ranks", _RANKS_OF_NODE * nodes, _RANKS_OF_NODE * _MOST_NODES)
     if ranks < nodes:
         raise Failed(USAGE, f"--nodes {nodes} is more than --ranks {ranks}", "give each node at least one rank")
+    if any(word.startswith(("--to=", "--like=")) and word != "--to=hf" for word in given.passed_on):
+        raise Failed(USAGE, "--sbatch is not for training checkpoints", "give slurm/merge.sbatch the words of the reshape")
     done = run(["plan", *given.passed_on, "--ranks", str(ranks), "--json"], stdout=subprocess.PIPE)
     if not done.stdout:
         return done.returncode

@@ -269,8 +269,12 @@ void add_command(ordered_json& help, ordered_json told) {
             option = own;
             option["help_by_command"] = ordered_json::object();
         }
-        option["is_listed"] = option.at("is_listed").get<bool>() || own.at("is_listed").get<bool>();
-        option["help_by_command"][name] = own.at("help");
+        if (own.at("is_listed").get<bool>()) {
+            option["is_listed"] = true;
+            option["help_by_command"][name] = own.at("help");
+        } else {
+            option["help_by_command"].erase(name);
+        }
     }
     for (ordered_json& row : help.at("exit_codes")) {
         if (std::ranges::find(kCodesOfAll, row.at("code").get<int>()) != std::end(kCodesOfAll)) {

@@ -51,7 +51,7 @@ const std::vector<CommandRow>& command_rows() {
          "  shardweld sbatch ckpt/global_step_100/actor merged --nodes 2 --ranks 8 > "
          "merge.sbatch\n",
          {"local_dir", "hf_config", "target_dir", "ranks", "strategy", "memory_limit", "trace",
-          "json"}},
+          "inputs", "dtype", "json"}},
         {"inspect",
          Command::inspect,
          {"local_dir"},

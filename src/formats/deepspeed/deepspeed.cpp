@@ -155,7 +155,8 @@ FileScan scan_zero(const Location& location, const std::string& file) {
 void note_unread(const Location& location, Catalogue& out) {
     for (const Neighbour& neighbour : location.neighbours) {
         if (parse_file_name(neighbour.path) && !is_scanned(location, neighbour.path)) {
-            out.ignored.push_back({"*_optim_states.pt", kTrainingState, 1, neighbour.bytes});
+            out.ignored.push_back(
+                {"*_optim_states.pt", kTrainingState, 1, size_of(location, neighbour).value_or(0)});
         }
     }
 }

@@ -15,6 +15,7 @@
 #include "directory_listing.hpp"
 #include "file_scan.hpp"
 #include "iteration_directories.hpp"
+#include "neighbour_names.hpp"
 
 namespace shardweld::formats {
 
@@ -105,9 +106,12 @@ void note_unnamed(const Location& location, const std::vector<std::string>& file
     }
     const std::set<std::string_view> shards(files.begin(), files.end());
     for (const Neighbour& neighbour : location.neighbours) {
-        if (shards.contains(neighbour.path) && !known.contains(neighbour.path) &&
-            neighbour.bytes > kNoContent) {
-            out.ignored.push_back({neighbour.path, kReason, 1, neighbour.bytes});
+        if (!shards.contains(neighbour.path) || known.contains(neighbour.path)) {
+            continue;
+        }
+        const std::optional<Bytes> bytes = size_of(location, neighbour);
+        if (!bytes || *bytes > kNoContent) {
+            out.ignored.push_back({neighbour.path, kReason, 1, bytes.value_or(0)});
         }
     }
 }

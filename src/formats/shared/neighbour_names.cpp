@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "core/text.hpp"
@@ -226,6 +227,15 @@ void refuse_only_state(const std::string& where, const catalogue::Catalogue& cat
                 where + " holds only " + (is_optimizer ? "optimizer" : "training") +
                     " state and no weights: " + (rows.empty() ? "nothing" : text_of(rows)),
                 hint.empty() ? kWeights : hint);
+}
+
+std::optional<Bytes> size_of(const Location& location, const Neighbour& neighbour) {
+    if (neighbour.bytes > 0) {
+        return neighbour.bytes;
+    }
+    std::error_code failed;
+    const auto bytes = fs::file_size(location.directory / neighbour.path, failed);
+    return failed ? std::nullopt : std::optional<Bytes>(bytes);
 }
 
 }  // namespace shardweld::formats

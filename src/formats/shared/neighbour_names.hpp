@@ -50,4 +50,8 @@ bool is_training_number(std::string_view key);
 [[noreturn]] void refuse_only_state(const std::string& where, const catalogue::Catalogue& catalogue,
                                     const std::string& hint = "");
 
+/// The size of a file beside what is read. Neighbours that are shards have none (look_around), so
+/// that few files are asked for theirs; nullopt where another node has the file.
+std::optional<Bytes> size_of(const Location& location, const Neighbour& neighbour);
+
 }  // namespace shardweld::formats

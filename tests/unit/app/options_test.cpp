@@ -451,6 +451,9 @@ TEST(TypedWords, mean_options_and_values_that_there_are) {
         }
     }
     for (const TypedValue& row : typed_values()) {
+        if (row.option == "target") {
+            continue;  // of check, which reads these rows itself
+        }
         const OptionRow* const option = find_option(replaced(std::string(row.option), "-", "_"));
         ASSERT_NE(option, nullptr) << row.option;
         const auto& words = option->set.words();
