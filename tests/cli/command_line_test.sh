@@ -57,7 +57,7 @@ python3 -m json.tool "$WORK/out" >/dev/null || fail "inspect under mpirun printe
 
 # Ranks read the metadata together and tell what one tells alone, but for memory, which is measured.
 without_memory() {
-    python3 -c 'import json, sys; print(json.load(sys.stdin, object_hook=lambda told: {k: v for k, v in told.items() if k not in ("memory", "peak_bytes")}))'
+    python3 -c 'import json, sys; print(json.load(sys.stdin, object_hook=lambda told: {k: v for k, v in told.items() if k not in ("memory", "peak_bytes", "metadata_bytes")}))'
 }
 for command in "inspect $CASE/source" "plan --local_dir $CASE/source --hf_config $CASE/hf --ranks 5"; do
     expect_code 0 "$SHARDWELD" $command --json && without_memory <"$WORK/out" >"$WORK/alone"

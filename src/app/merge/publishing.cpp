@@ -429,7 +429,10 @@ void say_summary(const Output& output, bool is_first, CheckCrc checks) {
                             checksums_text(counts, checks),
                             asked.keeps_report};
     const auto& phases = session.watch.phases();
-    if (session.options.progress == ProgressStyle::json && session.log.is_speaker()) {
+    if (!session.log.is_speaker()) {
+        return;
+    }
+    if (session.options.progress == ProgressStyle::json) {
         session.log.write_object(summary_json(session.run, session.report, phases, finished));
         return;
     }
