@@ -28,6 +28,7 @@
 #include "io/input_file.hpp"
 #include "io/output_file.hpp"
 #include "io/written.hpp"
+#include "models/saved_form.hpp"
 #include "mpi/share.hpp"
 #include "plan/binding.hpp"
 #include "plan/plan.hpp"
@@ -429,10 +430,7 @@ void say_summary(const Output& output, bool is_first, CheckCrc checks) {
                             checksums_text(counts, checks),
                             asked.keeps_report};
     const auto& phases = session.watch.phases();
-    if (!session.log.is_speaker()) {
-        return;
-    }
-    if (session.options.progress == ProgressStyle::json) {
+    if (session.options.progress == ProgressStyle::json && session.log.is_speaker()) {
         session.log.write_object(summary_json(session.run, session.report, phases, finished));
         return;
     }
@@ -448,6 +446,8 @@ void say_summary(const Output& output, bool is_first, CheckCrc checks) {
 }  // namespace
 
 void begin_drafts(std::vector<Draft>& drafts) {
+    // The end's lines ask for it: memory that runs out then would end a run whose model is there.
+    (void)models::saving_types();
     for (Draft& draft : drafts) {
         open_partial(draft);
     }
