@@ -148,6 +148,9 @@ def verify(out: StrPath, *, report: StrPath | None = None, **options: Any) -> Ex
     return _examine("verify", {"directory": _text_of(out), "other": other, "options": texts_of(options)})
 
 
+_OF_RANKS = ("TORCHELASTIC_", "OMPI_COMM_", "PMIX_", "PMI_", "PALS_RANKID", "MPI_LOCALNRANKS", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS")
+
+
 def check(out: StrPath, *, target: str | None = None, **options: Any) -> Examination[CheckResult]:
     """Whether a model would load in transformers, or in the server that `target` names."""
     given = texts_of({"target": target, **options})
@@ -157,7 +160,9 @@ def check(out: StrPath, *, target: str | None = None, **options: Any) -> Examina
     program = find_program()
     if program is None:
         raise error_of({"code": 3, "what": "the program shardweld lies neither beside this Python nor on PATH", "where": [], "hint": "the wheel brings it"})
-    done = subprocess.run([program, "check", *words, "--json"], capture_output=True, text=True, check=False)
+    # Its own variables would make it one of a launcher's ranks, of which all but the first have nothing to do.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_OF_RANKS)}
+    done = subprocess.run([program, "check", *words, "--json"], capture_output=True, text=True, check=False, env=environment)
     lines = [line.strip().split(": ", 1) for line in done.stderr.splitlines()]
     said = {line[0]: line[1] for line in reversed(lines) if len(line) == 2}
     what = said.get("error", "check ended without a word")
