@@ -35,8 +35,7 @@ struct ManualRow {
 };
 
 constexpr unsigned kParallel = kEvery & ~kRecipes;
-constexpr unsigned kMerging = kMerge;
-constexpr unsigned kPlanned = kMerging | kPlan | kTest;
+constexpr unsigned kPlanned = kMerge | kPlan | kTest;
 constexpr unsigned kChecked = kPlanned | kInspect | kDiff | kVerify;
 // Of commands that are programs of their own, too.
 constexpr int kCodesOfAll[] = {0, 2, 3, 7, 9, 70};
@@ -57,19 +56,19 @@ const std::vector<ExitRow>& exit_rows() {
         {ErrorCode::space, "disk, quota or inodes are exhausted", kPlanned | kVerify},
         {ErrorCode::memory, "not enough memory", kEvery},
         {ErrorCode::launch, "MPI or the launcher", kParallel},
-        {ErrorCode::stopped, "stopped, can be resumed", kMerging},
+        {ErrorCode::stopped, "stopped, can be resumed", kMerge},
         {ErrorCode::target, "the target, or the place of a log, exists or may not be written",
          kParallel},
         {ErrorCode::differs, "a comparison found differences", kTest | kDiff | kVerify},
         {ErrorCode::strict, "a warning under --strict", kPlanned},
-        {ErrorCode::locked, "another run is writing the target", kMerging},
+        {ErrorCode::locked, "another run is writing the target", kMerge},
         {ErrorCode::incomplete, "a step was not made, or what is run behind it failed", 0},
-        {ErrorCode::no_client, "upload: no client", kMerging},
-        {ErrorCode::no_token, "upload: no token", kMerging},
-        {ErrorCode::no_rights, "upload: the token or its rights were refused", kMerging},
-        {ErrorCode::no_repository, "upload: no such repository or owner", kMerging},
-        {ErrorCode::no_network, "upload: the Hub cannot be reached", kMerging},
-        {ErrorCode::interrupted, "upload: began and did not finish", kMerging},
+        {ErrorCode::no_client, "upload: no client", kMerge},
+        {ErrorCode::no_token, "upload: no token", kMerge},
+        {ErrorCode::no_rights, "upload: the token or its rights were refused", kMerge},
+        {ErrorCode::no_repository, "upload: no such repository or owner", kMerge},
+        {ErrorCode::no_network, "upload: the Hub cannot be reached", kMerge},
+        {ErrorCode::interrupted, "upload: began and did not finish", kMerge},
         {ErrorCode::internal, "a bug in shardweld", kEvery},
     };
     return rows;
@@ -91,13 +90,13 @@ const std::vector<ManualRow>& environment_rows() {
          "taken, which saves the search for one.",
          kParallel},
         {"SLURM_JOB_ID, SLURM_JOB_END_TIME",
-         "the job and its end, before which a merge stops by itself (--stop_before).", kMerging},
+         "the job and its end, before which a merge stops by itself (--stop_before).", kMerge},
         {"SLURM_MEM_PER_NODE, SLURM_MEM_PER_CPU, SLURM_CPUS_ON_NODE",
          "the job's memory, beside that of its cgroup: they bound the default of --memory_limit.",
          kPlanned},
         {"HF_TOKEN, HUGGING_FACE_HUB_TOKEN, HF_TOKEN_PATH, HF_HOME, XDG_CACHE_HOME, "
          "HF_OIDC_RESOURCE",
-         "the Hub's token, or where its client keeps it. It is not printed.", kMerging},
+         "the Hub's token, or where its client keeps it. It is not printed.", kMerge},
         {"PATH", "where hf (uploads), lfs (striping) and squeue (the job's end) are searched.",
          kPlanned},
         {"NO_COLOR, TERM",
@@ -124,13 +123,13 @@ const std::vector<ManualRow>& file_rows() {
         {".NAME.shardweld-partial",
          "beside the target NAME: what a merge has written so far, with the journal that --resume "
          "reads. Renamed to NAME at the end.",
-         kMerging},
-        {".NAME.shardweld-lock", "beside the target NAME: held by the merge into it.", kMerging},
+         kMerge},
+        {".NAME.shardweld-lock", "beside the target NAME: held by the merge into it.", kMerge},
         {".NAME.shardweld-old", "beside the target NAME: the model that --overwrite replaces.",
-         kMerging},
+         kMerge},
         {".shardweld-partial, .shardweld-lock, .shardweld-old",
-         "the same inside the target, where nothing can be created beside it.", kMerging},
-        {"lora_adapter/", "in the target: the adapter of --lora split.", kMerging},
+         "the same inside the target, where nothing can be created beside it.", kMerge},
+        {"lora_adapter/", "in the target: the adapter of --lora split.", kMerge},
         {"model.safetensors, model.safetensors.index.json, config.json",
          "a model's weights, or their index, and its config.", kDiff | kVerify},
         {"rank-0000.log", "in the directory of --log_dir: what the first rank says and does.",

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <iterator>
 #include <utility>
 
 #include <unistd.h>
@@ -38,16 +37,19 @@ bool is_built_in(std::string_view name) {
            std::ranges::any_of(rows, [&](const CommandRow& row) { return row.name == name; });
 }
 
-std::string environment_value(const char* name) {
-    const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no threads yet
-    return value == nullptr ? "" : value;
+std::optional<fs::path> find_on_path(const std::string& name) {
+    const char* const path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): no threads yet
+    return process::find_program(name, path == nullptr ? "" : path);
 }
 
+/// What is no name, as most words behind a command, is not asked of the file system.
 std::optional<External> find_installed_external(const std::string& name) {
+    if (!is_external_name(name)) {
+        return std::nullopt;
+    }
     const auto file = find_installed("../libexec/shardweld/" + std::string(kPrefix) + name);
-    return file && is_external_name(name) && process::is_program(*file)
-               ? std::optional(External{name, *file, true})
-               : std::nullopt;
+    return file && process::is_program(*file) ? std::optional(External{name, *file, true})
+                                              : std::nullopt;
 }
 
 /// A directory of that name is inspected, as ever; a file beside it on PATH is not asked for.
@@ -61,7 +63,7 @@ std::optional<External> find_external(const std::string& name) {
     if (io::kind_at(name) != io::FileKind::none) {
         return std::nullopt;
     }
-    const auto file = process::find_program(std::string(kPrefix) + name, environment_value("PATH"));
+    const auto file = find_on_path(std::string(kPrefix) + name);
     return file ? std::optional(External{name, *file, false}) : std::nullopt;
 }
 
@@ -70,7 +72,7 @@ fs::path find_python(const std::string& command) {
     if (const auto own = find_installed(kPython); own && find_installed("../pyvenv.cfg")) {
         return *own;
     }
-    if (const auto python = process::find_program(kPython, environment_value("PATH"))) {
+    if (const auto python = find_on_path(kPython)) {
         return *python;
     }
     throw Error(
@@ -84,18 +86,20 @@ fs::path own_program() {
            fs::read_symlink("/proc/self/exe").filename();
 }
 
-/// The file to run and its words.
-std::vector<std::string> started(const External& external) {
-    if (!external.is_installed) {
-        return {external.file.string()};
+/// The file to run and all of its words.
+std::vector<std::string> command_line_of(const External& external,
+                                         const std::vector<std::string>& words) {
+    std::vector<std::string> line;
+    if (external.is_installed) {
+        line.push_back(find_python(external.name).string());
     }
-    return {find_python(external.name).string(), external.file.string()};
+    line.push_back(external.file.string());
+    line.insert(line.end(), words.begin(), words.end());
+    return line;
 }
 
-process::Process process_of(const External& external, std::vector<std::string> words) {
-    std::vector<std::string> line = started(external);
-    line.insert(line.end(), std::make_move_iterator(words.begin()),
-                std::make_move_iterator(words.end()));
+process::Process process_of(const External& external, const std::vector<std::string>& words) {
+    const std::vector<std::string> line = command_line_of(external, words);
     process::Process process;
     process.program = line.front();
     process.arguments.assign(line.begin() + 1, line.end());
@@ -150,8 +154,7 @@ std::optional<std::vector<std::string>> external_words(const std::vector<std::st
 
 void become_external(const std::vector<std::string>& words) {
     const External external = find_external(words.front()).value();
-    std::vector<std::string> line = started(external);
-    line.insert(line.end(), words.begin() + 1, words.end());
+    std::vector<std::string> line = command_line_of(external, {words.begin() + 1, words.end()});
     std::vector<char*> pointers;
     for (std::string& word : line) {
         pointers.push_back(word.data());
@@ -164,13 +167,13 @@ void become_external(const std::vector<std::string>& words) {
                                        std::generic_category().message(errno));
 }
 
-process::Process installed_command(const std::string& name, std::vector<std::string> words) {
+process::Process installed_command(const std::string& name, const std::vector<std::string>& words) {
     const auto external = find_installed_external(name);
     if (!external) {
         throw Error(ErrorCode::not_found, "the command " + name + " is not installed",
                     "take the program with the libexec directory that it was installed with");
     }
-    return process_of(*external, std::move(words));
+    return process_of(*external, words);
 }
 
 std::string description_of(const External& external) {

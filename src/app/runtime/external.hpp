@@ -33,7 +33,7 @@ std::optional<std::vector<std::string>> external_words(const std::vector<std::st
 
 /// A process that runs an installed command with these words. Error(not_found) where it is not
 /// installed, or there is no Python.
-process::Process installed_command(const std::string& name, std::vector<std::string> words);
+process::Process installed_command(const std::string& name, const std::vector<std::string>& words);
 
 /// What an installed command prints with `--describe`, one JSON object. Error(internal) where it
 /// fails; errors of become_external.

@@ -10,7 +10,6 @@
 #include "core/text.hpp"
 #include "formats/shared/iteration_directories.hpp"
 #include "plan/plan.hpp"
-#include "process/process.hpp"
 #include "reshape/destination.hpp"
 #include "shardweld/error.hpp"
 
