@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Times merges beside cp -r, plain parallel copying and other mergers in interleaved runs, keeps the figures in docs/measurements/performance.json
-# and renders docs/measurements/performance.md from them. Needs shardweld, make_checkpoint, bench_io, mpirun and python3. `--help` says more.
+# and renders docs/measurements/performance.md from them. Needs shardweld, make_checkpoint, mpirun and python3. `--help` says more.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 

@@ -1,4 +1,4 @@
-"""An average of checkpoints of several formats beside plain parallel reading of the same files (bench_io). Knows their command lines and
+"""An average of checkpoints of several formats beside plain parallel reading of the same files. Knows their command lines and
 reports."""
 import json
 import os
@@ -6,6 +6,7 @@ import os
 import merging
 import page_cache
 import pairs
+import plain_io
 import process
 from place import Model, mpirun
 
@@ -47,8 +48,7 @@ def record(place, gb, ranks, cache, n_pairs):
         return merging.figures(taken, {"gbs": read_gb / sum(phase["wall_s"] for phase in moving)})
 
     def run_roof(_):
-        found = merging.plain_io(place, ranks, parent, ["--no_fsync", *(["--cold"] if cache == "cold" else [])])["read"]
-        return {name: found[name] for name in ("wall_s", "cpu_s", "gbs")}
+        return plain_io.measure(place.work, ranks, inputs, ("read",), cold=cache == "cold")
 
     sides = [pairs.Side("roof", run_roof), pairs.Side("merge", run_merge, (merged,))]
     pairs.measure(sides, n_pairs, inputs, cache)

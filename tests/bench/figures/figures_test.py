@@ -1,6 +1,7 @@
 """What the figures stand on: the arithmetic of pairs, records that stay, a page that is made of them, and a page cache that is what it is said to be."""
 import json
 import os
+import pathlib
 import sys
 import tempfile
 import unittest
@@ -10,6 +11,7 @@ import arithmetic
 import page
 import page_cache
 import pairs
+import plain_io
 import process
 import records
 
@@ -118,6 +120,57 @@ class PageCache(unittest.TestCase):
             file.flush()
             with unittest.mock.patch.object(page_cache, "N_TRIES", 1):  # no need to drop the whole machine's cache
                 self.assertRaises(process.Failed, page_cache.make_cold, [file.name])
+
+
+class PlainIo(unittest.TestCase):
+    """Files with sizes at, below and above pages, and empty files among them."""
+    EXAMPLES = [plain_io.Files([("a", 1)]), plain_io.Files([("a", 0), ("b", 100_000), ("c", 0), ("d", 4096), ("e", 12_289)]),
+                plain_io.Files([("a", 4095), ("b", 1), ("c", 1_000_000), ("d", 3)]), plain_io.files_in("d", 20_000_001, 7_000_000)]
+
+    def test_makes_files_of_at_most_the_size_asked_for(self):
+        self.assertEqual(plain_io.files_in("d", 25, 10).files, [("d/0", 10), ("d/1", 10), ("d/2", 5)])
+        self.assertEqual(plain_io.Files([]).size, 0)
+
+    def test_shares_tile_all_bytes_and_begin_at_pages(self):
+        for files in self.EXAMPLES:
+            for n_ranks in (1, 2, 3, 7, 64):
+                cuts = [files.cut(rank, n_ranks) for rank in range(n_ranks + 1)]
+                self.assertEqual((cuts[0], cuts[-1]), (0, files.size))
+                for begin, end in zip(cuts, cuts[1:]):
+                    self.assertTrue(0 <= end - begin < files.size / n_ranks + 4098)
+                    self.assertTrue(begin == end or next(files.parts(begin, end))[1] % 4096 == 0)
+
+    def test_parts_end_at_multiples_of_the_extent_in_their_file(self):
+        for files in self.EXAMPLES:
+            for extent in (1000, 4096, 1 << 20):
+                at = files.size // 3
+                for file, offset, size, position in files.parts(at, files.size, extent):
+                    self.assertEqual(position, at)
+                    self.assertTrue(0 < size <= extent and offset + size <= files.files[file][1])
+                    self.assertTrue((offset + size) % extent == 0 or offset + size == files.files[file][1])
+                    at += size
+                self.assertEqual(at, files.size)
+        self.assertEqual(list(plain_io.Files([("a", 10), ("b", 0), ("c", 5)]).parts(8, 12, 100)), [(0, 8, 2, 8), (2, 0, 2, 10)])
+
+    def test_what_is_copied_are_the_bytes(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(plain_io, "shutil") as kept:
+            inputs = []
+            for name, size in (("a", 3_000_000), ("b", 5), ("c", 1 << 20)):
+                inputs.append(os.path.join(folder, name))
+                with open(inputs[-1], "wb") as file:
+                    file.write(os.urandom(size))
+            for how in ("copy", "copy_behind", "write", "read"):
+                found = plain_io.measure(folder, 3, inputs, (how,))
+                self.assertAlmostEqual(found["gbs"] * found["wall_s"], (3_000_005 + (1 << 20)) / 1e9)
+                target = kept.rmtree.call_args[0][0]
+                if how.startswith("copy"):
+                    with open(os.path.join(target, "0"), "rb") as file:
+                        self.assertEqual(file.read(), b"".join(pathlib.Path(path).read_bytes() for path in inputs))
+                else:
+                    self.assertEqual(os.listdir(target), ["0"] if how == "write" else [])
+            os.truncate(inputs[0], 100)
+            files = plain_io.Files([(path, size) for path, size in zip(inputs, (3_000_000, 5, 1 << 20))])
+            self.assertRaises(process.Failed, plain_io.Reader(files).read, 0, memoryview(bytearray(1000)))
 
 
 class Processes(unittest.TestCase):

@@ -1,14 +1,13 @@
-"""The sides of a merge's pairs: the merge, `cp -r` and plain parallel copying (bench_io). Knows their command lines and reports."""
+"""The sides of a merge's pairs: the merge, `cp -r` and plain parallel copying. Knows their command lines and reports."""
 import json
 import os
 from dataclasses import dataclass
 
 import pairs
+import plain_io
 import process
 from place import Model, Place, mpirun
 from process import Failed
-
-N_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -43,14 +42,6 @@ def speed_of(report):
     moving = report["phases"][names.index("create"):names.index("publish") + 1]
     must = report["ledger"]["consumed"] + sum(tensor["bytes"] for tensor in report["tensors"])
     return must / 2e9 / sum(phase["wall_s"] for phase in moving)
-
-
-def plain_io(place, ranks, source, options):
-    """What bench_io measures; the faster one of its copies is the roof. It drops the cache itself, pass by pass."""
-    path = os.path.join(place.work, "roof.json")
-    process.run([*mpirun(ranks), place.program("bench_io"), place.work, source, "--report", path, *options], place.log)
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
 
 
 class Merging:
@@ -97,13 +88,7 @@ class Merging:
         return figures(process.run(["sh", "-c", script, "copy", f"{self.checkpoint}/source", copied], self.place.log, sampled))
 
     def _run_roof(self, _):
-        cold = self.case.cache == "cold"
-        for _ in range(N_TRIES):
-            found = plain_io(self.place, self.case.ranks, f"{self.checkpoint}/source",
-                             ["--copies_only", *(["--cold"] if cold else []), *self.case.no_fsync()])
-            if not cold or found["stayed_cached_bytes"] == 0:
-                return {name: found["roof"][name] for name in ("wall_s", "cpu_s", "gbs")}
-        raise Failed(f"{found['stayed_cached_bytes']} bytes of the input stayed in the page cache under bench_io")
+        return plain_io.copying(self.place.work, self.case.ranks, self.inputs, self.case.fsync == "yes", self.case.cache == "cold")
 
     def records(self, sides):
         """One record for each strategy; the other sides' samples are in each of them."""

@@ -9,7 +9,7 @@ import page_cache
 import process
 from process import Failed
 
-PROGRAMS = ("shardweld", "make_checkpoint", "bench_io")
+PROGRAMS = ("shardweld", "make_checkpoint")
 
 
 @dataclass(frozen=True)

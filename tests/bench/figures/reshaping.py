@@ -1,4 +1,4 @@
-"""Training checkpoints that reshape writes, beside `cp -r` of its input, plain parallel copying of it (bench_io) and the framework's own save
+"""Training checkpoints that reshape writes, beside `cp -r` of its input, plain parallel copying of it and the framework's own save
 of the same weights or converter of the same states (peer_program.py, states_program.py). Knows their command lines and reports; nothing of what is in
 the files."""
 import filecmp
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import merging
 import page_cache
 import pairs
+import plain_io
 import process
 from place import Model, mpirun
 
@@ -64,8 +65,7 @@ class Reshaping:
         shutil.rmtree(self.back)
 
     def _run_roof(self, _):
-        found = merging.plain_io(self.place, RANKS, self.source, ["--copies_only", "--no_fsync"])["roof"]
-        return {name: found[name] for name in ("wall_s", "cpu_s", "gbs")}
+        return plain_io.copying(self.place.work, RANKS, page_cache.files_below(self.source))
 
     def _run_copy(self, sampled):
         return merging.figures(process.run(["cp", "-r", self.source, self.copied], self.place.log, sampled))

@@ -23,7 +23,7 @@ ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../../.."))
 ABOUT = """Times merges of synthetic checkpoints in interleaved runs, keeps all samples in docs/measurements/performance.json and renders docs/measurements/performance.md from it.
 
 kinds:
-  merge   beside `cp -r` of the same files and plain parallel copying of them (bench_io), for each format, dtype, number of ranks, cache
+  merge   beside `cp -r` of the same files and plain parallel copying of them, for each format, dtype, number of ranks, cache
           and fsync; all strategies in the same run
   peer    beside other mergers, in a Python that has them (--python): verl's for FSDP and Megatron, torch's consolidation, DeepSpeed's zero_to_fp32
   average of four checkpoints of several formats, beside plain parallel reading of them (--gb: of each, 1)
@@ -41,7 +41,7 @@ kinds:
 
 Each pair runs all sides one after the other, in an order that changes. Before each run, outside its time, file systems are synced, the machine rests for
 4 s and the input is brought into the page cache (warm) or out of it (cold), which mincore(2) has to confirm; afterwards outputs are removed. With fsync a merge syncs what it
-writes, `cp -r` is followed by sync of its files and directories, bench_io syncs each file. The first run of each side is not timed: its memory is sampled
+writes, `cp -r` is followed by sync of its files and directories, plain copying syncs each file. The first run of each side is not timed: its memory is sampled
 (anonymous and shared memory of all its processes together, every 5 ms) and its output is compared with the values it must have. CPU seconds are user
 and system time of all processes, from wait4(2).
 
