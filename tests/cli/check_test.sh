@@ -2,19 +2,18 @@
 # check from the outside: what merges write passes for every program that would load it, and what would not load does not.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# passes DIR TARGET..
-passes() {
-    local dir="$1" target
-    shift
-    for target in "$@"; do
-        expect_code 0 "$SHARDWELD" check "$dir" --target "$target" || cat "$WORK/out"
+# Answers are asked for at the end, all in a few calls: no directory changes once something is expected of it.
+expects() { # VERDICT RULE DIR TARGET...
+    local target
+    for target in "${@:4}"; do
+        printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$target" >>"$WORK/expected"
     done
 }
-
-# answers CODE RULE DIR TARGET: an error or a warning of the rule.
-answers() {
-    expect_code "$1" "$SHARDWELD" check "$3" --target "$4"
-    grep -q "^[a-z]* *$2 " "$WORK/out" || fail "no rule $2 for $4: $(<"$WORK/out")"
+passes() { # DIR TARGET...
+    expects ok - "$@"
+}
+refuses() { # RULE DIR TARGET...
+    expects refused "$@"
 }
 
 # with_words DIR: a tokenizer without which servers refuse a model.
@@ -23,33 +22,36 @@ with_words() {
 }
 
 # Every family's names and shapes.
-python3 "$TESTS/support/check_tables.py" "$SHARDWELD" "$TESTS/data/hf_names" "$WORK/tables" >"$WORK/tables.out" || fail "$(head -20 "$WORK/tables.out")"
-tail -1 "$WORK/tables.out"
+python3 "$TESTS/support/write_tables.py" "$TESTS/data/hf_names" "$WORK/tables" || fail "tables"
+for dir in "$WORK"/tables/*/; do
+    passes "${dir%/}" transformers vllm  # the others ask the same of names
+done
 
 # A head beside the embedding that it is tied to: servers take the embedding, whatever is in the head.
-tied="$WORK/tables/qwen2.tied"
 edit() { python3 "$TESTS/support/edit_safetensors.py" "$tied/model.safetensors" "$@"; }
-edit copy model.embed_tokens.weight lm_head.weight
-passes "$tied" transformers vllm sglang tgi
-edit put lm_head.weight 7 3f80
-passes "$tied" transformers
-for target in vllm sglang tgi; do
-    answers 14 head "$tied" "$target"
+for tied in "$WORK"/{same,other}_head; do
+    cp -r "$WORK/tables/qwen2.tied" "$tied"
+    edit copy model.embed_tokens.weight lm_head.weight
 done
+edit put lm_head.weight 7 3f80
+passes "$WORK/same_head" transformers vllm sglang tgi
+passes "$tied" transformers
+refuses head "$tied" vllm sglang tgi
 
 # compressed-tensors' list of what stays as it is has the names of transformers' modules; those of the Hub alone leave scales random, or end in an error.
 for family in gemma3.base mistral3.ministral3 qwen2_5_vl; do
-    rm -rf "$WORK/seeing"
-    expect_code 0 "$SHARDWELD" merge --backend hf --local_dir "$WORK/tables/$family" --target_dir "$WORK/seeing" --quantize fp8-channel -q --no_fsync
-    passes "$WORK/seeing" transformers
-    python3 - "$WORK/seeing/config.json" <<'EOF_PYTHON'
+    seeing="$WORK/seeing.$family"
+    expect_code 0 "$SHARDWELD" merge --backend hf --local_dir "$WORK/tables/$family" --target_dir "$seeing" --quantize fp8-channel -q --no_fsync
+    passes "$seeing" transformers
+    cp -r "$seeing" "$seeing.unlisted"
+    python3 - "$seeing.unlisted/config.json" <<'EOF_PYTHON'
 import json, sys
 config = json.load(open(sys.argv[1]))
 listed = config["quantization_config"]["ignore"]
 listed[:] = [name for name in listed if not name.startswith(("model.vision_tower", "model.visual"))]
 json.dump(config, open(sys.argv[1], "w"))
 EOF_PYTHON
-    answers 14 ignored "$WORK/seeing" transformers
+    refuses ignored "$seeing.unlisted" transformers
 done
 
 # A family without a recipe: a server may look for names of its own.
@@ -59,35 +61,42 @@ echo '{"auto_map": {"AutoConfig": "own.Config"}}' >"$WORK/code.json"
 python3 -c 'import json, sys; path = sys.argv[1]; config = {**json.load(open(path)), **json.load(open(sys.argv[2]))}; json.dump(config, open(path, "w"))' \
     "$WORK/nobody/config.json" "$WORK/code.json"
 touch "$WORK/nobody/own.py"
-for target in vllm sglang; do
-    expect_code 0 "$SHARDWELD" check "$WORK/nobody" --target "$target" --json && grep -q '"verdict": "not_known"' "$WORK/out" || fail "an OK for names that nobody knows: $(<"$WORK/out")"
-done
+expects not_known - "$WORK/nobody" vllm sglang
 
 # Checkpoints of every framework. Some need options to be merged: tests of their own give them.
 models=0
 for dir in "$TESTS"/data/{megatron,megatron_more,megatron_families,torch,deepspeed,colossalai,bytecheckpoint}/*/; do
     [[ -e "$dir/source" ]] || continue
-    rm -rf "$WORK/merged"
-    (merge_case "${dir%/}" "$WORK/merged" 0) >"$WORK/merging" 2>&1
-    [[ -e "$WORK/merged/config.json" ]] || continue  # also an adapter alone
-    models=$((models + 1))
-    with_words "$WORK/merged"
+    models=$((models + 1)) merged="$WORK/merged/$models-$(basename "$dir")"
+    (merge_case "${dir%/}" "$merged" 0) >"$WORK/merging" 2>&1
+    [[ -e "$merged/config.json" ]] || { models=$((models - 1)); continue; }  # also an adapter alone
+    with_words "$merged"
     case "$dir" in
-    */fsdp2_w2_float8/) answers 14 quantised "$WORK/merged" vllm ;;  # codes without scales or a quantization_config
-    */moe_zero1_w4/) answers 14 model-type "$WORK/merged" vllm ;;    # a model type that no loader knows
-    */gemma3-mbridge-legacy-made/) answers 14 parts "$WORK/merged" vllm ;;  # its config.json promises the tower a head
-    */megatron_families/*) passes "$WORK/merged" transformers vllm ;;
-    *) passes "$WORK/merged" transformers vllm sglang tgi ;;
+    */fsdp2_w2_float8/) refuses quantised "$merged" vllm ;;  # codes without scales or a quantization_config
+    */moe_zero1_w4/) refuses model-type "$merged" vllm ;;    # a model type that no loader knows
+    */gemma3-mbridge-legacy-made/) refuses parts "$merged" vllm ;;  # its config.json promises the tower a head
+    */megatron_families/*) passes "$merged" transformers vllm ;;
+    *) passes "$merged" transformers vllm sglang tgi ;;
     esac
 done
 ((models > 150)) || fail "only $models checkpoints were merged"
 
 # Every encoding.
 for case in llama128/{fp8-block,fp8-channel,fp8-block-ct,w8a16,w8a16-channel,w4a16,nvfp4a16,mxfp4} qwen3moe128/{fp8-block,w4a16} gptoss/gptoss-mxfp4; do
-    rm -rf "$WORK/merged"
-    expect_code 0 "$SHARDWELD" merge --backend hf --local_dir "$TESTS/data/quant/${case%/*}/input" --target_dir "$WORK/merged" \
+    merged="$WORK/merged/${case/\//-}"
+    expect_code 0 "$SHARDWELD" merge --backend hf --local_dir "$TESTS/data/quant/${case%/*}/input" --target_dir "$merged" \
         --quantize "${case#*/}" -q --no_fsync
-    with_words "$WORK/merged"
-    passes "$WORK/merged" transformers vllm sglang
+    with_words "$merged"
+    passes "$merged" transformers vllm sglang
 done
+
+python3 "$TESTS/support/check_answers.py" "$SHARDWELD" "$WORK/expected" || fail "answers"
+
+# A call about one directory tells by its code; of several the worst counts, and what cannot be read is told.
+expect_code 0 "$SHARDWELD" check "$WORK/same_head" --target vllm && expect_out "OK: $WORK/same_head should load in vLLM"
+expect_code 14 "$SHARDWELD" check "$tied" --target vllm && grep -q '^error *head ' "$WORK/out" || fail "no rule head: $(<"$WORK/out")"
+expect_code 14 "$SHARDWELD" check "$WORK/none" "$WORK/same_head" "$tied" --target transformers --target tgi && expect_text "$WORK/none"
+[[ "$(grep -c '^OK: ' "$WORK/out") $(grep -c '^NOT OK: ' "$WORK/out")" == "3 1" ]] || fail "verdicts: $(<"$WORK/out")"
+expect_code 3 "$SHARDWELD" check "$WORK/same_head" "$WORK/none"
+expect_code 3 "$SHARDWELD" check "$WORK/none"
 finish

@@ -202,9 +202,13 @@ class Command:
                     given.passed_on.append(f"--{name}" if row["kind"] == "none" else f"--{name}={value}")
         if self.passes_on and not self.arguments:
             given.passed_on += plain
-        elif len(plain) > len(self.arguments):
+            plain = []
+        names = list(self.arguments)
+        if names and known[names[-1]]["is_repeated"]:  # takes all that are left
+            names += names[-1:] * (len(plain) - len(names))
+        if len(plain) > len(names):
             self._refuse(f"unexpected argument {plain[-1]!r}", f"usage: {self.usage}")
-        for name, value in zip(self.arguments, plain):
+        for name, value in zip(names, plain):
             self._put(given, known[name], value)
         return given
 

@@ -6,11 +6,11 @@ family has comes from `shardweld recipes --config DIR --json`.
 import json
 import os
 import sys
-from typing import List
+from typing import Any, Dict, List, NamedTuple
 
 from ..text import counted, printable, table, wrapped
 from . import llama_cpp, sglang, tgi, transformers, vllm
-from ..command import JSON, QUIET, STRICT, USAGE, VERBOSE, Command, Failed, Given, Option
+from ..command import JSON, QUIET, STRICT, USAGE, VERBOSE, Command, Failed, Given, Option, complain
 from .model import Family, Finding, Loader, Model, family_of
 from .reading import read_directory
 from .rules import findings_of
@@ -19,42 +19,50 @@ LOADERS = {one.name: one for one in (transformers.LOADER, vllm.LOADER, sglang.LO
 _SCHEMA = 1
 
 
-def _devices_text(model: Model) -> str:
-    return (f" --tp {model.tp}" if model.tp > 1 else "") + (f" --pp {model.pp}" if model.pp > 1 else "")
+class Answer(NamedTuple):
+    """What a loader would say to a directory."""
+    model: Model
+    findings: List[Finding]
 
+    @property
+    def n_errors(self) -> int:
+        return sum(finding.is_fatal for finding in self.findings)
 
-def _verdict_on(model: Model, n_errors: int) -> str:
-    """Of a family whose names are known to no recipe nothing is promised for engines that have names of their own."""
-    has_own_names = model.loader.name not in ("transformers", "llama.cpp")
-    return "refused" if n_errors else "not_known" if has_own_names and not model.family.name else "ok"
+    @property
+    def devices(self) -> str:
+        return "".join(f" --{name} {count}" for name, count in (("tp", self.model.tp), ("pp", self.model.pp)) if count > 1)
 
+    @property
+    def verdict(self) -> str:
+        """Of a family whose names are known to no recipe nothing is promised for engines that have names of their own."""
+        has_own_names = self.model.loader.name not in ("transformers", "llama.cpp")
+        return "refused" if self.n_errors else "not_known" if has_own_names and not self.model.family.name else "ok"
 
-def _verdict(model: Model, findings: List[Finding]) -> str:
-    """"OK: merged should load in vLLM with --tp 8 (1 warning)"."""
-    n_errors = sum(finding.is_fatal for finding in findings)
-    counts = [counted(n, noun) for n, noun in ((n_errors, "error"), (len(findings) - n_errors, "warning")) if n]
-    name, title, devices = printable(model.directory.path, 4096), model.loader.title, _devices_text(model)
-    text = {"refused": f"NOT OK: {title} would refuse {name}, or load it wrongly", "ok": f"OK: {name} should load in {title}",
-            "not_known": f"NOT KNOWN: no recipe has the names of this family, and {title} has its own: {name} may load"}[_verdict_on(model, n_errors)]
-    text += f"{',' if n_errors else ''} with{devices}" if devices else ""
-    return text + (f" ({', '.join(counts)})" if counts else "")
+    def line(self) -> str:
+        """"OK: merged should load in vLLM with --tp 8 (1 warning)"."""
+        counts = [counted(n, noun) for n, noun in ((self.n_errors, "error"), (len(self.findings) - self.n_errors, "warning")) if n]
+        name, title = printable(self.model.directory.path, 4096), self.model.loader.title
+        text = {"refused": f"NOT OK: {title} would refuse {name}, or load it wrongly", "ok": f"OK: {name} should load in {title}",
+                "not_known": f"NOT KNOWN: no recipe has the names of this family, and {title} has its own: {name} may load"}[self.verdict]
+        text += f"{',' if self.n_errors else ''} with{self.devices}" if self.devices else ""
+        return text + (f" ({', '.join(counts)})" if counts else "")
 
+    def text(self) -> str:
+        """A table whose last cell is broken where the terminal ends."""
+        room = os.get_terminal_size().columns - 13 - max((len(one.rule) for one in self.findings), default=0) if sys.stdout.isatty() else 0
+        rows = []
+        for one in self.findings:
+            lines = [line for text in (one.text, f"hint: {one.hint}") for line in wrapped(text, 0, room if room > 24 else 1 << 20).splitlines()]
+            rows += [("error" if one.is_fatal else "warning", one.rule, lines[0]), *(("", "", line) for line in lines[1:])]
+        return table("<<<", rows) + self.line()
 
-def _text_of(model: Model, findings: List[Finding]) -> str:
-    """A table whose last cell is broken where the terminal ends."""
-    room = os.get_terminal_size().columns - 13 - max((len(one.rule) for one in findings), default=0) if sys.stdout.isatty() else 0
-    rows = []
-    for one in findings:
-        lines = [line for text in (one.text, f"hint: {one.hint}") for line in wrapped(text, 0, room if room > 24 else 1 << 20).splitlines()]
-        rows += [("error" if one.is_fatal else "warning", one.rule, lines[0]), *(("", "", line) for line in lines[1:])]
-    return table("<<<", rows) + _verdict(model, findings)
+    def fields(self) -> Dict[str, Any]:
+        return {"directory": self.model.directory.path, "target": self.model.loader.name, "tp": self.model.tp, "pp": self.model.pp, "verdict": self.verdict,
+                "findings": [{"fatal": one.is_fatal, "rule": one.rule, "text": one.text, "hint": one.hint} for one in self.findings]}
 
-
-def _json_of(model: Model, findings: List[Finding]) -> str:
-    told = {"schema": _SCHEMA, "directory": model.directory.path, "target": model.loader.name, "tp": model.tp, "pp": model.pp,
-            "verdict": _verdict_on(model, sum(one.is_fatal for one in findings)),
-            "findings": [{"fatal": one.is_fatal, "rule": one.rule, "text": one.text, "hint": one.hint} for one in findings]}
-    return json.dumps(told, indent=2)
+    def refusal(self) -> str:
+        return f"{counted(self.n_errors, 'error')}: {self.model.loader.title} would refuse this model, or load it wrongly" + \
+            (f", with{self.devices}" if self.devices else "")
 
 
 def read_model(path: str, loader: Loader, tp: int = 1, pp: int = 1) -> Model:
@@ -72,30 +80,45 @@ def _number(given: Given, name: str) -> int:
 
 
 def check(given: Given) -> int:
-    path = given.get("local_dir")
-    if not path:
+    """Of several directories those that cannot be read are told, and the worst code is returned."""
+    paths, targets, tp, pp = given.all("local_dir"), given.all("target") or ["transformers"], _number(given, "tp"), _number(given, "pp")
+    if not paths:
         raise Failed(USAGE, "no directory is given", f"usage: {COMMAND.usage}")
-    model = read_model(path, LOADERS[given.get("target", "transformers")], _number(given, "tp"), _number(given, "pp"))
-    findings = findings_of(model)
-    print(_json_of(model, findings) if "json" in given else _text_of(model, findings), flush=True)
-    n_errors = sum(finding.is_fatal for finding in findings)
-    if n_errors:
-        devices = _devices_text(model)
-        raise Failed(STRICT, f"{counted(n_errors, 'error')}: {model.loader.title} would refuse this model, or load it wrongly{', with' + devices if devices else ''}")
-    return 0
+    is_one, code = len(paths) == len(targets) == 1, 0
+    answers: List[Answer] = []
+    for path in paths:
+        try:
+            for target in targets:
+                model = read_model(path, LOADERS[target], tp, pp)
+                answers.append(Answer(model, findings_of(model)))
+                print(answers[-1].text(), flush=True) if "json" not in given else None
+        except Failed as failed:
+            if len(paths) == 1:
+                raise
+            complain(failed)
+            code = max(code, failed.code)
+    if "json" in given:
+        told = answers[0].fields() if is_one else {"answers": [answer.fields() for answer in answers]}
+        print(json.dumps({"schema": _SCHEMA, **told}, indent=2), flush=True)
+    refused = [answer for answer in answers if answer.n_errors]
+    if refused:
+        raise Failed(max(code, STRICT), refused[0].refusal() if is_one else f"{len(refused)} of {counted(len(answers), 'answer')} are NOT OK")
+    return code
 
 
 COMMAND = Command(
-    "check", "shardweld check DIR [--target NAME] [--tp N] [--pp N] [options]", "check that a model will load in vLLM, SGLang, TGI, llama.cpp or transformers",
-    """Looks at names, shapes and configurations, runs nothing, and ends with a verdict. Exit code 14 if it would not load.
---tensor-parallel-size is understood, too.
+    "check", "shardweld check DIR... [--target NAME]... [--tp N] [--pp N] [options]", "check that a model will load in vLLM, SGLang, TGI, llama.cpp or transformers",
+    """Looks at names, shapes and configurations, runs nothing, and ends with a verdict for each directory and target. Exit code
+14 if one would not load. --tensor-parallel-size is understood, too.
 
 Examples:
   shardweld check merged
   shardweld check merged --target vllm --tp 8
+  shardweld check step-1 step-2 --target vllm --target sglang
 """, check, (
-        Option("local_dir", "DIR", "the model that was written", group="Input", kind="directory"),
-        Option("target", "NAME", "the program that loads it: transformers (default), vllm, sglang, tgi or llama.cpp", group="Serving", words=tuple(LOADERS)),
+        Option("local_dir", "DIR", "the model that was written; there may be several", group="Input", kind="directory", is_repeated=True),
+        Option("target", "NAME", "the program that loads it: transformers (default), vllm, sglang, tgi or llama.cpp; may be given several times", group="Serving",
+               words=tuple(LOADERS), is_repeated=True),
         Option("tp", "N", "tensor parallel size: the GPUs that share each layer (default 1)", group="Serving"),
         Option("pp", "N", "pipeline parallel size: the stages that share the layers (default 1)", group="Serving"),
         Option("progress", "STYLE", "taken as by other commands; there is none to show", group=""), JSON, VERBOSE, QUIET),

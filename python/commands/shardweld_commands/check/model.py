@@ -1,4 +1,5 @@
 """What rules share: the directory with its configuration parsed, the weights that the loader reads, what the family has, and where findings go."""
+import functools
 import json
 import subprocess
 from dataclasses import dataclass, field
@@ -93,6 +94,7 @@ def family_from(told: Dict[str, Any]) -> Family:
                   told["renamed"], frozenset(told["transformers_types"]))
 
 
+@functools.lru_cache(maxsize=1)
 def family_of(directory: str) -> Family:
     """Nothing is said of what no recipe knows, and what is wrong with config.json is told by rules. Failed where the program does not answer."""
     done = run(["recipes", "--config", directory, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
