@@ -2,7 +2,7 @@
 """Whether a test of X is where its name says. Prints each that is not; exits 1 if there is one.
 
 tests/unit/MODULE/NAME_test.cpp: NAME is a source of the module, or SOURCE_ASPECT where one source has several tests.
-tests/cli/NAME_test.sh: NAME is a command, an option, a format or a folder of tests/data, or one of these with an aspect behind it.
+tests/cli/NAME_test.sh, tests/cases/NAME.txt: NAME is a command, an option, a format or a folder of tests/data, or one of these with an aspect behind it.
 tests/mpi/NAME_mpi_test.cpp: NAME is a source, likewise. What fits no such name is listed here, with its reason.
 Sources of tests include what lies in src by its path below src, and nothing through `../`."""
 import pathlib
@@ -79,6 +79,7 @@ def misnamed():
     rules = [(path, f"{path.parent.name}/{path.stem[:-5]}", lambda path=path: is_named(path.stem[:-5], sources_of(ROOT / "src" / path.parent.name) | public),
               UNIT_SUBJECTS) for path in (ROOT / "tests/unit").glob("*/*_test.cpp")]
     rules += [(path, path.stem[:-5], lambda path=path: is_named(path.stem[:-5], known), CLI_SUBJECTS) for path in (ROOT / "tests/cli").glob("*_test.sh")]
+    rules += [(path, path.stem, lambda path=path: is_named(path.stem, known), CLI_SUBJECTS) for path in (ROOT / "tests/cases").glob("*.txt")]
     rules += [(path, path.stem[:-9], lambda path=path: is_named(path.stem[:-9], everywhere), MPI_SUBJECTS) for path in (ROOT / "tests/mpi").glob("*_mpi_test.cpp")]
     for path, name, fits, subjects in rules:
         if not fits():
