@@ -23,10 +23,15 @@ def run(given):
     print(given.get("whom"), *given.passed_on, read_json(["help", "verify", "--json"])["name"], program())
     return int(given.get("code", "0"))
 
-COMMAND = Command("greet", "shardweld greet WHOM", "greets", "Examples:\n  shardweld greet me\n", run,
-                  (Option("whom", "NAME", "who is greeted"), Option("code", "N", "the exit code"), Option("signal", "NAME", "ends by it"), Option("fail", "", "fails")),
-                  ("whom",), "verify", ((16, "nobody is there"),))
+COMMAND = Command("greet", run)
 PY
+cat >"$WORK/prefix/libexec/shardweld/shardweld_commands/descriptions/greet.json" <<'JSON'
+{"usage": "shardweld greet WHOM", "summary": "greets", "about": ["Examples:", "  shardweld greet me"], "arguments": ["whom"], "passes_on": "verify",
+ "refuses": {"bw_limit": "it is quick"}, "exit_codes": {"16": "nobody is there"}, "options": [
+  {"name": "whom", "value": "NAME", "help": "who is greeted"}, {"name": "code", "value": "N", "help": "the exit code"},
+  {"name": "signal", "value": "NAME", "help": "ends by it"}, {"name": "fail", "help": "fails"}]}
+JSON
+cp "$WORK/prefix/libexec/shardweld/shardweld_commands/descriptions/"{greet,recipes-greet}.json
 sed 's/Command("greet"/Command("recipes-greet"/' "$WORK/prefix/libexec/shardweld/shardweld_commands/greet.py" \
     >"$WORK/prefix/libexec/shardweld/shardweld_commands/recipes_greet.py"
 printf '#!/bin/sh\necho "other $SHARDWELD_PROGRAM $*"\nexit 7\n' >"$WORK/path/shardweld-other"
@@ -41,6 +46,7 @@ expect_code 9 "$MOVED" greet me --code 9
 expect_code 6 "$MOVED" greet me --fail && [[ "$(<"$WORK/err")" == $'error: it does not fit\n  where: a file\n  hint: look again\n  see: shardweld help 6' ]] || fail "$(<"$WORK/err")"
 expect_code 2 "$MOVED" greet me --cod 9 && expect_text "did you mean --code?"
 expect_code 2 "$MOVED" greet me you
+expect_code 2 "$MOVED" greet me --bw_limit 1G && expect_text "hint: it is quick"
 expect_code 2 "$MOVED" greet me --code 1 --code 2
 expect_code 143 bash -c '"$0" greet me --signal SIGTERM; exit $?' "$MOVED"
 expect_code 0 "$MOVED" recipes greet me && expect_out "me verify"
@@ -55,6 +61,7 @@ told = json.load(open(sys.argv[1]))
 assert {"greet", "recipes-greet", "merge"} <= {row["name"] for row in told["commands"]}
 by_name = {row["name"]: row for row in told["options"]}
 assert by_name["code"]["help_by_command"]["greet"] == "the exit code" and "greet" in by_name["sha256"]["help_by_command"]
+assert "greet" not in by_name["bw_limit"]["help_by_command"]
 assert "greet" in next(row for row in told["exit_codes"] if row["code"] == 16)["commands"]
 PY
 # One process, whatever a launcher starts.
@@ -67,7 +74,9 @@ expect_code 3 env -C "$WORK/at" "$MOVED" other
 expect_code 2 env -C "$WORK/at" "$MOVED" ../path/shardweld-other
 expect_code 2 "$MOVED" othr
 expect_code 2 "$MOVED" grete && expect_text "greet"
-# Without Python: what is missing.
+# Without Python: what is missing. What is installed beside a command tells of it.
 mkdir "$WORK/bare"
+sed 's/"greets"/"is described"/' <("$MOVED" greet --describe) >"$WORK/prefix/libexec/shardweld/shardweld-greet.json"
+PATH="$WORK/bare" "$MOVED" help >"$WORK/out" && expect_out "greet    is described" && expect_out "(needs Python)"
 PATH="$WORK/bare" "$MOVED" greet me 2>"$WORK/err"; [[ $? == 3 ]] && expect_text "python3" || fail "without Python: $(<"$WORK/err")"
 finish

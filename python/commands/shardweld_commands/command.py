@@ -1,7 +1,7 @@
 """What all commands share: their description, command line, messages, and how they ask the program.
 
-A command is a module with a `COMMAND`; the program starts it as `shardweld-NAME ARGUMENTS`. `--describe` prints the description with the names that
-`shardweld help --json` has, so that help, manual pages and completions know one table.
+A command is a module with a line `COMMAND = Command(NAME, run)` and a description, descriptions/NAME.json; the program starts it as `shardweld-NAME
+ARGUMENTS`. `--describe` prints the description with the names that `shardweld help --json` has, so that help, manual pages and completions know one table.
 """
 import errno
 import io
@@ -10,22 +10,18 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
-from dataclasses import asdict, dataclass, field
-from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
-
-from .typed_words import option_guess, taken_for
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence
 
 # docs/using/errors.md
 USAGE, NOT_FOUND, CORRUPT, UNSUPPORTED, MISMATCH, IO, SPACE, MEMORY, LAUNCH, STOPPED, TARGET, DIFFERS, STRICT, LOCKED, INCOMPLETE = range(2, 17)
 NO_CLIENT, NO_TOKEN, NO_RIGHTS, NO_REPOSITORY, NO_NETWORK, INTERRUPTED = range(20, 26)
 INTERNAL = 70
 
-_NAME_COLUMN = 26
-_WIDTH = 96
+_NAME_COLUMN, _WIDTH = 26, 96
+_PROGRAM = {"SHARDWELD_PROGRAM": "the program that the command asks, which sets it; without it the first shardweld on PATH"}
 
-
-_PROGRAM = ("SHARDWELD_PROGRAM", "the program that the command asks, which sets it; without it the first shardweld on PATH")
+Row = Dict[str, Any]
 
 
 class Failed(Exception):
@@ -36,37 +32,11 @@ class Failed(Exception):
         self.code, self.what, self.hint, self.where = code, what, hint, where
 
 
-@dataclass(frozen=True)
-class Option:
-    """One option, as `help --json` tells of it. `value`: how the help writes its value, "" for a flag; "[a|b]": it may be left out and is a then."""
-    name: str
-    value: str = ""
-    help: str = ""
-    letter: str = ""
-    group: str = "Options"
-    kind: str = ""          # of the value: directory, file, text, word; "" for what follows from the rest
-    words: Tuple[str, ...] = ()
-    is_repeated: bool = False
-    is_usual: bool = True   # in the short help, too
-
-    def description(self) -> Dict[str, Any]:
-        told = asdict(self)
-        del told["is_usual"]
-        told["kind"] = self.kind or ("word" if self.words else "text" if self.value else "none")
-        return dict(told, is_listed=bool(self.group), may_lack_value=self.value.startswith("["))
-
-
-VERBOSE = Option("verbose", "", "say more", "v", "Output", is_usual=False)
-QUIET = Option("quiet", "", "say errors only", "q", "Output", is_usual=False)
-JSON = Option("json", "", "print the result as JSON", group="Output")
-HELP = Option("help", "", "print this text; -h: the usual options", "h", "Output", is_usual=False)
-
-
 @dataclass
 class Given:
     """A command line as it was read. Values have the options' names, with "_"."""
     values: Dict[str, List[str]] = field(default_factory=dict)
-    passed_on: List[str] = field(default_factory=list)  # words of Command.passes_on, in their order
+    passed_on: List[str] = field(default_factory=list)  # words for the command whose options are taken, too, in their order
 
     def __contains__(self, name: str) -> bool:
         return name in self.values
@@ -78,20 +48,36 @@ class Given:
         return self.values.get(name, [])
 
 
-@dataclass(frozen=True)
+def _read(name: str) -> Row:
+    with open(os.path.join(os.path.dirname(__file__), "descriptions", name + ".json"), encoding="utf-8") as file:
+        told: Row = json.load(file)
+        return told
+
+
+def _full(row: Row) -> Row:
+    """An option with all that `help --json` tells of one. How the help writes its value: "" for a flag; "[a|b]": it may be left out and is a then.
+    "kind" of the value: directory, file, text, word or none. `is_usual`: it is in the short help, too."""
+    full = {"value": "", "help": "", "letter": "", "group": "Options", "words": [], "is_repeated": False, "is_usual": True, **row}
+    kind = row.get("kind") or ("word" if full["words"] else "text" if full["value"] else "none")
+    return dict(full, kind=kind, is_listed=bool(full["group"]), may_lack_value=full["value"].startswith("["))
+
+
 class Command:
-    """A command: what the help says of it, and `run`, which returns the exit code or raises Failed."""
-    name: str
-    usage: str
-    summary: str
-    about: str
-    run: Callable[[Given], int]
-    options: Tuple[Option, ...]
-    arguments: Tuple[str, ...] = ()   # options that plain arguments stand for, in order; none: they are passed on
-    passes_on: str = ""               # a command of the program whose options are taken too, and kept in Given.passed_on
-    exit_codes: Tuple[Tuple[int, str], ...] = ()  # beyond those that every command has
-    environment: Tuple[Tuple[str, str], ...] = ()
-    files: Tuple[Tuple[str, str], ...] = ()
+    """A command: `run` returns the exit code or raises Failed. `told`: the description, where it is not the file's: usage, summary, about (lines), options
+    (rows, or names of those in shared.json); and where there are any arguments (options that plain arguments stand for, in order; a repeated one takes the
+    rest), passes_on (a command of the program whose options are taken, too, all but those that it refuses, with what to do instead), exit_codes,
+    environment and files."""
+
+    def __init__(self, name: str, run: Callable[[Given], int], told: Optional[Row] = None) -> None:
+        self.name, self.run = name, run
+        self.told = _read(name) if told is None else told
+        shared = _read("shared")
+        rows = ({"name": row, **shared[row]} if isinstance(row, str) else row for row in [*self.told["options"], "help"])
+        self.options: Dict[str, Row] = {row["name"]: _full(row) for row in rows}
+        self.arguments: List[str] = self.told.get("arguments", [])
+        self.passes_on: str = self.told.get("passes_on", "")
+        self.refuses: Dict[str, str] = self.told.get("refuses", {})
+        self.usage: str = self.told["usage"]
 
     def start(self, words: Sequence[str]) -> int:
         """Runs the command line behind the name; all errors become one message and their code."""
@@ -99,14 +85,11 @@ class Command:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # names as the file system has them
         try:
-            if "--describe" in words:
-                print(json.dumps(self.description(), indent=1))
-                return 0
-            asked = next((word for word in words if word in ("-h", "--help")), None)
-            if asked:
-                print(self._short_help() if asked == "-h" else self._help(), end="")
-                return 0
-            code = self.run(self._parse(list(words)))
+            text, code = self._text_asked_for(words), 0
+            if text is None:
+                code = self.run(self._parse(list(words)))
+            else:
+                print(text, end="")
             sys.stdout.flush()
             return code
         except Failed as failed:
@@ -122,118 +105,115 @@ class Command:
             complain(Failed(MEMORY, "memory ran out"))
             return MEMORY
 
-    def description(self) -> Dict[str, Any]:
+    # Its help.
+
+    def _text_asked_for(self, words: Sequence[str]) -> Optional[str]:
+        if "--describe" in words:
+            return json.dumps(self.description(), indent=1) + "\n"
+        asked = next((word for word in words if word in ("-h", "--help")), None)
+        return None if asked is None else self._short_help() if asked == "-h" else self._long_help()
+
+    def description(self) -> Row:
         """The rows of `help --json` that are this command's."""
-        return {"name": self.name, "usage": self.usage, "summary": self.summary, "about": self.about, "arguments": list(self.arguments),
-                "passes_on": self.passes_on, "options": [option.description() for option in self._own_options()],
-                "exit_codes": [{"code": code, "meaning": meaning} for code, meaning in self.exit_codes],
-                "environment": [{"name": name, "meaning": meaning} for name, meaning in self.environment + (_PROGRAM,)],
-                "files": [{"name": name, "meaning": meaning} for name, meaning in self.files]}
+        def rows(key: str, more: Dict[str, str]) -> List[Row]:
+            return [{"name": name, "meaning": meaning} for name, meaning in {**self.told.get(key, {}), **more}.items()]
 
-    def _own_options(self) -> Tuple[Option, ...]:
-        return self.options + (HELP,)
+        return {"name": self.name, "usage": self.usage, "summary": self.told["summary"], "about": self._about(), "arguments": self.arguments,
+                "passes_on": self.passes_on, "refuses": list(self.refuses),
+                "options": [{key: value for key, value in row.items() if key != "is_usual"} for row in self.options.values()],
+                "exit_codes": [{"code": int(code), "meaning": meaning} for code, meaning in self.told.get("exit_codes", {}).items()],
+                "environment": rows("environment", _PROGRAM), "files": rows("files", {})}
 
-    def _passed_on_options(self) -> List[Option]:
-        """Those of the other command that the help lists and this one has not itself."""
-        rows = read_json(["help", self.passes_on, "--json"])["options"] if self.passes_on else []
-        own = {option.name for option in self._own_options()}
-        return [Option(row["name"], row["value"], row["help_by_command"][self.passes_on], row["letter"], row["group"])
-                for row in rows if row["is_listed"] and row["name"] not in own]
+    def _about(self) -> str:
+        return "".join(line + "\n" for line in self.told["about"])
 
     def _heading(self) -> str:
-        return f"Usage: {self.usage}\n\n{self.summary}\n"
+        return f"Usage: {self.usage}\n\n{self.told['summary']}\n"
 
     def _short_help(self) -> str:
-        rows = "".join(_option_text(option) for option in self._own_options() if option.is_usual and option.group)
+        rows = "".join(_option_text(row) for row in self.options.values() if row["is_usual"] and row["is_listed"])
         return f"{self._heading()}\n{rows}\nAll options, and examples: shardweld {self.name} --help, or man shardweld-{self.name}\n"
 
-    def _help(self) -> str:
+    def _long_help(self) -> str:
+        others = ({**row, "help": row["help_by_command"][self.passes_on]} for row in self._options_passed_on().values())
         text, group = self._heading(), ""
-        for option in (*self._own_options(), *self._passed_on_options()):
-            if option.group and option.group != group:
-                group = option.group
-                text += f"\n{group}\n"
-            text += _option_text(option) if option.group else ""
-        return f"{text}\n{self.about}"
+        for row in (row for row in (*self.options.values(), *others) if row["is_listed"] and row["name"] not in self.refuses):
+            text += f"\n{row['group']}\n" if row["group"] != group else ""
+            group = row["group"]
+            text += _option_text(row)
+        return f"{text}\n{self._about()}"
+
+    # Its command line.
+
+    def _options_passed_on(self) -> Dict[str, Row]:
+        """Those of the other command that this one has not itself."""
+        rows = read_json(["help", self.passes_on, "--json"])["options"] if self.passes_on else []
+        return {row["name"]: row for row in rows if row["name"] not in self.options}
 
     def _parse(self, words: List[str]) -> Given:
         """Names with "-" or "_", "--name=value", letters together; plain words in the order of `arguments`."""
-        known = {option.name: option.description() for option in self._own_options()}
-        others: Dict[str, Dict[str, Any]] = {}
-        if self.passes_on:
-            told = read_json(["help", self.passes_on, "--json"])
-            others = {row["name"]: row for row in told["options"] if row["name"] not in known}
-        given, plain, at = Given(), [], 0
-        while at < len(words):
-            word = words[at]
-            at += 1
+        known = {**self._options_passed_on(), **self.options}
+        given, plain = Given(), []
+        while words:
+            word = words.pop(0)
             if word == "--":
-                plain += words[at:]
+                plain += words
                 break
             if not word.startswith("-") or word == "-":
                 plain.append(word)
                 continue
             typed, has_value, value = word.lstrip("-").partition("=")
             names = [typed.replace("-", "_")]
-            if not word.startswith("--") and not (len(typed) > 1 and self._option_of(names[0], known, others)):
-                names = [self._name_of_letter(letter, known, others, word) for letter in typed]
+            if not word.startswith("--") and not (len(typed) > 1 and self._meant(names[0], known) in known):
+                names = [next((row["name"] for row in known.values() if row["letter"] == letter), "") for letter in typed]
             for name in names:
-                row = self._option_of(name, known, others) or self._refuse_unknown(word, list(known) + list(others))
-                name = row["name"]
-                if row["kind"] == "none":
-                    if has_value:
-                        self._refuse(f"--{name} takes no value")
-                    value = "true"
-                elif not has_value:
-                    implied = row["value"].strip("[]").split("|") if row["may_lack_value"] else []
-                    follows = at < len(words) and (words[at] in implied if implied else not words[at].startswith("--"))
-                    if follows:
-                        value = words[at]
-                        at += 1
-                    elif implied:
-                        value = implied[0]
-                    else:
-                        self._refuse(f"--{name} needs a value: {row['value']}")
-                if has_value and not value:
-                    self._refuse(f"--{name} needs a value: {row['value']}")
-                if name in known:
-                    self._put(given, row, value)
-                else:
-                    given.passed_on.append(f"--{name}" if row["kind"] == "none" else f"--{name}={value}")
+                row = known.get(self._meant(name, known)) or self._refuse_unknown(word, known)
+                if row["name"] in self.refuses:
+                    self._refuse(f"--{row['name']} is not an option of {self.name}", self.refuses[row["name"]])
+                self._put(given, row, self._value(row, bool(has_value), value, words))
         if self.passes_on and not self.arguments:
             given.passed_on += plain
             plain = []
         names = list(self.arguments)
-        if names and known[names[-1]]["is_repeated"]:  # takes all that are left
+        if names and self.options[names[-1]]["is_repeated"]:  # takes all that are left
             names += names[-1:] * (len(plain) - len(names))
         if len(plain) > len(names):
             self._refuse(f"unexpected argument {plain[-1]!r}", f"usage: {self.usage}")
         for name, value in zip(names, plain):
-            self._put(given, known[name], value)
+            self._put(given, self.options[name], value)
         return given
 
-    def _option_of(self, name: str, known: Dict[str, Dict[str, Any]], others: Dict[str, Dict[str, Any]]) -> Optional[Dict[str, Any]]:
-        """By its name here or in another tool."""
-        if name not in known and name not in others:
-            name = taken_for((self.name, self.passes_on), name)
-        return known.get(name) or others.get(name)
+    def _meant(self, name: str, known: Dict[str, Row]) -> str:
+        """An option's name, which may be that in another tool."""
+        from .typed_words import taken_for  # most names are our own
+        return name if name in known else taken_for((self.name, self.passes_on), name)
 
-    def _name_of_letter(self, letter: str, known: Dict[str, Dict[str, Any]], others: Dict[str, Dict[str, Any]], word: str) -> str:
-        for row in list(known.values()) + list(others.values()):
-            if row["letter"] == letter:
-                return str(row["name"])
-        self._refuse_unknown(word, list(known) + list(others))
+    def _value(self, row: Row, has_value: bool, value: str, words: List[str]) -> str:
+        """The value behind "=", else the next word, which is taken off; "true" for a flag."""
+        needs = f"--{row['name']} needs a value: {row['value']}"
+        if row["kind"] == "none":
+            return self._refuse(f"--{row['name']} takes no value") if has_value else "true"
+        if has_value:
+            return value or self._refuse(needs)
+        implied: List[str] = row["value"].strip("[]").split("|") if row["may_lack_value"] else []
+        if words and (words[0] in implied if implied else not words[0].startswith("--")):
+            return words.pop(0)
+        return implied[0] if implied else self._refuse(needs)
 
-    def _put(self, given: Given, row: Dict[str, Any], value: str) -> None:
+    def _put(self, given: Given, row: Row, value: str) -> None:
         name = row["name"]
+        if name not in self.options:
+            given.passed_on.append(f"--{name}" if row["kind"] == "none" else f"--{name}={value}")
+            return
         if row["words"] and value not in row["words"]:
             self._refuse(f"--{name} is {value!r}, which is none of {', '.join(row['words'])}")
         if name in given.values and not row["is_repeated"]:
             self._refuse(f"--{name} is given twice: {given.get(name)!r} and {value!r}", "give it once")
         given.values.setdefault(name, []).append(value)
 
-    def _refuse_unknown(self, word: str, known: List[str]) -> NoReturn:
+    def _refuse_unknown(self, word: str, known: Dict[str, Row]) -> NoReturn:
         import difflib  # only where something is wrong
+        from .typed_words import option_guess
         typed = word.lstrip("-").partition("=")[0].replace("-", "_")
         near = difflib.get_close_matches(typed, known, 1)
         self._refuse(f"unknown option {word}", option_guess((self.name, self.passes_on), typed) or (f"did you mean --{near[0]}?" if near else ""))
@@ -242,9 +222,10 @@ class Command:
         raise Failed(USAGE, what, hint or f"shardweld {self.name} --help lists the options")
 
 
-def _option_text(option: Option) -> str:
-    name = (f"  -{option.letter}, " if option.letter else "      ") + f"--{option.name}" + (f" {option.value}" if option.value else "")
-    lines = textwrap.wrap(option.help, _WIDTH - _NAME_COLUMN, break_long_words=False, break_on_hyphens=False) or [""]
+def _option_text(row: Row) -> str:
+    import textwrap  # for helps alone
+    name = (f"  -{row['letter']}, " if row["letter"] else "      ") + f"--{row['name']}" + (f" {row['value']}" if row["value"] else "")
+    lines = textwrap.wrap(row["help"], _WIDTH - _NAME_COLUMN, break_long_words=False, break_on_hyphens=False) or [""]
     if len(name) < _NAME_COLUMN:
         lines[0] = name.ljust(_NAME_COLUMN) + lines[0]
     else:

@@ -16,11 +16,12 @@ import threading
 import time
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from . import command
-from .command import CORRUPT, IO, LOCKED, MISMATCH, NOT_FOUND, STOPPED, UNSUPPORTED, USAGE, Failed, Given, Option
-from .safetensors_model import INDEX, Model, opened, read_header, read_index, read_model, stamp
+from .command import CORRUPT, IO, LOCKED, MISMATCH, NOT_FOUND, STOPPED, UNSUPPORTED, USAGE, Failed, Given
+from .files import opened
+from .safetensors_model import INDEX, Model, read_header, read_index, read_model, stamp
 from .text import counted, human_bytes, percent, table
 
 CHECKSUMS = "xxh3-128"
@@ -68,8 +69,7 @@ def read_history(directory: str) -> Tuple[int, Dict[str, str]]:
         if metadata.get("checksum_format") != CHECKSUMS:
             raise Failed(UNSUPPORTED, f"{place}/{INDEX} does not say that its checksums are {CHECKSUMS}", "name another directory for these versions")
         for path in sorted({os.path.join(place, file) for file in weight_map.values()}):
-            with opened(path):
-                tensors, sums = read_header(path)
+            tensors, sums = read_header(path)
             digests.update({name: str(sums[name]) for name in tensors if name in sums})
     return last, digests
 
@@ -180,15 +180,16 @@ class Reader:
     """The bytes of a model's tensors, for one thread. Failed(IO) where a file is not the one whose header was read."""
 
     def __init__(self, model: Model) -> None:
-        self.model, self.open = model, {}  # type: Model, Dict[str, int]
+        self.model = model
+        self.open: Dict[str, BinaryIO] = {}
 
     def __enter__(self) -> "Reader":
         return self
 
     def __exit__(self, failed: object, *_: object) -> None:
-        changed = [file for file, descriptor in self.open.items() if stamp(descriptor) != self.model.stamps[file]]
-        for descriptor in self.open.values():
-            os.close(descriptor)
+        changed = [name for name, file in self.open.items() if stamp(file) != self.model.stamps[name]]
+        for file in self.open.values():
+            file.close()
         if changed and not failed:
             raise Failed(IO, f"{os.path.join(self.model.directory, changed[0])} was changed while it was read", "start again when nobody writes to it")
 
@@ -197,10 +198,10 @@ class Reader:
         file, begin, size = self.model.tensors[name][2:]
         path = os.path.join(self.model.directory, file)
         if file not in self.open:
-            self.open[file] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self.open[file] = opened(path)
         for at in range(begin, begin + size, PIECE):
             piece = numpy.empty(min(PIECE, begin + size - at), numpy.uint8)
-            fill(piece, lambda view, done: os.preadv(self.open[file], [view], at + done), f"{path} was cut short while it was read")
+            fill(piece, lambda view, done: os.preadv(self.open[file].fileno(), [view], at + done), f"{path} was cut short while it was read")
             yield piece
 
 
@@ -372,22 +373,4 @@ def run(given: Given) -> int:
     return 0
 
 
-COMMAND = command.Command(
-    name="delta",
-    usage="shardweld delta PREV NEW DIR [options]",
-    summary="write what changed between two models, as rollout engines take it",
-    about="""Makes DIR/weight_v000001, then 000002 and so on: for each tensor of NEW that is not PREV's,
-the zstd of the XOR of their bytes, and its checksum. Both are HuggingFace models of the same
-names, dtypes and shapes. PREV is proved to be the model that the last version leads to.
-Needs Python's numpy, xxhash and zstandard.
-
-Examples:
-  shardweld delta merged/step_10 merged/step_20 deltas
-""",
-    run=run, arguments=("previous", "model", "versions"),
-    options=(
-        Option("previous", "PREV", "the model that is there already", group="", kind="directory"),
-        Option("model", "NEW", "the model that it became", group="", kind="directory"),
-        Option("versions", "DIR", "the directory of the versions", group="", kind="directory"),
-        Option("bw_limit", "SIZE", "most bytes per second that are read and written together (default: no limit)"),
-        command.JSON, command.QUIET))
+COMMAND = command.Command("delta", run)

@@ -1,42 +1,57 @@
-"""Files as a whole: what is read is a regular file of a size that is expected, what is written appears complete or not at all."""
+"""Files that may be hostile or somebody else's: what is read is a regular file of a size that is expected, JSON within limits; what is written appears
+complete or not at all."""
 import errno
+import json
 import os
-import secrets
+import re
 import stat
-from typing import Callable
+from typing import Any, BinaryIO, Callable, Dict, List, Optional, Tuple
 
 from .command import CORRUPT, IO, MEMORY, NOT_FOUND, SPACE, UNSUPPORTED, Failed
+from .text import printable
 
+MIB = 1 << 20
+MARK = "\ufeff"  # a byte order mark
+_DEEPEST_JSON = 64
 _KINDS = ((stat.S_ISDIR, "a directory"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"))
-_CODES = {errno.ENOSPC: SPACE, errno.EDQUOT: SPACE, errno.EFBIG: SPACE, errno.ENOMEM: MEMORY, errno.ENOENT: NOT_FOUND, errno.ENOTDIR: NOT_FOUND}
+_CODES = {errno.ENOSPC: SPACE, errno.EDQUOT: SPACE, errno.EFBIG: SPACE, errno.ENOMEM: MEMORY, errno.ENOENT: NOT_FOUND, errno.ENOTDIR: NOT_FOUND,
+          errno.ENXIO: UNSUPPORTED, errno.ENODEV: UNSUPPORTED}  # the last two: a socket, an absent device
 
 
 def failed(what: str, path: str, error: OSError) -> Failed:
     """"cannot WHAT PATH: why", with the system's code."""
-    return Failed(_CODES.get(error.errno or 0, IO), f"cannot {what} {path}: {error.strerror} (errno {error.errno})")
+    return Failed(_CODES.get(error.errno or 0, IO), f"cannot {what} {printable(path, 4096)}: {error.strerror} (errno {error.errno})")
+
+
+def opened(path: str) -> BinaryIO:
+    """A regular file, whatever its name leads to; never waits for a pipe's other end. Failed(NOT_FOUND, IO), and UNSUPPORTED for any other kind."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except ValueError:
+        raise Failed(NOT_FOUND, f"{path!r} is no path") from None
+    except OSError as error:
+        raise failed("open", path, error) from None
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb", MIB)
+    os.close(descriptor)
+    kind = next((kind for is_kind, kind in _KINDS if is_kind(mode)), "a device")
+    raise Failed(UNSUPPORTED, f"{printable(path, 4096)} is {kind}; expected a regular file")
+
+
+def size_of(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
 
 
 def read_bytes(path: str, most: int) -> bytes:
-    """A regular file, a link to one, too. Failed(NOT_FOUND, IO); UNSUPPORTED for any other kind, CORRUPT where it has more bytes than `most`."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno in (errno.ENXIO, errno.ENODEV):
-            raise Failed(UNSUPPORTED, f"{path} is a socket or an absent device; expected a regular file") from None
-        raise failed("open", path, error) from None
-    except ValueError:
-        raise Failed(NOT_FOUND, f"{path!r} is no path") from None
-    with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            kind = next((kind for is_kind, kind in _KINDS if is_kind(status.st_mode)), "a device")
-            raise Failed(UNSUPPORTED, f"{path} is {kind}; expected a regular file")
+    """A regular file, of at most so many bytes: Failed(CORRUPT)."""
+    with opened(path) as file:
         try:
-            data = file.read(status.st_size + 1) if status.st_size <= most else b""
+            data = file.read(most + 1) if size_of(file) <= most else b""
         except OSError as error:
             raise failed("read", path, error) from None
-        if len(data) > most or status.st_size > most:
-            raise Failed(CORRUPT, f"{path} has {max(len(data), status.st_size)} bytes; at most {most} are expected of such a file")
+        if max(len(data), size_of(file)) > most:
+            raise Failed(CORRUPT, f"{path} has {max(len(data), size_of(file))} bytes; at most {most} are expected of such a file")
         return data
 
 
@@ -55,7 +70,7 @@ def write_file(path: str, text: str, is_own: Callable[[bytes], bool]) -> None:
         why = "" if not head or is_own(head) else "it exists and is something else"
     if why:
         raise Failed(IO, f"{path} is left as it is: {why}", "give another name")
-    fresh = f"{path}.partial-{secrets.token_hex(8)}"
+    fresh = f"{path}.partial-{os.urandom(8).hex()}"
     try:
         with open(fresh, "x", encoding="utf-8", errors="replace") as file:
             try:
@@ -69,3 +84,55 @@ def write_file(path: str, text: str, is_own: Callable[[bytes], bool]) -> None:
     except OSError as error:
         told = failed("write", path, error)
         raise Failed(IO if told.code == NOT_FOUND else told.code, told.what) from None
+
+
+# Names and JSON of such files.
+
+def leads_below(name: str) -> bool:
+    return "\0" not in name and all(part not in ("", ".", "..") for part in name.split("/"))
+
+
+def _number_in(text: str) -> Any:
+    number = int(text) if len(text) <= 20 else float(text)
+    return number if -(1 << 63) <= number < (1 << 64) else float(text)
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST_JSON + 1):
+        level = [inner for one in level if isinstance(one, (dict, list)) for inner in (one.values() if isinstance(one, dict) else one)]
+    return bool(level)
+
+
+def parse_json(text: bytes, pairs: Optional[Callable[[List[Tuple[str, Any]]], Any]] = None) -> Any:
+    """The value, with NaN and infinities as Python writes them. ValueError for what is no JSON, or nested deeper than any file of a model."""
+    try:
+        value = json.loads(text.decode("utf-8"), parse_int=_number_in, object_pairs_hook=pairs)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if pairs is None and _is_too_deep(value):
+        raise ValueError("it is nested too deeply")
+    if re.search(rb"\\u[dD][89a-fA-F]", text):
+        json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")  # UnicodeEncodeError is a ValueError: half a character
+    return value
+
+
+def parsed(text: Optional[bytes]) -> Any:
+    """The value; Ellipsis for what is no JSON, None for a file that is not there."""
+    try:
+        return None if text is None else parse_json(text)
+    except ValueError:
+        return ...
+
+
+def object_of(value: Any) -> Dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+
+def whole(value: Any) -> Optional[int]:
+    return value if is_whole(value) else None

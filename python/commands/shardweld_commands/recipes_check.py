@@ -4,13 +4,11 @@ import re
 import subprocess
 from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
-from .command import DIFFERS, QUIET, USAGE, VERBOSE, Command, Failed, Given, Option, run
+from .command import DIFFERS, USAGE, Command, Failed, Given, run
 from .text import printable
 
 Shape = Tuple[int, ...]
 Shapes = Dict[str, Shape]
-
-REF = Option("ref", "DIR", "a finished model of the family, with config.json", group="Input", kind="directory")
 
 
 def asked(words: Sequence[str]) -> Any:
@@ -82,11 +80,4 @@ def run_check(given: Given) -> int:
     raise Failed(DIFFERS, f"the recipe {recipe['recipe']} and the model differ in {len(faults)} tensors")
 
 
-COMMAND = Command(
-    "recipes-check", "shardweld recipes check [FILE] --ref MODEL", "say what a recipe makes otherwise than a finished model has it",
-    """Of the recipe in FILE, or of the built-in one for the model's config.json. Exit code 13 if they differ.
-
-Examples:
-  shardweld recipes check mine.recipe --ref new-model
-""", run_check, (Option("recipe", "FILE", "the recipe", group="Input", kind="file"), REF, VERBOSE, QUIET), ("recipe",), exit_codes=(
-        (DIFFERS, "the recipe and the model differ"),))
+COMMAND = Command("recipes-check", run_check)

@@ -4,8 +4,8 @@ import re
 from collections import Counter
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
-from .command import QUIET, UNSUPPORTED, VERBOSE, Command, Failed, Given, Option
-from .recipes_check import REF, Shape, Shapes, asked, finished_model, made_by, numbered, shape_text, shapes_of
+from .command import UNSUPPORTED, Command, Failed, Given
+from .recipes_check import Shape, Shapes, asked, finished_model, made_by, numbered, shape_text, shapes_of
 from .text import printable
 
 # A dim by its extent: the first of these that fits.
@@ -208,12 +208,4 @@ def run_suggest(given: Given) -> int:
     return 0
 
 
-COMMAND = Command(
-    "recipes-suggest", "shardweld recipes suggest --ref MODEL [--local_dir DIR]", "print a recipe to begin with, for a model that no family makes as it is",
-    """It inherits from the nearest family: lines that are new, lines to leave out, and as comments what could not be
-placed. With --local_dir also what the checkpoint stores decides.
-
-Examples:
-  shardweld recipes suggest --ref new-model --local_dir ckpt > mine.recipe
-""", run_suggest, (Option("local_dir", "DIR", "a checkpoint of the model", group="Input", kind="directory"), REF,
-                   Option("recipe", "FILE", "a recipe beside the built-in ones", group="Input", kind="file"), VERBOSE, QUIET))
+COMMAND = Command("recipes-suggest", run_suggest)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
-from .command import CORRUPT, QUIET, UNSUPPORTED, USAGE, VERBOSE, Command, Failed, Given, Option
+from .command import CORRUPT, UNSUPPORTED, USAGE, Command, Failed, Given
 from .files import read_bytes, write_file
 from .redact import without_secrets
 from .text import bar, counted, duration, human_bytes, percent, printable, table, wrapped
@@ -373,13 +373,4 @@ def run(given: Given) -> int:
     return 0
 
 
-COMMAND = Command(
-    "report", "shardweld report DIR|FILE [--html OUT]", "show the report of a merge: in the terminal, or as one page of HTML",
-    """Of the model in DIR, or in FILE: where every byte went, the time of each rank, checks and
-warnings. The page needs no network and runs no script.
-
-Examples:
-  shardweld report merged
-  shardweld report merged --html merged.html
-""", run, (Option("local_dir", "DIR", "directory of a model, or a report", group="", kind="directory"),
-           Option("html", "FILE", "write one page of HTML instead of text", group="Output", kind="file"), VERBOSE, QUIET), ("local_dir",))
+COMMAND = Command("report", run)

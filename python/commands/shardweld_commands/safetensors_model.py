@@ -1,17 +1,14 @@
 """Finished models in safetensors, as their files say what they hold: no tensor byte is read."""
 import os
 import re
-import stat
-from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, NamedTuple, NoReturn, Tuple
+from typing import Any, BinaryIO, Dict, NamedTuple, NoReturn, Tuple
 
 from . import command
-from .check.files import object_of, parsed
-from .check.headers import weight_file
+from .check.headers import LONGEST_INDEX, weight_file, weight_index
 from .command import CORRUPT, NOT_FOUND, UNSUPPORTED, Failed
+from .files import opened, read_bytes
 
 INDEX = "model.safetensors.index.json"
-LONGEST_INDEX = 256 << 20
 
 
 class Tensor(NamedTuple):
@@ -39,23 +36,8 @@ def corrupt(path: str, what: str) -> NoReturn:
     raise Failed(CORRUPT, f"{path}: {what}", "copy it again from where it was written")
 
 
-@contextmanager
-def opened(path: str) -> Iterator[int]:
-    """A regular file's descriptor."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise Failed(NOT_FOUND, f"there is no {path}", "check the path") from None
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Failed(UNSUPPORTED, f"{path} is no regular file")
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def stamp(descriptor: int) -> Tuple[int, ...]:
-    found = os.fstat(descriptor)
+def stamp(file: BinaryIO) -> Tuple[int, ...]:
+    found = os.fstat(file.fileno())
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
@@ -71,15 +53,11 @@ def read_header(path: str) -> Tuple[Dict[str, Tensor], Dict[str, str]]:
 
 def read_index(path: str) -> Tuple[Dict[str, str], Dict[str, Any]]:
     """weight_map, whose files are plain names, and metadata."""
-    with opened(path) as descriptor:
-        index = object_of(parsed(os.pread(descriptor, min(os.fstat(descriptor).st_size, LONGEST_INDEX), 0)))
-    weight_map, metadata = index.get("weight_map"), index.get("metadata")
-    if not isinstance(weight_map, dict) or not isinstance(metadata, dict):
-        corrupt(path, "it has no weight_map of tensors, or no metadata")
-    for file in weight_map.values():
-        if not isinstance(file, str) or not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", file):
-            corrupt(path, f"it names the file {file}, which is not a plain name")
-    return weight_map, metadata
+    index = weight_index(read_bytes(path, LONGEST_INDEX), path, may_be_empty=True)
+    odd = next((file for file in index.file_of.values() if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", file)), "")
+    if index.fault or odd or not isinstance(index.metadata, dict):
+        corrupt(path, index.fault or (f"it names the file {odd}, which is not a plain name" if odd else "it has no metadata"))
+    return index.file_of, index.metadata
 
 
 def read_model(directory: str) -> Model:
@@ -101,8 +79,8 @@ def read_model(directory: str) -> Model:
     model = Model(directory, {}, {})
     for file in files:
         path = os.path.join(directory, file)
-        with opened(path) as descriptor:
-            model.stamps[file] = stamp(descriptor)
+        with opened(path) as weights:
+            model.stamps[file] = stamp(weights)
         tensors = read_header(path)[0]
         if weight_map is not None and any(weight_map.get(name) != file for name in tensors):
             corrupt(path, f"it holds a tensor that {INDEX} does not name, or has elsewhere")

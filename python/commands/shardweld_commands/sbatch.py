@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from typing import Any, Dict, List, Optional
 
-from .command import INTERNAL, USAGE, Command, Failed, Given, Option, program, run
+from .command import INTERNAL, USAGE, Command, Failed, Given, program, run
 from .text import human_bytes, printable
 
 _MIB = 1 << 20
@@ -124,14 +124,4 @@ def run_command(given: Given) -> int:
     return done.returncode
 
 
-COMMAND = Command(
-    "sbatch", "shardweld sbatch DIR OUT [--nodes N] [--ranks N] [options]", "print a job script for Slurm that merges, and resumes at the time limit",
-    """Plans the merge and asks for the ranks, memory and time that it takes, at most the time that the default
-partition gives. Takes the options of plan, which the merge gets. plan --sbatch is the same.
-
-Examples:
-  shardweld sbatch ckpt/global_step_100/actor merged --nodes 2 --ranks 8 > merge.sbatch
-""", run_command, (
-        Option("nodes", "N", "nodes of the job (default 1)", group="Job"), Option("ranks", "N", "ranks of the job (default four per node)", group="Job"),
-        Option("rate", "SIZE", f"bytes per second that the job can read and write, from which its time limit follows (default {_USUAL_RATE})", group="Job"),
-        Option("json", group="")), passes_on="plan")
+COMMAND = Command("sbatch", run_command)

@@ -12,6 +12,10 @@ def printable(text: str, most: int = 200) -> str:
     return UNSEEN.sub(lambda found: "".join(f"\\x{byte:02x}" for byte in found[0].encode("utf-8", "surrogatepass")), cut)
 
 
+def listed(texts: Sequence[str]) -> str:
+    return ", ".join(printable(text) for text in texts[:8]) + (", ..." if len(texts) > 8 else "")
+
+
 def counted(count: int, noun: str) -> str:
     """"1 file", "2 files"."""
     return f"{count} {noun}" + ("" if count == 1 else "s")

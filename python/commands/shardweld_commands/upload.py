@@ -15,10 +15,11 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, NoReturn, Sequence, Tuple
 
 from . import command
-from .command import CORRUPT, INTERRUPTED, NO_CLIENT, NO_NETWORK, NO_REPOSITORY, NO_RIGHTS, NO_TOKEN, NOT_FOUND, USAGE, Failed, Given, Option
+from .command import CORRUPT, INTERRUPTED, NO_CLIENT, NO_NETWORK, NO_REPOSITORY, NO_RIGHTS, NO_TOKEN, NOT_FOUND, USAGE, Failed, Given
+from .check.headers import LONGEST_INDEX, weight_index
 from .redact import redacted
 
 INSTALL = "install the official one (pip install huggingface_hub) or give its path with --hf_cli"
@@ -110,9 +111,11 @@ def check_model(directory: str) -> None:
         if not any(name.endswith(WEIGHTS) for name in names):
             refuse("it has no weights (*.safetensors)")
     for name in sorted(name for name in names if name.endswith(".index.json")):
-        for file in _files_of_index(root / name, refuse):
-            if not _is_full(root / file):
-                refuse(f"{name} names {file}, which is missing or empty")
+        file = root / name
+        index = weight_index(file.read_bytes() if file.is_file() and file.stat().st_size <= LONGEST_INDEX else b"", name)
+        absent = [one for one in sorted(set(index.file_of.values())) if not _is_full(root / one)]
+        if index.fault or absent:
+            refuse(index.fault or f"{name} names {absent[0]}, which is missing or empty")
 
 
 def _is_trace(name: str) -> bool:
@@ -130,23 +133,6 @@ def _is_full(file: Path) -> bool:
 def _is_adapter(directory: Path) -> bool:
     names = os.listdir(directory) if directory.is_dir() else []
     return "adapter_config.json" in names and any(name.startswith("adapter_") and name.endswith(WEIGHTS) for name in names)
-
-
-def _files_of_index(index: Path, refuse: Callable[[str], NoReturn]) -> List[str]:
-    weight_map: Any = None
-    if index.is_file() and index.stat().st_size <= 256 << 20:
-        try:
-            weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            pass
-    if not isinstance(weight_map, dict) or not weight_map:
-        refuse(f"{index.name} is not a JSON object with a weight_map of tensors")
-    for tensor, file in weight_map.items():
-        if not isinstance(file, str):
-            refuse(f"{index.name} gives the tensor {tensor} no file name")
-        if "\0" in file or any(part in ("", ".", "..") for part in file.split("/")):
-            refuse(f"{index.name} names the file {file}, which leaves the directory")
-    return sorted(set(weight_map.values()))
 
 
 def files_sent(directory: str, kept_back: Sequence[str]) -> Dict[str, int]:
@@ -469,30 +455,4 @@ def _run_step(step: str, asked: Upload, teller: Teller) -> int:
         return failed.code
 
 
-COMMAND = command.Command(
-    name="upload",
-    usage="shardweld upload DIR --hf_upload_path ORG/NAME [options]",
-    summary="upload a written model to the HuggingFace Hub",
-    about="""Runs the official client. The token is the client's: hf auth login, or HF_TOKEN.
-
-Examples:
-  shardweld upload merged --hf_upload_path me/my-model --private
-""",
-    run=run,
-    arguments=("local_dir",),
-    options=(
-        Option("local_dir", "DIR", "the model's directory (also without the option's name)", group="", kind="directory"),
-        Option("hf_upload_path", "ORG/NAME", "upload the model to this repository of the Hub with the official client", group="Upload"),
-        Option("private", "", "make the repository private if it is new", group="Upload"),
-        Option("revision", "BRANCH", "upload to a branch, which the client makes if it is new (default: main)", group="Upload"),
-        Option("hf_cli", "PATH", "the client (default: hf on PATH, from pip install huggingface_hub)", group="Upload", kind="file"),
-        Option("merge_step", "STEP", "as a step of a merge", group="", words=("check", "send")),
-        command.VERBOSE, command.QUIET,
-    ),
-    exit_codes=((CORRUPT, "the directory holds what nobody means to publish"), (NO_CLIENT, "the client is missing or does not work"),
-                (NO_TOKEN, "there is no token for the Hub"), (NO_RIGHTS, "the Hub refused the token or its rights"),
-                (NO_REPOSITORY, "the Hub knows no such repository or owner"), (NO_NETWORK, "the Hub cannot be reached"),
-                (INTERRUPTED, "the upload began and did not finish")),
-    environment=(("HF_TOKEN, HUGGING_FACE_HUB_TOKEN, HF_TOKEN_PATH, HF_HOME, XDG_CACHE_HOME, HF_OIDC_RESOURCE",
-                  "the Hub's token, or where its client keeps it. It is not printed."), ("PATH", "where hf is searched.")),
-)
+COMMAND = command.Command("upload", run)

@@ -283,7 +283,11 @@ void add_command(ordered_json& help, ordered_json told) {
     add_rows(help.at("exit_codes"), told.at("exit_codes"), "code", name);
     add_rows(help.at("environment"), told.at("environment"), "name", name);
     add_rows(help.at("files"), told.at("files"), "name", name);
-    for (const char* key : {"passes_on", "options", "exit_codes", "environment", "files"}) {
+    for (const ordered_json& refused : told.value("refuses", ordered_json::array())) {
+        row_of(help.at("options"), refused, "name").at("help_by_command").erase(name);
+    }
+    for (const char* key :
+         {"passes_on", "refuses", "options", "exit_codes", "environment", "files"}) {
         told.erase(key);
     }
     help.at("commands").push_back(std::move(told));

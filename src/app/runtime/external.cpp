@@ -13,6 +13,7 @@
 #include "core/shared_object.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
+#include "io/whole_file.hpp"
 #include "process/process.hpp"
 #include "shardweld/error.hpp"
 
@@ -177,6 +178,9 @@ process::Process installed_command(const std::string& name, const std::vector<st
 }
 
 std::string description_of(const External& external) {
+    if (const auto told = find_installed(external.file.string() + ".json")) {
+        return io::read_text(*told);
+    }
     std::string text;
     process::Process process = process_of(external, {"--describe"});
     process.on_line = [&](std::string_view part) { text += part; };

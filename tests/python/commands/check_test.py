@@ -9,12 +9,12 @@ import unittest
 
 from shardweld_commands.check import LOADERS
 from shardweld_commands.check.model import Expected, Family, Model
-from shardweld_commands.check.files import parse_json
-from shardweld_commands.check.headers import GgufFile, Stored, WeightFile, gguf_file, weight_file
-from shardweld_commands.check.reading import Directory, Tokenizer, WeightIndex, read_directory
+from shardweld_commands.check.headers import GgufFile, Stored, WeightFile, WeightIndex, gguf_file, weight_file
+from shardweld_commands.check.reading import Directory, Tokenizer, read_directory
 from shardweld_commands.check.rules import all_rules, findings_of
 from shardweld_commands.check.scheme import Expressions, Scheme, glob_matches
 from shardweld_commands.command import Failed
+from shardweld_commands.files import parse_json
 
 ROOT = pathlib.Path(__file__).parents[3]
 LISTED = [line.split("|")[0].split() for line in (ROOT / "src/models/recipes/transformers.list").read_text().splitlines() if not line.startswith("#")]
@@ -441,15 +441,15 @@ class WeightFiles(unittest.TestCase):
         model.files = [WeightFile("model-00001-of-00001.safetensors", model.tensors)]
         self.assertEqual([model.rules(target) for target in (TF, VLLM)], [["weights!"], []])
         model.files = [own, WeightFile("model-00001-of-00002.safetensors")]  # a stale file beside the index
-        model.directory.index = WeightIndex("", {"lm_head.weight": "model-00001-of-00002.safetensors"}, True)
+        model.directory.index = WeightIndex("", {"lm_head.weight": "model-00001-of-00002.safetensors"}, {})
         self.assertIn("weights!", model.rules())
 
     def test_an_index_has_metadata_for_transformers(self):
         model = Small()
         model.files = [WeightFile("part.safetensors", model.tensors)]
-        model.directory.index = WeightIndex("", {"lm_head.weight": "part.safetensors"}, False)
+        model.directory.index = WeightIndex("", {"lm_head.weight": "part.safetensors"})
         self.assertEqual((model.rules(), model.rules(VLLM)), (["weights!"], []))
-        model.directory.index.has_metadata = True
+        model.directory.index.metadata = {}
         self.assertEqual(model.rules(), [])
 
     def test_transformers_takes_pickles_of_one_name(self):

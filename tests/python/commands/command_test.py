@@ -1,14 +1,14 @@
 """How commands read their command lines."""
 import unittest
 
-from shardweld_commands.command import USAGE, Command, Failed, Option
+from shardweld_commands.command import USAGE, Command, Failed
 
 
 class CommandLineTest(unittest.TestCase):
     def parse(self, *words, name="check"):
-        command = Command(name, "", "", "", lambda given: 0, (
-            Option("local_dir", "DIR"), Option("tp", "N"), Option("target", "NAME", words=("vllm", "tgi")), Option("json", ""), Option("all", "", letter="a"),
-            Option("crc", "[before|off]"), Option("also", "DIR", is_repeated=True)), ("local_dir",))
+        command = Command(name, lambda given: 0, {"usage": "", "summary": "", "about": [], "arguments": ["local_dir"], "options": [
+            {"name": "local_dir", "value": "DIR"}, {"name": "tp", "value": "N"}, {"name": "target", "value": "NAME", "words": ["vllm", "tgi"]}, "json",
+            {"name": "all", "letter": "a"}, {"name": "crc", "value": "[before|off]"}, {"name": "also", "value": "DIR", "is_repeated": True}]})
         return command._parse(list(words)).values
 
     def test_takes_names_letters_and_values(self):

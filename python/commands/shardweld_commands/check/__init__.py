@@ -10,7 +10,7 @@ from typing import Any, Dict, List, NamedTuple
 
 from ..text import counted, printable, table, wrapped
 from . import llama_cpp, sglang, tgi, transformers, vllm
-from ..command import JSON, QUIET, STRICT, USAGE, VERBOSE, Command, Failed, Given, Option, complain
+from ..command import STRICT, USAGE, Command, Failed, Given, complain
 from .model import Family, Finding, Loader, Model, family_of
 from .reading import read_directory
 from .rules import findings_of
@@ -106,20 +106,4 @@ def check(given: Given) -> int:
     return code
 
 
-COMMAND = Command(
-    "check", "shardweld check DIR... [--target NAME]... [--tp N] [--pp N] [options]", "check that a model will load in vLLM, SGLang, TGI, llama.cpp or transformers",
-    """Looks at names, shapes and configurations, runs nothing, and ends with a verdict for each directory and target. Exit code
-14 if one would not load. --tensor-parallel-size is understood, too.
-
-Examples:
-  shardweld check merged
-  shardweld check merged --target vllm --tp 8
-  shardweld check step-1 step-2 --target vllm --target sglang
-""", check, (
-        Option("local_dir", "DIR", "the model that was written; there may be several", group="Input", kind="directory", is_repeated=True),
-        Option("target", "NAME", "the program that loads it: transformers (default), vllm, sglang, tgi or llama.cpp; may be given several times", group="Serving",
-               words=tuple(LOADERS), is_repeated=True),
-        Option("tp", "N", "tensor parallel size: the GPUs that share each layer (default 1)", group="Serving"),
-        Option("pp", "N", "pipeline parallel size: the stages that share the layers (default 1)", group="Serving"),
-        Option("progress", "STYLE", "taken as by other commands; there is none to show", group=""), JSON, VERBOSE, QUIET),
-    ("local_dir",), exit_codes=((STRICT, "the program would refuse the model, or load it wrongly"),))
+COMMAND = Command("check", check)

@@ -4,10 +4,10 @@ from typing import Any, Dict, Iterator, Optional, Set, Tuple
 
 
 
-from ..text import printable
+from ..files import MARK, is_whole, object_of, parsed, whole
+from ..text import listed, printable
 from .known import known_words, nonfinite_in, taken_instead, used_nonfinite_in
 from .model import Findings, Model
-from .files import MARK, is_whole, listed, object_of, parsed, whole
 
 FROM_TRAINED = "take it from the model that was trained"
 COPY_FROM_TRAINED = "copy it again from the model that was trained"

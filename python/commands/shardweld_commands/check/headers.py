@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Dict, List, NamedTuple, Optional, Tuple
 
 from ..command import UNSUPPORTED, Failed, run
+from ..files import MARK, MIB, is_whole, leads_below, object_of, opened, parse_json, parsed, size_of
 from ..text import printable
-from .files import MIB, is_whole, opened, parse_json, size_of
 
 # Bytes of an element, and torch's name. Names: safetensors 0.8 tensor.rs (Dtype).
 _DTYPES = """BOOL 1 bool U8 1 uint8 I8 1 int8 U16 2 uint16 I16 2 int16 U32 4 uint32 I32 4 int32 U64 8 uint64 I64 8 int64 F8_E4M3 1 float8_e4m3fn F8_E5M2 1
@@ -75,6 +75,32 @@ def volume(shape: Tuple[int, ...]) -> int:
 
 
 # Safetensors.
+
+LONGEST_INDEX = 256 * MIB
+
+
+@dataclass
+class WeightIndex:
+    """The index of several files, as loaders read it."""
+    fault: str = ""
+    file_of: Dict[str, str] = field(default_factory=dict)
+    metadata: Any = None
+
+
+def weight_index(text: bytes, name: str, may_be_empty: bool = False) -> WeightIndex:
+    root = parsed(text)
+    files, fault = object_of(object_of(root).get("weight_map")), ""
+    if text.startswith(MARK.encode()):
+        fault = f"{name} begins with a byte order mark"
+    elif not files and not (may_be_empty and isinstance(object_of(root).get("weight_map"), dict)):
+        fault = f"{name} is not a JSON object with a weight_map of tensors"
+    for tensor, file in files.items():
+        if not isinstance(file, str):
+            fault = fault or f"{name} gives the tensor {printable(tensor)} no file name"
+        elif not leads_below(file):
+            fault = fault or f"{name} names the file {printable(file)}, which leaves the directory"
+    return WeightIndex(fault) if fault else WeightIndex("", dict(sorted(files.items())), root.get("metadata"))
+
 
 class _Pairs(List[Tuple[str, Any]]):
     """A JSON object with all of its fields, also those that come twice."""

@@ -9,7 +9,7 @@ import os
 import re
 from typing import Any, Dict, FrozenSet, Iterable, Set
 
-from .files import is_whole
+from ..files import is_whole
 
 
 @functools.lru_cache(maxsize=None)

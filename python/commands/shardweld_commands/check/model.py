@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..command import INTERNAL, Failed, program, run
+from ..files import is_whole, object_of, parsed
 from ..text import printable
 from .known import known_words, plain, without_head
-from .files import is_whole, object_of, parsed
 from .headers import Stored
 from .reading import Directory
 from .scheme import Module, Scheme, modules_of

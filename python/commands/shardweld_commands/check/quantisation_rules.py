@@ -1,10 +1,10 @@
 """quantization_config against the tensors: what loads wrong without a word, and what is refused."""
 from typing import Callable, Dict, Iterator, List, Optional, Tuple
 
+from ..files import object_of, parsed
 from ..text import printable
 from .known import known_words
 from .model import Findings, Model, first_of
-from .files import object_of, parsed
 from .headers import shape_text
 from .scheme import CODES, Group, Module, kinds_of_quantised
 from .tensor_rules import TRY

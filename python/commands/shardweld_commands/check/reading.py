@@ -4,38 +4,13 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Set
 
-from ..files import failed, read_bytes
-from ..text import printable
-from .files import MARK, MIB, is_whole, leads_below, object_of, opened, parsed
-from .headers import GgufFile, WeightFile, gguf_file, weight_file
+from ..files import MIB, failed, is_whole, object_of, opened, parsed, read_bytes
+from .headers import LONGEST_INDEX, GgufFile, WeightFile, WeightIndex, gguf_file, weight_file, weight_index
 
-_LONGEST_CONFIG, _LONGEST_SIDE_FILE, _LONGEST_TOKENIZER, _LONGEST_INDEX = 16 * MIB, 64 * MIB, 256 * MIB, 256 * MIB
+_LONGEST_CONFIG, _LONGEST_SIDE_FILE, _LONGEST_TOKENIZER = 16 * MIB, 64 * MIB, 256 * MIB
 _LOOK, _LOOKS = 1 << 16, 256  # bytes that are compared at once, and how often
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model", "tekken.json")
 _MOST_TOKENS = 1 << 24  # more than any vocabulary has: a larger number is not a token's
-
-
-@dataclass
-class WeightIndex:
-    """The index of several files, as loaders read it."""
-    fault: str = ""
-    file_of: Dict[str, str] = field(default_factory=dict)
-    has_metadata: bool = False
-
-
-def _index_in(text: bytes, name: str) -> WeightIndex:
-    root = parsed(text)
-    files = object_of(object_of(root).get("weight_map"))
-    if text.startswith(MARK.encode()):
-        return WeightIndex(f"{name} begins with a byte order mark")
-    if not files:
-        return WeightIndex(f"{name} is not a JSON object with a weight_map of tensors")
-    for tensor, file in files.items():
-        if not isinstance(file, str):
-            return WeightIndex(f"{name} gives the tensor {printable(tensor)} no file name")
-        if not leads_below(file):
-            return WeightIndex(f"{name} names the file {printable(file)}, which leaves the directory")
-    return WeightIndex("", dict(sorted(files.items())), isinstance(root.get("metadata"), dict))
 
 
 # The tokenizer.
@@ -142,9 +117,9 @@ class Directory:
         """The files of the directory, and others that the index names: safetensors, else pickles."""
         names = {name for name in self.files if (name.endswith(".safetensors") if takes_safetensors else name.startswith("pytorch_model") and name.endswith(".bin"))}
         index = "model.safetensors.index.json" if takes_safetensors else "pytorch_model.bin.index.json"
-        text = self.side_text(index, _LONGEST_INDEX)
+        text = self.side_text(index, LONGEST_INDEX)
         if text is not None:
-            self.index = _index_in(text, index)
+            self.index = weight_index(text, index)
             names.update(name for name in set(self.index.file_of.values()) if os.path.exists(os.path.join(self.path, name)))
         self.weights = [weight_file(self.path, name) for name in sorted(names)]
 
@@ -154,7 +129,7 @@ def read_directory(path: str, is_gguf: bool, takes_safetensors: Callable[[Set[st
     try:
         found = Directory(path, set(os.listdir(path)))
     except OSError as error:
-        raise failed("read directory", printable(path, 4096), error) from None
+        raise failed("read directory", path, error) from None
     found.config_text = found.side_text("config.json", _LONGEST_CONFIG)
     if is_gguf:
         found.gguf = [gguf_file(path, name) for name in sorted(found.files) if name.endswith(".gguf")]

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Pattern, Sequence, Set, Tuple
 
 from ..command import UNSUPPORTED, Failed
+from ..files import is_whole, object_of
 from ..text import printable
 from .known import known_words
-from .files import is_whole, object_of
 from .headers import SIZES, Stored
 
 CODES = frozenset(dtype for dtype, size in SIZES.items() if size == 1 and dtype != "BOOL")

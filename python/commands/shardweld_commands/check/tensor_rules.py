@@ -1,11 +1,11 @@
 """Names and shapes of the tensors, against config.json, the tokenizer and the model's family."""
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
-from ..text import printable
+from ..files import object_of
+from ..text import listed, printable
 from .model import Expected, Findings, Model, first_of
 from .names import (EMBEDDING, HEAD, PREDICTION_FIELDS, TOWERS, Place, Places, digits_hidden, is_computed, is_number, is_of_adapter, is_of_tower, is_tied,
                     nearest_to, places_of, predicts_further_tokens, prefix_before, rows_of_embedding, stack_layer_of, stored_head, wrapper_in)
-from .files import listed, object_of
 from .headers import shape_text
 from .scheme import glob_matches, is_part_of_codes
 

@@ -1,9 +1,8 @@
 """transformers 5.24, with compressed-tensors 0.20: run on a CPU with small models of some forty families, whole and harmed."""
 from typing import Set
 
-from ..text import printable
+from ..text import listed, printable
 from .model import Findings, Loader, Model, Weights
-from .files import listed
 from .weights import Choice
 
 
@@ -42,7 +41,7 @@ def choose(model: Model, found: Findings) -> Weights:
         return choice.take({whole})
     if index:
         chosen = choice.by_index()
-        if not index.fault and not index.has_metadata:
+        if not index.fault and not isinstance(index.metadata, dict):
             found.fatal(f"{index_file} has no `metadata` that is an object", 'transformers refuses it: write "metadata": {}')
         return choice.take(chosen, not index.fault)
     if choice.names and not choice.has_told:

@@ -6,9 +6,8 @@ model_loader/default_loader and weight_utils, SGLang 0.5.23 model_loader/loader 
 """
 from typing import Dict, Iterable, Set
 
-from ..text import printable
+from ..text import listed, printable
 from .model import Findings, Model, Weights, first_of
-from .files import listed
 
 COPY_AGAIN = "merge it again, or copy it again from where it was written"
 

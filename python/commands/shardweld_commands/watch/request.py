@@ -16,10 +16,6 @@ from .steps import ask
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _WORD = re.compile(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+(?=\s|$)""", re.DOTALL)
 _PART = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
-_GOES_ON = "it is not needed: a watch goes on with what is done, and makes no output twice"
-_NOT_OF_WATCH = {"report": "each output has its report in its directory", "if_complete": _GOES_ON, "resume": _GOES_ON, "restart": _GOES_ON,
-                 "iteration": "--from STEP takes that one and later ones", "verl": "take --dtype bf16", "done": "the last line of OUT/watch.jsonl has the code",
-                 "trace": "", "average": "", "average_weights": "", "average_decay": "", "delta": "", "scale": "", "hf_upload": "take --hf_upload_path"}
 
 
 @dataclass
@@ -122,9 +118,6 @@ def _check_run(run: str, outs: Tuple[str, ...]) -> None:
 def _check_merge(given: Given) -> None:
     """Options of merge are looked at before there is anything to merge."""
     for word in given.passed_on:
-        name = word[2:].partition("=")[0]
-        if name in _NOT_OF_WATCH:
-            raise Failed(USAGE, f"--{name} is not an option of watch", _NOT_OF_WATCH[name])
         if "delta_dir" in given and re.match(r"--(quantize=gguf|output_format=(?!safetensors)|to=(?!hf$)|like=)", word):
             raise Failed(USAGE, f"--delta_dir and {word.partition('=')[0]} exclude each other: deltas are of models in safetensors")
     for name, other in (("delta_against", "delta_dir"), ("revision", "hf_upload_path"), ("private", "hf_upload_path"), ("hf_cli", "hf_upload_path")):
