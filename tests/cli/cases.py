@@ -20,7 +20,7 @@ A merge that is refused says one error line and leaves nothing; one that is not 
     for A B = x y, z w         the lines up to `end`, with $A and $B of each
     #                          a comment
 
-$data, $W (a scratch directory), $copy, $source, $iter (where the shards are), $hf, $expected, $place, $target are known.
+$data, $W (a scratch directory), $T (that of temporary files), $copy, $source, $iter (where the shards are), $hf, $expected, $place, $target are known.
 SHARDWELD_ALL_RANKS=1 runs every merge under mpirun, SHARDWELD_ALL_WAYS=1 each in all ways, SHARDWELD_SHOW=1 prints messages."""
 import glob
 import json
@@ -86,8 +86,11 @@ def words_of(line, names):
 
 
 def json_at(value, path):
-    """What lies at A/B/C; of a list the element of this number, or whose "name" this is."""
-    for key in path.split("/"):
+    """What lies at A/B/C; of a list the element of this number, or whose "name" this is; `*`: of all elements what follows."""
+    keys = path.split("/")
+    for number, key in enumerate(keys, 1):
+        if isinstance(value, list) and key == "*":
+            return [json_at(one, "/".join(keys[number:])) if keys[number:] else one for one in value]
         if isinstance(value, list):
             value = value[int(key)] if key.isdigit() else next(one for one in value if one.get("name") == key)
         else:
@@ -215,6 +218,11 @@ class Changes:
         text = (json.dumps(fields)[:-1] + again + "}").encode()
         path.write_bytes(len(text).to_bytes(8, "little") + text + data)
 
+    def tokenizer(self):
+        """A file of it beside each config.json: most fixtures have none, and --strict counts that."""
+        for path in pathlib.Path(self.table.names["copy"]).rglob("config.json"):
+            path.with_name("tokenizer.model").touch()
+
     def tool(self, name, *arguments):
         """A program of tests/support."""
         self.table.run(0, [sys.executable, os.path.join(TESTS, "support", name + ".py"), *arguments])
@@ -252,6 +260,16 @@ class Checks:
     def differs(self, name, expected, size="1e-3"):
         self.table.run(13, [self.table.program, "diff", self.path(name), expected, "--atol", size, "--rtol", size], keep=False)
 
+    def alike(self, name, other, *fields):
+        """JSON, or these fields of it; `~` behind one keeps the order of a list open."""
+        got, wanted = (json.loads(pathlib.Path(self.path(one)).read_text(encoding="utf-8")) for one in (name, other))
+        of = lambda content: {field: sorted(content[field[:-1]]) if field.endswith("~") else content.get(field) for field in fields} if fields else content
+        require(of(got) == of(wanted), f"{name} is not {other}: {of(got)}")
+
+    def files(self, name, other):
+        """The same files, the report apart."""
+        require(sums_of(self.path(name)) == sums_of(self.path(other)), f"{name} has other files than {other}")
+
     def equal(self, name, other):
         """The same bytes."""
         require(pathlib.Path(self.path(name)).read_bytes() == pathlib.Path(self.path(other)).read_bytes(), f"{name} is not {other}")
@@ -271,7 +289,7 @@ class Checks:
 
     def no(self, *names):
         for name in names:
-            require(not os.path.lexists(self.path(name)), f"{name} is there")
+            require(not os.path.lexists(self.path(name)) and not glob.glob(self.path(name)), f"{name} is there")
 
     def holds(self, *names):
         for name in names:
@@ -301,6 +319,22 @@ class Checks:
         shutil.rmtree(kept, ignore_errors=True)
         shutil.move(self.table.names["target"], kept)
 
+    def keep_copy(self, name, other):
+        shutil.copytree(os.path.join(self.table.names["W"], name), os.path.join(self.table.names["W"], other))
+
+    def dtypes(self, name, *dtypes):
+        require({tensor[0] for tensor in edit_safetensors.read(self.path(name)).values()} == set(dtypes), f"{name} has other dtypes")
+
+    def loads(self, program, modules, requirement, *arguments):
+        """A program of tests/support in a Python that has the modules, $SHARDWELD_PYTHON or python3; skipped loudly without, a failure where
+        SHARDWELD_REQUIRE lists it."""
+        python = os.environ.get("SHARDWELD_PYTHON", "python3")
+        if subprocess.run([python, "-c", "import " + modules], capture_output=True).returncode:
+            print(f"SKIPPED: {python} has not all of {modules}")
+            require(requirement not in os.environ.get("SHARDWELD_REQUIRE", "").split(","), f"{requirement} is required")
+        else:
+            self.table.run(0, [python, os.path.join(TESTS, "support", program + ".py"), *map(self.path, arguments[:-1]), arguments[-1]], keep=False)
+
     def adapter(self):
         """An adapter alone."""
         require(not os.path.exists(self.path("config.json")) and os.path.exists(self.path("lora_adapter/adapter_config.json")), "no adapter alone")
@@ -317,11 +351,11 @@ class Checks:
 class Table:
     def __init__(self, program, work):
         self.program, self.changes, self.checks = program, Changes(self), Checks(self)
-        self.names = {"data": os.path.join(TESTS, "data"), "W": work, "place": os.path.join(work, "place")}
+        self.names = {"data": os.path.join(TESTS, "data"), "W": work, "place": os.path.join(work, "place"), "T": os.path.join(work, "T")}
         self.fixture, self.options, self.n_ways, self.n_rows, self.n_failed = "", [], 0, 0, 0
 
     def run(self, code, command, keep=True):
-        ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=180, env={**os.environ, **ENVIRONMENT})
+        ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=180, env={**os.environ, **ENVIRONMENT, "TMPDIR": self.names["T"]})
         out, err = (text.decode(errors="replace") for text in (ended.stdout, ended.stderr))
         if keep:
             self.out, self.err = out, err
@@ -336,8 +370,8 @@ class Table:
         below = sorted(folder for folder, _, _ in os.walk(source) if re.match(r"iter_|dist_ckpt$", os.path.basename(folder)))
         hf = os.path.join(copy, "hf")
         self.config = ["--hf_config", hf] if os.path.isdir(hf) else []
-        inside = os.path.join(source, "huggingface")
-        self.names.update(copy=copy, source=source, iter=below[0] if below else source, hf=hf if self.config or not os.path.isdir(inside) else inside,
+        configs = [folder for folder, _, files in os.walk(source) if "config.json" in files and not self.config]
+        self.names.update(copy=copy, source=source, iter=below[0] if below else source, hf=configs[0] if configs else hf,
                           expected=os.path.join(copy, "expected"), target=os.path.join(self.names["place"], "model"))
         self.empty_place()
 
@@ -392,7 +426,8 @@ class Table:
             config, options = (options[at:at + 2] if options[at + 1] else []), options[:at] + options[at + 2:]
         else:
             config = self.config
-        return ["merge", "--local_dir", self.names["source"], "--target_dir", self.names["target"], *config, *([] if "-v" in options else ["-q"]), *options]
+        source = [] if "--local_dir" in options else ["--local_dir", self.names["source"]]
+        return ["merge", *source, "--target_dir", self.names["target"], *config, *([] if "-v" in options else ["-q"]), *options]
 
     def take(self, way, checks, options):
         code, ranks, others = re.fullmatch(r"(\d+)(?:x(\d+))?(?:~([\d,]+))?", way).groups()
@@ -466,6 +501,7 @@ def main():
         os.chmod(work, 0o755)
         table = Table(os.path.realpath(program), work)
         os.mkdir(table.names["place"])
+        os.mkdir(table.names["T"])
         for line in unrolled([line for line in lines if line and not line.startswith("#")]):
             table.line(line)
     print(f"{table.n_rows} rows, {table.n_failed} failed")
