@@ -3,9 +3,9 @@
 
 A row is one run of the program over a copy of a checkpoint:
 
-    CODE[xRANKS][~RANKS,RANKS..] | NAME | CHANGES | CHECKS | OPTIONS
+    CODE[xRANKS,..][~RANKS,..] | NAME | CHANGES | CHECKS | OPTIONS
 
-CODE       the exit code. xRANKS: under mpirun. ~: afterwards in other numbers of ranks with either strategy, to the same files.
+CODE       the exit code. xRANKS: under mpirun, 0 without; of several each. ~: afterwards in other numbers of ranks with either strategy, to the same files.
 CHANGES    of a fresh copy of the checkpoint that `on` names, separated by `;`. A first `+`: of the copy as the row before left it. Nothing: that
            copy as it is. A name of tests/support/damage.py and its arguments, or one of Changes below; files may be patterns, below $iter.
 CHECKS     texts of standard error, and `@NAME ARGUMENTS` of Checks below, separated by `;`.
@@ -86,13 +86,14 @@ def words_of(line, names):
 
 
 def json_at(value, path):
-    """What lies at A/B/C; of a list the element of this number, or whose "name" this is; `*`: of all elements what follows."""
+    """What lies at A/B/C; of a list the element of this number, whose "name" this is, or FIELD:VALUE; `*`: of all elements what follows."""
     keys = path.split("/")
     for number, key in enumerate(keys, 1):
         if isinstance(value, list) and key == "*":
             return [json_at(one, "/".join(keys[number:])) if keys[number:] else one for one in value]
         if isinstance(value, list):
-            value = value[int(key)] if key.isdigit() else next(one for one in value if one.get("name") == key)
+            field, _, wanted = key.rpartition(":")
+            value = value[int(key)] if key.isdigit() else next(one for one in value if one.get(field or "name") == wanted)
         else:
             value = value[key]
     return value
@@ -298,6 +299,9 @@ class Checks:
     def has(self, name, *tensors):
         require(set(tensors) <= set(names_in(self.path(name))), f"{name} lacks one of {tensors}")
 
+    def count(self, name, n_tensors):
+        require(len(names_in(self.path(name))) == int(n_tensors), f"{name} has {len(names_in(self.path(name)))} tensors")
+
     def lacks(self, name, *tensors):
         require(not set(tensors) & set(names_in(self.path(name))), f"{name} has one of {tensors}")
 
@@ -312,6 +316,16 @@ class Checks:
     def out(self, *texts):
         for text in texts:
             require(text in self.table.out, f"no {text!r} in standard output: {self.table.out[:600]}")
+
+    def text(self, name, *texts):
+        found = pathlib.Path(self.path(name)).read_text(encoding="utf-8")
+        for text in texts:
+            require(text in found, f"{name} has no {text!r}")
+
+    def lacks_text(self, name, *texts):
+        found = pathlib.Path(self.path(name)).read_text(encoding="utf-8")
+        for text in texts:
+            require(text not in found, f"{name} has {text!r}")
 
     def keep(self, name):
         """The target is $W/NAME from now on, and the source of what follows."""
@@ -430,8 +444,13 @@ class Table:
         return ["merge", *source, "--target_dir", self.names["target"], *config, *([] if "-v" in options else ["-q"]), *options]
 
     def take(self, way, checks, options):
-        code, ranks, others = re.fullmatch(r"(\d+)(?:x(\d+))?(?:~([\d,]+))?", way).groups()
-        code, ranks = int(code), int(ranks or 0)
+        code, several, others = re.fullmatch(r"(\d+)(?:x([\d,]+))?(?:~([\d,]+))?", way).groups()
+        for ranks in (several or "0").split(","):
+            self.once(int(code), int(ranks), checks, options)
+        for ranks, strategy in self.ways(others):
+            self.again(ranks, strategy, options)
+
+    def once(self, code, ranks, checks, options):
         is_merge = options[:1] not in (["!"], ["?"])
         if is_merge:
             self.empty_place()
@@ -451,8 +470,6 @@ class Table:
             require(inside == ".." or left == [inside], f"left {left}")
             require(["@adapter"] in checks or os.path.getsize(self.checks.path("config.json")), "no model")
         self.checks.do(checks)
-        for ranks, strategy in self.ways(others):
-            self.again(ranks, strategy, options)
 
     def ways(self, others):
         """All, or one in turn, so that the rows of a table together take all: starting ranks is most of what a small merge costs."""

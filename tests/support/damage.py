@@ -223,6 +223,22 @@ def flip_record(path, end, at="0"):
     write_records(path, records)
 
 
+def fill_record(path, end):
+    records = records_of(path)
+    name = record_name(records, end)
+    records[name] = b"\xff" * len(records[name])
+    write_records(path, records)
+
+
+def take_storages(path, other):
+    """The bytes of another file's tensors below this one's names, types and shapes."""
+    records, others = records_of(path), records_of(other)
+    for name in records:
+        if "/data/" in name:
+            records[name] = others[record_name(others, name.split("/", 1)[1])]
+    write_records(path, records)
+
+
 def rewrite(path):
     write_records(path, records_of(path))
 
