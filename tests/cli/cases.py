@@ -196,7 +196,7 @@ class Changes:
 
     def edit(self, name, action, *arguments):
         """Of tests/support/edit_safetensors.py."""
-        for path in self.paths(name):
+        for path in glob.glob(self.path(name)) or [self.path(name)]:
             tensors = edit_safetensors.read(path)
             edit_safetensors.edit(tensors, action, arguments)
             edit_safetensors.write(path, tensors)
@@ -333,6 +333,14 @@ class Checks:
         shutil.rmtree(kept, ignore_errors=True)
         shutil.move(self.table.names["target"], kept)
 
+    def same_as_first(self, name):
+        """The same tensors as of the first model of this name."""
+        first = os.path.join(self.table.names["W"], name)
+        if os.path.exists(first):
+            self.same(".", first)
+        else:
+            shutil.copytree(self.table.names["target"], first)
+
     def keep_copy(self, name, other):
         shutil.copytree(os.path.join(self.table.names["W"], name), os.path.join(self.table.names["W"], other))
 
@@ -348,6 +356,9 @@ class Checks:
             require(requirement not in os.environ.get("SHARDWELD_REQUIRE", "").split(","), f"{requirement} is required")
         else:
             self.table.run(0, [python, os.path.join(TESTS, "support", program + ".py"), *map(self.path, arguments[:-1]), arguments[-1]], keep=False)
+
+    def partial(self):
+        """What was written is kept for a run that goes on, and nothing else."""
 
     def adapter(self):
         """An adapter alone."""
@@ -464,7 +475,7 @@ class Table:
             require(n_lines == 1, f"{n_lines} error lines: {self.err[:600]}")
             require(time.monotonic() - begin < 60, "took more than a minute")
             require(not self.out or is_merge, f"writes to standard output: {self.out[:300]}")
-            require(not left or not is_merge, f"left {left}")
+            require(not is_merge or left == [".model.shardweld-partial"] * (["@partial"] in checks), f"left {left}")
         elif is_merge:
             inside = os.path.relpath(self.names["target"], self.names["place"]).split("/")[0]
             require(inside == ".." or left == [inside], f"left {left}")

@@ -8,8 +8,11 @@
     drop NAME, copy NAME NEW, reshape NAME EXTENTS, widen (all BF16 to F32)
     rename PATTERN NEW        names in which the regular expression matches
     drop_all PATTERN          such tensors
+    ones NAME EXTENTS         a new tensor of fp32 ones
+    fill PATTERN HEX PART     such tensors with this element from a part of them on (0: whole, 0.25: all but the first quarter)
 """
 import json
+import math
 import os
 import re
 import struct
@@ -72,6 +75,17 @@ def edit(tensors, action, arguments):
     elif action == "drop_all":
         for name in [name for name in tensors if re.search(arguments[0], name)]:
             del tensors[name]
+    elif action == "ones":
+        shape = [int(extent) for extent in arguments[1].split(",")]
+        tensors[arguments[0]] = ["F32", shape, bytearray(struct.pack("<f", 1) * math.prod(shape))]
+    elif action == "fill":
+        value, names = bytes.fromhex(arguments[1]), [name for name in tensors if re.search(arguments[0], name)]
+        if not names:
+            sys.exit(f"edit_safetensors: no tensor is {arguments[0]}")
+        for name in names:
+            data = tensors[name][2]
+            begin = int(len(data) * float(arguments[2]))
+            data[begin:] = value * ((len(data) - begin) // len(value))
     elif action == "widen":
         for tensor in tensors.values():
             if tensor[0] == "BF16":
