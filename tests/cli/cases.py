@@ -3,9 +3,10 @@
 
 A row is one run of the program over a copy of a checkpoint:
 
-    CODE[xRANKS,..][~RANKS,..] | NAME | CHANGES | CHECKS | OPTIONS
+    CODE[xRANKS,..][~RANKS,..][@RANKS,..] | NAME | CHANGES | CHECKS | OPTIONS
 
-CODE       the exit code. xRANKS: under mpirun, 0 without; of several each. ~: afterwards in other numbers of ranks with either strategy, to the same files.
+CODE       the exit code. xRANKS: under mpirun, 0 without; of several each. ~: afterwards in other numbers of ranks with either strategy, to the
+           same files. @: in one of these numbers with one of the strategies, in turn.
 CHANGES    of a fresh copy of the checkpoint that `on` names, separated by `;`. A first `+`: of the copy as the row before left it. Nothing: that
            copy as it is. A name of tests/support/damage.py and its arguments, or one of Changes below; files may be patterns, below $iter.
 CHECKS     texts of standard error, and `@NAME ARGUMENTS` of Checks below, separated by `;`.
@@ -24,6 +25,7 @@ $data, $W (a scratch directory), $T (that of temporary files), $copy, $source, $
 SHARDWELD_ALL_RANKS=1 runs every merge under mpirun, SHARDWELD_ALL_WAYS=1 each in all ways, SHARDWELD_SHOW=1 prints messages."""
 import glob
 import json
+import math
 import os
 import pathlib
 import re
@@ -255,6 +257,10 @@ class Checks:
         """Models with the same tensors, bit by bit."""
         self.table.run(0, [sys.executable, os.path.join(TESTS, "support/compare_safetensors.py"), self.path(name), expected], keep=False)
 
+    def tool(self, program, name, *arguments):
+        """A program of tests/support with a file of the target and arguments."""
+        self.table.run(0, [sys.executable, os.path.join(TESTS, "support", program + ".py"), self.path(name), *arguments], keep=False)
+
     def near(self, name, expected, size="1e-6"):
         self.table.run(0, [self.table.program, "diff", self.path(name), expected, "--atol", size, "--rtol", size], keep=False)
 
@@ -270,6 +276,22 @@ class Checks:
     def files(self, name, other):
         """The same files, the report apart."""
         require(sums_of(self.path(name)) == sums_of(self.path(other)), f"{name} has other files than {other}")
+
+    def distances(self, report):
+        """Of codes, as diff --json tells them of two models: those of the first are what its report says."""
+        wanted = {t["name"].replace("weight_packed", "weight"): t["quantised"] for t in json.loads(pathlib.Path(report).read_text())["tensors"] if "quantised" in t}
+        parts, other = json.loads(self.table.out)["models"]
+        require({t["name"] for t in parts["tensors"]} == set(wanted) == {t["name"] for t in other["tensors"]}, "other tensors")
+        for tensor in parts["tensors"]:
+            told, again = wanted[tensor["name"]], tensor["quantised"]
+            require(math.isclose(told.pop("relative_error"), again.pop("relative_error"), rel_tol=1e-12) and told == again, f"{told} is not {again}")
+        require({t["quantised"]["encoding"] for t in other["tensors"]} == {"fp8-block"} and parts["n_same_bits"] == parts["n_others"] > 0, "other encodings")
+
+    def listed_twice(self, name, begin):
+        """What a quantised model keeps of a tower, by the name that the Hub has and by that of the tree of modules."""
+        ignored = json.loads(pathlib.Path(self.path(name)).read_text())["quantization_config"]["ignore"]
+        hub = [module for module in ignored if module.startswith(begin)]
+        require(hub and all(f"model.{module}" in ignored for module in hub) and "lm_head" in ignored and len(ignored) == len(set(ignored)), ignored)
 
     def equal(self, name, other):
         """The same bytes."""
@@ -455,8 +477,10 @@ class Table:
         return ["merge", *source, "--target_dir", self.names["target"], *config, *([] if "-v" in options else ["-q"]), *options]
 
     def take(self, way, checks, options):
-        code, several, others = re.fullmatch(r"(\d+)(?:x([\d,]+))?(?:~([\d,]+))?", way).groups()
-        for ranks in (several or "0").split(","):
+        code, several, others, turns = re.fullmatch(r"(\d+)(?:x([\d,]+))?(?:~([\d,]+))?(?:@([\d,]+))?", way).groups()
+        for ranks, strategy in self.ways(turns):
+            self.once(int(code), ranks, checks, [*options, "--strategy", strategy])
+        for ranks in "" if turns else (several or "0").split(","):
             self.once(int(code), int(ranks), checks, options)
         for ranks, strategy in self.ways(others):
             self.again(ranks, strategy, options)

@@ -2,15 +2,10 @@
 """Models as others quantise them, made with the standard library of what tests/data/quant has.
 
     codes.py one-scale MODEL OUT DTYPE SHAPE EXPECTED   FP8 with a scale for each matrix, and the values that it stands for
-    codes.py change MODEL OUT drop NAME | resize NAME EXTENT
-    codes.py config MODEL CODE                          runs CODE on `config`
-    codes.py drop-scales MODEL
     codes.py two-groups A B OUT VALUES                  attention of model A, all else of B; OUT.values stand beside both
     codes.py others MODEL OUT METHOD ENDING             names of another library; without ENDING integers of 8 bits
     codes.py layout MODEL OUT KIND                      tensors as another library stores weights, and nothing of it in config.json
-    codes.py kinds                                      all kinds, each with how the library is called
     codes.py after-forward MODEL OUT                    scales beside the values, as compressed-tensors saves a model that it has unpacked
-    codes.py metadata MODEL OUT JSON                    `__metadata__` of the weights' file
 """
 import json
 import pathlib
@@ -35,10 +30,11 @@ def save(directory, like, tensors):
     edit_safetensors.write(pathlib.Path(directory) / WEIGHTS, tensors)
 
 
-def config(directory, code):
+def config(directory, **changed):
+    """Of quantization_config."""
     path = pathlib.Path(directory) / "config.json"
     fields = json.loads(path.read_text())
-    exec(code, {"config": fields})
+    fields["quantization_config"] = fields.get("quantization_config", {}) | changed
     path.write_text(json.dumps(fields))
 
 
@@ -81,20 +77,7 @@ def one_scale(model, out, dtype, shape, expected):
         wanted[name] = ["BF16", tensor[1], b"".join(products[code] for code in data)]
     save(out, model, stored)
     save(expected, model, wanted)
-    config(out, 'config["quantization_config"] = {"quant_method": "fp8", "activation_scheme": "static", "weight_block_size": None}')
-
-
-def change(model, out, action, name, extent=None):
-    tensors = load(model)
-    if action == "drop":
-        del tensors[name]
-    else:
-        tensors[name][1:] = [[int(extent)], bytes(tensors[name][2]) * int(extent)]
-    save(out, model, tensors)
-
-
-def drop_scales(model):
-    save(model, model, {name: tensor for name, tensor in load(model).items() if not name.endswith(("scale_inv", "_scale"))})
+    config(out, quant_method="fp8", activation_scheme="static", weight_block_size=None)
 
 
 def two_groups(a, b, out, values):
@@ -108,7 +91,7 @@ def two_groups(a, b, out, values):
     for at, (model, target) in enumerate(((a, "re:.*self_attn.*"), (b, "Linear"))):
         fields = json.loads((pathlib.Path(model) / "config.json").read_text())
         groups[f"group_{at}"] = fields["quantization_config"]["config_groups"]["group_0"] | {"targets": [target]}
-    config(out, f'config["quantization_config"].update(format="mixed-precision", config_groups={groups!r})')
+    config(out, format="mixed-precision", config_groups=groups)
 
 
 def others(model, out, method, ending):
@@ -122,34 +105,34 @@ def others(model, out, method, ending):
             stored[name] = ["I8", tensor[1], bytes(len(tensor[2]) // 2)]
     save(out, model, stored)
     (pathlib.Path(out) / "hf_quant_config.json").write_text("{}")
-    config(out, f'config["quantization_config"] = {{"quant_method": {method!r}}}')
+    config(out, quant_method=method)
 
 
-# By kind: the library's name, and what stands in the place of X.weight [r, c]: how it ends, its type and shape.
+# By kind: what stands in the place of X.weight [r, c]: how it ends, its type and shape.
 LAYOUTS = {
-    "mlx-affine": ("mlx", lambda r, c: {"weight": ("U32", r, c // 8), "scales": ("BF16", r, c // 64), "biases": ("BF16", r, c // 64)}),
-    "mlx-mxfp4": ("mlx", lambda r, c: {"weight": ("U32", r, c // 8), "scales": ("U8", r, c // 32)}),
-    "torchao-float8": ("torchao", lambda r, c: {"_weight_qdata": ("F8_E4M3", r, c), "_weight_scale": ("F32", r, 1)}),
-    "torchao-int4": ("torchao", lambda r, c: {"_weight_qdata": ("U8", r, c // 2), "_weight_scale": ("BF16", c // 32, r), "_weight_zero_point": ("BF16", c // 32, r)}),
-    "bnb-nf4": ("bitsandbytes", lambda r, c: {"weight": ("U8", r * c // 2, 1), "weight.absmax": ("U8", r * c // 64), "weight.quant_map": ("F32", 16)}),
-    "bnb-int8": ("bitsandbytes", lambda r, c: {"weight": ("I8", r, c), "SCB": ("F32", r), "weight_format": ("U8",)}),
-    "gptq": ("GPTQ", lambda r, c: {"qweight": ("I32", c // 8, r), "qzeros": ("I32", c // 128, r // 8), "scales": ("F16", c // 128, r), "g_idx": ("I32", c)}),
-    "awq": ("AWQ", lambda r, c: {"qweight": ("I32", c, r // 8), "qzeros": ("I32", c // 128, r // 8), "scales": ("F16", c // 128, r)}),
-    "hqq": ("HQQ", lambda r, c: {"W_q": ("U8", r * c // 128, 64), "scale": ("BF16", r, 1), "zero": ("BF16", r, 1)}),
-    "eetq": ("EETQ", lambda r, c: {"weight": ("I8", c, r), "weight_scales": ("F16", r)}),
-    "aqlm": ("AQLM", lambda r, c: {"codes": ("I16", r, c // 8, 1), "codebooks": ("F16", 1, 256, 1, 8), "scales": ("F16", r, 1, 1, 1)}),
-    "quanto": ("quanto", lambda r, c: {"weight._data": ("I8", r, c), "weight._scale": ("BF16", r, 1), "input_scale": ("BF16",)}),
-    "spqr": ("SpQR", lambda r, c: {"dense_weights": ("I64", r * c // 16), "row_offsets": ("I32", r + 1), "col_vals": ("I32", 4), "in_perm": ("I16", c)}),
-    "vptq": ("VPTQ", lambda r, c: {"centroids.weight": ("F16", 1, 2048), "indices": ("I32", 1, r, c // 32), "weight_scale": ("F16", c), "weight_bias": ("F16", c)}),
-    "quip": ("QuIP#", lambda r, c: {"Qidxs": ("I64", r, c // 64), "SU": ("F16", c), "SV": ("F16", r), "codebook_id": ("I64",)}),
-    "higgs": ("HIGGS", lambda r, c: {"weight": ("I16", r // 4, c), "scales": ("F16", r, c // 64), "tables": ("F16", 16), "tables2": ("F32", 16, 16, 1)}),
-    "bitnet": ("BitNet", lambda r, c: {"weight": ("U8", r // 4, c), "weight_scale": ("BF16", 1)}),
-    "modelopt-nvfp4": ("ModelOpt", lambda r, c: {"weight": ("U8", r, c // 2), "weight_scale": ("F8_E4M3", r, c // 16), "weight_scale_2": ("F32",)}),
-    "fp-quant": ("FP-Quant", lambda r, c: {"dqweight": ("U8", r, c // 2), "scales": ("U8", r, c // 32), "forward_hadamard_matrix": ("BF16", 32, 32)}),
-    "exl2": ("ExLlamaV2", lambda r, c: {"q_weight": ("I32", c // 8, r), "q_scale": ("I32", 1, r // 8), "q_groups": ("I16", 2)}),
-    "exl3": ("ExLlamaV3", lambda r, c: {"trellis": ("I16", c // 16, r // 16, 64), "suh": ("F16", c), "svh": ("F16", r)}),
-    "marlin24": ("Marlin", lambda r, c: {"weight_packed": ("I32", c // 32, r * 2), "scale_packed": ("F16", 1, r), "meta": ("I16", r, c // 16)}),
-    "unnamed": ("by its type", lambda r, c: {"weight": ("U8", r, c // 2), "of_nobody": ("F32", r)}),
+    "mlx-affine": lambda r, c: {"weight": ("U32", r, c // 8), "scales": ("BF16", r, c // 64), "biases": ("BF16", r, c // 64)},
+    "mlx-mxfp4": lambda r, c: {"weight": ("U32", r, c // 8), "scales": ("U8", r, c // 32)},
+    "torchao-float8": lambda r, c: {"_weight_qdata": ("F8_E4M3", r, c), "_weight_scale": ("F32", r, 1)},
+    "torchao-int4": lambda r, c: {"_weight_qdata": ("U8", r, c // 2), "_weight_scale": ("BF16", c // 32, r), "_weight_zero_point": ("BF16", c // 32, r)},
+    "bnb-nf4": lambda r, c: {"weight": ("U8", r * c // 2, 1), "weight.absmax": ("U8", r * c // 64), "weight.quant_map": ("F32", 16)},
+    "bnb-int8": lambda r, c: {"weight": ("I8", r, c), "SCB": ("F32", r), "weight_format": ("U8",)},
+    "gptq": lambda r, c: {"qweight": ("I32", c // 8, r), "qzeros": ("I32", c // 128, r // 8), "scales": ("F16", c // 128, r), "g_idx": ("I32", c)},
+    "awq": lambda r, c: {"qweight": ("I32", c, r // 8), "qzeros": ("I32", c // 128, r // 8), "scales": ("F16", c // 128, r)},
+    "hqq": lambda r, c: {"W_q": ("U8", r * c // 128, 64), "scale": ("BF16", r, 1), "zero": ("BF16", r, 1)},
+    "eetq": lambda r, c: {"weight": ("I8", c, r), "weight_scales": ("F16", r)},
+    "aqlm": lambda r, c: {"codes": ("I16", r, c // 8, 1), "codebooks": ("F16", 1, 256, 1, 8), "scales": ("F16", r, 1, 1, 1)},
+    "quanto": lambda r, c: {"weight._data": ("I8", r, c), "weight._scale": ("BF16", r, 1), "input_scale": ("BF16",)},
+    "spqr": lambda r, c: {"dense_weights": ("I64", r * c // 16), "row_offsets": ("I32", r + 1), "col_vals": ("I32", 4), "in_perm": ("I16", c)},
+    "vptq": lambda r, c: {"centroids.weight": ("F16", 1, 2048), "indices": ("I32", 1, r, c // 32), "weight_scale": ("F16", c), "weight_bias": ("F16", c)},
+    "quip": lambda r, c: {"Qidxs": ("I64", r, c // 64), "SU": ("F16", c), "SV": ("F16", r), "codebook_id": ("I64",)},
+    "higgs": lambda r, c: {"weight": ("I16", r // 4, c), "scales": ("F16", r, c // 64), "tables": ("F16", 16), "tables2": ("F32", 16, 16, 1)},
+    "bitnet": lambda r, c: {"weight": ("U8", r // 4, c), "weight_scale": ("BF16", 1)},
+    "modelopt-nvfp4": lambda r, c: {"weight": ("U8", r, c // 2), "weight_scale": ("F8_E4M3", r, c // 16), "weight_scale_2": ("F32",)},
+    "fp-quant": lambda r, c: {"dqweight": ("U8", r, c // 2), "scales": ("U8", r, c // 32), "forward_hadamard_matrix": ("BF16", 32, 32)},
+    "exl2": lambda r, c: {"q_weight": ("I32", c // 8, r), "q_scale": ("I32", 1, r // 8), "q_groups": ("I16", 2)},
+    "exl3": lambda r, c: {"trellis": ("I16", c // 16, r // 16, 64), "suh": ("F16", c), "svh": ("F16", r)},
+    "marlin24": lambda r, c: {"weight_packed": ("I32", c // 32, r * 2), "scale_packed": ("F16", 1, r), "meta": ("I16", r, c // 16)},
+    "unnamed": lambda r, c: {"weight": ("U8", r, c // 2), "of_nobody": ("F32", r)},
 }
 BITS = {"8": 8, "16": 16, "32": 32, "64": 64}
 
@@ -166,7 +149,7 @@ def layout(model, out, kind):
     stored = {}
     for name, tensor in load(model).items():
         if is_linear(name):
-            for ending, form in LAYOUTS[kind][1](*tensor[1]).items():
+            for ending, form in LAYOUTS[kind](*tensor[1]).items():
                 stored[name.removesuffix("weight") + ending] = zeros(*form)
         else:
             stored[name] = tensor
@@ -181,22 +164,10 @@ def after_forward(model, out):
             stored[name + "_scale"] = ["BF16", [tensor[1][0], 1], b"\x80\x3c" * tensor[1][0]]
             stored[name.replace("weight", "input_scale")] = ["BF16", [1], b"\x80\x3f"]
     save(out, model, stored)
-    config(out, 'config["quantization_config"] = {"quant_method": "compressed-tensors", "format": "float-quantized", "quantization_status": "compressed"}')
+    config(out, quant_method="compressed-tensors", format="float-quantized", quantization_status="compressed")
 
 
-def metadata(model, out, text):
-    save(out, model, load(model))
-    path = pathlib.Path(out) / WEIGHTS
-    blob = path.read_bytes()
-    (length,) = struct.unpack("<Q", blob[:8])
-    header = json.loads(blob[8:8 + length]) | {"__metadata__": json.loads(text)}
-    written = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(written)) + written + blob[8 + length:])
-
-
-COMMANDS = {"layout": layout, "kinds": lambda: print("\n".join(f"{kind}:{name}" for kind, (name, _) in LAYOUTS.items())), "after-forward": after_forward,
-            "metadata": metadata,
-            "one-scale": one_scale, "change": change, "config": config, "drop-scales": drop_scales, "two-groups": two_groups, "others": others}
+COMMANDS = {"layout": layout, "after-forward": after_forward, "one-scale": one_scale, "two-groups": two_groups, "others": others}
 
 if __name__ == "__main__":
     COMMANDS[sys.argv[1]](*sys.argv[2:])
