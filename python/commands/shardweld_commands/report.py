@@ -1,14 +1,14 @@
 """`shardweld report`: what the report of a run says, for a terminal or as a page. The file is of unknown origin: what is not there, or is something
 else than it should be, counts as not said, and everything is made safe before it is shown."""
+import itertools
 import json
 import math
 import os
 import re
-from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from .command import CORRUPT, UNSUPPORTED, USAGE, Command, Failed, Given
-from .files import read_bytes, write_file
+from .files import is_whole, read_bytes, write_file
 from .redact import without_secrets
 from .text import bar, counted, duration, human_bytes, percent, printable, table, wrapped
 
@@ -20,12 +20,62 @@ _SHOWN_RANKS, _SHOWN_LOSSES = 32, 20
 _YEAR = 366 * 86400.0
 _MOST_BYTES = (1 << 64) - 1
 
-Pairs = List[Tuple[str, str]]
 Sizes = List[Tuple[str, int]]
 
 
-@dataclass
-class Phases:
+class Told:
+    """A value of a report, taken as what it should be: what it is not, or what is not there, is "", 0 or nothing."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def at(self, *names: str) -> "Told":
+        value = self.value
+        for name in names:
+            value = value.get(name) if isinstance(value, dict) else None
+        return Told(value)
+
+    def each(self, most: int) -> List["Told"]:
+        return [Told(one) for one in self.value[:most]] if isinstance(self.value, list) else []
+
+    def is_object(self) -> bool:
+        return isinstance(self.value, dict)
+
+    def text(self) -> str:
+        """Text, number or truth value without secrets, which older versions wrote down."""
+        value = self.value
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, (int, float)):
+            return str(value) if math.isfinite(value) else ""
+        if not isinstance(value, str):
+            return ""
+        long = value[:2 * _LONGEST_TEXT]
+        whole = long if long == value else long.rpartition(" ")[0]  # a secret that was cut in two is not known for one
+        text = without_secrets(whole)
+        return text if whole == value and len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + " ..."
+
+    def line(self) -> str:
+        """A value of any kind on one line: "tp 2, pp 4"."""
+        value = self.value
+        if not isinstance(value, (dict, list)):
+            return self.text()
+        items = [(f"{name} ", value[name]) for name in sorted(value)] if isinstance(value, dict) else [("", one) for one in value]
+        texts = [name + ("..." if isinstance(one, (dict, list)) else Told(one).text()) for name, one in items[:_MOST_LISTED]]
+        return ", ".join(texts + ["..."] * (len(items) > _MOST_LISTED))
+
+    def integer(self) -> int:
+        return int(self.value) if is_whole(self.value) and abs(self.value) < 1 << 63 else 0
+
+    def bytes(self) -> int:
+        return int(self.value) if is_whole(self.value) and 0 <= self.value <= _MOST_BYTES else 0
+
+    def seconds(self) -> float:
+        is_number = isinstance(self.value, (int, float)) and not isinstance(self.value, bool) and math.isfinite(self.value)
+        return min(max(float(self.value), 0.0), _YEAR) if is_number else 0.0
+
+
+class Phases(NamedTuple):
     """Names and seconds, in their order."""
     each: List[Tuple[str, float]]
 
@@ -34,19 +84,17 @@ class Phases:
         return sum(seconds for one, seconds in self.each if name is None or one == name)
 
 
-@dataclass
-class Rank:
+class Rank(NamedTuple):
     rank: int
     host: str
+    phases: Phases
     peak: int
     read: int
     sent: int
     written: int
-    phases: Phases
 
 
-@dataclass
-class Row:
+class Row(NamedTuple):
     """Where bytes of the ledger went."""
     fate: str  # written, replica, padding, ignored
     name: str
@@ -54,42 +102,49 @@ class Row:
     bytes: int
 
 
-@dataclass
-class Check:
+class Check(NamedTuple):
     """Whether something about the run is as it should be."""
     state: str  # good, in part, bad, unknown
     name: str
     text: str
 
 
-@dataclass
 class Record:
-    """What a run found and did."""
-    title: str = ""
-    tool: str = ""
-    code: int = 0
-    ending: str = ""           # "ok", or the error's name
-    is_published: bool = True  # the model got its name
-    message: str = ""
-    command: str = ""          # as typed, with its launcher
-    command_note: str = ""     # what is not known of the launcher
-    started: str = ""          # "2026-02-28 23:59 UTC"
-    model: str = ""
-    target: str = ""
-    input: str = ""
-    format: str = ""
-    n_ranks: int = 0
-    facts: Pairs = field(default_factory=list)
-    warnings: Pairs = field(default_factory=list)
-    checks: List[Check] = field(default_factory=list)
-    phases: Phases = field(default_factory=lambda: Phases([]))
-    ranks: List[Rank] = field(default_factory=list)
-    ledger: List[Row] = field(default_factory=list)
-    stored: int = 0
-    files: Sizes = field(default_factory=list)
-    largest: Sizes = field(default_factory=list)  # tensors
-    n_tensors: int = 0
-    tensor_bytes: int = 0
+    """What a run found and did, as its report says."""
+
+    def __init__(self, value: Any) -> None:
+        root = Told(value)
+        ending, environment = root.at("exit"), root.at("environment")
+        self.title, self.code, self.ending = root.at("command").text(), ending.at("code").integer(), ending.at("name").text()
+        self.tool = f"shardweld {root.at('tool', 'version').text()} ({root.at('tool', 'git').text()})"
+        published = root.at("published").value  # reports before 0.3 do not say
+        self.is_published: bool = (published if isinstance(published, bool) else self.code == 0) or self.title != "merge"
+        hint = ending.at("hint").text()
+        self.message = ending.at("message").text() + "".join(f"\nwhere: {one.text()}" for one in ending.at("where").each(_MOST_LINES)) + (
+            f"\nhint: {hint}" if hint else "")
+        self.n_ranks, self.started = environment.at("ranks").bytes(), ""
+        time = environment.at("started").text()
+        if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", time):
+            self.started = f"{time[:10]} {time[11:16]} UTC"
+        self.command, self.command_note = _command(environment, self.n_ranks)
+        self.model, self.target, self.format = root.at("model_class").text(), root.at("target").text(), root.at("input", "format").text()
+        mixed = [one.at("dir").text() for one in root.at("mixed").each(_MOST_LINES)]
+        self.input = f"{counted(len(mixed), 'checkpoint')}: {', '.join(mixed)}" if mixed else root.at("input", "dir").text()
+        self.phases = _phases(root)
+        sizes = ("peak_bytes", "bytes_read", "bytes_sent", "bytes_written")
+        self.ranks = [Rank(one.at("rank").integer(), one.at("host").text(), _phases(one), *(one.at(size).bytes() for size in sizes))
+                      for one in root.at("ranks").each(_MOST_ROWS)]
+        self.ledger, self.stored = _ledger(root.at("ledger"), self.is_published), root.at("ledger", "stored").bytes()
+        self.facts = _facts(root)
+        self.files: Sizes = [(one.at("name").text(), one.at("bytes").bytes()) for one in root.at("files").each(_MOST_ROWS)]
+        tensors = root.at("tensors").value if isinstance(root.at("tensors").value, list) else []
+        of_each = [Told(tensor).at("bytes").bytes() for tensor in tensors]
+        self.n_tensors, self.tensor_bytes = len(of_each), min(sum(of_each), _MOST_BYTES)
+        largest = sorted(range(len(of_each)), key=lambda at: -of_each[at])[:_LARGEST_SHOWN]
+        self.largest: Sizes = [(Told(tensors[at]).at("name").text(), of_each[at]) for at in largest]
+        self.checks = self._checks(root)
+        self.warnings = [(one.at("code").text(), "".join(f"{tensor}: " for tensor in [one.at("tensor").text()] if tensor) + one.at("text").text())
+                         for one in root.at("warnings").each(_MOST_LINES)]
 
     def headline(self) -> str:
         """"Qwen3ForCausalLM in merged": the model and where it is, or what else is known."""
@@ -104,181 +159,76 @@ class Record:
         step = max(1, -(-len(self.ranks) // most))
         return [rank for at, rank in enumerate(self.ranks) if at % step == 0 or rank is slowest]
 
-
-# The JSON.
-
-def _member(value: Any, *names: str) -> Any:
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
-
-
-def _elements(value: Any, most: int) -> List[Any]:
-    return value[:most] if isinstance(value, list) else []
-
-
-def _shown(value: Any) -> str:
-    """Text, number or truth value as text without secrets, which older versions wrote down."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return str(value) if math.isfinite(value) else ""
-    if not isinstance(value, str):
-        return ""
-    long = value[:2 * _LONGEST_TEXT]
-    # A secret that was cut in two is not known for one.
-    whole = long if long == value else long.rpartition(" ")[0]
-    text = without_secrets(whole)
-    return text if whole == value and len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + " ..."
+    def _checks(self, root: Told) -> List[Check]:
+        standing, evidence = root.at("provenance", "standing").text(), root.at("provenance", "evidence").line()
+        crc, base = root.at("crc"), root.at("base")
+        unchecked, without = crc.at("unchecked_records").bytes(), crc.at("without").bytes()
+        right = f"{crc.at('records').bytes()} records ({human_bytes(crc.at('bytes').bytes())}) are as they state"
+        right += (f", {unchecked} were read only in part" if unchecked else "") + (f", {without} state none" if without else "")
+        accounted = min(sum(row.bytes for row in self.ledger), _MOST_BYTES)
+        odd, is_looked_at = len(root.at("sanity", "tensors").each(1000000)), root.at("sanity", "checked").value is True
+        checks = [
+            Check("bad" if self.code else "good", "the run", f"ended with code {self.code}" if self.code else "ended well"),
+            Check({"proved": "good", "consistent": "in part"}.get(standing, "unknown"), "every file in its place, of one save",
+                  "not looked at" if not evidence and standing == "unknown" else f"{standing}: {evidence}"),
+            Check("in part" if unchecked + without else "good", "checksums of the input", right) if crc.is_object() else
+            Check("unknown", "checksums of the input", "not looked at"),
+            Check(*(("unknown", "every stored byte accounted for", "nothing was read") if self.stored == 0 else
+                    ("good", "every stored byte accounted for", f"{human_bytes(self.stored)} in all") if accounted == self.stored else
+                    ("bad", "every stored byte accounted for", f"{human_bytes(accounted)} of {human_bytes(self.stored)}"))),
+            Check("unknown" if not is_looked_at else "in part" if odd else "good", "values of the output",
+                  counted(odd, "suspicious tensor") if is_looked_at else "not looked at")]
+        equal = f"{base.at('equal').line()} of {base.at('compared').line()} tensors are equal"
+        return checks + ([Check("good", "beside the base", equal)] if base.is_object() else [])
 
 
-def _integer(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63 else 0
+def _phases(told: Told) -> Phases:
+    return Phases([(phase.at("name").text(), phase.at("wall_s").seconds()) for phase in told.at("phases").each(_MOST_PHASES)])
 
 
-def _bytes(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_BYTES else 0
-
-
-def _seconds(value: Any) -> float:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return min(max(float(value), 0.0), _YEAR) if is_number else 0.0
-
-
-def _line(value: Any) -> str:
-    """A value of any kind on one line: "tp 2, pp 4"."""
-    if not isinstance(value, (dict, list)):
-        return _shown(value)
-    items = [(f"{name} ", value[name]) for name in sorted(value)] if isinstance(value, dict) else [("", one) for one in value]
-    texts = [name + ("..." if isinstance(one, (dict, list)) else _shown(one)) for name, one in items[:_MOST_LISTED]]
-    return ", ".join(texts + ["..."] * (len(items) > _MOST_LISTED))
-
-
-def _phases(value: Any) -> Phases:
-    return Phases([(_shown(_member(phase, "name")), _seconds(_member(phase, "wall_s"))) for phase in _elements(value, _MOST_PHASES)])
-
-
-def _rank(value: Any) -> Rank:
-    return Rank(_integer(_member(value, "rank")), _shown(_member(value, "host")), _bytes(_member(value, "peak_bytes")), _bytes(_member(value, "bytes_read")),
-                _bytes(_member(value, "bytes_sent")), _bytes(_member(value, "bytes_written")), _phases(_member(value, "phases")))
-
-
-def _ledger(ledger: Any, is_there: bool) -> List[Row]:
-    rows = [Row("written", "written" if is_there else "planned", "in the model, each element once" if is_there else "but not published",
-                _bytes(_member(ledger, "consumed"))),
-            Row("replica", "replicas", "held again by other files", _bytes(_member(ledger, "replica"))),
-            Row("padding", "padding", "rows that only fill the vocabulary up", _bytes(_member(ledger, "padding")))]
+def _ledger(ledger: Told, is_there: bool) -> List[Row]:
     # Several checkpoints have rows of their own for what is left aside in each: equal ones are one.
-    ignored: Dict[Tuple[str, str], Row] = {}
-    for told in _elements(_member(ledger, "ignored"), _MOST_ROWS):
-        name, reason = _shown(_member(told, "pattern")), _shown(_member(told, "reason"))
-        ignored.setdefault((name, reason), Row("ignored", name, reason, 0)).bytes += _bytes(_member(told, "bytes"))
-    return rows + list(ignored.values())
+    ignored: Dict[Tuple[str, str], int] = {}
+    for told in ledger.at("ignored").each(_MOST_ROWS):
+        key = told.at("pattern").text(), told.at("reason").text()
+        ignored[key] = ignored.get(key, 0) + told.at("bytes").bytes()
+    return [Row("written", "written" if is_there else "planned", "in the model, each element once" if is_there else "but not published",
+                ledger.at("consumed").bytes()),
+            Row("replica", "replicas", "held again by other files", ledger.at("replica").bytes()),
+            Row("padding", "padding", "rows that only fill the vocabulary up", ledger.at("padding").bytes()),
+            *(Row("ignored", *key, bytes=n_bytes) for key, n_bytes in ignored.items())]
 
 
-def _hosts(value: Any) -> str:
+def _hosts(told: Told) -> str:
     """Hosts with their numbers of ranks: "node1 x 8, node2 x 8"."""
-    hosts: List[List[Any]] = []
-    for host in _elements(value, _MOST_ROWS):
-        name = _shown(host)
-        if not hosts or hosts[-1][0] != name:
-            hosts.append([name, 0])
-        hosts[-1][1] += 1
-    return ", ".join(name + (f" x {count}" if count > 1 else "") for name, count in hosts)
+    runs = [(name, len(list(run))) for name, run in itertools.groupby(host.text() for host in told.each(_MOST_ROWS))]
+    return ", ".join(name + (f" x {count}" if count > 1 else "") for name, count in runs)
 
 
-def _facts(root: Any) -> Pairs:
-    parallel = _member(root, "input", "facts")
-    if isinstance(parallel, dict):
-        parallel = {name: value for name, value in parallel.items() if name not in ("t", "te")}  # as recipes compute with them
-    why = _shown(_member(root, "plan", "why"))
-    resume = _member(root, "resume")
-    facts = [("parallel sizes", _line(parallel)),
-             ("taken up", f"{human_bytes(_bytes(_member(resume, 'bytes_reused')))} that an earlier merge had written" if isinstance(resume, dict) else ""),
-             ("strategy", _shown(_member(root, "plan", "strategy")) + (f": {why}" if why else "")),
-             ("plan", _shown(_member(root, "plan", "hash"))), ("root of all tensors", _shown(_member(root, "root")))]
-    environment = _member(root, "environment")
-    for name in sorted(environment) if isinstance(environment, dict) else []:
+def _facts(root: Told) -> List[Tuple[str, str]]:
+    parallel, resume, environment = root.at("input", "facts"), root.at("resume"), root.at("environment")
+    if parallel.is_object():
+        parallel = Told({name: value for name, value in parallel.value.items() if name not in ("t", "te")})  # as recipes compute with them
+    why = root.at("plan", "why").text()
+    facts = [("parallel sizes", parallel.line()),
+             ("taken up", f"{human_bytes(resume.at('bytes_reused').bytes())} that an earlier merge had written" if resume.is_object() else ""),
+             ("strategy", root.at("plan", "strategy").text() + (f": {why}" if why else "")),
+             ("plan", root.at("plan", "hash").text()), ("root of all tensors", root.at("root").text())]
+    for name in sorted(environment.value) if environment.is_object() else []:
         if name not in ("command_line", "launcher", "launcher_unseen", "started"):
-            facts.append((printable(name), _hosts(environment[name]) if name == "hosts" else _line(environment[name])))
+            facts.append((printable(name), _hosts(environment.at(name)) if name == "hosts" else environment.at(name).line()))
     return [fact for fact in facts if fact[1]]
 
 
-def _command(environment: Any, n_ranks: int) -> Tuple[str, str]:
+def _command(environment: Told, n_ranks: int) -> Tuple[str, str]:
     """The command with its launcher, and what is not known of that."""
-    own, launcher = _shown(_member(environment, "command_line")), _shown(_member(environment, "launcher"))
+    own, launcher = environment.at("command_line").text(), environment.at("launcher").text()
     is_whole = own != "" and launcher.endswith(own[own.find(" ") + 1:])  # launchers may write the program with its directory
     if launcher and not is_whole:
         return own, f"started by {launcher}"
     if not launcher and n_ranks > 1:
-        return own, _shown(_member(environment, "launcher_unseen")) or "how the ranks were started is not known"
+        return own, environment.at("launcher_unseen").text() or "how the ranks were started is not known"
     return launcher if is_whole else own, ""
-
-
-def _minute(value: Any) -> str:
-    """"2026-02-28T23:59:59Z" as "2026-02-28 23:59 UTC"; anything else is no time."""
-    text = _shown(value)
-    return f"{text[:10]} {text[11:16]} UTC" if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", text) else ""
-
-
-def _checks(root: Any, record: Record) -> List[Check]:
-    checks = [Check("bad" if record.code else "good", "the run", f"ended with code {record.code}" if record.code else "ended well")]
-    standing, evidence = _shown(_member(root, "provenance", "standing")), _line(_member(root, "provenance", "evidence"))
-    checks.append(Check({"proved": "good", "consistent": "in part"}.get(standing, "unknown"), "every file in its place, of one save",
-                        "not looked at" if not evidence and standing == "unknown" else f"{standing}: {evidence}"))
-    crc = _member(root, "crc")
-    if isinstance(crc, dict):
-        unchecked, without = _bytes(_member(crc, "unchecked_records")), _bytes(_member(crc, "without"))
-        text = f"{_bytes(_member(crc, 'records'))} records ({human_bytes(_bytes(_member(crc, 'bytes')))}) are as they state"
-        text += (f", {unchecked} were read only in part" if unchecked else "") + (f", {without} state none" if without else "")
-        checks.append(Check("in part" if unchecked + without else "good", "checksums of the input", text))
-    else:
-        checks.append(Check("unknown", "checksums of the input", "not looked at"))
-    accounted = min(sum(row.bytes for row in record.ledger), _MOST_BYTES)
-    checks.append(Check(*(("unknown", "every stored byte accounted for", "nothing was read") if record.stored == 0 else
-                          ("good", "every stored byte accounted for", f"{human_bytes(record.stored)} in all") if accounted == record.stored else
-                          ("bad", "every stored byte accounted for", f"{human_bytes(accounted)} of {human_bytes(record.stored)}"))))
-    odd, is_looked_at = len(_elements(_member(root, "sanity", "tensors"), 1000000)), _member(root, "sanity", "checked") is True
-    checks.append(Check("unknown" if not is_looked_at else "in part" if odd else "good", "values of the output",
-                        counted(odd, "suspicious tensor") if is_looked_at else "not looked at"))
-    base = _member(root, "base")
-    if isinstance(base, dict):
-        checks.append(Check("good", "beside the base", f"{_line(_member(base, 'equal'))} of {_line(_member(base, 'compared'))} tensors are equal"))
-    return checks
-
-
-def record_of(root: Any) -> Record:
-    """What a report says, as far as it is shown."""
-    ending = _member(root, "exit")
-    record = Record(title=_shown(_member(root, "command")), code=_integer(_member(ending, "code")), ending=_shown(_member(ending, "name")))
-    record.tool = f"shardweld {_shown(_member(root, 'tool', 'version'))} ({_shown(_member(root, 'tool', 'git'))})"
-    published = _member(root, "published")  # reports before 0.3 do not say
-    record.is_published = (published if isinstance(published, bool) else record.code == 0) or record.title != "merge"
-    hint = _shown(_member(ending, "hint"))
-    record.message = (_shown(_member(ending, "message")) + "".join(f"\nwhere: {_shown(one)}" for one in _elements(_member(ending, "where"), _MOST_LINES)) +
-                      (f"\nhint: {hint}" if hint else ""))
-    environment = _member(root, "environment")
-    record.started, record.n_ranks = _minute(_member(environment, "started")), _bytes(_member(environment, "ranks"))
-    record.command, record.command_note = _command(environment, record.n_ranks)
-    record.model, record.target, record.format = (_shown(value) for value in (_member(root, "model_class"), _member(root, "target"),
-                                                                             _member(root, "input", "format")))
-    mixed = [_shown(_member(one, "dir")) for one in _elements(_member(root, "mixed"), _MOST_LINES)]
-    record.input = f"{counted(len(mixed), 'checkpoint')}: {', '.join(mixed)}" if mixed else _shown(_member(root, "input", "dir"))
-    record.phases = _phases(_member(root, "phases"))
-    record.ranks = [_rank(one) for one in _elements(_member(root, "ranks"), _MOST_ROWS)]
-    record.ledger, record.stored = _ledger(_member(root, "ledger"), record.is_published), _bytes(_member(root, "ledger", "stored"))
-    record.facts = _facts(root)
-    record.files = [(_shown(_member(one, "name")), _bytes(_member(one, "bytes"))) for one in _elements(_member(root, "files"), _MOST_ROWS)]
-    tensors = _member(root, "tensors") if isinstance(_member(root, "tensors"), list) else []
-    sizes = [_bytes(_member(tensor, "bytes")) for tensor in tensors]
-    record.n_tensors, record.tensor_bytes = len(sizes), min(sum(sizes), _MOST_BYTES)
-    largest = sorted(range(len(sizes)), key=lambda at: -sizes[at])[:_LARGEST_SHOWN]
-    record.largest = [(_shown(_member(tensors[at], "name")), sizes[at]) for at in largest]
-    record.checks = _checks(root, record)
-    for warning in _elements(_member(root, "warnings"), _MOST_LINES):
-        tensor = _shown(_member(warning, "tensor"))
-        record.warnings.append((_shown(_member(warning, "code")), (f"{tensor}: " if tensor else "") + _shown(_member(warning, "text"))))
-    return record
 
 
 def read_report(path: str) -> Record:
@@ -302,7 +252,7 @@ def read_report(path: str) -> Record:
     if root.get("schema") != 1:
         raise Failed(UNSUPPORTED, f"{path} is a report of schema {printable(json.dumps(root.get('schema'), ensure_ascii=False))}, this version reads schema 1",
                      "show it with the version that wrote it")
-    return record_of(root)
+    return Record(root)
 
 
 # The text.

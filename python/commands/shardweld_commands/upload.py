@@ -5,7 +5,6 @@ A merge runs it too (--merge_step): before it reads anything, and behind its pub
 import json
 import os
 import re
-import select
 import shlex
 import shutil
 import signal
@@ -20,6 +19,7 @@ from typing import Callable, Dict, List, NoReturn, Sequence, Tuple
 from . import command
 from .command import CORRUPT, INTERRUPTED, NO_CLIENT, NO_NETWORK, NO_REPOSITORY, NO_RIGHTS, NO_TOKEN, NOT_FOUND, USAGE, Failed, Given
 from .check.headers import LONGEST_INDEX, weight_index
+from .processes import lines_of
 from .redact import redacted
 
 INSTALL = "install the official one (pip install huggingface_hub) or give its path with --hf_cli"
@@ -251,42 +251,26 @@ class ClientRun:
         try:
             with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   env={**quiet, **command.own_environment()}) as process:
-                self._follow(process, time.monotonic() + limit_s)
+                end = time.monotonic() + limit_s
+                asked: List[float] = []
+
+                def insist() -> None:
+                    self.took_too_long = self.took_too_long or time.monotonic() > end
+                    if self.was_stopped or self.took_too_long:
+                        asked.append(time.monotonic())
+                        if len(asked) == 1:
+                            process.terminate()
+                        elif asked[-1] - asked[0] > GRACE_S:
+                            process.kill()
+
+                for line in lines_of(process, insist, rb"[\r\n]"):
+                    self._take(line)
+                self.code = process.wait()
         except OSError as error:
             self.fault = error.strerror or str(error)
         finally:
             for one, handler in before:
                 signal.signal(one, handler)
-
-    def _follow(self, process: "subprocess.Popen[bytes]", end: float) -> None:
-        """To the end of the process: one that it leaves behind may keep its output open."""
-        assert process.stdout is not None
-        begun, kept, is_open, asked = b"", b"", True, 0.0
-        while True:
-            has_ended = process.poll() is not None
-            while is_open and select.select([process.stdout], [], [], 0 if has_ended else 0.1)[0]:
-                some = os.read(process.stdout.fileno(), 65536)
-                is_open = bool(some)
-                *lines, kept = re.split(rb"[\r\n]", (begun + some)) if some else [begun, b""]
-                begun = kept[:65536]
-                for line in lines:
-                    self._take(line)
-                if self.was_stopped or time.monotonic() > end:
-                    break
-            if has_ended:
-                break
-            if not is_open:
-                time.sleep(0.05)
-            self.took_too_long = self.took_too_long or time.monotonic() > end
-            if not self.was_stopped and not self.took_too_long:
-                continue
-            if not asked:
-                asked = time.monotonic()
-                process.terminate()
-            elif time.monotonic() - asked > GRACE_S:
-                process.kill()
-        self._take(begun)
-        self.code = process.returncode
 
     def _take(self, raw: bytes) -> None:
         if raw:

@@ -7,7 +7,7 @@ import unittest
 
 from shardweld_commands import text
 from shardweld_commands.command import CORRUPT, UNSUPPORTED, Failed
-from shardweld_commands.report import Phases, Rank, Record, read_report, record_of, report_text
+from shardweld_commands.report import Record, read_report, report_text
 from shardweld_commands.report_page import escaped, page_of
 
 # Every place of the schema holds what does not belong there.
@@ -33,7 +33,7 @@ def read(content):
 
 
 def record(**members):
-    return record_of({"command": "merge", "ledger": {}, "phases": [], **members})
+    return Record({"command": "merge", "ledger": {}, "phases": [], **members})
 
 
 class ReportTest(unittest.TestCase):
@@ -93,11 +93,11 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(found.input, "2 checkpoints: /a, /b")
 
     def test_shows_some_of_many_ranks_and_the_slowest_among_them(self):
-        many = Record(ranks=[Rank(at, "h", 0, 0, 0, 0, Phases([("execute", 2.0 if at == 777 else 1.0)])) for at in range(1000)])
+        many = record(ranks=[{"rank": at, "phases": [{"name": "execute", "wall_s": 2.0 if at == 777 else 1.0}]} for at in range(1000)])
         shown = [rank.rank for rank in many.shown_ranks(48)]
         self.assertLessEqual(len(shown), 49)
         self.assertIn(777, shown)
-        self.assertEqual(Record().shown_ranks(48), [])
+        self.assertEqual(record().shown_ranks(48), [])
 
     def test_bounds_what_is_shown(self):
         long = record(tensors=[{"name": "n" * 100000, "bytes": at} for at in range(1000)], warnings=[{"code": "c", "text": "t " * 100000}] * 1000,

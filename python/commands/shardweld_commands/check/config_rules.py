@@ -19,7 +19,7 @@ def shown(value: Any) -> str:
     return printable(json.dumps(value))
 
 
-def look_for_config(model: Model, found: Findings) -> None:
+def rule_config(model: Model, found: Findings) -> None:
     text = model.directory.config_text
     if not text:
         found.fatal("config.json is missing", "put the model's config.json there")
@@ -29,7 +29,7 @@ def look_for_config(model: Model, found: Findings) -> None:
         found.fatal("config.json is not a JSON object within the limits", COPY_FROM_TRAINED)
 
 
-def look_at_numbers(model: Model, found: Findings) -> None:
+def rule_numbers(model: Model, found: Findings) -> None:
     """Python's parser takes NaN and Infinity, Rust's refuses the file."""
     is_rust = model.loader.name == "tgi"
     path, used = nonfinite_in(model.config, not is_rust), used_nonfinite_in(model.config)
@@ -43,7 +43,7 @@ def look_at_numbers(model: Model, found: Findings) -> None:
         found.doubtful(f"config.json has NaN in {printable(path)}", "Python reads it, and computes with it: write a number")
 
 
-def look_at_sizes(model: Model, found: Findings) -> None:
+def rule_sizes(model: Model, found: Findings) -> None:
     for name in SIZES:
         value = model.field(name)
         if value is not None and not isinstance(value, (list, dict)) and not is_whole(value):
@@ -86,7 +86,7 @@ def _wrong_words(model: Model, config: Dict[str, Any]) -> Iterator[str]:
         yield f"layer_types of {len(kinds)} layers, num_hidden_layers {count}"
 
 
-def look_at_types(model: Model, found: Findings) -> None:
+def rule_types(model: Model, found: Findings) -> None:
     if model.model_type not in model.family.transformers_types or model.has_own_code:
         return  # the loader makes no configuration of transformers' own
     wrong = [*_wrong_kinds(model.config), *_wrong_words(model, model.config), *_wrong_words(model, object_of(model.config.get("text_config")))]
@@ -96,7 +96,7 @@ def look_at_types(model: Model, found: Findings) -> None:
     found.fatal_for(wrong, "config.json says ", f"transformers' configuration refuses it: {FROM_TRAINED}")
 
 
-def look_at_classes(model: Model, found: Findings) -> None:
+def rule_class(model: Model, found: Findings) -> None:
     name = model.architecture
     if not model.directory.config_text:
         return
@@ -110,7 +110,7 @@ def look_at_classes(model: Model, found: Findings) -> None:
                   "write the class of the model, without what a training framework put around it")
 
 
-def look_at_model_type(model: Model, found: Findings) -> None:
+def rule_model_type(model: Model, found: Findings) -> None:
     if not model.directory.config_text:
         return
     if not model.model_type:
@@ -121,7 +121,7 @@ def look_at_model_type(model: Model, found: Findings) -> None:
                   "correct it, or add auto_map and the code of the model" if is_unknown else "copy the code of the model that was trained, or use a newer version")
 
 
-def look_at_code(model: Model, found: Findings) -> None:
+def rule_code(model: Model, found: Findings) -> None:
     """"module--Class" names another repository; "file.Class" a file of this one."""
     if not model.has_own_code:
         return
@@ -211,14 +211,14 @@ def _faults_of_ropes(model: Model, config: Dict[str, Any], above: str = "") -> I
                 yield from _faults_of_rope(model, rope, name, config)
 
 
-def look_at_rope(model: Model, found: Findings) -> None:
+def rule_rope(model: Model, found: Findings) -> None:
     for text, hint in _faults_of_ropes(model, model.config):
         found.add(not model.has_own_code, f"config.json: {text}", hint)
 
 
 # Texts.
 
-def look_for_tokenizer(model: Model, found: Findings) -> None:
+def rule_tokenizer(model: Model, found: Findings) -> None:
     if not model.directory.tokenizer.is_there:
         found.add(not model.for_transformers, "no tokenizer lies beside the weights", "copy the tokenizer's files from the model that was trained")
     if model.directory.tokenizer.fault:
@@ -230,7 +230,7 @@ def generates(model: Model) -> bool:
     return "modules.json" not in model.directory.files and (not model.architecture or model.is_language_model)
 
 
-def look_for_template(model: Model, found: Findings) -> None:
+def rule_template(model: Model, found: Findings) -> None:
     files, tokenizer, loader = model.directory.files, model.directory.tokenizer, model.loader.name
     own = tokenizer.config.get("chat_template")
     in_tokenizer = isinstance(own, (str, list)) and bool(own)
@@ -270,7 +270,7 @@ def _refused_setting(settings: Dict[str, Any]) -> str:
     return "" if settings.get("compile_config") is None else "compile_config, which no file can hold"
 
 
-def look_for_generation(model: Model, found: Findings) -> None:
+def rule_generation(model: Model, found: Findings) -> None:
     text = model.directory.generation_text
     settings = parsed(text)
     if not text:
@@ -285,7 +285,7 @@ def look_for_generation(model: Model, found: Findings) -> None:
         found.fatal(f"generation_config.json says {_refused_setting(settings)}", "transformers' GenerationConfig refuses it: correct it, or remove it")
 
 
-def look_at_end(model: Model, found: Findings) -> None:
+def rule_end(model: Model, found: Findings) -> None:
     """Generation ends at the tokens of generation_config.json, which config.json stands for; chats end with the tokenizer's."""
     tokenizer = model.directory.tokenizer
     own = object_of(parsed(model.directory.generation_text)).get("eos_token_id")
@@ -295,8 +295,3 @@ def look_at_end(model: Model, found: Findings) -> None:
         file = "config.json" if own is None else "generation_config.json"
         found.doubtful(f"{file} ends generation at eos_token_id {', '.join(map(str, sorted(ends)))}, the tokenizer's eos_token {printable(tokenizer.eos)} is "
                        f"{tokenizer.eos_number}", "answers would end too late or never: make them agree")
-
-
-LOOKS = {"config": look_for_config, "numbers": look_at_numbers, "sizes": look_at_sizes, "types": look_at_types, "class": look_at_classes,
-         "model-type": look_at_model_type, "code": look_at_code, "rope": look_at_rope, "tokenizer": look_for_tokenizer, "template": look_for_template,
-         "generation": look_for_generation, "end": look_at_end}

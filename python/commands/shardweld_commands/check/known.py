@@ -1,43 +1,53 @@
 """Which model types, classes and architectures loaders know, and what kinds of values transformers' configurations take.
 
-known.txt and gguf.txt are written by scripts/known-names.py, nulls.txt by scripts/known-nulls.py; facts.txt by hand, fields.txt of the annotations of all
+known.txt and gguf.txt are written by scripts/known-names.py, nulls.txt by scripts/known-nulls.py; facts.txt by hand ("|" between alternatives, "=" before what
+belongs to a word), fields.txt of the annotations of all
 configurations of transformers 5.24, which refuse all else (StrictDataclassFieldValidationError, run). transformers' own types come from the program (recipes --config).
+
+Of GGUF: "shaped" are families of plain decoders and MLA, whose layers are gated and have both norms; "plain", too, have blocks with attention and a
+feed-forward part; layers of "uneven" ones may lack what others have. "needed": of what the layers of plain decoders have one each; "together": what comes
+with any of others; "extents": by numbers of the metadata, or by what is made of them. "tower-companies": what stands beside a part of a layer in every tower
+that has it, by the last words of names; of the biased ones, biases, too.
 """
 import functools
 import math
 import os
 import re
-from typing import Any, Dict, FrozenSet, Iterable, Set
+from typing import Any, Dict, FrozenSet, Iterable, List
 
 from ..files import is_whole
 
 
 @functools.lru_cache(maxsize=None)
-def _words_by_key(file: str) -> Dict[str, FrozenSet[str]]:
+def _rows(file: str) -> Dict[str, List[str]]:
     """The words behind each "key:" of a file."""
-    found: Dict[str, Set[str]] = {}
-    key = ""
+    found: Dict[str, List[str]] = {}
     with open(os.path.join(os.path.dirname(__file__), file), encoding="utf-8") as text:
         for word in text.read().split():
             if word.endswith(":"):
-                key = word[:-1]
-            found.setdefault(key, set()).add(word)
-    return {key: frozenset(words) - {key + ":"} for key, words in found.items()}
+                words = found.setdefault(word[:-1], [])
+            else:
+                words.append(word)
+    return found
 
 
+@functools.lru_cache(maxsize=None)
+def _key_of_words(file: str) -> Dict[str, str]:
+    return {word: key for key, words in _rows(file).items() for word in words}
+
+
+def facts(key: str) -> List[str]:
+    return _rows("facts.txt").get(key, [])
+
+
+@functools.lru_cache(maxsize=None)
 def known_words(key: str) -> FrozenSet[str]:
-    return _words_by_key("known.txt").get(key) or _words_by_key("facts.txt").get(key, frozenset())
+    return frozenset(_rows("known.txt").get(key) or facts(key))
 
 
 def gguf_tensors(architecture: str) -> FrozenSet[str]:
     """Names without ".weight" and the like, "#" for the number of a layer; empty: not known."""
-    rows = _words_by_key("gguf.txt")
-    return frozenset().union(*(words for key, words in rows.items() if architecture in key.split(",")))
-
-
-@functools.lru_cache(maxsize=None)
-def _keys_of_words(file: str) -> Dict[str, str]:
-    return {word: key for key, words in _words_by_key(file).items() for word in words}
+    return frozenset(word for key, words in _rows("gguf.txt").items() if architecture in key.split(",") for word in words)
 
 
 _KINDS = {"b": "true or false", "i": "a whole number", "f": "a number with a point", "s": "a text", "l": "a list", "d": "an object", "n": "null"}
@@ -52,13 +62,13 @@ def _kind_of(value: Any) -> str:
 
 def refuses_null(model_type: str, field: str) -> bool:
     """Whether transformers' configuration of this model type refuses null for the field."""
-    letter = _keys_of_words("nulls.txt").get("=" + field, "")
-    return letter != "" and letter in _keys_of_words("nulls.txt").get(model_type, "")
+    letter = _key_of_words("nulls.txt").get("=" + field, "")
+    return letter != "" and letter in _key_of_words("nulls.txt").get(model_type, "")
 
 
 def taken_instead(model_type: str, field: str, value: Any) -> str:
     """What a field takes, where `value` is nothing that any configuration takes for it; "" for values that are taken and fields that are not known."""
-    kinds = _keys_of_words("fields.txt").get(field, "")
+    kinds = _key_of_words("fields.txt").get(field, "")
     if value is None and refuses_null(model_type, field):
         kinds = kinds.replace("n", "")
     is_good = _kind_of(value) in kinds and not (field.endswith("_token_id") and isinstance(value, list) and not all(map(is_whole, value)))
@@ -74,8 +84,6 @@ def nonfinite_in(value: Any, is_nan: bool, path: str = "") -> str:
     return next(filter(None, inner), "")
 
 
-
-
 def used_nonfinite_in(config: Dict[str, Any]) -> str:
     """The path of the first such number that the model computes with."""
     for field, value in config.items():
@@ -87,8 +95,6 @@ def used_nonfinite_in(config: Dict[str, Any]) -> str:
         if inner:
             return inner
     return ""
-
-
 
 
 def plain(word: str) -> str:

@@ -5,17 +5,13 @@ from dataclasses import dataclass, field
 from typing import Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from ..text import printable
-from .known import gguf_tensors, known_words
+from .known import facts, gguf_tensors, known_words
 from .model import Findings, Loader, Model, Weights
 from .names import is_number
 from .headers import GgufFile, shape_text
 
 WRITE_AGAIN = "write it again, or copy it again from where it was written"
 REFUSED = "llama.cpp refuses it: write it again"
-# Families of plain decoders and MLA, whose layers are gated and have both norms; and such whose blocks all have attention and a feed-forward part.
-_SHAPED = frozenset("llama mistral3 qwen2 qwen2vl qwen2moe qwen3 qwen3moe qwen3vl qwen3vlmoe gemma gemma2 gemma3 deepseek2".split())
-_PLAIN = _SHAPED | {"phi3", "olmo2"}
-_UNEVEN = frozenset("deci gemma3n gemma4 openelm t5".split())  # families whose layers may lack what others have
 _TOKENS = "tokenizer.ggml.tokens"
 
 
@@ -53,13 +49,17 @@ def _models_of(model: Model) -> List[Gguf]:
     return [one for _, one in sorted(found.items()) if one.architecture != "clip" and one.first.text("general.type") in ("", "model")]
 
 
-def look_for_gguf(model: Model, found: Findings) -> None:
+def _is_plain(one: Gguf) -> bool:
+    return one.architecture in facts("gguf-shaped") + facts("gguf-plain")
+
+
+def rule_gguf(model: Model, found: Findings) -> None:
     if not any(name.endswith(".gguf") for name in model.directory.files):
         found.fatal("llama.cpp reads GGUF files, and there is none", "make one of this directory with shardweld merge DIR OUT --quantize gguf:q8_0, or with "
                     "llama.cpp's convert_hf_to_gguf.py")
 
 
-def look_at_headers(model: Model, found: Findings) -> None:
+def rule_gguf_header(model: Model, found: Findings) -> None:
     for file in model.directory.gguf:
         if file.fault:
             found.fatal(f"{printable(file.name)}: {file.fault}", WRITE_AGAIN)
@@ -71,7 +71,7 @@ def look_at_headers(model: Model, found: Findings) -> None:
             found.fatal(f"{one.name} is one of {n_files} files, {one.n_files} are there", "copy all of them")
 
 
-def look_at_keys(model: Model, found: Findings) -> None:
+def rule_gguf_keys(model: Model, found: Findings) -> None:
     """Metadata without which no model is loaded; of plain decoders numbers of attention, too."""
     for one in _models_of(model):
         if not one.architecture:
@@ -81,7 +81,7 @@ def look_at_keys(model: Model, found: Findings) -> None:
                         "write it with a converter of the same version as llama.cpp")
         else:
             needed = ["block_count", "context_length", "embedding_length"]
-            if one.architecture in _PLAIN:
+            if _is_plain(one):
                 needed += ["feed_forward_length", "attention.head_count", "attention.layer_norm_rms_epsilon"]
                 needed += ["expert_used_count"] if (one.own("expert_count") or 0) > 0 else []
             for key in needed:
@@ -101,7 +101,7 @@ def _look_at_lists(one: Gguf, found: Findings) -> None:
             found.doubtful(f"{one.name} has {key} {one.first.number(key)}, and {n_tokens} tokens", f"llama.cpp takes another: {WRITE_AGAIN}")
 
 
-def look_at_words(model: Model, found: Findings) -> None:
+def rule_gguf_tokens(model: Model, found: Findings) -> None:
     for one in _models_of(model):
         has_none = one.first.text("tokenizer.ggml.model") == "none"
         if one.length(_TOKENS) == 0 and not has_none:
@@ -146,26 +146,13 @@ def _lacking(blocks: Dict[int, Set[str]]) -> Iterator[str]:
         yield from (f"blk.{number}.{part}" for part in most if part not in parts)
 
 
-# What the layers of plain decoders need one of each, "|" between alternatives; further parts of some; and what comes with any of others, by its first.
-_NEEDED = "attn_output attn_q|attn_qkv|attn_q_b attn_k|attn_qkv|attn_k_b|attn_kv_b attn_v|attn_qkv|attn_v_b|attn_kv_b ffn_down|ffn_down_exps " \
-          "ffn_up|ffn_up_exps|ffn_gate_up_exps"
-_NEEDED_SHAPED = " attn_norm ffn_norm ffn_gate|ffn_gate_exps|ffn_gate_up_exps "
-_NEEDED_OF = {"gemma2": "post_attention_norm post_ffw_norm", "gemma3": "post_attention_norm post_ffw_norm attn_q_norm",
-              "qwen2moe": "ffn_up_shexp ffn_gate_inp_shexp", "qwen3": "attn_q_norm", "qwen3moe": "attn_q_norm", "qwen3vl": "attn_q_norm",
-              "qwen3vlmoe": "attn_q_norm", "deepseek2": "attn_kv_a_mqa"}
-_TOGETHER = """ffn_gate_inp|ffn_down_exps ffn_down_exps|ffn_gate_inp ffn_up_exps|ffn_gate_exps ffn_gate_exps|ffn_up_exps ffn_up_shexp|ffn_down_shexp
-ffn_down_shexp|ffn_up_shexp ffn_gate_shexp|ffn_up_shexp attn_q_a|attn_q_b attn_q_a_norm|attn_q_b attn_q_b|attn_q_a
-attn_kv_a_mqa|attn_k_b|attn_v_b|attn_kv_b attn_kv_a_norm|attn_k_b|attn_v_b|attn_kv_b attn_k_b|attn_v_b attn_v_b|attn_k_b attn_q_norm|attn_k_norm
-attn_k_norm|attn_q_norm"""
-
-
 def _lacking_in_family(architecture: str, blocks: Dict[int, Set[str]]) -> Iterator[str]:
-    needed = _NEEDED + (_NEEDED_SHAPED + _NEEDED_OF.get(architecture, "") if architecture in _SHAPED else "")
+    needed = facts("gguf-needed") + (facts("gguf-needed-shaped") + facts("gguf-needed-" + architecture) if architecture in facts("gguf-shaped") else [])
     for number, parts in blocks.items():
-        for choices in (entry.split("|") for entry in needed.split()):
+        for choices in (entry.split("|") for entry in needed):
             if not any(f"{one}.weight" in parts for one in choices):
                 yield f"blk.{number}.{choices[0]}.weight"
-        for choices in (entry.split("|") for entry in _TOGETHER.split()):
+        for choices in (entry.split("|") for entry in facts("gguf-together")):
             if f"{choices[0]}.weight" not in parts and any(f"{one}.weight" in parts for one in choices):
                 yield f"blk.{number}.{choices[0]}.weight"
 
@@ -173,8 +160,8 @@ def _lacking_in_family(architecture: str, blocks: Dict[int, Set[str]]) -> Iterat
 def _missing(one: Gguf, n_blocks: int, blocks: Dict[int, Set[str]]) -> List[str]:
     missing = [name for name in ("token_embd.weight", "output_norm.weight") if name not in one.tensors and not one.is_encoder]
     missing += [f"all of blk.{block}" for block in range(min(n_blocks, len(blocks) + 1000)) if block not in blocks]
-    missing += _lacking(blocks) if one.architecture not in _UNEVEN else ()
-    return missing or list(_lacking_in_family(one.architecture, blocks) if one.architecture in _PLAIN else ())
+    missing += _lacking(blocks) if one.architecture not in facts("gguf-uneven") else ()
+    return missing or list(_lacking_in_family(one.architecture, blocks) if _is_plain(one) else ())
 
 
 def _unknown(one: Gguf) -> List[str]:
@@ -183,24 +170,10 @@ def _unknown(one: Gguf) -> List[str]:
 
     def is_known(name: str) -> bool:
         stem, _, end = ".".join("#" if is_number(part) else part for part in name.split(".")).rpartition(".")
-        is_odd = one.architecture in _SHAPED and stem.endswith("_norm") and end == "bias"
+        is_odd = one.architecture in facts("gguf-shaped") and stem.endswith("_norm") and end == "bias"
         return (not is_odd and (stem in known or f"{stem}.{end}" in known)) or (is_long and stem.startswith("rope_factors_"))
 
     return [name for name in sorted(one.tensors) if known and not is_known(name)]
-
-
-# Extents of tensors by numbers of the metadata, "embedding_length", or by what is made of them. Of plain attention, and of latent one.
-_EXTENTS = """attn_norm: embedding_length; ffn_norm: embedding_length; post_attention_norm: embedding_length; post_ffw_norm: embedding_length;
-attn_output: embedding_length outputs; ffn_gate: feed_forward_length embedding_length; ffn_up: feed_forward_length embedding_length;
-ffn_down: embedding_length feed_forward_length; ffn_gate_inp: expert_count embedding_length; exp_probs_b.bias: expert_count;
-ffn_gate_exps: expert_count expert embedding_length; ffn_up_exps: expert_count expert embedding_length;
-ffn_down_exps: expert_count embedding_length expert; ffn_gate_shexp: shared embedding_length; ffn_up_shexp: shared embedding_length;
-ffn_down_shexp: embedding_length shared; """
-_PLAIN_EXTENTS = """attn_q: queries embedding_length; attn_k: keys embedding_length; attn_v: values embedding_length; attn_q.bias: queries;
-attn_k.bias: keys; attn_v.bias: values; attn_q_norm: head; attn_k_norm: head"""
-_LATENT_EXTENTS = """attn_q_a: attention.q_lora_rank embedding_length; attn_q_a_norm: attention.q_lora_rank; attn_q_b: mla_queries attention.q_lora_rank;
-attn_q: mla_queries embedding_length; attn_kv_a_mqa: mla_keys embedding_length; attn_kv_a_norm: attention.kv_lora_rank;
-attn_k_b: attention.head_count attention.kv_lora_rank mla_part; attn_v_b: attention.head_count attention.value_length_mla attention.kv_lora_rank"""
 
 
 def _derived_sizes(number: Callable[[str], Optional[int]]) -> Dict[str, Optional[int]]:
@@ -228,11 +201,11 @@ def _wrong_shapes(one: Gguf) -> List[str]:
     def number(key: str) -> Optional[int]:  # where there is one for the whole model
         return None if one.length(f"{one.architecture}.{key}") else one.own(key)
 
-    if one.architecture not in _SHAPED:
+    if one.architecture not in facts("gguf-shaped"):
         return []
     sizes, wrong = _derived_sizes(number), []
-    rows = (_EXTENTS + (_PLAIN_EXTENTS if number("attention.kv_lora_rank") is None else _LATENT_EXTENTS)).split(";")
-    extents = {name.strip(): words.split() for name, words in (row.split(":") for row in rows)}
+    rows = facts("gguf-extents") + facts("gguf-extents-plain" if number("attention.kv_lora_rank") is None else "gguf-extents-latent")
+    extents = {name: words.split(",") for name, _, words in (row.partition("=") for row in rows)}
     for name, shape in sorted(one.tensors.items()):
         part = _part_of(name)[1]
         words = extents.get(part[:-len(".weight")] if part.endswith(".weight") else part, [])
@@ -243,7 +216,7 @@ def _wrong_shapes(one: Gguf) -> List[str]:
     return wrong
 
 
-def look_at_tensors(model: Model, found: Findings) -> None:
+def rule_gguf_tensors(model: Model, found: Findings) -> None:
     for one in _models_of(model):
         n_blocks, blocks, width = one.own("block_count"), _blocks_of(one), one.own("embedding_length")
         if n_blocks is None:
@@ -261,13 +234,9 @@ def look_at_tensors(model: Model, found: Findings) -> None:
                 found.fatal(f"{one.name}: {name} has {shape[-1]} columns, {one.architecture}.embedding_length is {width}", REFUSED)
 
 
-def look_at_routing(model: Model, found: Findings) -> None:
+def rule_routing(model: Model, found: Findings) -> None:
     """Absent is false, as in transformers' Qwen3MoeConfig."""
     if model.field("model_type") == "qwen3_moe" and model.field("norm_topk_prob") is not True:
         found.doubtful("config.json does not norm the routing's weights (norm_topk_prob), llama.cpp does so in all Qwen3-MoE models",
                        "its results will differ from transformers'")
-
-
-LOOKS = {"gguf": look_for_gguf, "gguf-header": look_at_headers, "gguf-keys": look_at_keys, "gguf-tokens": look_at_words, "gguf-tensors": look_at_tensors,
-         "routing": look_at_routing}
 LOADER = Loader("llama.cpp", "llama.cpp", lambda model, found: Weights(), lambda files: True)

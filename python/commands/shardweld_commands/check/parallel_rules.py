@@ -27,7 +27,7 @@ def _share_of(model: Model, module: Module, extents: Tuple[int, int]) -> Tuple[i
     return extents[cut == "columns"], parts, max(block or 1, 1)
 
 
-def look_at_heads(model: Model, found: Findings) -> None:
+def rule_heads(model: Model, found: Findings) -> None:
     tp, queries, keys = model.tp, model.number("num_attention_heads") or 0, model.number("num_key_value_heads") or 0
     if queries > 0 and queries % tp:
         found.fatal(f"{queries} attention heads do not divide by {tp} devices", "choose a --tp that divides the heads, and more stages (--pp)")
@@ -35,7 +35,7 @@ def look_at_heads(model: Model, found: Findings) -> None:
         found.fatal(f"{keys} heads of keys and values neither divide by {tp} devices nor fit them a whole number of times", "choose another --tp")
 
 
-def look_at_extents(model: Model, found: Findings) -> None:
+def rule_extents(model: Model, found: Findings) -> None:
     uneven: List[str] = []
     broken: List[str] = []
     cut = ""
@@ -54,10 +54,7 @@ def look_at_extents(model: Model, found: Findings) -> None:
     found.fatal_for(broken, cut, hint)
 
 
-def look_at_stages(model: Model, found: Findings) -> None:
+def rule_stages(model: Model, found: Findings) -> None:
     layers = model.number("num_hidden_layers")
     if layers is not None and model.pp > layers:
         found.fatal(f"{layers} layers cannot fill {model.pp} stages", "choose a smaller --pp")
-
-
-LOOKS = {"heads": look_at_heads, "extents": look_at_extents, "stages": look_at_stages}

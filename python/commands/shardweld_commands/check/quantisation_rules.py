@@ -40,7 +40,7 @@ def _look_at_torchao(model: Model, found: Findings) -> None:
                     "transformers would make them random: copy the files as they were saved")
 
 
-def look_for_statement(model: Model, found: Findings) -> None:
+def rule_quantised(model: Model, found: Findings) -> None:
     scheme, tensor = model.scheme, _quantised_tensor(model)
     called = f"quantization_config (quant_method {printable(scheme.stated)})"
     if not scheme.method and tensor:
@@ -68,7 +68,7 @@ def _scale_names(model: Model, group: Optional[Group]) -> Tuple[str, ...]:
     return ("weight_scale_inv" if model.for_transformers or (group and group.block) else "weight_scale", "scale")
 
 
-def look_for_scales(model: Model, found: Findings) -> None:
+def rule_scales(model: Model, found: Findings) -> None:
     if not model.scheme.is_known or not model.scheme.method:
         return
     alone: List[str] = []
@@ -96,7 +96,7 @@ def _blocks(extent: int, block: int) -> int:
     return -(-extent // block)
 
 
-def look_at_blocks(model: Model, found: Findings) -> None:
+def rule_blocks(model: Model, found: Findings) -> None:
     """transformers derives the blocks from the grid of scales; others take them from config.json."""
     wrong: List[str] = []
     misread: List[str] = []
@@ -115,7 +115,7 @@ def look_at_blocks(model: Model, found: Findings) -> None:
                         "use compressed-tensors' blocks")
 
 
-def look_at_packed(model: Model, found: Findings) -> None:
+def rule_packed(model: Model, found: Findings) -> None:
     """Integers: how many rows and columns there are, and scales for rows or groups of columns."""
     shapeless: List[str] = []
     wrong: List[str] = []
@@ -133,7 +133,7 @@ def look_at_packed(model: Model, found: Findings) -> None:
     found.fatal_for(wrong, "scales are not one for each group of columns: ", "correct group_size, or write the model again")
 
 
-def look_at_scalars(model: Model, found: Findings) -> None:
+def rule_scalars(model: Model, found: Findings) -> None:
     """compressed-tensors makes parameters of one element where a tensor has one scale; servers take both."""
     parts = ("weight_scale", "weight_zero_point", "weight_global_scale", "input_scale", "input_zero_point", "input_global_scale", "output_scale",
              "output_zero_point")
@@ -163,7 +163,7 @@ def _look_at_groups(model: Model, found: Findings) -> None:
                     "the weights would be wrong: correct the group's `weights`")
 
 
-def look_at_status(model: Model, found: Findings) -> None:
+def rule_status(model: Model, found: Findings) -> None:
     if not model.scheme.is_compressed:
         return
     if model.for_transformers and model.scheme.status != "compressed" and _quantised_tensor(model):
@@ -184,7 +184,7 @@ def _is_meant(model: Model, quantised_kinds: Callable[[str], bool], module: Modu
     return model.for_transformers if module.kind == "lm_head" else is_linear
 
 
-def look_at_list(model: Model, found: Findings) -> None:
+def rule_ignored(model: Model, found: Findings) -> None:
     """compressed-tensors looks for the names of transformers' modules; transformers goes by the scales where there are blocks of fp8."""
     scheme, is_exact = model.scheme, model.scheme.is_compressed and model.for_transformers
     if not (scheme.is_compressed or scheme.method == "fp8") or not _quantised_tensor(model):
@@ -217,7 +217,7 @@ def _experts_of(name: str) -> str:
     return name[:name.find(".experts.") + len(".experts.")] if ".experts." in name else ""
 
 
-def look_at_experts(model: Model, found: Findings) -> None:
+def rule_experts(model: Model, found: Findings) -> None:
     """All loaders keep the experts of a layer in one tensor."""
     seen: Dict[str, Dict[bool, str]] = {}
     mixed: List[str] = []
@@ -239,19 +239,15 @@ def _quantised_in_part(model: Model) -> Iterator[str]:
             yield name
 
 
-def look_at_fused(model: Model, found: Findings) -> None:
+def rule_fused(model: Model, found: Findings) -> None:
     """Weights that servers join into one matrix must be quantised all, or none of them."""
     mixed = list(_quantised_in_part(model))
     if mixed:
         found.fatal(f"only a part of what is joined into one matrix is quantised: {first_of(mixed)} and its neighbours", "quantise all of them, or none")
 
 
-def look_at_expert_scales(model: Model, found: Findings) -> None:
+def rule_expert_scales(model: Model, found: Findings) -> None:
     names = [name for name, module in model.modules.items() if module.global_scale and _experts_of(name)]
     if names and model.scheme.is_known:
         found.fatal(f"experts have global scales, which transformers ignores: {printable(names[0])}",
                     "their values would be wrong, without a word: serve it with vLLM")
-
-
-LOOKS = {"quantised": look_for_statement, "scales": look_for_scales, "blocks": look_at_blocks, "packed": look_at_packed, "scalars": look_at_scalars,
-         "status": look_at_status, "ignored": look_at_list, "experts": look_at_experts, "fused": look_at_fused, "expert-scales": look_at_expert_scales}

@@ -1,14 +1,14 @@
 """All rules: rules.txt has a row for each, in the order in which they are checked: its name, what it asks for, the loaders that do, and what was run,
-or which code was read, with its version. What looks for it has its name in LOOKS of a module."""
+or which code was read, with its version. What looks for it is the function rule_NAME of a module."""
 import os
 from typing import Callable, Dict, List, NamedTuple
 
-from . import config_rules, llama_cpp, parallel_rules, quantisation_rules, tensor_rules
+from . import config_rules, llama_cpp, parallel_rules, quantisation_rules, tensor_rules, weights
 from .model import Finding, Findings, Model
 
 _LOOKS: Dict[str, Callable[[Model, Findings], None]] = {
-    "weights": lambda model, found: model.take(model.loader.choose(model, found)), **config_rules.LOOKS, **tensor_rules.LOOKS, **quantisation_rules.LOOKS,
-    **parallel_rules.LOOKS, **llama_cpp.LOOKS}
+    name[len("rule_"):].replace("_", "-"): look for module in (weights, config_rules, tensor_rules, quantisation_rules, parallel_rules, llama_cpp)
+    for name, look in vars(module).items() if name.startswith("rule_")}
 
 
 class Rule(NamedTuple):

@@ -4,6 +4,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 from ..files import object_of
 from ..text import listed, printable
 from .model import Expected, Findings, Model, first_of
+from .known import facts
 from .names import (EMBEDDING, HEAD, PREDICTION_FIELDS, TOWERS, Place, Places, digits_hidden, is_computed, is_number, is_of_adapter, is_of_tower, is_tied,
                     nearest_to, places_of, predicts_further_tokens, prefix_before, rows_of_embedding, stack_layer_of, stored_head, wrapper_in)
 from .headers import shape_text
@@ -15,21 +16,21 @@ TRY = "try it with the loader itself"
 
 # Embedding and head.
 
-def look_at_tokens(model: Model, found: Findings) -> None:
+def rule_tokens(model: Model, found: Findings) -> None:
     name, rows = rows_of_embedding(model)
     tokens = model.directory.tokenizer.n_tokens
     if rows is not None and tokens is not None and tokens > rows:
         found.fatal(f"the tokenizer has tokens up to {tokens - 1}, {printable(name)} has {rows} rows", "give the tokenizer that the model was trained with")
 
 
-def look_at_vocabulary(model: Model, found: Findings) -> None:
+def rule_vocabulary(model: Model, found: Findings) -> None:
     name, rows = rows_of_embedding(model)
     size = model.number("vocab_size")
     if rows is not None and size is not None and rows != size:
         found.fatal(f"config.json says vocab_size {size}, {printable(name)} has {rows} rows", "merge again with --vocab_size, or correct config.json")
 
 
-def look_at_head(model: Model, found: Findings) -> None:
+def rule_head(model: Model, found: Findings) -> None:
     ties, head, (embedding, rows) = is_tied(model), stored_head(model), rows_of_embedding(model)
     if ties is None or not model.tensors or not (model.is_language_model or not model.architecture):
         return
@@ -42,7 +43,7 @@ def look_at_head(model: Model, found: Findings) -> None:
         found.fatal("config.json says that the head is not tied, but there is none", "it would be random: write tie_word_embeddings true, or merge again")
 
 
-def look_at_classifier(model: Model, found: Findings) -> None:
+def rule_classifier(model: Model, found: Findings) -> None:
     """The head of a model that gives classes or values, what stands beside it, and a row of it for each. Heads called `score` have a bias for tokens only."""
     name, is_of_tokens = model.architecture, model.architecture.endswith("ForTokenClassification")
     if not (is_of_tokens or name.endswith("ForSequenceClassification")) or not model.is_whole:
@@ -72,7 +73,7 @@ def _layers_of(model: Model) -> Set[int]:
     return {number for number in map(stack_layer_of, model.tensors) if number is not None}
 
 
-def look_at_layers(model: Model, found: Findings) -> None:
+def rule_layers(model: Model, found: Findings) -> None:
     """Of families that are not known; rule `names` sees more of the others."""
     count, stored = model.number("num_hidden_layers"), _layers_of(model)
     if count is None or count < 0 or not stored or model.family.is_whole or not model.weights.is_whole:
@@ -85,7 +86,7 @@ def look_at_layers(model: Model, found: Findings) -> None:
         found.doubtful(f"layers up to {max(stored)} are stored, config.json counts {more}", "they would be left out: correct num_hidden_layers")
 
 
-def look_at_prediction(model: Model, found: Findings) -> None:
+def rule_prediction(model: Model, found: Findings) -> None:
     for field in PREDICTION_FIELDS:
         promised = model.number(field) or 0
         if promised > 0 and model.is_whole and not any(map(predicts_further_tokens, model.tensors)) and \
@@ -213,7 +214,7 @@ def _tell_saved_otherwise(model: Model, found: Findings) -> None:
                         "save it with transformers' save_pretrained, or give merge a recipe")
 
 
-def look_at_names(model: Model, found: Findings) -> None:
+def rule_names(model: Model, found: Findings) -> None:
     if _tell_wrapping(model, found) or not model.weights.is_whole:
         return
     family = model.family
@@ -288,28 +289,17 @@ def _lacking(stack: str, layers: Dict[int, Set[str]]) -> Iterator[str]:
         yield from (f"{stack}{number}.{part}" for part in sorted(more - parts))
 
 
-# What stands beside a part of a layer in every tower that has it, by the last words of names; "|" between alternatives. Of the second, biases, too.
-_COMPANIES = (("q_proj", "k_proj v_proj"), ("self_attn.q_proj", "self_attn.o_proj|self_attn.out_proj"), ("k_proj", "q_proj"), ("v_proj", "q_proj"),
-              ("proj", "qkv|q_proj|q"), ("qkv", "proj"), ("wqkv", "wo"), ("wo", "wqkv"), ("gate_proj", "up_proj down_proj"), ("up_proj", "down_proj"),
-              ("down_proj", "up_proj"))
-_BIASED_COMPANIES = (("fc1", "fc0|fc2"), ("fc2", "fc1"), ("norm1", "norm0|norm2"), ("norm2", "norm1"), ("layer_norm1", "layer_norm2"),
-                     ("layer_norm2", "layer_norm1"), ("layernorm_before", "layernorm_after"), ("layernorm_after", "layernorm_before"),
-                     ("self_attn_layer_norm", "final_layer_norm"), ("final_layer_norm", "self_attn_layer_norm"),
-                     ("input_layernorm", "post_attention_layernorm"), ("post_attention_layernorm", "input_layernorm"), ("attention_norm", "ffn_norm"),
-                     ("ffn_norm", "attention_norm"))
-_ENDS = [(part + ".weight", ".weight", others) for part, others in _COMPANIES + _BIASED_COMPANIES] + \
-        [(part + ".bias", ".bias", others) for part, others in _BIASED_COMPANIES]
-
-
 def _without_company(stack: str, parts: Set[str]) -> Iterator[str]:
     """Parts that no layer of a tower has, though it has others that stand beside such a part in every tower."""
+    biased = facts("tower-companies-biased")
+    rows = [(end, *row.split("=")) for end, some in ((".weight", facts("tower-companies") + biased), (".bias", biased)) for row in some]
     for name in sorted(parts):
-        for whole, end, others in _ENDS:
-            if name == whole or name.endswith("." + whole):
-                above = name[:-len(whole)]
-                for other in others.split():
-                    if not any(above + word + end in parts for word in other.split("|")):
-                        yield f"{stack}*.{above}{other.split('|')[0]}{end}"
+        for end, part, others in rows:
+            if name == part + end or name.endswith("." + part + end):
+                above = name[:-len(part + end)]
+                for words in (other.split("|") for other in others.split(",")):
+                    if not any(above + word + end in parts for word in words):
+                        yield f"{stack}*.{above}{words[0]}{end}"
 
 
 def _look_at_tower(model: Model, field: str, found: Findings) -> None:
@@ -359,7 +349,7 @@ def _loads_towers(model: Model) -> bool:
     return not model.architecture.endswith("ForCausalLM")
 
 
-def look_at_parts(model: Model, found: Findings) -> None:
+def rule_parts(model: Model, found: Findings) -> None:
     if not model.is_whole:
         return
     missing: List[str] = []
@@ -373,7 +363,7 @@ def look_at_parts(model: Model, found: Findings) -> None:
     found.fatal_for(missing, "tensors are missing that models of this kind have: ", RANDOM)
 
 
-def look_at_limits(model: Model, found: Findings) -> None:
+def rule_limits(model: Model, found: Findings) -> None:
     family = printable(model.family.name)
     if not model.is_whole:
         return
@@ -383,7 +373,3 @@ def look_at_limits(model: Model, found: Findings) -> None:
         found.doubtful(f"names and shapes of the layers of the family {family} are not checked, but that all have the same", TRY)
     elif _loads_towers(model) and not model.family.needs and _has_passing(model):
         found.doubtful(f"names and shapes of the towers of the family {family} are not checked, but that all layers have the same", TRY)
-
-
-LOOKS = {"tokens": look_at_tokens, "vocabulary": look_at_vocabulary, "head": look_at_head, "classifier": look_at_classifier, "layers": look_at_layers,
-         "prediction": look_at_prediction, "names": look_at_names, "parts": look_at_parts, "limits": look_at_limits}

@@ -102,3 +102,7 @@ def choose_for_server(model: Model, found: Findings) -> Weights:
     """All files, or those of an index."""
     choice = Choice(model, found)
     return choice.take(choice.by_index(), True) if model.directory.index else choice.take(choice.names)
+
+
+def rule_weights(model: Model, found: Findings) -> None:
+    model.take(model.loader.choose(model, found))

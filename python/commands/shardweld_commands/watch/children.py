@@ -2,7 +2,6 @@
 import ctypes
 import json
 import os
-import select
 import signal
 import subprocess
 import time
@@ -11,6 +10,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from .. import command
 from ..command import STOPPED, Failed
+from ..processes import lines_of
 from ..redact import without_secrets
 
 _LIBC, _PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
@@ -125,27 +125,18 @@ class Stop:
         self._child, self._stop_with = child, signal.Signals(stop_with)
         if self._signal:
             self._tell(child, stop_with)
-        told: Optional[float] = None
-        assert child.stdout
-        pipe, rest = child.stdout.fileno(), b""
-        while True:
-            has_ended = child.poll() is not None  # what it has left behind may keep the pipe open
-            ready, _, _ = select.select([pipe], [], [], 0 if has_ended else 0.2)
-            part = os.read(pipe, 1 << 16) if ready else b""
-            *lines, rest = (rest + part).split(b"\n")
-            for line in lines + ([rest] if not part and has_ended and rest else []):
-                on_line(line.decode(errors="replace"))
-            if has_ended and not part:
-                break
-            if ready and not part:
-                time.sleep(0.05)  # it has closed its output, and goes on
+        told: List[float] = []
+
+        def insist() -> None:
             if self._signal and stop_with == signal.SIGTERM:
-                told = told or time.monotonic()
-                if time.monotonic() - told > _GRACE_S:
+                told.append(time.monotonic())
+                if told[-1] - told[0] > _GRACE_S:
                     self._tell(child, signal.SIGKILL)
+
+        for line in lines_of(child, insist):
+            on_line(line.decode(errors="replace"))
         self._child = None
-        child.stdout.close()
-        return child.returncode
+        return child.wait()
 
 
 def _job_end() -> Optional[float]:
