@@ -297,10 +297,16 @@ class Checks:
         """The same bytes."""
         require(pathlib.Path(self.path(name)).read_bytes() == pathlib.Path(self.path(other)).read_bytes(), f"{name} is not {other}")
 
-    def json(self, name, where, value=None):
+    def json(self, name, where):
         """FIELD=JSON in a file of JSON; without JSON it is not there. `/` leads into parts, `~` keeps the order of a list open."""
+        self.has_json(name, json.loads(pathlib.Path(self.path(name)).read_text(encoding="utf-8")), where)
+
+    def told(self, where):
+        """The same of standard output."""
+        self.has_json("standard output", json.loads(self.table.out), where)
+
+    def has_json(self, name, content, where):
         where, _, value = where.partition("=")
-        content = json.loads(pathlib.Path(self.path(name)).read_text(encoding="utf-8"))
         try:
             found = json_at(content, where.rstrip("~"))
         except (KeyError, IndexError, StopIteration):
@@ -348,6 +354,19 @@ class Checks:
         found = pathlib.Path(self.path(name)).read_text(encoding="utf-8")
         for text in texts:
             require(text not in found, f"{name} has {text!r}")
+
+    def same_out(self, name):
+        """The standard output of the first run of this name."""
+        path = pathlib.Path(self.table.names["W"], f"out-{name}")
+        if not path.exists():
+            path.write_text(self.table.out)
+        require(path.read_text() == self.table.out, f"another result: {self.table.out[:600]}")
+
+    def line(self, pattern):
+        require(re.search(pattern, self.table.out, re.M), f"no line is {pattern}: {self.table.out[:600]}")
+
+    def other(self, name, other):
+        require(pathlib.Path(self.path(name)).read_bytes() != pathlib.Path(self.path(other)).read_bytes(), f"{name} is {other}")
 
     def keep(self, name):
         """The target is $W/NAME from now on, and the source of what follows."""
