@@ -215,6 +215,14 @@ std::string zero_filled(const std::string& digits, std::size_t width) {
     return std::string(width - std::min(width, digits.size()), '0') + digits;
 }
 
+std::string in_small_letters(std::string_view text) {
+    std::string small(text);
+    for (char& letter : small) {
+        letter = letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+    }
+    return small;
+}
+
 std::string shape_text(std::span<const Index> shape) {
     constexpr std::size_t kMostShown = 32;
     std::string text = "[";

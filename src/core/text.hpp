@@ -39,6 +39,9 @@ std::string number_text(double number);
 /// A number's `digits` with zeros before them, `width` of them at least: "003".
 std::string zero_filled(const std::string& digits, std::size_t width);
 
+/// With small letters for ASCII's capital ones.
+std::string in_small_letters(std::string_view text);
+
 /// "[3, 64, 32]".
 std::string shape_text(std::span<const Index> shape);
 

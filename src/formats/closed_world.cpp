@@ -5,11 +5,11 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <span>
 #include <system_error>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
+#include "core/path_rules.hpp"
 #include "core/text.hpp"
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/iteration_directories.hpp"
@@ -30,31 +30,27 @@ std::string_view name_of(std::string_view path) {
     return path.substr(path.rfind('/') + 1);
 }
 
-const KnownName* find_known(std::span<const KnownName> names, std::string_view path) {
-    const auto at = std::find_if(names.begin(), names.end(), [&](const KnownName& known) {
-        return matches(known.pattern, path);
-    });
-    return at == names.end() ? nullptr : &*at;
-}
-
 /// What becomes of one neighbour.
 struct NeighbourVerdict {
     std::string pattern;
     std::string reason;
     bool may_hold_weights = false;
-    bool is_whole = false;  ///< a directory that need not be looked into
+    bool is_whole = false;        ///< a directory that need not be looked into
+    std::string_view holds = "";  ///< "copy", "weights": as path_rules.txt says
 };
 
 // By names that mean something; the format's own go before those of all.
 std::optional<NeighbourVerdict> known_verdict(const Location& location, std::string_view path) {
-    const KnownName* known = find_known(format_of(location).neighbours, path);
+    const auto& rules = path_rules().left_aside;
+    auto known = match_rule(rules, path, location.format);
     while (path.starts_with(kAbove)) {
         path.remove_prefix(kAbove.size());
     }
-    known = known == nullptr ? find_known(common_names(), path) : known;
-    if (known != nullptr) {
-        return NeighbourVerdict{std::string(known->pattern), std::string(known->reason),
-                                known->may_hold_weights, known->pattern.ends_with('/')};
+    known = known ? std::move(known) : match_rule(rules, path, "");
+    if (known) {
+        return NeighbourVerdict{std::string(known->pattern), std::string(known->rule->what),
+                                known->rule->more == "doubt", known->pattern.ends_with('/'),
+                                known->rule->more};
     }
     const std::string_view name = name_of(path);
     const std::string_view stem = name.substr(0, name.find('.'));
@@ -217,7 +213,6 @@ bool is_elsewhere(std::string_view path, const NeighbourVerdict& verdict) {
 struct JudgedNeighbour {
     const Neighbour* neighbour = nullptr;
     NeighbourVerdict verdict;
-    bool is_model_of_its_own = false;
 };
 
 /// `read`: what was read of the location.
@@ -235,8 +230,8 @@ std::vector<JudgedNeighbour> judged(const Location& location, const catalogue::C
         JudgedNeighbour one{&neighbour, verdict_on(location, neighbour.path, is_empty)};
         const std::string directory = neighbour.path.substr(0, neighbour.path.rfind('/') + 1);
         if (one.verdict.may_hold_weights && models.contains(directory)) {
-            one.verdict = {printable(directory) + "*", "a HuggingFace model of its own"};
-            one.is_model_of_its_own = true;
+            one.verdict = {printable(directory) + "*", "a HuggingFace model of its own", false,
+                           false, "copy"};
         }
         if (is_too_large(one.verdict, neighbour, model_bytes)) {
             one.verdict.reason = "called as training state is, but of a model's size";
@@ -265,7 +260,7 @@ void account_for_neighbours(const Location& location, catalogue::Catalogue& out)
     rows.add(out.ignored);
     std::vector<std::string> doubtful;
     Bytes doubtful_bytes = 0;
-    for (const auto& [neighbour, verdict, is_model_of_its_own] : judged(location, out)) {
+    for (const auto& [neighbour, verdict] : judged(location, out)) {
         if (read.contains(neighbour->path) || verdict.reason.empty() ||
             is_elsewhere(neighbour->path, verdict)) {
             continue;
@@ -293,11 +288,10 @@ std::vector<std::string> weights_beside(const Location& location,
         files.insert(file.path);
     }
     std::vector<std::string> beside;
-    for (const JudgedNeighbour& one : judged(location, read)) {
-        const std::string& path = one.neighbour->path;
-        const bool is_copy = one.verdict.reason == kAdapterBeside ||
-                             (one.verdict.reason == kForHuggingFace && is_container(path));
-        const bool may_be = one.verdict.may_hold_weights || is_copy || one.is_model_of_its_own;
+    for (const auto& [neighbour, verdict] : judged(location, read)) {
+        const std::string& path = neighbour->path;
+        const bool may_be = verdict.may_hold_weights || verdict.holds == "copy" ||
+                            (verdict.holds == "weights" && is_container(path));
         if (may_be && !path.starts_with(kAbove) && !files.contains(path)) {
             beside.push_back(path);
         }

@@ -1,7 +1,6 @@
 // The interface of an input format and the registry of all of them.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -54,13 +53,6 @@ struct Neighbour {
     Bytes bytes = 0;
 
     static constexpr auto fields = [](auto& self) { return std::tie(self.path, self.bytes); };
-};
-
-/// What the name of a neighbour means. In a pattern '*' is any text and '#' a number.
-struct KnownName {
-    std::string_view pattern;       ///< of Neighbour::path; "name/": directories not to look into
-    std::string_view reason;        ///< why it is set aside, for people; "": it is read
-    bool may_hold_weights = false;  ///< then it is warned of
 };
 
 /// A checkpoint found on disk: where its shard files are, before any of them is opened.
@@ -136,23 +128,9 @@ enum class InputOption {
     weights  ///< --weights
 };
 
-/// How the directories of a trainer's saves are called: the prefix with a number behind it.
-struct StepName {
-    std::string_view prefix;
-    bool has_tracker = false;  ///< the trainer writes beside them which one is the last
-};
-
-/// A directory that is not read, though its names say what it is. A pattern is a file's name, or
-/// with a '/' behind it a directory's; '*' is any text.
-struct Sign {
-    std::string_view what;                      ///< "the optimizer of a ColossalAI checkpoint"
-    std::string_view remedy;                    ///< what to do with it, in the imperative
-    std::array<std::string_view, 3> any;        ///< one of these tells it
-    std::array<std::string_view, 2> with = {};  ///< beside all of these
-};
-
 /// All that a format declares of itself: what others may know of it, and how its checkpoints are
-/// read. A folder defines one or two of these as constants, and registry.hpp lists them.
+/// read. What its names say stands in path_rules.txt. A folder defines one or two of these as
+/// constants, and registry.hpp lists them.
 struct Format {
     std::string_view name;          ///< "megatron torch_dist"
     std::string_view backend = "";  ///< "megatron"
@@ -161,8 +139,6 @@ struct Format {
     /// sharded checkpoints or its files are not to be opened unasked.
     bool explicit_only = false;
 
-    /// Patterns of the names by which it knows a directory; "" if another format's say the same.
-    std::string_view looks_for = "";
     InputOption option = InputOption::none;  ///< that its checkpoints take
     std::string_view subject = "";  ///< whose checkpoints that option is about, for messages
     /// Whose names its tensors have, unless its metadata say otherwise: a dialect of the recipes.
@@ -172,35 +148,20 @@ struct Format {
     /// Whether a file of scan_list holds weights and nothing else of size, none of them twice.
     bool holds_weights_only = false;
 
-    // Names, beside those that trainers use whatever their format is (shared/).
-
-    std::span<const KnownName> neighbours = {};  ///< what it leaves beside its shards
-    std::span<const StepName> steps = {};        ///< its saves' directories
-    /// Files beside its saves that hold the name of the last one's directory.
-    std::span<const std::string_view> tag_files = {};
-    std::span<const Sign> signs = {};  ///< what of it is not read
-
     /// What of a directory it has found is worth a word behind its noun: "world size 4".
     std::string (*detail_of)(const Location& location) = [](const Location& /*location*/) {
         return std::string();
     };
-    /// Whether a directory's names look like such a save, which may be damaged or not asked for.
-    bool (*recognises)(const Listing& listing) = [](const Listing& /*listing*/) { return false; };
-    /// What is wrong with a directory that it cannot read though its files are there, to be put
-    /// behind the directory's name; "" if nothing is known.
-    std::string_view (*diagnose)(const Listing& listing) = [](const Listing& /*listing*/) {
-        return std::string_view();
-    };
-    /// For a format read only by name: refuses a directory that it recognises, where it was not
-    /// named.
+    /// For a format read only by name: refuses a directory in which its files are seen, where it
+    /// was not named.
     void (*refuse_unasked)(const fs::path& directory) = [](const fs::path& /*directory*/) {};
     /// Which ranks have left files; null where their names tell no ranks. Error where they
     /// contradict each other.
     RankGrid (*ranks)(const RankFiles& files) = nullptr;
 
-    /// Recognises a directory of shard files (already resolved to the level that holds them).
-    /// Local; reads only names and tiny files.
-    std::optional<Location> (*probe)(const fs::path& directory);
+    /// Recognises a directory of shard files (already resolved to the level that holds them), which
+    /// holds what `listing` says. Local; reads only names and tiny files.
+    std::optional<Location> (*probe)(const fs::path& directory, const Listing& listing);
 
     /// Files whose metadata has to be parsed (legacy: every shard; torch_dist: `.metadata`,
     /// common.pt), relative to location.directory. Each is scanned by one rank.

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/path_rules.hpp"
 #include "core/text.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/iteration_directories.hpp"
@@ -39,28 +40,31 @@ bool is_meant(const Format& format, const std::string& backend) {
 }
 
 std::optional<Location> probe(const fs::path& directory, const std::string& backend) {
+    Listing listing = try_list_directory(directory);
     std::optional<Location> found;
     for (const Format* format : all_formats()) {
         if (!found && is_meant(*format, backend)) {
-            found = format->probe(directory);
+            found = format->probe(directory, listing);
         }
     }
-    if (found && backend != "auto" && belongs_to_another(*found)) {
-        return std::nullopt;
+    if (found && found->directory != directory) {
+        listing = try_list_directory(found->directory);
     }
-    if (found && backend == "auto") {
-        refuse_another(*found);
-    }
-    return found;
+    return found && is_meant_one(*found, listing, backend == "auto") ? std::move(found)
+                                                                     : std::nullopt;
 }
 
 bool looks_like_checkpoint(const Listing& listing, const std::string& backend) {
-    const auto& formats = all_formats();
-    return has_tracker(listing) || is_verl_level(listing) || is_nemo_level(listing) ||
-           std::any_of(listing.directories.begin(), listing.directories.end(),
-                       [](const std::string& name) { return parse_step(name).has_value(); }) ||
-           std::any_of(formats.begin(), formats.end(), [&](const Format* format) {
-               return is_meant(*format, backend) && format->recognises(listing);
+    const PathRules& rules = path_rules();
+    const auto is_seen = [&](const PathRule& rule) {
+        return rule.more != "apart" &&
+               (rule.format.empty() || is_meant(format_called(rule.format), backend)) &&
+               fits(rule, listing);
+    };
+    return rule_for(rules.last_saves, listing) != nullptr ||
+           std::ranges::any_of(rules.seen, is_seen) || std::ranges::any_of(rules.shards, is_seen) ||
+           std::ranges::any_of(listing.directories, [](const std::string& name) {
+               return parse_step(name).has_value();
            });
 }
 

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
+#include "core/path_rules.hpp"
 #include "core/text.hpp"
 #include "formats/containers/file_sign.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/iteration_directories.hpp"
-#include "formats/shared/signs.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"
@@ -27,23 +27,16 @@ namespace {
 // An error should not take long.
 constexpr std::size_t kMostListed = 1000;
 
-/// Error(io) where it cannot be told what lies there.
-std::optional<Location> probe_for_another(const Format& format, const fs::path& directory) {
+/// What another format than the one found or asked for finds in a directory: where it is damaged,
+/// nothing. Error(io) where it cannot be told what lies there.
+std::optional<Location> probe_for_another(const Format& format, const fs::path& directory,
+                                          const Listing& listing) {
     try {
-        return format.probe(directory);
+        return format.probe(directory, listing);
     } catch (const Error& error) {
         if (error.code() == ErrorCode::io) {
             throw;
         }
-        return std::nullopt;  // damaged: it is not what was asked for anyway
-    }
-}
-
-/// For messages: what cannot be told is left out.
-std::optional<Location> try_probe(const Format& format, const fs::path& directory) noexcept {
-    try {
-        return probe_for_another(format, directory);
-    } catch (const std::exception&) {
         return std::nullopt;
     }
 }
@@ -59,14 +52,19 @@ std::string title_of(const Location& location) {
     return "a " + std::string(format.noun) + (detail.empty() ? "" : " (" + detail + ")");
 }
 
-/// The location that another format than the one asked for finds in a directory. Formats that are
-/// read only by name are not tried.
-std::optional<Location> otherwise(const fs::path& directory, const std::string& backend) {
+/// The location that another format than the one asked for finds in a directory, as far as it can
+/// be told. Formats that are read only by name are not tried.
+std::optional<Location> otherwise(const fs::path& directory, const Listing& listing,
+                                  const std::string& backend) {
     for (const Format* const format : all_formats()) {
-        if (!format->explicit_only && format->backend != backend) {
-            if (auto location = try_probe(*format, directory)) {
-                return location;
+        try {
+            if (!format->explicit_only && format->backend != backend) {
+                if (auto location = format->probe(directory, listing)) {
+                    return location;
+                }
             }
+        } catch (const std::exception&) {
+            continue;
         }
     }
     return std::nullopt;
@@ -74,14 +72,15 @@ std::optional<Location> otherwise(const fs::path& directory, const std::string& 
 
 /// What a search for a checkpoint of this backend looks for.
 std::string looked_for(const std::string& backend) {
-    std::string text = kTrackerFile + std::string(", ") + step_names() + ", " + kVerlNames;
-    for (const Format* const format : all_formats()) {
-        if (format->explicit_only && format->backend == backend) {
-            return std::string(format->looks_for);
+    std::string text;
+    for (const PathRule& rule : path_rules().names) {
+        const std::string names =
+            joined(rule.patterns, " ", [](auto name) { return std::string(name); });
+        const bool is_asked = !rule.format.empty() && format_called(rule.format).explicit_only;
+        if (is_asked && format_called(rule.format).backend == backend) {
+            return names;
         }
-        if (!format->explicit_only && !format->looks_for.empty()) {
-            text += ", " + std::string(format->looks_for);
-        }
+        text += is_asked ? "" : (text.empty() ? "" : ", ") + names;
     }
     return text;
 }
@@ -93,11 +92,11 @@ std::string noun_of(const std::string& backend) {
 
 /// Refuses what a sign gives away.
 void refuse_sign(const fs::path& path, const Listing& listing) {
-    if (const Sign* const sign = sign_in(listing)) {
+    if (const PathRule* const rule = rule_for(path_rules().refused, listing)) {
         throw Error(
             ErrorCode::unsupported,
-            path.string() + " is " + std::string(sign->what) + ", which this version does not read",
-            std::string(sign->remedy));
+            path.string() + " is " + std::string(rule->what) + ", which this version does not read",
+            std::string(rule->more));
     }
 }
 
@@ -126,19 +125,18 @@ Listings with_those_below(const fs::path& directory, const Listing& listing) {
 
 /// What a format knows to be lacking.
 void refuse_faults(const fs::path& directory, const Listing& listing) {
-    for (const Format* const format : all_formats()) {
-        if (const std::string fault(format->diagnose(listing)); !fault.empty()) {
-            throw Error(ErrorCode::not_found, directory.string() + " " + fault,
-                        "copy all files of the save again, hidden ones too, or give another save");
-        }
+    if (const PathRule* const rule = rule_for(path_rules().lacking, listing)) {
+        throw Error(ErrorCode::not_found, directory.string() + " " + std::string(rule->what),
+                    "copy all files of the save again, hidden ones too, or give another save");
     }
 }
 
 /// A finished model.
 void refuse_model(const fs::path& directory, const Listing& listing) {
-    for (const Format* const format : all_formats()) {
-        if (format->explicit_only && format->recognises(listing)) {
-            format->refuse_unasked(directory);
+    for (const PathRule& rule : path_rules().seen) {
+        if (!rule.format.empty() && format_called(rule.format).explicit_only &&
+            fits(rule, listing)) {
+            format_called(rule.format).refuse_unasked(directory);
         }
     }
 }
@@ -243,50 +241,40 @@ void require_sensible(const InputRequest& request) {
     }
 }
 
-bool belongs_to_another(const Location& found) {
+bool is_meant_one(const Location& found, const Listing& listing, bool is_automatic) {
     const Format& own = format_of(found);
-    if (own.explicit_only) {
-        return false;
-    }
     for (const Format* const format : all_formats()) {
-        if (format->name == own.name) {
-            return false;
-        }
-        const auto other = format->backend == own.backend
-                               ? std::nullopt
-                               : probe_for_another(*format, found.directory);
-        if (other && shares_files(*other, found)) {
+        if (own.explicit_only || (!is_automatic && format->name == own.name)) {
             return true;
         }
-    }
-    return false;
-}
-
-void refuse_another(const Location& found) {
-    for (const Format* const format : all_formats()) {
-        if (format->explicit_only || format->name == found.format) {
+        const bool may_be = !format->explicit_only && format->name != own.name &&
+                            (is_automatic || format->backend != own.backend);
+        const auto other =
+            may_be ? probe_for_another(*format, found.directory, listing) : std::nullopt;
+        if (!other) {
             continue;
         }
-        const auto other = probe_for_another(*format, found.directory);
-        const bool is_apart = other && other->directory == found.directory &&
-                              !other->shard_files.empty() && !found.shard_files.empty() &&
-                              !shares_files(*other, found);
-        if (!is_apart) {
-            continue;
+        const bool has_same = shares_files(*other, found);
+        if (!is_automatic && has_same) {
+            return false;
         }
-        const std::string backend(format_of(found).backend);
-        throw Error(
-            ErrorCode::usage,
-            found.directory.string() + " holds " + title_of(found) + " and " + title_of(*other),
-            format->backend == backend ? "move one of them to a directory of its own"
-                                       : "choose one with --backend " + backend + " or --backend " +
-                                             std::string(format->backend));
+        if (is_automatic && !has_same && other->directory == found.directory &&
+            !other->shard_files.empty() && !found.shard_files.empty()) {
+            const std::string backend(own.backend);
+            throw Error(
+                ErrorCode::usage,
+                found.directory.string() + " holds " + title_of(found) + " and " + title_of(*other),
+                format->backend == backend ? "move one of them to a directory of its own"
+                                           : "choose one with --backend " + backend +
+                                                 " or --backend " + std::string(format->backend));
+        }
     }
+    return true;
 }
 
 void refuse_others(const fs::path& directory, const Listing& listing, const InputRequest& request) {
     if (request.backend != "auto") {
-        if (const auto other = otherwise(directory, request.backend)) {
+        if (const auto other = otherwise(directory, listing, request.backend)) {
             throw Error(ErrorCode::usage, directory.string() + " is " + title_of(*other),
                         request.wants_model
                             ? "merge it first"

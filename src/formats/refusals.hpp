@@ -15,13 +15,11 @@ std::string paths_text(const fs::path& directory, const std::vector<std::string>
 /// where there is nothing, with a word on the Hub where the path looks like a name there.
 void require_sensible(const InputRequest& request);
 
-/// Whether the files are those of another format, which is tried before this one and knows more of
-/// them: Megatron's torch_dist is also a DCP checkpoint.
-bool belongs_to_another(const Location& found);
-
-/// Error(usage) when a directory holds a checkpoint of another format than the one it was found to
-/// be, in other files.
-void refuse_another(const Location& found);
+/// Whether what was found in a directory, whose listing this is, is what was meant: where a backend
+/// was asked for, false for files of a format that is tried before its own and knows more of them
+/// (Megatron's torch_dist is also a DCP checkpoint). Error(usage) where none was asked for and the
+/// directory holds a checkpoint of another format in other files.
+bool is_meant_one(const Location& found, const Listing& listing, bool is_automatic);
 
 /// Refuses directories that are no sharded checkpoint of the format asked for, whatever lies below
 /// them: those that another format reads, Error(usage), and finished models.

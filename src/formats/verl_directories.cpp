@@ -1,7 +1,6 @@
 #include "verl_directories.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <string_view>
 #include <utility>
@@ -14,6 +13,7 @@
 
 #include "core/json.hpp"
 #include "core/names.hpp"
+#include "core/path_rules.hpp"
 #include "core/text.hpp"
 #include "formats/hf/hf.hpp"
 #include "formats/shared/directory_listing.hpp"
@@ -184,12 +184,10 @@ class Companions {
     uid_t giver_;
 };
 
-/// As contents_of; nothing where the file cannot be read or says nothing of an adapter.
+/// As contents_of; nothing where the file cannot be read.
 Contents adapter_contents(const fs::path& file) {
     try {
-        Contents contents = is_file(file) ? contents_of(file) : Contents();
-        return contents.adapters.empty() && contents.peft_adapter.empty() ? Contents()
-                                                                          : std::move(contents);
+        return is_file(file) ? contents_of(file) : Contents();
     } catch (const Error&) {
         return {};  // who gave the directory above has been told
     }
@@ -231,15 +229,6 @@ void note_unfinished(Location& location) {
 
 }  // namespace
 
-bool is_verl_level(const Listing& listing) {
-    return listing.has_directory(kShards) || listing.has_directory("actor") ||
-           listing.has_directory("critic");
-}
-
-bool is_nemo_level(const Listing& listing) {
-    return listing.has_directory(kNemoShards) && listing.has_directory(kNemoContext);
-}
-
 void refuse_finished(const fs::path& directory) {
     const fs::path model = directory / "huggingface";
     if (is_hf_model(try_list_directory(model))) {
@@ -273,21 +262,14 @@ std::optional<fs::path> model_directory(const fs::path& directory, const Listing
     if (listing.has_file(kContentsFile)) {
         return listed_model(directory);
     }
-    /// Where the shards lie below a directory that holds these.
-    struct Way {
-        const char* has;
-        const char* with;
-        const char* shards;
-    };
-    constexpr std::array<Way, 5> kWays = {{{kNemoShards, kNemoContext, kNemoShards},
-                                           {kPolicy, kPolicy, "policy/weights"},
-                                           {"model", "model", "model/dist_ckpt"},
-                                           {kShards, kShards, kShards},
-                                           {"model", "model", "model"}}};
-    for (const auto& [has, with, shards] : kWays) {
-        if (listing.has_directory(has) && listing.has_directory(with) &&
-            io::is_directory(directory / shards)) {
-            return directory / shards;
+    for (const PathRule& way : path_rules().ways) {
+        const std::string path(way.patterns.front());
+        const bool may_be = listing.has_directory(path.substr(0, path.find('/')));
+        const bool has_all = std::ranges::all_of(way.beside, [&](std::string_view name) {
+            return listing.has_directory(name.substr(0, name.find('/')));
+        });
+        if (may_be && has_all && io::is_directory(directory / path)) {
+            return directory / path.substr(0, path.size() - 1);
         }
     }
     return std::nullopt;
@@ -297,34 +279,27 @@ void add_companions(Location& location, const fs::path& given) {
     Companions companions(location, given);
     for (const Around& around : surroundings(location.directory, given)) {
         const fs::path& directory = around.directory;
-        // verl's, and Megatron-Bridge's among the shards.
-        for (const char* name : {"huggingface", "hf"}) {
-            const fs::path model = directory / name;
-            const bool may_be = name != std::string_view("hf") || directory == location.directory;
-            if (!location.hf_directory && may_be &&
-                companions.has(around, model, model / "config.json")) {
-                location.hf_directory = model;
-            }
-        }
-        // transformers' trainer keeps them beside the directory of the weights.
-        if (!location.hf_directory && directory != location.directory &&
-            !is_run_config(directory / "config.json") &&
-            companions.has(around, directory, directory / "config.json")) {
-            location.hf_directory = directory;
+        const auto take = [&](std::optional<fs::path>& into, const fs::path& root,
+                              const fs::path& file) {
+            into = !into && companions.has(around, root, file) ? root : into;
+        };
+        // verl's, and Megatron-Bridge's among the shards; transformers' trainer keeps them beside
+        // the directory of the weights.
+        take(location.hf_directory, directory / "huggingface",
+             directory / "huggingface" / "config.json");
+        if (directory == location.directory) {
+            take(location.hf_directory, directory / "hf", directory / "hf" / "config.json");
+        } else if (!location.hf_directory && !is_run_config(directory / "config.json")) {
+            take(location.hf_directory, directory, directory / "config.json");
         }
         const fs::path tokenizer = directory.filename() == kPolicy
                                        ? directory / kPolicyTokenizer
                                        : directory / kNemoContext / kNemoTokenizer;
-        if (!location.tokenizer_directory &&
-            companions.has(around, tokenizer, tokenizer / "tokenizer_config.json")) {
-            location.tokenizer_directory = tokenizer;
-        }
+        take(location.tokenizer_directory, tokenizer, tokenizer / "tokenizer_config.json");
         add_listed(around, companions, location);
         for (const fs::path& claims :
              {directory / "transformer_config.json", directory / kNemoContext / "model.yaml"}) {
-            if (!location.claims_file && companions.has(around, claims, claims)) {
-                location.claims_file = claims;
-            }
+            take(location.claims_file, claims, claims);
         }
         if (io::is_directory(directory / "adapter_checkpoint")) {
             location.notes.push_back("adapters are stored separately in " +

@@ -13,16 +13,6 @@
 
 namespace shardweld::formats {
 
-/// The names of its levels, for messages.
-inline constexpr const char* kVerlNames =
-    "actor, critic, ckpt_contents.json, model/dist_ckpt, dist_ckpt";
-
-/// Whether a directory is a step or a role with shards below.
-bool is_verl_level(const Listing& listing);
-
-/// Whether a directory is a checkpoint of NeMo 2.
-bool is_nemo_level(const Listing& listing);
-
 /// Error(not_found) when a role holds the model for HuggingFace and no shards.
 void refuse_finished(const fs::path& directory);
 

@@ -1,7 +1,6 @@
 #include "assets.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/json.hpp"
+#include "core/path_rules.hpp"
 #include "core/text.hpp"
 #include "io/errno.hpp"
 #include "io/input_file.hpp"
@@ -31,47 +31,7 @@ constexpr std::size_t kCopyBuffer = std::size_t{1} << 20U;
 constexpr const char* kModules = "modules.json";
 constexpr Bytes kMaxModules = Bytes{1} << 20U;
 
-// Directories of additional chat templates: transformers 4.51 and the name used before release.
-constexpr std::array<std::string_view, 2> kTemplateDirectories = {"additional_chat_templates",
-                                                                  "chat_templates"};
-constexpr std::array<std::string_view, 15> kNames = {
-    "generation_config.json",
-    "merges.txt",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "preprocessor_config.json",
-    "processor_config.json",
-    "video_preprocessor_config.json",
-    "image_processor_config.json",
-    "feature_extractor_config.json",
-    "normalizer.json",
-    "chat_template.json",
-    "chat_template.jinja",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "tekken.json",
-};
-// What ModelOpt, GPTQ and AWQ say of codes beside or instead of config.json.
-constexpr std::array<std::string_view, 3> kOfCodes = {"hf_quant_config.json",
-                                                      "quantize_config.json", "quant_config.json"};
-constexpr std::array<std::string_view, 7> kTokenizers = {
-    "tokenizer.json", "tokenizer.model",         "vocab.json", "vocab.txt",
-    "spiece.model",   "sentencepiece.bpe.model", "tekken.json"};
-constexpr std::array<std::string_view, 2> kPrefixes = {"tokenizer", "vocab"};
-constexpr std::array<std::string_view, 4> kSuffixes = {".model", ".tiktoken", ".py", ".jinja"};
-// Code that belongs to a checkpoint, not to the model: DeepSpeed puts it into its parent.
-constexpr std::array<std::string_view, 2> kScripts = {"zero_to_fp32.py", "zero_to_torch.py"};
-constexpr std::array<std::string_view, 10> kWeights = {".safetensors", ".bin", ".pt",   ".pth",
-                                                       ".distcp",      ".h5",  ".gguf", ".ckpt",
-                                                       ".index.json",  ".npz"};
-
 constexpr std::size_t kMostModules = 100;
-
-template <typename List>
-bool ends_with_any(std::string_view name, const List& suffixes) {
-    return std::any_of(suffixes.begin(), suffixes.end(),
-                       [&](std::string_view suffix) { return name.ends_with(suffix); });
-}
 
 /// What modules.json says.
 struct ModuleList {
@@ -109,12 +69,6 @@ void take_module(const nlohmann::json& module, ModuleList& found) {
     } else {
         found.lost.push_back(path + " (which modules.json names, and no module has)");
     }
-}
-
-/// Whether a file of this name is sentence-transformers', beside config.json.
-bool is_of_sentence_model(std::string_view file_name) {
-    return file_name == "modules.json" || file_name == "config_sentence_transformers.json" ||
-           (file_name.starts_with("sentence_") && is_config_name(file_name));
 }
 
 /// Whether modules keep a file of this name in their directories.
@@ -171,7 +125,7 @@ std::vector<FoundAsset> entries_called_so(const fs::path& hf_directory,
         }
     };
     look("", false);
-    for (const std::string_view name : kTemplateDirectories) {
+    for (const std::string_view name : words_of("directory of templates")) {
         if (io::is_directory(hf_directory / name)) {
             look(std::string(name) + "/", false);
         }
@@ -250,7 +204,7 @@ Bytes Asset::size() const {
 }
 
 bool is_about_codes(std::string_view name) {
-    return std::ranges::find(kOfCodes, name) != kOfCodes.end();
+    return is_called(name, "about codes");
 }
 
 bool is_module_directory(std::string_view name) {
@@ -260,15 +214,10 @@ bool is_module_directory(std::string_view name) {
 }
 
 bool is_asset(std::string_view file_name) {
-    if (file_name.starts_with('.') || ends_with_any(file_name, kWeights) ||
-        std::find(kScripts.begin(), kScripts.end(), file_name) != kScripts.end()) {
-        return false;
-    }
-    return is_about_codes(file_name) || is_of_sentence_model(file_name) ||
-           std::find(kNames.begin(), kNames.end(), file_name) != kNames.end() ||
-           std::any_of(kPrefixes.begin(), kPrefixes.end(),
-                       [&](std::string_view prefix) { return file_name.starts_with(prefix); }) ||
-           ends_with_any(file_name, kSuffixes);
+    const auto is_one = [&](const char* what) { return is_called(file_name, what); };
+    return !is_one("weights or index") && !is_one("beside a checkpoint") &&
+           (is_one("about codes") || is_one("of sentence-transformers") ||
+            is_one("beside weights"));
 }
 
 bool has_tokenizer(const std::vector<std::string>& file_names) {
@@ -276,7 +225,7 @@ bool has_tokenizer(const std::vector<std::string>& file_names) {
         if (name.starts_with(kBesideShards)) {
             name.remove_prefix(kBesideShards.size());
         }
-        return std::ranges::count(kTokenizers, name) > 0 || name.ends_with(".tiktoken");
+        return is_called(name, "tokenizer");
     });
 }
 
@@ -334,7 +283,7 @@ std::vector<std::string> lost_assets(const fs::path& hf_directory, const Opener&
 std::vector<std::string> weights_among(const std::vector<Asset>& assets) {
     std::vector<std::string> names;
     for (const Asset& asset : assets) {
-        if (ends_with_any(asset.name, kWeights)) {
+        if (is_called(asset.name, "weights or index")) {
             names.push_back(asset.name);
         }
     }

@@ -1,11 +1,11 @@
 #include "model_tree.hpp"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/path_rules.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"
@@ -22,54 +22,14 @@ namespace {
 constexpr std::size_t kMostNamed = 5;
 constexpr Bytes kMaxConfig = Bytes{16} << 20U;
 
-// What the Hub's pages, transformers' Trainer, quantisers and modelscope leave there.
-constexpr std::array<std::string_view, 17> kOthers = {
-    ".gitattributes",
-    ".gitignore",
-    "USE_POLICY.md",
-    "params.json",
-    "configuration.json",
-    "trainer_state.json",
-    "training_args.bin",
-    "all_results.json",
-    "train_results.json",
-    "eval_results.json",
-    "recipe.yaml",
-    "Modelfile",
-    "quant_model_description.json",
-    "dtypes.json",
-    "requirements.txt",
-    "README.md",
-};
-constexpr std::array<std::string_view, 4> kOtherPrefixes = {"LICENSE", "LICENCE", "NOTICE",
-                                                            "README"};
-// Directories of a model, by what may lie in them: parts of one.
-constexpr std::array<std::string_view, 3> kDirectories = {"lora_adapter", "chat_templates",
-                                                          "additional_chat_templates"};
-
-template <typename List>
-bool holds(const List& list, std::string_view name) {
-    return std::find(list.begin(), list.end(), name) != list.end();
-}
-
-/// Weights of any kind that transformers has written, under the names it gives them.
-bool is_weights(std::string_view name) {
-    const bool is_named = name.starts_with("model") || name.starts_with("pytorch_model") ||
-                          name.starts_with("adapter_model") || name.starts_with("tf_model");
-    return name.ends_with(".safetensors") || name.ends_with(".index.json") ||
-           name.ends_with(".gguf") || name == "flax_model.msgpack" ||
-           (is_named && (name.ends_with(".bin") || name.ends_with(".h5")));
-}
-
 bool is_config(std::string_view name) {
     return name == "config.json" || name.ends_with("_config.json");
 }
 
 bool is_part(const fs::path& file) {
     const std::string name = file.filename().string();
-    return is_weights(name) || is_config(name) || is_asset(name) || holds(kOthers, name) ||
-           std::any_of(kOtherPrefixes.begin(), kOtherPrefixes.end(),
-                       [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
+    return is_called(name, "weights of a model") || is_config(name) || is_asset(name) ||
+           is_called(name, "beside a model") ||
            (name.ends_with(".json") && look_at_report(file).has_value());
 }
 
@@ -100,7 +60,8 @@ void look_into(const fs::path& directory, const std::string& prefix, TreeContent
         }
         found.is_empty = false;
         const bool is_directory = !entry.is_symlink() && entry.is_directory();
-        const bool is_of_model = holds(kDirectories, name) || is_module_directory(name);
+        const bool is_of_model =
+            is_called(name, "directory of a model") || is_module_directory(name);
         if (is_directory && prefix.empty() && is_of_model) {
             look_into(entry.path(), name + "/", found);
         } else if (is_directory && name == "huggingface" && prefix == ".cache/") {
@@ -110,7 +71,7 @@ void look_into(const fs::path& directory, const std::string& prefix, TreeContent
         } else if (is_directory || !is_part(entry.path())) {
             found.foreign.push_back(prefix + name + (is_directory ? "/" : ""));
         } else {
-            found.has_model = found.has_model || is_weights(name) ||
+            found.has_model = found.has_model || is_called(name, "weights of a model") ||
                               (is_config(name) && is_model_config(entry.path()));
         }
     }

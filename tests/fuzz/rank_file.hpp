@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "formats/format.hpp"
+#include "formats/shared/directory_listing.hpp"
 
 #include "expect.hpp"
 #include "input_file.hpp"
@@ -63,7 +64,7 @@ inline std::filesystem::path directory_with(const std::vector<std::string>& name
 inline formats::Location found_in(const std::filesystem::path& path, const std::string& format) {
     formats::Location location;
     location.format = format;
-    return formats::format_of(location).probe(path).value();
+    return formats::format_of(location).probe(path, formats::list_directory(path)).value();
 }
 
 /// Where a format finds one file, `name`, that holds what file_with put there last.

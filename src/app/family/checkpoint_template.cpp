@@ -10,6 +10,7 @@
 
 #include "adapters/separate.hpp"
 #include "app/survey/survey.hpp"
+#include "core/path_rules.hpp"
 #include "core/text.hpp"
 #include "formats/closed_world.hpp"
 #include "formats/recognise.hpp"
@@ -48,10 +49,8 @@ publish::Asset asset_of(io::InputFile opened, std::string name) {
 
 /// Whether a loader looks for a file of this name above the shards.
 bool is_found_above(std::string_view name) {
-    return std::ranges::any_of(formats::common_names(), [&](const formats::KnownName& known) {
-        const bool is_of_training = known.reason.empty() || known.reason == formats::kTrainingState;
-        return is_of_training && formats::matches(known.pattern, name);
-    });
+    const auto found = match_rule(path_rules().left_aside, name, "");
+    return found && (found->rule->what.empty() || found->rule->what == formats::kTrainingState);
 }
 
 }  // namespace

@@ -92,14 +92,6 @@ std::string guess_text(std::string_view means, std::string_view text) {
 
 }  // namespace
 
-std::string in_small_letters(std::string_view text) {
-    std::string small(text);
-    for (char& letter : small) {
-        letter = letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
-    }
-    return small;
-}
-
 const std::vector<TypedOption>& typed_options() {
     return typed_words().options;
 }

@@ -20,9 +20,6 @@ struct TypedOption {
     bool is_taken = false;   ///< it is the option named by `means`, and is taken for it
 };
 
-/// ASCII's letters only.
-std::string in_small_letters(std::string_view text);
-
 /// nullptr: nothing is known of it. `typed` may begin with dashes.
 const TypedOption* find_typed_option(std::string_view typed, Command command);
 

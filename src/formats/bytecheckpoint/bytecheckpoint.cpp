@@ -90,11 +90,10 @@ Scan scan_metadata(const Location& location, const std::string& /*file*/) {
     return out;
 }
 
-std::optional<Location> probe_directory(const fs::path& directory) {
+std::optional<Location> probe_directory(const fs::path& directory, const Listing& listing) {
     if (!is_bytecheckpoint(directory / kMetadata)) {
         return std::nullopt;
     }
-    const Listing listing = try_list_directory(directory);
     Location location = begun_at(bytecheckpoint_format, directory, &listing);
     std::ranges::copy_if(listing.files, std::back_inserter(location.shard_files),
                          [](const std::string& file) { return file.ends_with(".distcp"); });

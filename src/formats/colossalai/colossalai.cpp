@@ -2,7 +2,6 @@
 // Source: colossalai 0.5.0 colossalai/checkpoint_io/{general,hybrid_parallel,gemini}*.py.
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <utility>
 
@@ -11,7 +10,6 @@
 #include "formats/hf/hf.hpp"
 #include "formats/registry.hpp"
 #include "formats/shared/directory_listing.hpp"
-#include "formats/shared/neighbour_names.hpp"
 #include "shardweld/error.hpp"
 
 #include "shard_names.hpp"
@@ -22,7 +20,6 @@ namespace {
 
 using catalogue::Catalogue;
 
-constexpr std::array<KnownName, 1> kNames = {{{"pytorch_optim*", kTrainingState}}};
 constexpr const char* kCutShort =
     "the save was cut short, or not copied as a whole: copy it again or take an earlier one";
 
@@ -134,8 +131,7 @@ bool is_sharded(const Listing& listing) {
            });
 }
 
-std::optional<Location> probe_sharded(const fs::path& directory) {
-    const Listing listing = try_list_directory(directory);
+std::optional<Location> probe_sharded(const fs::path& directory, const Listing& listing) {
     const auto shards = names_in(listing.files, parse_shard);
     const bool has_optimizer = std::ranges::any_of(
         listing.files, [](const std::string& file) { return file.starts_with("pytorch_optim"); });
@@ -161,8 +157,7 @@ std::vector<std::string> only_file(const Listing& listing) {
     return files.size() == 1 && !is_beside_metadata ? files : std::vector<std::string>();
 }
 
-std::optional<Location> probe_single(const fs::path& directory) {
-    const Listing listing = try_list_directory(directory);
+std::optional<Location> probe_single(const fs::path& directory, const Listing& listing) {
     Location location = begun_at(single_format, directory, &listing);
     location.shard_files = hf::find_model_files(directory, listing);
     if (location.shard_files.empty()) {
@@ -176,10 +171,6 @@ Catalogue join_stages(const Location& location, std::vector<ScanOf<hf::IndexCont
     return hf::join_weights(location, std::move(scans), hf::Strays::compared);
 }
 
-constexpr std::array<Sign, 1> kSigns = {{{"the optimizer of a ColossalAI checkpoint",
-                                          "give the directory of its model",
-                                          {"pytorch_optim*"}}}};
-
 }  // namespace
 
 /// Sharded saves, with or without pipeline stages.
@@ -187,10 +178,6 @@ const Format sharded_format = {
     .name = "colossalai",
     .backend = "colossalai",
     .noun = "ColossalAI checkpoint",
-    .looks_for = "pytorch_model-*.bin, model-*.safetensors",
-    .neighbours = kNames,
-    .signs = kSigns,
-    .recognises = is_sharded,
     .probe = probe_sharded,
     .scan = scan_typed<hf::IndexContent, hf::scan_weights_or_index>,
     .combine = combine_typed<hf::IndexContent, join_stages>,
@@ -202,8 +189,6 @@ const Format single_format = {
     .backend = "colossalai",
     .noun = "ColossalAI checkpoint",
     .explicit_only = true,
-    .looks_for = "pytorch_model*.bin, model*.safetensors, or the one *.bin, *.pt or *.safetensors",
-    .neighbours = kNames,
     .probe = probe_single,
     .scan = scan_typed<hf::IndexContent, hf::scan_weights_or_index>,
     .combine = combine_typed<hf::IndexContent, join_stages>,

@@ -1,6 +1,4 @@
-// The names that ColossalAI gives its files.
-// Source: colossalai 0.5.0 colossalai/checkpoint_io/{utils,hybrid_parallel_checkpoint_io,
-// moe_checkpoint}.py.
+// What the names of ColossalAI's files say, by path_rules.txt.
 #pragma once
 
 #include <optional>

@@ -3,13 +3,13 @@
 // Source: torch 2.15 torch/distributed/checkpoint/filesystem.py.
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <set>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
 #include "core/in_context.hpp"
+#include "core/path_rules.hpp"
 #include "core/text.hpp"
 #include "formats/containers/dcp_metadata.hpp"
 #include "formats/registry.hpp"
@@ -17,7 +17,6 @@
 #include "formats/shared/dcp_pieces.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/module_names.hpp"
-#include "formats/shared/neighbour_names.hpp"
 #include "formats/shared/optimizer_file.hpp"
 #include "shardweld/error.hpp"
 
@@ -34,39 +33,24 @@ using catalogue::Catalogue;
 
 constexpr std::string_view kMetadata = ".metadata";
 constexpr std::string_view kRankPrefix = "__";
-/// A trainer whose models have names of their own; the hub's have none of these.
-struct TrainerNames {
-    const char* dialect;
-    const char* whose;
-    std::array<std::string_view, 2> telling;  ///< one is enough; '#' is a number
-};
-constexpr std::array<TrainerNames, 2> kTrainers = {{
-    {"torchtitan", "torchtitan's", {"tok_embeddings.weight", "layers.#.attention_norm.weight"}},
-    {"olmo_core", "OLMo-core's", {"lm_head.w_out.weight", "blocks.#.attention.w_q.weight"}},
-}};
-
+/// Tells the dialect of a trainer whose models have names of their own.
 void note_trainer(Catalogue& out) {
-    const auto* const trainer = std::ranges::find_if(kTrainers, [&](const TrainerNames& names) {
-        return std::ranges::any_of(out.tensors, [&](const catalogue::Tensor& tensor) {
-            return std::ranges::any_of(names.telling, [&](std::string_view pattern) {
-                return matches(pattern, tensor.name);
-            });
+    for (const PathRule& rule : path_rules().dialects) {
+        const bool is_it = std::ranges::any_of(out.tensors, [&](const catalogue::Tensor& tensor) {
+            return matches_any(rule.patterns, tensor.name);
         });
-    });
-    if (trainer != kTrainers.end()) {
-        out.dialect = trainer->dialect;
-        out.notes.push_back(std::string("its names are ") + trainer->whose);
+        if (is_it) {
+            out.dialect = rule.what;
+            out.notes.push_back("its names are " + std::string(rule.more));
+            return;
+        }
     }
 }
 
-// "__12.metadata": 12.
+/// The rank of a file that lists a rank's shards.
 std::optional<Index> rank_of_metadata(std::string_view file) {
-    if (!file.starts_with(kRankPrefix) || !file.ends_with(kMetadata)) {
-        return std::nullopt;
-    }
-    file.remove_prefix(kRankPrefix.size());
-    file.remove_suffix(kMetadata.size());
-    return parse_index(file);
+    const auto found = match_rule(path_rules().indices, file, dcp_format.name);
+    return found ? std::optional(found->parts.number("rank")) : std::nullopt;
 }
 
 bool is_shard(std::string_view file) {
@@ -188,8 +172,7 @@ void require_all_ranks(const std::vector<std::string>& metadata_files) {
     require_all_numbers(ranks, 0, std::string(kRankPrefix), std::string(kMetadata));
 }
 
-std::optional<Location> probe_dcp(const fs::path& directory) {
-    const Listing listing = try_list_directory(directory);
+std::optional<Location> probe_dcp(const fs::path& directory, const Listing& listing) {
     const auto is_of_rank = [](const std::string& file) {
         return rank_of_metadata(file).has_value();
     };
@@ -244,18 +227,6 @@ const Format dcp_format = {
     .noun = "torch DCP checkpoint",
     .option = InputOption::prefix,
     .subject = "torch DCP checkpoints",
-    .recognises = [](const Listing& listing) { return listing.has_file(kMetadata); },
-    .diagnose = [](const Listing& listing) -> std::string_view {
-        // Paddle's have other names: 0_0.distcp.
-        return std::ranges::any_of(listing.files,
-                                   [](const std::string& file) {
-                                       return file.starts_with(kRankPrefix) &&
-                                              file.ends_with(".distcp");
-                                   })
-                   ? "has .distcp files but no .metadata: the save was interrupted or the copy "
-                     "left hidden files out"
-                   : "";
-    },
     .ranks = part_grid,
     .probe = probe_dcp,
     .scan_list = metadata_of,

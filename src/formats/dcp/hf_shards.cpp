@@ -2,19 +2,18 @@
 // Source: torch 2.15 torch/distributed/checkpoint/hf_storage.py.
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
 #include "core/in_context.hpp"
+#include "core/path_rules.hpp"
 #include "core/text.hpp"
 #include "formats/containers/safetensors_header.hpp"
 #include "formats/recognise.hpp"
 #include "formats/registry.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/file_scan.hpp"
-#include "formats/shared/neighbour_names.hpp"
 #include "io/advice.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
@@ -29,35 +28,22 @@ namespace {
 
 using catalogue::Catalogue;
 
-constexpr std::string_view kPrefix = "shard-";
-constexpr std::string_view kMiddle = "-model-";
-constexpr std::string_view kSuffix = ".safetensors";
 constexpr const char* kMissingHint =
     "compare with the run's directory which shard-* files are missing here; if none is, the save "
     "was cut short: take an earlier one";
 constexpr const char* kShardedDirectory = "sharded";
 // NeMo Automodel, components/checkpoint/checkpointing.py (save_model).
 constexpr const char* kMetadataDirectory = ".hf_metadata";
-constexpr std::array<KnownName, 3> kNames = {{
-    {".hf_metadata/*", "config, tokenizer and what a consolidation would need"},
-    {"consolidated/*", "the model that the trainer made of these shards"},
-    {"../step_scheduler.pt", kTrainingState},
-}};
-
-// "shard-00003-model-...": 3, counted from 1.
+/// The number of a shard, counted from 1.
 std::optional<Index> number_of_shard(std::string_view file) {
-    if (!file.starts_with(kPrefix) || !file.ends_with(kSuffix)) {
-        return std::nullopt;
-    }
-    file.remove_prefix(kPrefix.size());
-    const auto end = file.find(kMiddle);
-    return end == std::string_view::npos ? std::nullopt : parse_index(file.substr(0, end));
+    const auto found = match_rule(path_rules().shards, file, hf_shards_format.name);
+    return found ? std::optional(found->parts.number("shard")) : std::nullopt;
 }
 
 std::vector<std::string> shards_in(const Listing& listing) {
     std::vector<std::string> shards;
-    std::copy_if(listing.files.begin(), listing.files.end(), std::back_inserter(shards),
-                 [](const std::string& file) { return number_of_shard(file).has_value(); });
+    std::ranges::copy_if(listing.files, std::back_inserter(shards),
+                         [](const std::string& file) { return number_of_shard(file).has_value(); });
     return shards;
 }
 
@@ -117,7 +103,7 @@ void require_all_shards(const std::vector<std::string>& shards) {
     std::vector<std::string> files_of_model;
     for (const std::string& file : shards) {
         numbers.push_back(number_of_shard(file).value_or(0));
-        files_of_model.push_back("shard-*" + file.substr(file.find(kMiddle)));
+        files_of_model.push_back("shard-*" + file.substr(file.find("-model-")));
     }
     require_all_numbers(numbers, 1, "shard ", "");
     require_whole_sets(files_of_model);
@@ -135,8 +121,7 @@ Location location_of(const fs::path& shards_directory, const fs::path& directory
     return location;
 }
 
-std::optional<Location> probe_shards(const fs::path& directory) {
-    const Listing listing = try_list_directory(directory);
+std::optional<Location> probe_shards(const fs::path& directory, const Listing& listing) {
     if (auto shards = shards_in(listing); !shards.empty()) {
         return location_of(directory, directory, std::move(shards), listing);
     }
@@ -146,7 +131,7 @@ std::optional<Location> probe_shards(const fs::path& directory) {
     if (shards.empty()) {
         return std::nullopt;
     }
-    if (auto whole = hf::hf_format.probe(directory)) {
+    if (auto whole = hf::hf_format.probe(directory, listing)) {
         whole->notes.emplace_back(
             "read the consolidated model; its shards in sharded/ are left aside");
         return whole;
@@ -176,11 +161,8 @@ const Format hf_shards_format = {
     .name = "torch dcp safetensors",
     .backend = "dcp",
     .noun = "torch DCP checkpoint",
-    .looks_for = "shard-*-model-*.safetensors",
     .option = InputOption::prefix,
     .subject = "torch DCP checkpoints",
-    .neighbours = kNames,
-    .recognises = [](const Listing& listing) { return !shards_in(listing).empty(); },
     .probe = probe_shards,
     .scan = scan_shard,
     .combine = combine_shards,

@@ -1,6 +1,5 @@
 // DeepSpeed's checkpoints as they are saved: model states, and flat partitions of fp32 weights.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -20,18 +19,6 @@ namespace shardweld::formats::deepspeed {
 namespace {
 
 using catalogue::Catalogue;
-
-constexpr const char* kOwnCopy = "a copy of the model that the trainer saved beside it";
-constexpr std::array<KnownName, 8> kZeroNames = {{
-    {"*_optim_states.pt", kTrainingState},
-    {"zero_to_fp32.py", ""},
-    {"zero_to_torch.py", ""},
-    {"latest", ""},
-    {"../*.safetensors", kOwnCopy},
-    {"../pytorch_model*.bin", kOwnCopy},
-    {"../*_model_states.pt", "another checkpoint"},
-    {"../*_optim_states.pt", "another checkpoint"},
-}};
 
 /// The files of a checkpoint, once for all: a scan of one file of thousands knows them by it. Model
 /// states by their model-parallel rank, of each the lowest data-parallel one.
@@ -113,8 +100,7 @@ std::string source_note(const Location& location) {
            (!why.empty() ? why : ": there are no fp32 masters in partitions (*_optim_states.pt)");
 }
 
-std::optional<Location> probe_zero(const fs::path& directory) {
-    const Listing listing = try_list_directory(directory);
+std::optional<Location> probe_zero(const fs::path& directory, const Listing& listing) {
     Location location = begun_at(zero_format, directory, &listing);
     StatesFound found;
     for (const std::string& file : listing.files) {
@@ -188,28 +174,14 @@ Catalogue join_zero(const Location& location, std::vector<FileScan> scans) {
     return out;
 }
 
-constexpr std::array<StepName, 1> kSteps = {{{"global_step", true}}};
-// runtime/engine.py (save_checkpoint), checkpoint/ds_to_universal.py.
-constexpr std::array<std::string_view, 2> kTagFiles = {"latest", "latest_universal"};
-
 }  // namespace
 
 const Format zero_format = {
     .name = "deepspeed",
     .backend = "deepspeed",
     .noun = "DeepSpeed checkpoint",
-    .looks_for = "*_model_states.pt",
     .option = InputOption::weights,
     .subject = "DeepSpeed's checkpoints",
-    .neighbours = kZeroNames,
-    .steps = kSteps,
-    .tag_files = kTagFiles,
-    .recognises =
-        [](const Listing& listing) {
-            return std::ranges::any_of(listing.files, [](const std::string& file) {
-                return parse_file_name(file).has_value();
-            });
-        },
     .probe = probe_zero,
     .scan_list = files_to_scan,
     .scan = scan_typed<FileContent, scan_zero>,

@@ -1,6 +1,4 @@
-// What the names of DeepSpeed's files say.
-// Source: DeepSpeed 0.19.8 deepspeed/runtime/engine.py (_get_*_ckpt_name),
-// deepspeed/runtime/pipe/module.py (ckpt_layer_path).
+// What the names of DeepSpeed's files say, by path_rules.txt.
 #pragma once
 
 #include <optional>
@@ -22,11 +20,11 @@ enum class FileKind {
 
 struct FileName {
     FileKind kind = FileKind::model;
-    Index mp = 0;        ///< model-parallel rank: tensor and pipeline; of a layer tensor alone
-    Index dp = 0;        ///< data-parallel rank; expert-parallel of expert_optimizer
-    Index number = 0;    ///< of a layer, or of an expert
-    Index layer = 0;     ///< of an expert: counted among layers with experts
-    std::string prefix;  ///< "bf16_", "fp16_" or ""
+    Index mp = 0;      ///< model-parallel rank: tensor and pipeline; of a layer tensor alone
+    Index dp = 0;      ///< data-parallel rank; expert-parallel of expert_optimizer
+    Index number = 0;  ///< of a layer, or of an expert
+    Index layer = 0;   ///< of an expert: counted among layers with experts
+    std::string_view pattern;  ///< of path_rules.txt
 };
 
 /// nullopt when `name` is none of DeepSpeed's.

@@ -1,7 +1,6 @@
 // Universal checkpoints, which DeepSpeed's tool makes of others: a directory for each parameter.
 // Source: DeepSpeed 0.19.8 deepspeed/checkpoint/ds_to_universal.py.
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <map>
 #include <set>
@@ -20,7 +19,6 @@
 #include "formats/shared/master_samples.hpp"
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
-#include "formats/shared/neighbour_names.hpp"
 #include "formats/shared/optimizer_claims.hpp"
 #include "formats/shared/settings.hpp"
 #include "io/input_file.hpp"
@@ -49,15 +47,6 @@ struct ModelStates {
 
     static constexpr auto fields = [](auto& self) { return std::tie(self.first, self.has_others); };
 };
-
-constexpr std::array<KnownName, 6> kUniversalNames = {{
-    {"zero/*/exp_avg.pt", kTrainingState},
-    {"zero/*/exp_avg_sq.pt", kTrainingState},
-    {"zero/*/step.pt", kTrainingState},
-    {"zero/optimizer_state.pt", kTrainingState},
-    {"*_model_states.pt", "parts of ranks, which are joined in zero/"},
-    {"latest_universal", ""},
-}};
 
 /// The parameter of "zero/NAME/fp32.pt"; "" of another file.
 std::string_view parameter_of(std::string_view file) {
@@ -444,8 +433,7 @@ std::vector<std::string> weights_in(const fs::path& directory, bool are_there) {
     return files;
 }
 
-std::optional<Location> probe_universal(const fs::path& directory) {
-    const Listing listing = try_list_directory(directory);
+std::optional<Location> probe_universal(const fs::path& directory, const Listing& listing) {
     if (!listing.has_directory("zero")) {
         return std::nullopt;
     }
@@ -520,7 +508,6 @@ const Format universal_format = {
     .noun = "universal checkpoint of DeepSpeed",
     .option = InputOption::weights,
     .subject = "DeepSpeed's checkpoints",
-    .neighbours = kUniversalNames,
     .probe = probe_universal,
     .scan_list = whole_list,
     .scan = scan_typed<FileContent, scan_universal>,

@@ -4,7 +4,6 @@
 // utils/fsdp_utils.py.
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,12 +30,6 @@ namespace {
 using catalogue::Catalogue;
 
 constexpr const char* kConfigFile = "fsdp_config.json";
-constexpr std::array<KnownName, 3> kNames = {{
-    {kConfigFile, ""},
-    {"model_world_size_#_rank_#.pt", "a rank file of another world size", true},
-    {"lora_train_meta.json", "settings of the adapter"},
-}};
-
 std::string summary(std::string_view noun, const Catalogue& out,
                     const std::vector<MeshDims>& meshes, Index world) {
     std::string text(noun);
@@ -96,8 +89,7 @@ std::string missing_hint(const fs::path& directory, const Listing& listing) {
                      : "copy the rank files, too, or take an earlier save";
 }
 
-std::optional<Location> probe_verl(const fs::path& directory) {
-    const Listing listing = try_list_directory(directory);
+std::optional<Location> probe_verl(const fs::path& directory, const Listing& listing) {
     std::optional<FsdpConfig> config;
     if (listing.has_file(kConfigFile)) {
         config = read_fsdp_config(directory / kConfigFile);
@@ -127,8 +119,7 @@ std::optional<Location> probe_verl(const fs::path& directory) {
     return location;
 }
 
-std::optional<Location> probe_accelerate(const fs::path& directory) {
-    const Listing listing = try_list_directory(directory);
+std::optional<Location> probe_accelerate(const fs::path& directory, const Listing& listing) {
     Location location = begun_at(accelerate_format, directory, &listing);
     location.shard_files = choose_accelerate_files(listing.files);
     return location.shard_files.empty() ? std::nullopt : std::optional(std::move(location));
@@ -178,11 +169,9 @@ const Format fsdp_format = {
     .name = "verl fsdp",
     .backend = "fsdp",
     .noun = "verl FSDP checkpoint",
-    .looks_for = "model_world_size_*_rank_*.pt",
     .option = InputOption::mesh,
     .subject = "FSDP checkpoints",
     .holds_weights_only = true,
-    .neighbours = kNames,
     .detail_of = world_size_of,
     .ranks = ranks_in,
     .probe = probe_verl,
@@ -195,13 +184,10 @@ const Format accelerate_format = {
     .name = "accelerate fsdp",
     .backend = "fsdp",
     .noun = "checkpoint of accelerate's FSDP",
-    .looks_for = "pytorch_model_fsdp*_rank*.bin",
     .option = InputOption::mesh,
     .subject = "FSDP checkpoints",
     .holds_weights_only = true,
     .detail_of = world_size_of,
-    .recognises =
-        [](const Listing& listing) { return !choose_accelerate_files(listing.files).empty(); },
     .ranks = ranks_in,
     .probe = probe_accelerate,
     .scan = scan_typed<RankContent, scan_rank>,

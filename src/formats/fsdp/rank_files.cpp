@@ -7,8 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/json.hpp"
+#include "core/path_rules.hpp"
 #include "core/text.hpp"
-#include "formats/shared/directory_listing.hpp"
+#include "formats/registry.hpp"
 #include "formats/shared/hints.hpp"
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
@@ -17,12 +18,6 @@ namespace shardweld::formats::fsdp {
 
 namespace {
 
-constexpr std::string_view kPrefix = "model_world_size_";
-constexpr std::string_view kMiddle = "_rank_";
-constexpr std::string_view kSuffix = ".pt";
-constexpr std::string_view kAccelerate = "pytorch_model_fsdp";
-constexpr std::string_view kAccelerateMiddle = "_rank";
-constexpr std::string_view kAccelerateSuffix = ".bin";
 constexpr Bytes kLargestConfig = 1U << 20U;
 // Far above any job; bounds the lists of missing files.
 constexpr Index kLargestWorld = 1 << 20;
@@ -57,23 +52,6 @@ std::optional<Index> number_in(const nlohmann::json& root, const char* key) {
                                                        : std::nullopt;
 }
 
-// "pytorch_model_fsdp_rank0.bin", and of the prepared model 1 "pytorch_model_fsdp_1_rank0.bin".
-std::optional<RankFile> parse_accelerate(std::string_view name) {
-    const std::size_t middle = name.rfind(kAccelerateMiddle);
-    if (!name.starts_with(kAccelerate) || !name.ends_with(kAccelerateSuffix) ||
-        middle == name.npos || middle < kAccelerate.size()) {
-        return std::nullopt;
-    }
-    const std::string_view stem = name.substr(0, middle);
-    const std::string_view number = stem.substr(kAccelerate.size());
-    const bool is_named =
-        number.empty() || (number.front() == '_' && parse_index(number.substr(1)).has_value());
-    name.remove_prefix(middle + kAccelerateMiddle.size());
-    name.remove_suffix(std::min(name.size(), kAccelerateSuffix.size()));
-    const auto rank = parse_index(name);
-    return is_named && rank ? std::optional(RankFile{0, *rank, std::string(stem)}) : std::nullopt;
-}
-
 [[noreturn]] void refuse_several(const std::string& a, const std::string& b, bool are_models) {
     throw Error(ErrorCode::mismatch,
                 are_models
@@ -87,12 +65,10 @@ std::optional<RankFile> parse_accelerate(std::string_view name) {
 }  // namespace
 
 std::string file_name(const RankFile& file) {
-    if (!file.stem.empty()) {
-        return file.stem + std::string(kAccelerateMiddle) + std::to_string(file.rank) +
-               std::string(kAccelerateSuffix);
-    }
-    return std::string(kPrefix) + std::to_string(file.world) + std::string(kMiddle) +
-           std::to_string(file.rank) + std::string(kSuffix);
+    return file.stem.empty()
+               ? name_with(rule_of(path_rules().shards, fsdp_format.name).patterns.front(),
+                           {{"world", file.world}, {"rank", file.rank}})
+               : file.stem + "_rank" + std::to_string(file.rank) + ".bin";
 }
 
 std::string file_beside(const std::string& model_file, std::string_view what) {
@@ -101,15 +77,13 @@ std::string file_beside(const std::string& model_file, std::string_view what) {
 }
 
 std::optional<RankFile> parse_file_name(std::string_view name) {
-    const std::size_t middle = name.find(kMiddle);
-    if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix) || middle == name.npos ||
-        middle < kPrefix.size() || middle + kMiddle.size() + kSuffix.size() > name.size()) {
-        return parse_accelerate(name);
+    if (const auto of_verl = match_rule(path_rules().shards, name, fsdp_format.name)) {
+        return RankFile{of_verl->parts.number("world"), of_verl->parts.number("rank"), ""};
     }
-    const auto world = parse_index(name.substr(kPrefix.size(), middle - kPrefix.size()));
-    const std::size_t begin = middle + kMiddle.size();
-    const auto rank = parse_index(name.substr(begin, name.size() - kSuffix.size() - begin));
-    return world && rank ? std::optional(RankFile{*world, *rank, ""}) : std::nullopt;
+    const auto found = match_rule(path_rules().shards, name, accelerate_format.name);
+    return found ? std::optional(RankFile{0, found->parts.number("rank"),
+                                          std::string(name.substr(0, name.rfind("_rank")))})
+                 : std::nullopt;
 }
 
 FsdpConfig read_fsdp_config(const fs::path& file) {

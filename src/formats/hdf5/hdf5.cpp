@@ -9,6 +9,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/in_context.hpp"
+#include "core/path_rules.hpp"
 #include "core/shared_object.hpp"
 #include "core/text.hpp"
 #include "formats/registry.hpp"
@@ -31,13 +32,6 @@ using catalogue::Catalogue;
 using catalogue::Tensor;
 
 constexpr const char* kConfigDataset = "__config__";
-
-/// Keras and TensorFlow name their weights by layers and keep them in HDF5, too: those are told by
-/// signs.
-bool is_hdf5_name(const std::string& name) {
-    return (name.ends_with(".h5") || name.ends_with(".hdf5")) && !name.ends_with(".weights.h5") &&
-           !name.starts_with("tf_model");
-}
 
 /// What only the joining of files makes use of.
 struct FileContent {
@@ -90,10 +84,12 @@ void warn_of_untyped(const std::set<std::string>& names, Catalogue& out) {
     }
 }
 
-std::optional<Location> probe_files(const fs::path& directory) {
-    const Listing listing = try_list_directory(directory);
+std::optional<Location> probe_files(const fs::path& directory, const Listing& listing) {
     Location location = begun_at(hdf5_format, directory, &listing);
-    std::ranges::copy_if(listing.files, std::back_inserter(location.shard_files), is_hdf5_name);
+    std::ranges::copy_if(
+        listing.files, std::back_inserter(location.shard_files), [](const std::string& file) {
+            return match_rule(path_rules().seen, file, hdf5_format.name).has_value();
+        });
     return location.shard_files.empty() ? std::nullopt : std::optional(std::move(location));
 }
 
@@ -142,10 +138,6 @@ Catalogue join_files(const Location& location, std::vector<FileScan> scans) {
     return out;
 }
 
-bool has_hdf5_files(const Listing& listing) {
-    return std::ranges::any_of(listing.files, is_hdf5_name);
-}
-
 }  // namespace
 
 const Format hdf5_format = {
@@ -153,8 +145,6 @@ const Format hdf5_format = {
     .backend = "hdf5",
     .noun = "set of HDF5 files",
     .explicit_only = true,  // its library has a history of faults with made-up files
-    .looks_for = "*.h5, *.hdf5",
-    .recognises = has_hdf5_files,
     .refuse_unasked =
         [](const fs::path& directory) {
             throw Error(

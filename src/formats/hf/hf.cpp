@@ -15,6 +15,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/in_context.hpp"
+#include "core/path_rules.hpp"
 #include "core/text.hpp"
 #include "formats/containers/safetensors_header.hpp"
 #include "formats/containers/torch_file.hpp"
@@ -23,7 +24,6 @@
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
-#include "formats/shared/neighbour_names.hpp"
 #include "io/advice.hpp"
 #include "io/input_file.hpp"
 #include "io/whole_file.hpp"
@@ -37,31 +37,18 @@ namespace shardweld::formats::hf {
 
 namespace {
 
-// The two containers, in the order in which loaders try them.
-struct WeightsKind {
-    std::string_view stem;
-    std::string_view suffix;
-};
-constexpr std::array<WeightsKind, 2> kKinds = {
-    {{"model", ".safetensors"}, {"pytorch_model", ".bin"}}};
-
-// Parts of a model, one for each rank.
-constexpr std::string_view kAccelerateRanks = "pytorch_model_fsdp*_rank*.bin";
-
-// model.safetensors, or else all model*.safetensors, or else everything of that kind that is no
-// adapter and no shard of a distributed save.
-std::vector<std::string> weights_of(const Listing& listing, const WeightsKind& kind) {
-    std::vector<std::string> named;
-    std::vector<std::string> others;
-    for (const std::string& file : listing.files) {
-        if (!file.ends_with(kind.suffix) || file.starts_with("adapter_") ||
-            file.starts_with("shard-") || glob_matches(kAccelerateRanks, file)) {
-            continue;
+/// The files of the first row of this kind that any file fits: model*.safetensors, or else
+/// everything of that kind that is no adapter and no shard of a distributed save.
+std::vector<std::string> weights_of(const Listing& listing, std::string_view kind) {
+    std::vector<std::string> files;
+    for (const PathRule& rule : path_rules().shards) {
+        if (files.empty() && rule.format == hf_format.name && rule.what == kind) {
+            std::ranges::copy_if(listing.files, std::back_inserter(files), [&](const auto& file) {
+                return matches_any(rule.patterns, file) && !matches_any(rule.but, file);
+            });
         }
-        (file.starts_with(kind.stem) ? named : others).push_back(file);
     }
-    // A lone .bin of another name may be anything.
-    return !named.empty() || kind.suffix == ".bin" ? named : others;
+    return files;
 }
 
 [[noreturn]] void refuse_two(const fs::path& directory, const std::string& a,
@@ -71,9 +58,9 @@ std::vector<std::string> weights_of(const Listing& listing, const WeightsKind& k
                 "remove one: loaders differ in which they take");
 }
 
+/// `single`: what the kind's only file would be called.
 std::vector<std::string> find_kind(const fs::path& directory, const Listing& listing,
-                                   const WeightsKind& kind) {
-    const std::string single = std::string(kind.stem) + std::string(kind.suffix);
+                                   const std::string& single) {
     const std::string index = single + ".index.json";
     if (listing.has_file(index)) {
         std::vector<std::string> weights = read_weight_map(directory / index).files;
@@ -84,7 +71,7 @@ std::vector<std::string> find_kind(const fs::path& directory, const Listing& lis
         weights.push_back(index);
         return weights;
     }
-    auto weights = weights_of(listing, kind);
+    auto weights = weights_of(listing, single);
     const auto other = std::find_if(weights.begin(), weights.end(),
                                     [&](const std::string& file) { return file != single; });
     if (listing.has_file(single) && other != weights.end()) {
@@ -100,8 +87,9 @@ WeightMap read_weight_map(const fs::path& index) {
 }
 
 std::vector<std::string> find_model_files(const fs::path& directory, const Listing& listing) {
-    auto files = find_kind(directory, listing, kKinds[0]);
-    return files.empty() ? find_kind(directory, listing, kKinds[1]) : files;
+    // In the order in which loaders try them.
+    auto files = find_kind(directory, listing, "model.safetensors");
+    return files.empty() ? find_kind(directory, listing, "pytorch_model.bin") : files;
 }
 
 namespace {
@@ -332,10 +320,6 @@ Catalogue join_weights(const Location& location, std::vector<ScanOf<IndexContent
 
 namespace {
 
-constexpr std::array<KnownName, 1> kNames = {{
-    {"sharded/*", "the shards from which torch's HuggingFace storage writer made the model"},
-}};
-
 bool is_of_peft(std::string_view name) {
     return name.find(kOfPeft) != std::string_view::npos ||
            name.find(".lora_A.") != std::string_view::npos ||
@@ -361,7 +345,7 @@ std::vector<std::string> names_in(const Location& location, const std::string& f
 }  // namespace
 
 void refuse_wrapped(const fs::path& directory) {
-    const auto location = hf_format.probe(directory);
+    const auto location = hf_format.probe(directory, try_list_directory(directory));
     const auto names =
         location ? names_in(*location, location->shard_files.back()) : std::vector<std::string>{};
     const std::string what = directory.string() + " holds a HuggingFace model's files, but ";
@@ -382,8 +366,7 @@ void refuse_wrapped(const fs::path& directory) {
 
 namespace {
 
-std::optional<Location> probe_model(const fs::path& directory) {
-    const Listing listing = try_list_directory(directory);
+std::optional<Location> probe_model(const fs::path& directory, const Listing& listing) {
     Location location = begun_at(hf_format, directory, &listing);
     location.shard_files = find_model_files(directory, listing);
     return location.shard_files.empty() ? std::nullopt : std::optional(std::move(location));
@@ -420,13 +403,7 @@ Catalogue join_model(const Location& location, std::vector<ScanOf<IndexContent>>
 constexpr std::array<const char*, 2> kAdapterWeights = {"adapter_model.safetensors",
                                                         "adapter_model.bin"};
 
-constexpr std::array<KnownName, 2> kAdapterNames = {{
-    {"adapter_config.json", ""},
-    {"README.md", "the adapter's model card"},
-}};
-
-std::optional<Location> probe_adapter(const fs::path& directory) {
-    const Listing listing = try_list_directory(directory);
+std::optional<Location> probe_adapter(const fs::path& directory, const Listing& listing) {
     const auto* const weights = std::ranges::find_if(
         kAdapterWeights, [&](const char* name) { return listing.has_file(name); });
     if (weights == kAdapterWeights.end()) {
@@ -451,10 +428,7 @@ const Format hf_format = {
     .backend = "hf",
     .noun = "HuggingFace model",
     .explicit_only = true,
-    .looks_for = "model.safetensors, *.safetensors, pytorch_model*.bin, their index",
     .holds_weights_only = true,
-    .neighbours = kNames,
-    .recognises = is_hf_model,
     .refuse_unasked =
         [](const fs::path& directory) {
             refuse_wrapped(directory);
@@ -474,9 +448,7 @@ const Format adapter_format = {
     .backend = "peft",
     .noun = "PEFT adapter",
     .explicit_only = true,
-    .looks_for = "adapter_model.safetensors, adapter_model.bin",
     .holds_weights_only = true,
-    .neighbours = kAdapterNames,
     .probe = probe_adapter,
     .scan = scan_typed<IndexContent, scan_weights_or_index>,
     .combine = combine_typed<IndexContent, join_model>,

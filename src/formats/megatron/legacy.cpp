@@ -378,12 +378,6 @@ void require_chunks(const std::map<std::string, Index>& stated, Index found) {
     }
 }
 
-std::vector<std::string> rank_directories(const fs::path& directory) {
-    auto names = try_list_directory(directory).directories;
-    std::erase_if(names, [](const std::string& name) { return !parse_rank_name(name); });
-    return names;
-}
-
 std::size_t n_numbers(const std::string& rank) {
     return parse_rank_name(rank)->n_fields;
 }
@@ -442,9 +436,10 @@ std::string find_model_file(const fs::path& directory, const std::string& rank,
     return found;
 }
 
-std::optional<Location> probe_legacy(const fs::path& directory) {
+std::optional<Location> probe_legacy(const fs::path& directory, const Listing& listing) {
     Location location = begun_at(legacy_format, directory);
-    const auto ranks = rank_directories(directory);
+    auto ranks = listing.directories;
+    std::erase_if(ranks, [](const std::string& name) { return !parse_rank_name(name); });
     const std::string model_file =
         ranks.empty() ? "" : find_model_file(directory, ranks.front(), location);
     if (model_file.empty()) {
@@ -519,11 +514,6 @@ Catalogue join_legacy(const Location& location, std::vector<StateScan> scans) {
     return out;
 }
 
-bool has_rank_directories(const Listing& listing) {
-    return std::ranges::any_of(
-        listing.directories, [](const std::string& name) { return name.starts_with("mp_rank_"); });
-}
-
 /// The parallel sizes of a catalogue's facts, or those that the first file states.
 std::map<std::string, Index> sizes_of(const RankFiles& files) {
     if (files.location != nullptr) {
@@ -563,18 +553,10 @@ RankGrid legacy_grid(const RankFiles& files) {
 
 const Format legacy_format = of_megatron({
     .name = "megatron legacy",
-    .looks_for = "mp_rank_*",
     .detail_of =
         [](const Location& location) {
             return "legacy, " + counted(location.shard_files.size(), "rank file");
         },
-    .recognises = has_rank_directories,
-    .diagnose = [](const Listing& listing) -> std::string_view {
-        return has_rank_directories(listing)
-                   ? "has mp_rank_* directories, but no model_optim_rng.pt in the "
-                     "first: the save was interrupted or the copy left files out"
-                   : "";
-    },
     .ranks = legacy_grid,
     .probe = probe_legacy,
     .scan_list =

@@ -208,8 +208,7 @@ std::string summary(const Catalogue& catalogue) {
     return text + ", " + counted(catalogue.files.size(), "shard file");
 }
 
-std::optional<Location> probe_torch_dist(const fs::path& directory) {
-    const Listing listing = try_list_directory(directory);
+std::optional<Location> probe_torch_dist(const fs::path& directory, const Listing& listing) {
     if (!is_ours(directory, listing)) {
         return std::nullopt;
     }
@@ -268,7 +267,6 @@ Catalogue join_torch_dist(const Location& location, std::vector<StateScan> scans
 
 const Format torch_dist_format = of_megatron({
     .name = "megatron torch_dist",
-    .looks_for = ".metadata",
     .detail_of = [](const Location& /*location*/) { return std::string("torch_dist"); },
     .ranks = part_grid,
     .probe = probe_torch_dist,

@@ -3,7 +3,6 @@
 // Sources: megatron-core 0.12.2 megatron/core/dist_checkpointing/strategies/{zarr,tensorstore}.py.
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <string>
 #include <system_error>
@@ -31,8 +30,6 @@ namespace {
 using catalogue::Catalogue;
 
 using io::is_file;
-
-constexpr std::array<KnownName, 1> kNames = {{{"*/", ""}}};  // each is one key's
 
 // A file of the checkpoint that is no chunk; one that vanishes meanwhile counts as empty.
 ObjectPlace object_in(const Location& location, const std::string& path) {
@@ -128,12 +125,12 @@ std::string zarr_summary(const Catalogue& catalogue) {
            std::to_string(catalogue.files.size()) + " chunk files";
 }
 
-std::optional<Location> probe_zarr(const fs::path& directory) {
-    if (!is_file(directory / kBackendFile) || sharded_backend(directory / kBackendFile) != "zarr") {
+std::optional<Location> probe_zarr(const fs::path& directory, const Listing& listing) {
+    if (!listing.has_file(kBackendFile) || sharded_backend(directory / kBackendFile) != "zarr") {
         return std::nullopt;
     }
     Location location = begun_at(zarr_format, directory);
-    for (const std::string& key : list_directory(directory).directories) {
+    for (const std::string& key : listing.directories) {
         if (is_file(directory / key / kArrayFile)) {
             location.shard_files.push_back(key + "/" + kArrayFile);
         }
@@ -181,7 +178,6 @@ Catalogue join_zarr(const Location& location, std::vector<StateScan> scans) {
 
 const Format zarr_format = of_megatron({
     .name = "megatron zarr",
-    .neighbours = kNames,
     .detail_of = [](const Location& /*location*/) { return std::string("zarr"); },
     .probe = probe_zarr,
     .scan_list =

@@ -9,6 +9,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/fingerprint.hpp"
+#include "core/path_rules.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
@@ -153,29 +154,15 @@ void take_files(const Location& location, const std::vector<std::string>& shards
     order_files(out, Unused::dropped);
 }
 
-namespace {
-
-/// The rank in "__12_0.distcp"; nullopt of any other name.
-std::optional<Index> rank_of_part(std::string_view file) {
-    constexpr std::string_view kBegin = "__";
-    if (!file.starts_with(kBegin) || !file.ends_with(".distcp")) {
-        return std::nullopt;
-    }
-    file.remove_prefix(kBegin.size());
-    return parse_index(file.substr(0, file.find('_')));
-}
-
-}  // namespace
-
 RankGrid part_grid(const RankFiles& files) {
     constexpr Index kLargestRank = 1 << 16;
     std::vector<Index> ranks;
     for (const std::string& path : files.paths) {
-        const auto rank = rank_of_part(path);
-        if (!rank) {
+        const auto parts = match_name("__{rank}_*.distcp", path);
+        if (!parts) {
             return {};
         }
-        ranks.push_back(std::min(*rank, kLargestRank));
+        ranks.push_back(std::min(parts->number("rank"), kLargestRank));
     }
     RankGrid grid({{"rank", std::ranges::max(ranks) + 1}}, RankGrid::Place::none);
     for (std::size_t file = 0; file < ranks.size() && !grid.places.empty(); ++file) {

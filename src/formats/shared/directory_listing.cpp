@@ -42,6 +42,16 @@ void add_entry(const fs::directory_entry& entry, Listing& listing) {
         .push_back(std::move(name));
 }
 
+/// Whether something of a directory fits one pattern of a row.
+bool has_like(const Listing& listing, std::string_view pattern,
+              const std::vector<std::string_view>& but = {}) {
+    const bool is_directory = pattern.ends_with('/');
+    pattern.remove_suffix(is_directory ? 1 : 0);
+    return std::ranges::any_of(
+        is_directory ? listing.directories : listing.files,
+        [&](const std::string& name) { return matches(pattern, name) && !matches_any(but, name); });
+}
+
 }  // namespace
 
 bool Listing::has_file(std::string_view name) const {
@@ -74,6 +84,20 @@ Listing readable_listing(const fs::path& directory) {
     }
 }
 
+bool fits(const PathRule& rule, const Listing& listing) {
+    return std::ranges::any_of(
+               rule.patterns,
+               [&](std::string_view pattern) { return has_like(listing, pattern, rule.but); }) &&
+           std::ranges::all_of(
+               rule.beside, [&](std::string_view pattern) { return has_like(listing, pattern); });
+}
+
+const PathRule* rule_for(const std::vector<PathRule>& rules, const Listing& listing) {
+    const auto rule =
+        std::ranges::find_if(rules, [&](const PathRule& one) { return fits(one, listing); });
+    return rule == rules.end() ? nullptr : &*rule;
+}
+
 std::string name_list(const std::vector<std::string>& names) {
     std::string text;
     const std::size_t shown = std::min(names.size(), kMostNamesShown);
@@ -88,8 +112,6 @@ std::string name_list(const std::vector<std::string>& names) {
 
 namespace {
 
-constexpr std::string_view kOf = "-of-";
-constexpr std::string_view kDigits = "0123456789";
 constexpr std::size_t kMostNamed = 5;
 
 /// The numbers found of one set.
@@ -103,22 +125,16 @@ struct FoundNumbers {
 using Sets = std::map<std::pair<std::string, std::string>, FoundNumbers>;
 
 void add(const std::string& file, Sets& sets) {
-    const std::string_view name = file;
-    const std::size_t of = name.rfind(kOf);
-    if (of == std::string_view::npos || of == 0) {
+    const auto parts = match_name("*{number}-of-{count}*", file);
+    if (!parts) {
         return;
     }
-    const std::size_t begin = name.find_last_not_of(kDigits, of - 1) + 1;
-    const std::size_t behind = of + kOf.size();
-    const auto number = parse_index(name.substr(begin, of - begin));
-    const auto count =
-        parse_index(name.substr(behind, name.find_first_not_of(kDigits, behind) - behind));
-    if (number && count) {
-        FoundNumbers& found = sets[{file.substr(0, begin), file.substr(of)}];
-        found.numbers.insert(*number);
-        found.count = *count;
-        found.width = std::max(found.width, name[begin] == '0' ? of - begin : 0);
-    }
+    const std::string_view number = parts->at("number");
+    const auto begin = static_cast<std::size_t>(number.data() - file.data());
+    FoundNumbers& found = sets[{file.substr(0, begin), file.substr(begin + number.size())}];
+    found.numbers.insert(parts->number("number"));
+    found.count = parts->number("count");
+    found.width = std::max(found.width, number.starts_with('0') ? number.size() : 0);
 }
 
 std::vector<std::string> missing(const Sets::value_type& set) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/path.hpp"
+#include "core/path_rules.hpp"
 
 namespace shardweld::formats {
 
@@ -30,6 +31,11 @@ Listing try_list_directory(const fs::path& directory);
 
 /// As above, or an empty listing when it cannot be read.
 Listing readable_listing(const fs::path& directory);
+
+/// Whether something of a directory fits a row.
+bool fits(const PathRule& rule, const Listing& listing);
+/// The first row that something of a directory fits; nullptr: none.
+const PathRule* rule_for(const std::vector<PathRule>& rules, const Listing& listing);
 
 /// "a, b, c", at most twenty and how many more; every name printable.
 std::string name_list(const std::vector<std::string>& names);

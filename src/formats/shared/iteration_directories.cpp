@@ -1,12 +1,12 @@
 #include "iteration_directories.hpp"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <system_error>
 
 #include "core/names.hpp"
+#include "core/path_rules.hpp"
 #include "core/text.hpp"
-#include "formats/format.hpp"
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
@@ -16,69 +16,18 @@ namespace shardweld::formats {
 namespace {
 
 constexpr const char* kRelease = "release";
+// NeMo Automodel's, a link or a file.
 constexpr std::string_view kLatestLink = "LATEST";
 constexpr Bytes kLargestTracker = 4096;
-// NeMo Automodel, components/checkpoint/lifecycle.py, where links cannot be made: they hold the
-// name of a directory.
-constexpr std::array<std::string_view, 2> kTagFiles = {kLatestLink, "LATEST.txt"};
 
-// NeMo Automodel's best save, as kTagFiles.
-constexpr std::array<std::string_view, 2> kBestFiles = {"LOWEST_VAL", "LOWEST_VAL.txt"};
-
-// Megatron, verl, transformers, accelerate, torchtitan and OLMo-core give them, in several formats.
-constexpr std::array<StepName, 8> kNames = {{{"iter_", true},
-                                             {"global_step_", true},
-                                             {"global_steps_", true},
-                                             {"checkpoint-"},
-                                             {"checkpoint_"},
-                                             {"step-"},
-                                             {"step_"},
-                                             {"step"}}};
-// NeMo Automodel's: "epoch_0_step_10".
-constexpr std::string_view kEpoch = "epoch_";
-constexpr std::string_view kOfEpoch = "_step_";
-// Lightning's and NeMo's: "epoch=0-step=10.ckpt", "llama--val_loss=1.20-epoch=0-step=10-last".
-constexpr std::string_view kInName = "step=";
-
-// The number behind `step=`.
-std::optional<Index> number_within(std::string_view name) {
-    const auto at = name.find(kInName);
-    if (at == std::string_view::npos || (at > 0 && name[at - 1] != '-')) {
-        return std::nullopt;
-    }
-    name.remove_prefix(at + kInName.size());
-    return parse_index(name.substr(0, name.find_first_not_of("0123456789")));
-}
-
-// The number of an epoch's step.
-std::optional<Index> number_behind_epoch(std::string_view name) {
-    const auto at = name.find(kOfEpoch);
-    const bool has_epoch = name.starts_with(kEpoch) && at != std::string_view::npos &&
-                           parse_index(name.substr(kEpoch.size(), at - kEpoch.size()));
-    return has_epoch ? parse_index(name.substr(at + kOfEpoch.size())) : std::nullopt;
-}
-
-/// The files that name a directory, as all but the tracker do.
-std::vector<std::string_view> tag_files() {
+/// The files of these rows that are in a directory.
+std::vector<std::string_view> files_of(const std::vector<PathRule>& rules, const Listing& listing) {
     std::vector<std::string_view> files;
-    for (const Format* const format : all_formats()) {
-        files.insert(files.end(), format->tag_files.begin(), format->tag_files.end());
+    for (const PathRule& rule : rules) {
+        std::ranges::copy_if(rule.patterns, std::back_inserter(files),
+                             [&](std::string_view file) { return listing.has_file(file); });
     }
-    files.insert(files.end(), kTagFiles.begin(), kTagFiles.end());
     return files;
-}
-
-/// A directory that one of these names is of; nullopt where it is none.
-std::optional<IterationDirectory> step_among(std::span<const StepName> names,
-                                             std::string_view directory) {
-    for (const StepName& name : names) {
-        if (directory.starts_with(name.prefix)) {
-            if (const auto iteration = parse_index(directory.substr(name.prefix.size()))) {
-                return IterationDirectory{*iteration, std::string(directory), name.has_tracker};
-            }
-        }
-    }
-    return std::nullopt;
 }
 
 std::vector<IterationDirectory> steps_in(const Listing& listing) {
@@ -103,7 +52,7 @@ std::string choice_among(const std::vector<IterationDirectory>& steps, const std
 
 // The name that Megatron gives, for messages.
 std::string megatron_name(Index iteration) {
-    return "iter_" + zero_filled(std::to_string(iteration), 7);
+    return name_with(path_rules().steps.front().patterns.front(), {{"step", iteration}});
 }
 
 // What to copy where a tracker is there and no iteration.
@@ -249,76 +198,49 @@ std::optional<StepChoice> tagged_step(const fs::path& directory, const Listing& 
         return StepChoice{!failed && listing.has_directory(end) ? end : std::string(kLatestLink),
                           ""};
     }
-    const auto files = tag_files();
-    const auto file =
-        std::ranges::find_if(files, [&](std::string_view name) { return listing.has_file(name); });
-    if (file == files.end() || listing.has_file(kTrackerFile)) {
+    const auto files = files_of(path_rules().last_saves, listing);
+    if (files.empty() || listing.has_file(kTrackerFile)) {
         return std::nullopt;
     }
-    return StepChoice{read_tag(directory / *file, choice_among(steps, "")), ""};
+    return StepChoice{read_tag(directory / files.front(), choice_among(steps, "")), ""};
 }
 
 }  // namespace
 
 std::optional<IterationDirectory> parse_step(std::string_view directory) {
-    if (directory == kRelease) {
-        return IterationDirectory{std::nullopt, kRelease};
+    const auto found = match_rule(path_rules().steps, directory);
+    if (!found) {
+        return std::nullopt;
     }
-    auto step = step_among(kNames, directory);
-    for (const Format* const format : all_formats()) {
-        step = step ? step : step_among(format->steps, directory);
-    }
-    if (step) {
-        return step;
-    }
-    const auto within = number_within(directory);
-    if (const auto iteration = within ? within : number_behind_epoch(directory)) {
-        return IterationDirectory{*iteration, std::string(directory), false};
-    }
-    return std::nullopt;
-}
-
-std::string step_names() {
-    std::string text = "iter_*, global_step_*, checkpoint-*, step-*, epoch_*_step_*, *-step=*";
-    for (const Format* const format : all_formats()) {
-        for (const StepName& step : format->steps) {
-            text.append(", ").append(step.prefix).append("*");
-        }
-    }
-    return text + ", " + kRelease;
-}
-
-bool has_tracker(const Listing& listing) {
-    return listing.has_file(kTrackerFile) ||
-           std::ranges::any_of(tag_files(),
-                               [&](std::string_view file) { return listing.has_file(file); });
+    const bool has_number = !found->parts.empty();
+    return IterationDirectory{
+        has_number ? std::optional(found->parts.number("step")) : std::nullopt,
+        std::string(directory), found->rule->what == "tracked"};
 }
 
 std::vector<LastSave> last_saves(const fs::path& directory, const Listing& listing) {
     std::vector<LastSave> saves;
-    if (listing.has_file(kTrackerFile)) {
-        const auto tracked = read_tracker(directory / kTrackerFile);
-        saves.push_back({kTrackerFile, tracked ? tracked->iteration : std::nullopt});
-    }
-    for (const std::string_view file : tag_files()) {
-        if (listing.has_file(file)) {
-            const auto step = parse_step(word_in(directory / file));
-            saves.push_back({std::string(file), step ? step->iteration : std::nullopt});
-        }
+    for (const std::string_view file : files_of(path_rules().last_saves, listing)) {
+        const auto step = file == kTrackerFile ? read_tracker(directory / file)
+                                               : parse_step(word_in(directory / file));
+        saves.push_back({std::string(file), step ? step->iteration : std::nullopt});
     }
     return saves;
 }
 
 bool has_tag_file(const fs::path& path) {
-    return std::ranges::any_of(tag_files(),
-                               [&](std::string_view file) { return io::is_file(path / file); });
+    return std::ranges::any_of(path_rules().last_saves, [&](const PathRule& rule) {
+        return rule.what == "name" &&
+               std::ranges::any_of(rule.patterns,
+                                   [&](std::string_view file) { return io::is_file(path / file); });
+    });
 }
 
 std::optional<StepChoice> choose_step(const fs::path& directory, const Listing& listing,
                                       std::optional<Index> wanted) {
     const auto steps = steps_in(listing);
     const bool is_tracked = listing.has_file(kTrackerFile);
-    if (steps.empty() && !has_tracker(listing)) {
+    if (steps.empty() && files_of(path_rules().last_saves, listing).empty()) {
         return std::nullopt;
     }
     if (wanted) {
@@ -349,14 +271,12 @@ std::optional<StepChoice> choose_step(const fs::path& directory, const Listing& 
 
 fs::path named_directory(const fs::path& given) {
     const std::string name = given.filename();
-    const auto tags = tag_files();
-    const bool is_tag = std::ranges::find(tags, name) != tags.end() ||
-                        std::ranges::find(kBestFiles, name) != kBestFiles.end();
-    if ((!is_tag && name != kTrackerFile) || !io::is_file(given)) {
+    const auto last = match_rule(path_rules().last_saves, name);
+    if ((!last && !match_rule(path_rules().best_saves, name)) || !io::is_file(given)) {
         return given;
     }
     const fs::path directory = given.has_parent_path() ? given.parent_path() : ".";
-    return is_tag ? directory / read_tag(given, "") : directory;
+    return name == kTrackerFile ? directory : directory / read_tag(given, "");
 }
 
 std::optional<Index> iteration_of(const fs::path& directory) {

@@ -1,6 +1,4 @@
-// Which of several saved iterations a directory means, by the names that trainers give iterations
-// (Megatron, verl, transformers, torchtitan, Lightning, NeMo and NeMo Automodel) and those that
-// formats declare.
+// Which of several saved iterations a directory means, by the names that trainers give iterations.
 #pragma once
 
 #include <optional>
@@ -16,8 +14,6 @@
 namespace shardweld::formats {
 
 inline constexpr const char* kTrackerFile = "latest_checkpointed_iteration.txt";
-/// The names of iterations, for messages: "iter_*, global_step_*, release".
-std::string step_names();
 
 /// One saved iteration: iter_0000010, global_step_10, checkpoint-10, step-10, epoch=0-step=10.ckpt
 /// or release (no number).
@@ -26,10 +22,6 @@ struct IterationDirectory {
     std::string directory;
     bool has_tracker = true;  ///< the trainer that names its saves so says which is the last
 };
-
-/// Whether a directory holds a file that names the last save in it: Megatron's and verl's tracker,
-/// NeMo Automodel's `LATEST`, a format's.
-bool has_tracker(const Listing& listing);
 
 /// What a file beside saves says of the last one.
 struct LastSave {

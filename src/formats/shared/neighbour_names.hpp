@@ -1,10 +1,7 @@
 // What names say of files that lie beside a model, and of the state that trainers save beside it.
-// Sources of the latter: the state dicts and directories of torchtitan, accelerate, lightning and
-// torch's own examples.
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,21 +12,12 @@
 
 namespace shardweld::formats {
 
-/// Reasons of known names, by which they are told apart.
+/// Why training state is left aside, in path_rules.txt too.
 inline constexpr const char* kTrainingState = "training state";
-inline constexpr const char* kForHuggingFace =
-    "what the trainer saved for HuggingFace beside the shards";
-inline constexpr const char* kAdapterBeside = "an adapter, saved beside the model";
-
-/// What trainers leave beside any model.
-std::span<const KnownName> common_names();
 
 /// Whether a file of this name could hold weights: "model.safetensors", and copies such as
 /// "model.safetensors.bak".
 bool is_container(std::string_view name);
-
-/// Whether a name matches a KnownName's pattern. Linear in the name for each '*'.
-bool matches(std::string_view pattern, std::string_view name);
 
 /// Whether a directory holds the weights of a finished HuggingFace model.
 bool is_hf_model(const Listing& listing);

@@ -219,10 +219,7 @@ std::optional<std::string> plain_word(std::string_view text) {
     if (word.empty() || word.size() > kLongestWord) {
         return std::nullopt;
     }
-    std::string lower;
-    for (const char c : word) {
-        lower.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
-    }
+    const std::string lower = in_small_letters(word);
     if (lower == "none" || lower == "null") {
         return std::nullopt;
     }

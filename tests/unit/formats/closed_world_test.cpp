@@ -4,7 +4,6 @@
 
 #include "catalogue/catalogue.hpp"
 #include "formats/shared/directory_listing.hpp"
-#include "formats/shared/neighbour_names.hpp"
 
 #include "safetensors_builder.hpp"
 #include "scratch.hpp"
@@ -40,32 +39,6 @@ std::vector<std::string> rows_of(const catalogue::Catalogue& catalogue) {
                        std::to_string(row.bytes) + ")");
     }
     return rows;
-}
-
-TEST(ClosedWorld, matches_names_with_texts_and_numbers) {
-    for (const auto& [pattern, name] :
-         std::vector<std::pair<const char*, const char*>>{{"a", "a"},
-                                                          {"*", ""},
-                                                          {"*", "abc"},
-                                                          {"a*c*", "abcabd"},
-                                                          {"r_#.pt", "r_0.pt"},
-                                                          {"r_#.pt", "r_123.pt"},
-                                                          {"*_#_x", "_1_2_x"},
-
-                                                          {"*.pt", "a.pt.pt"}}) {
-        EXPECT_TRUE(matches(pattern, name)) << pattern << " " << name;
-    }
-    for (const auto& [pattern, name] :
-         std::vector<std::pair<const char*, const char*>>{{"a", "b"},
-                                                          {"", "a"},
-                                                          {"a", ""},
-                                                          {"r_#.pt", "r_.pt"},
-                                                          {"r_#.pt", "r_x.pt"},
-                                                          {"*.pt", "a.pth"},
-                                                          {"a*c", "abcd"},
-                                                          {"#", ""}}) {
-        EXPECT_FALSE(matches(pattern, name)) << pattern << " " << name;
-    }
 }
 
 TEST(ClosedWorld, lists_what_is_beside_and_above) {
