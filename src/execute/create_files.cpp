@@ -61,14 +61,13 @@ std::vector<std::size_t> own_files(int rank, const plan::Plan& plan) {
 }
 
 /// The ranges of a file's tensors and header, united.
-std::vector<plan::OutputRange> raw_ranges(const outputs::Placement& placement, std::size_t at,
-                                          const std::vector<outputs::OutputTensor>& tensors) {
-    const outputs::PlacedFile& file = placement.files[at];
+std::vector<plan::OutputRange> raw_ranges(const plan::Plan& plan, std::size_t at) {
+    const outputs::PlacedFile& file = plan.placement.files[at];
     std::vector<plan::OutputRange> ranges = {
         {file.header_offset, file.header_offset + file.header.size()}};
     for (const std::uint32_t tensor : file.tensors) {
-        const Bytes begin = placement.slots[tensor].offset;
-        ranges.push_back({begin, begin + tensors[tensor].bytes()});
+        const Bytes begin = plan.placement.slots[tensor].offset;
+        ranges.push_back({begin, begin + plan.tensor(tensor).bytes()});
     }
     return plan::united(std::move(ranges));
 }
@@ -129,17 +128,18 @@ std::vector<io::WrittenFile> create_own(mpi::Comm& comm, plan::Plan& plan,
     const auto own = own_files(comm.rank(), plan);
     std::vector<io::WrittenFile> made;
     mpi::collectively_in_steps(comm, [&](const mpi::OnStep& before_file) {
-        const auto tensors = plan::output_tensors(plan.targets);
         const outputs::Format& format = *plan.placement.format;
-        const outputs::Framer framer = format.framer();
+        // A frame that states checksums is written when they are known (WrittenSums::write_frames).
+        const outputs::Framer framer =
+            format.states_checksums() ? outputs::Framer() : format.framer();
+        const auto tensors = framer && !own.empty() ? plan::output_tensors(plan.targets)
+                                                    : std::vector<outputs::OutputTensor>();
         for (const std::size_t at : own) {
             before_file();
-            // A frame that states checksums is written when they are known
-            // (WrittenSums::write_frames).
             const outputs::Frame frame =
-                format.states_checksums() ? outputs::Frame() : framer(plan.placement, at, tensors);
-            made.push_back(create(frame, plan.placement.files[at],
-                                  raw_ranges(plan.placement, at, tensors), directory, sync));
+                framer ? framer(plan.placement, at, tensors) : outputs::Frame();
+            made.push_back(
+                create(frame, plan.placement.files[at], raw_ranges(plan, at), directory, sync));
         }
     });
     if (!plan.placement.is_settled) {

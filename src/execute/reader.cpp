@@ -86,7 +86,7 @@ const io::InputFile& OpenFiles::get(std::uint32_t file) {
     io::InputFile opened = io::InputFile::open(path);
     first_stamps_.try_emplace(file, opened.stamp());
     require_expected(opened, file);
-    if (!cached_[file]) {
+    if (!cached_.contains(file)) {
         cached_[file] = opened.cached_share();
     }
     recent_.push_front({file, std::move(opened)});
@@ -99,14 +99,14 @@ void OpenFiles::announce(std::uint32_t file, Bytes offset, Bytes size) {
         return;
     }
     const io::InputFile& opened = get(file);
-    if (*cached_[file] < 1) {
+    if (cached_.at(file) < 1) {
         opened.will_need(offset, size);
     }
 }
 
 bool OpenFiles::is_cold(std::uint32_t file) const {
     constexpr double kLittle = 0.1;
-    return !source_.stays_cached && cached_[file].value_or(1) < kLittle;
+    return !source_.stays_cached && cached_.at(file) < kLittle;
 }
 
 void OpenFiles::done_with(std::uint32_t file, Bytes offset, Bytes size) {

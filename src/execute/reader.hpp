@@ -25,8 +25,7 @@ namespace shardweld::execute {
 /// unless the source says otherwise.
 class OpenFiles {
   public:
-    explicit OpenFiles(const SourceFiles& source)
-        : source_(source), cached_(source.files->size()) {}
+    explicit OpenFiles(const SourceFiles& source) : source_(source) {}
     ~OpenFiles();
     OpenFiles(const OpenFiles&) = delete;
     OpenFiles& operator=(const OpenFiles&) = delete;
@@ -68,7 +67,7 @@ class OpenFiles {
     std::unordered_map<std::uint32_t, std::list<OpenInput>::iterator> by_file_;
     std::unordered_map<std::uint32_t, io::FileStamp> first_stamps_;  ///< where the source has none
     /// By file: the share of it that was in the page cache when it was first met.
-    std::vector<std::optional<double>> cached_;
+    std::unordered_map<std::uint32_t, double> cached_;
 };
 
 /// Elements of one file to be brought to `dst`, or compared with what is there.

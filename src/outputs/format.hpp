@@ -81,8 +81,8 @@ class Format {
     virtual void embed_config(Placement& /*placement*/, const std::string& /*text*/) const {}
 
     /// Every rank asks for one, whether it makes files or not, so that all of them learn here what
-    /// is missing: Error(unsupported). The default adds nothing to header and tensors.
-    [[nodiscard]] virtual Framer framer() const;
+    /// is missing: Error(unsupported). None: nothing is added to header and tensors.
+    [[nodiscard]] virtual Framer framer() const { return {}; }
 
     /// Whether its frames have places for checksums of tensors (Frame::checksums).
     [[nodiscard]] virtual bool states_checksums() const { return false; }

@@ -24,8 +24,4 @@ bool is_output_name(std::string_view name) {
            });
 }
 
-Framer Format::framer() const {
-    return [](Placement&, std::size_t, const std::vector<OutputTensor>&) { return Frame{}; };
-}
-
 }  // namespace shardweld::outputs

@@ -11,16 +11,22 @@ once() {
         fail "the report says no $1"
 }
 
-# merged RANKS ENVIRONMENT [options]: into $WORK/way; the model of one rank is in $WORK/alone.
+# merged RANKS ENVIRONMENT [options]: into $WORK/way, and what $also names beside it; the models of one rank are in $WORK/alone.
+also=()
 merged() {
-    rm -rf "$WORK/way"
-    expect_code 0 env $2 mpirun -n "$1" "$SHARDWELD" merge --target_dir "$WORK/way" -v --no_fsync "${@:3}" && same_files "$WORK/alone" "$WORK/way" "$*"
+    local beside=()
+    rm -rf "$WORK"/way*
+    for form in "${also[@]}"; do beside+=(--also "$WORK/way$form"); done
+    expect_code 0 env $2 mpirun -n "$1" "$SHARDWELD" merge --target_dir "$WORK/way" -v --no_fsync "${beside[@]}" "${@:3}" && same_files "$WORK/alone" "$WORK/way" "$*"
+    for form in "${also[@]}"; do same_files "$WORK/alone${form%%:*}" "$WORK/way${form%%:*}" "$*, $form"; done
 }
 
 # in_all_ways [options]
 in_all_ways() {
-    rm -rf "$WORK/alone"
-    expect_code 0 "$SHARDWELD" merge --target_dir "$WORK/alone" -q --no_fsync "$@"
+    local beside=()
+    rm -rf "$WORK"/alone*
+    for form in "${also[@]}"; do beside+=(--also "$WORK/alone$form"); done
+    expect_code 0 "$SHARDWELD" merge --target_dir "$WORK/alone" -q --no_fsync "${beside[@]}" "$@"
     for strategy in direct collective; do
         for ranks in 2 3 5; do
             merged "$ranks" "" "$@" --strategy "$strategy"
@@ -42,6 +48,11 @@ in_all_ways --local_dir "$dist/source" --hf_config "$dist/hf"
 # What is changed in the plan later on, and what several plans come from.
 in_all_ways --local_dir "$lora/source" --lora fold
 in_all_ways --local_dir "$dist/source" --hf_config "$dist/hf" --quantize nvfp4a16
+in_all_ways --local_dir "$dist/source" --hf_config "$dist/hf" --quantize gguf:q8_0
+[[ ! -e "$(dirname "$SHARDWELD")/shardweld_hdf5.so" && ! -e "$(dirname "$SHARDWELD")/../lib/shardweld/shardweld_hdf5.so" ]] ||
+    in_all_ways --local_dir "$dist/source" --hf_config "$dist/hf" --output_format hdf5
+also=(-wide:fp32 -coded:nvfp4a16 -gguf:gguf:q4_0)
+in_all_ways --local_dir "$dist/source" --hf_config "$dist/hf"
 
 # Nothing is left of it, and who has none beside him needs none.
 expect_code 0 "$SHARDWELD" merge --local_dir "$dist/source" --hf_config "$dist/hf" --target_dir "$WORK/single" -q

@@ -73,3 +73,8 @@ expect_same() { # SUM DIR NAME
 writes_into() {
     [[ -n "$(find "$(dirname "$1")/.$(basename "$1").shardweld-partial" -name 'model*.safetensors' -size +0 2>/dev/null)" ]]
 }
+
+# keeps_some DIR: of what is on its way to it, something would be gone on with.
+keeps_some() {
+    [[ -n "$(find "$(dirname "$1")/.$(basename "$1").shardweld-partial/journal" -name '*-*' -size +0 2>/dev/null)" ]]
+}

@@ -32,9 +32,6 @@ tested=$job
 eventually 30 writes_into "$HOSTS/requeued"
 sleep 2
 scontrol requeue "$requeued"
-keeps_some() { # DIR
-    [[ -n "$(find "$(dirname "$1")/.$(basename "$1").shardweld-partial/journal" -name '*-*' -size +0 2>/dev/null)" ]]
-}
 eventually 30 keeps_some "$HOSTS/lost"
 lose_node h2
 sleep 1

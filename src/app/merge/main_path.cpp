@@ -123,11 +123,10 @@ Planned plan_outputs(const Outputs& outputs, const PlanRequest& request, Sources
     if (!plans_once_a_node(outputs, request, sources)) {
         return plan_here(outputs, request, std::move(sources), {resources, {}}, between_steps);
     }
-    const auto plan = [&](Session planners, Sources theirs, const HostGroups& hosts) {
-        return plan_here({std::move(planners)}, request, std::move(theirs), {resources, hosts},
-                         between_steps);
+    const auto plan = [&](const Outputs& planners, Sources theirs, const HostGroups& hosts) {
+        return plan_here(planners, request, std::move(theirs), {resources, hosts}, between_steps);
     };
-    Planned planned = planned_once_a_node(session, request, std::move(sources), resources, plan);
+    Planned planned = planned_once_a_node(outputs, request, std::move(sources), resources, plan);
     between_steps(session.comm);
     return planned;
 }

@@ -129,67 +129,81 @@ void say_plan(const Session& session, const plan::Plan& plan) {
                       std::string(plan::name_of(plan.strategy)) + " (" + plan.why + ")");
 }
 
+/// A plan, but for its format, which is another value in each process.
+struct HandedPlan {
+    std::optional<plan::Plan> plan;
+    std::size_t format = 0;  ///< of all formats, one that makes its files when they are placed
+};
+
 /// What is large of what ranks need while they move tensors: once on a node where that can be done.
 /// The planner has it like those beside it.
 struct Handed {
     std::vector<catalogue::File> files;
+    std::vector<io::FileStamp> stamps;
     catalogue::Records records;
     std::vector<std::string> tensors;  ///< that the records name
     std::vector<execute::RecordSums::RecordUse> uses;
-    std::optional<plan::Plan> factors;
-    std::optional<plan::Plan> measured;
-    plan::Plan plan;
+    std::vector<HandedPlan> plans;  ///< factors, and of each output what is measured and its own
 };
 
-/// What else the ranks beside a planner need.
+/// What else the ranks beside a planner need of an output.
+struct RestOfOutput {
+    std::string config_path;
+    std::string config_text;
+    bool is_value = false;
+    std::vector<std::uint32_t> shares;  ///< NVFP4
+    std::vector<plan::Warning> warnings;
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.config_path, self.config_text, self.is_value, self.shares,
+                        self.warnings);
+    };
+};
+
+/// What else they need.
 struct Rest {
     fs::path directory;
     plan::Visibility visibility;
-    std::vector<io::FileStamp> stamps;
     int home = 0;
     bool is_checked = false;
-    std::string config_path;
-    std::string config_text;
     bool holds_adapter_only = false;
-    bool is_value = false;
-    std::vector<std::uint32_t> shares;  ///< NVFP4
+    std::vector<RestOfOutput> outputs;
 
     static constexpr auto fields = [](auto& self) {
-        return std::tie(self.directory, self.visibility, self.stamps, self.home, self.is_checked,
-                        self.config_path, self.config_text, self.holds_adapter_only, self.is_value,
-                        self.shares);
+        return std::tie(self.directory, self.visibility, self.home, self.is_checked,
+                        self.holds_adapter_only, self.outputs);
     };
 };
 
 Rest rest_of(const Planned& planned) {
     const Input& input = planned.input;
-    const Output& output = planned.first();
-    const auto& made = output.model.bound.quantisation;
-    return {input.directory,
-            input.visibility,
-            input.stamps,
-            input.home,
-            input.is_checked,
-            output.model.files.config_path,
-            output.config_text,
-            planned.holds_adapter_only,
-            output.model.prepared.is_value,
-            made ? made->shares : std::vector<std::uint32_t>()};
+    Rest rest{input.directory,  input.visibility,           input.home,
+              input.is_checked, planned.holds_adapter_only, {}};
+    for (const Output& output : planned.outputs) {
+        const auto& made = output.model.bound.quantisation;
+        rest.outputs.push_back(
+            {output.model.files.config_path, output.config_text, output.model.prepared.is_value,
+             made ? made->shares : std::vector<std::uint32_t>(), output.session.warnings});
+    }
+    return rest;
 }
 
 void take_rest(Rest rest, Planned& planned) {
     Input& input = planned.input;
-    Output& output = planned.first();
     input.directory = std::move(rest.directory);
     input.visibility = std::move(rest.visibility);
-    input.stamps = std::move(rest.stamps);
     input.home = rest.home;
     input.is_checked = rest.is_checked;
-    output.model.files.config_path = std::move(rest.config_path);
-    output.config_text = std::move(rest.config_text);
     planned.holds_adapter_only = rest.holds_adapter_only;
-    output.model.prepared.is_value = rest.is_value;
-    output.model.bound.quantisation.emplace().shares = std::move(rest.shares);
+    for (std::size_t at = 0; at < planned.outputs.size(); ++at) {
+        Output& output = planned.outputs[at];
+        RestOfOutput& own = rest.outputs.at(at);
+        output.model.files.config_path = std::move(own.config_path);
+        output.config_text = std::move(own.config_text);
+        output.model.prepared.is_value = own.is_value;
+        output.model.bound.quantisation.emplace().shares = std::move(own.shares);
+        output.session.warnings = std::move(own.warnings);
+    }
 }
 
 /// The records of a plan's input, of which many name the same tensor, and the names once.
@@ -207,18 +221,48 @@ std::pair<catalogue::Records, std::vector<std::string>> named_once(catalogue::Re
     return {std::move(records), std::move(names)};
 }
 
+void put_handed(const plan::Plan* plan, ByteWriter& out) {
+    out.put(plan != nullptr);
+    if (plan != nullptr) {
+        // GGUF's files are like those of the default format once they are placed.
+        const auto& all = outputs::all_formats();
+        const auto found = std::ranges::find(all, plan->placement.format);
+        out.put(found == all.end() ? std::uint64_t{0}
+                                   : static_cast<std::uint64_t>(found - all.begin()));
+        plan::put_plan(*plan, out);
+    }
+}
+
+HandedPlan get_handed(ByteReader& in) {
+    HandedPlan handed;
+    if (in.get<bool>()) {
+        handed.format = in.get<std::uint64_t>();
+        handed.plan = plan::get_plan(in);
+    }
+    return handed;
+}
+
+std::optional<plan::Plan> taken(HandedPlan& handed) {
+    if (handed.plan) {
+        handed.plan->placement.format = outputs::all_formats().at(handed.format);
+    }
+    return std::move(handed.plan);
+}
+
 std::vector<std::byte> handed_bytes(const Planned& planned) {
+    const auto in_place = [](const std::optional<plan::Plan>& plan) {
+        return plan ? &*plan : nullptr;
+    };
     ByteWriter out;
     out.put(planned.input.files);
+    out.put(planned.input.stamps);
     out.put(named_once(planned.input.sums->records()));
     out.put(planned.input.sums->uses());
-    for (const auto* const plan : {&planned.factors, &planned.first().measured}) {
-        out.put(plan->has_value());
-        if (*plan) {
-            plan::put_plan(**plan, out);
-        }
+    put_handed(in_place(planned.factors), out);
+    for (const Output& output : planned.outputs) {
+        put_handed(in_place(output.measured), out);
+        put_handed(&output.plan, out);
     }
-    plan::put_plan(planned.first().plan, out);
     return out.take();
 }
 
@@ -226,44 +270,45 @@ Handed handed_from(std::span<const std::byte> bytes) {
     ByteReader in(bytes);
     Handed handed;
     handed.files = in.get<std::vector<catalogue::File>>();
+    handed.stamps = in.get<std::vector<io::FileStamp>>();
     handed.records = in.get<catalogue::Records>();
     handed.tensors = in.get<std::vector<std::string>>();
     handed.records.tensors.assign(handed.tensors.begin(), handed.tensors.end());
     handed.uses = in.get<std::vector<execute::RecordSums::RecordUse>>();
-    for (auto* const plan : {&handed.factors, &handed.measured}) {
-        if (in.get<bool>()) {
-            plan->emplace(plan::get_plan(in));
-        }
+    while (!in.at_end()) {
+        handed.plans.push_back(get_handed(in));
     }
-    handed.plan = plan::get_plan(in);
     return handed;
 }
 
 /// What handed_bytes has put lies elsewhere from now on.
 void leave_handed(Planned& planned) {
     planned.input.files = {};
+    planned.input.stamps = {};
     planned.input.sums = nullptr;
     planned.factors = std::nullopt;
-    planned.first().measured = std::nullopt;
-    planned.first().plan = {};
+    for (Output& output : planned.outputs) {
+        output.measured = std::nullopt;
+        output.plan = {};
+    }
 }
 
-/// Needs the input's directory.
+/// Needs the input's directory, and as many outputs as there are.
 void take_handed(std::shared_ptr<Handed> handed, Planned& planned) {
-    Output& output = planned.first();
     planned.input.files = std::move(handed->files);
+    planned.input.stamps = std::move(handed->stamps);
     planned.input.sums = record_sums(planned.input.directory, planned.input.files,
                                      std::move(handed->records), std::move(handed->uses));
-    if (output.choice.records != nullptr) {
-        output.choice.records = &planned.input.sums->records();
-    }
-    planned.factors = std::move(handed->factors);
-    output.measured = std::move(handed->measured);
-    output.plan = std::move(handed->plan);
-    for (plan::Plan* const plan : {planned.factors ? &*planned.factors : nullptr,
-                                   output.measured ? &*output.measured : nullptr, &output.plan}) {
-        if (plan != nullptr) {
-            plan->placement.format = &outputs::default_format();
+    auto next = handed->plans.begin();
+    planned.factors = taken(*next++);
+    for (Output& output : planned.outputs) {
+        if (output.choice.records != nullptr) {
+            output.choice.records = &planned.input.sums->records();
+        }
+        output.measured = taken(*next++);
+        output.plan = taken(*next++).value();
+        if (output.model.bound.output != nullptr) {
+            output.plan.placement.format = output.model.bound.output.get();  // it is a planner's
         }
     }
     planned.handed = std::move(handed);
@@ -287,17 +332,17 @@ bool sees_as(const FoundCheckpoint& found, const HostGroups& hosts) {
 class NodePlanning {
   public:
     /// Collective. `sources` say who sees the same files.
-    NodePlanning(const Session& session, const Sources& sources);
+    NodePlanning(const Outputs& outputs, const Sources& sources);
 
     /// Whether this rank plans.
     [[nodiscard]] bool is_planner() const { return planners_ != nullptr; }
     [[nodiscard]] const HostGroups& hosts() const { return hosts_; }
-    /// Local, a planner's: the sources for these ranks alone, and their session, which writes into
-    /// the run's log and report.
+    /// Local, a planner's: the sources for these ranks alone, and their sessions, which write into
+    /// the run's log and reports.
     void leave_to_planners(Sources& sources) const;
-    [[nodiscard]] Session session_of_planners() const { return session_.with(*planners_); }
-    /// Collective. The planners' plan of one output for all ranks, also on those beside them, whose
-    /// `planned` is empty so far.
+    [[nodiscard]] Outputs sessions_of_planners() const;
+    /// Collective. The planners' plans for all ranks, also on those beside them, whose `planned` is
+    /// empty so far.
     void hand_over(Planned& planned) const;
 
   private:
@@ -305,6 +350,7 @@ class NodePlanning {
     /// have memory in common, else for each rank.
     [[nodiscard]] std::shared_ptr<Handed> shared(std::vector<std::byte> bytes) const;
 
+    const Outputs& outputs_;
     Session session_;
     HostGroups hosts_;
     std::unique_ptr<mpi::Comm> planners_;  ///< null on other ranks
@@ -312,15 +358,23 @@ class NodePlanning {
     MemoryMeter meter_;
 };
 
-NodePlanning::NodePlanning(const Session& session, const Sources& sources)
-    : session_(session), hosts_(sources.checkpoint.visibility.hosts()) {
-    const int own = session.comm.rank();
-    auto planners = session.comm.split(hosts_.is_leader(own) ? 0 : 1);
+NodePlanning::NodePlanning(const Outputs& outputs, const Sources& sources)
+    : outputs_(outputs), session_(outputs.front()), hosts_(sources.checkpoint.visibility.hosts()) {
+    const int own = session_.comm.rank();
+    auto planners = session_.comm.split(hosts_.is_leader(own) ? 0 : 1);
     if (hosts_.is_leader(own)) {
         planners_ = std::move(planners);
     }
     beside_ =
-        session.comm.split(static_cast<int>(hosts_.group_of_rank[static_cast<std::size_t>(own)]));
+        session_.comm.split(static_cast<int>(hosts_.group_of_rank[static_cast<std::size_t>(own)]));
+}
+
+Outputs NodePlanning::sessions_of_planners() const {
+    Outputs sessions;
+    for (const Session& one : outputs_) {
+        sessions.push_back(one.with(*planners_));
+    }
+    return sessions;
 }
 
 void NodePlanning::leave_to_planners(Sources& sources) const {
@@ -366,14 +420,15 @@ std::shared_ptr<Handed> NodePlanning::shared(std::vector<std::byte> bytes) const
 
 void NodePlanning::hand_over(Planned& planned) const {
     std::vector<Output> outputs;
-    outputs.push_back(is_planner() ? of_run(session_, std::move(planned.first()))
-                                   : Output{session_, {}, {}, {}, {}, {}});
+    for (std::size_t at = 0; at < outputs_.size(); ++at) {
+        outputs.push_back(is_planner() ? of_run(outputs_[at], std::move(planned.outputs[at]))
+                                       : Output{outputs_[at], {}, {}, {}, {}, {}});
+    }
     planned.outputs = std::move(outputs);
     if (beside_->size() == 1) {
         return;
     }
     Rest rest = mpi::share(*beside_, 0, [&] { return rest_of(planned); });
-    auto warnings = mpi::share(*beside_, 0, [&] { return session_.warnings; });
     std::vector<std::byte> bytes;
     mpi::collectively(*beside_, [&] {
         if (is_planner()) {
@@ -384,7 +439,6 @@ void NodePlanning::hand_over(Planned& planned) const {
     if (!is_planner()) {
         take_rest(std::move(rest), planned);
         planned.input.meter = meter_;
-        session_.warnings = std::move(warnings);
     }
     take_handed(shared(std::move(bytes)), planned);
     planned.input.meter.planned();
@@ -554,36 +608,37 @@ void say_plans(const Planned& planned) {
 }
 
 bool plans_once_a_node(const Outputs& outputs, const PlanRequest& request, const Sources& sources) {
-    const Options& options = outputs.front().options;
     const HostGroups& hosts = sources.checkpoint.visibility.hosts();
     const bool see_alike = (!sources.base || sees_as(*sources.base, hosts)) &&
                            (!sources.supplement || sees_as(*sources.supplement, hosts)) &&
                            std::ranges::all_of(sources.others, [&](const auto& other) {
                                return sees_as(other, hosts);
                            });
-    const bool is_default = plan_choice(options, {}).output_format == &outputs::default_format() &&
-                            !becomes_gguf(outputs.front().output.quantise) &&
-                            outputs.front().output.form.empty();
-    return hosts.leaders.size() < hosts.group_of_rank.size() && see_alike && is_default &&
-           outputs.size() == 1 && request.sink == Destination::model;
+    const bool are_models =
+        std::ranges::none_of(outputs, [](const Session& one) { return one.output.is_training(); });
+    return hosts.leaders.size() < hosts.group_of_rank.size() && see_alike && are_models &&
+           request.sink == Destination::model;
 }
 
-Planned planned_once_a_node(const Session& session, const PlanRequest& request, Sources sources,
+Planned planned_once_a_node(const Outputs& outputs, const PlanRequest& request, Sources sources,
                             const Resources& resources, const PlanByPlanners& plan) {
-    const NodePlanning once(session, sources);
+    const Session& session = outputs.front();
+    const NodePlanning once(outputs, sources);
     Planned planned;
     mpi::collectively_in_steps(session.comm, [&](const mpi::OnStep& step) {
         if (once.is_planner()) {
             once.leave_to_planners(sources);
             step();
-            planned = plan(once.session_of_planners(), std::move(sources), once.hosts());
+            planned = plan(once.sessions_of_planners(), std::move(sources), once.hosts());
         }
     });
     (void)Sources(std::move(sources));  // is not needed any more
     mpi::collectively(session.comm, [&] { once.hand_over(planned); });
     if (!once.is_planner()) {
         planned.resources = request.ranks ? request.ranks->resources : resources;
-        planned.first().choice = choice_for({session}, request, planned.input, planned.resources);
+        for (Output& output : planned.outputs) {
+            output.choice = choice_for(outputs, request, planned.input, planned.resources);
+        }
         session.watch.lap("plan");
     }
     return planned;

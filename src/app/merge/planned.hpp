@@ -92,17 +92,17 @@ void report_plans(const Planned& planned);
 /// Says what will be written, and where a dtype would be told that --dtype does not name.
 void say_plans(const Planned& planned);
 
-/// Local, the same on all ranks. Whether there is anybody to hand a plan to, and it is of a form
-/// that can travel: one output of the default format.
+/// Local, the same on all ranks. Whether there is anybody to hand plans to, and they can travel:
+/// what is written are models, not training checkpoints.
 bool plans_once_a_node(const Outputs& outputs, const PlanRequest& request, const Sources& sources);
 
-/// Plans for the outputs of a session of fewer ranks, which is the planners' part of the run's.
+/// Plans for outputs' sessions of fewer ranks, which are the planners' part of the run's.
 using PlanByPlanners =
-    std::function<Planned(Session planners, Sources sources, const HostGroups& hosts)>;
+    std::function<Planned(const Outputs& planners, Sources sources, const HostGroups& hosts)>;
 
 /// Collective. One rank of those that see the same files plans with the others that do so; every
 /// rank has what moving tensors takes. `resources`: of the ranks that are here.
-Planned planned_once_a_node(const Session& session, const PlanRequest& request, Sources sources,
+Planned planned_once_a_node(const Outputs& outputs, const PlanRequest& request, Sources sources,
                             const Resources& resources, const PlanByPlanners& plan);
 
 }  // namespace shardweld::app

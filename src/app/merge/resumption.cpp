@@ -51,20 +51,25 @@ std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibilit
     const bool speaks =
         std::find(groups.begin(), groups.end(), own) - groups.begin() == comm.rank();
     std::vector<Seen> mine;
+    for (std::size_t file = 0; speaks && file < files.size(); ++file) {
+        if (group_for(visibility, file) == own) {
+            mine.push_back({file, (*source.stamps)[file]});
+        }
+    }
+    const auto all = mpi::gather_all(comm, std::move(mine));
     std::vector<publish::InputFact> facts;
-    for (std::size_t file = 0; file < files.size(); ++file) {
+    for (std::size_t file = 0; comm.rank() == 0 && file < files.size(); ++file) {
         const InputDigest digest = file < digests.size() ? digests[file] : InputDigest();
         facts.push_back({files[file].path,
                          {},
                          digest.value,
                          digest.has_all_checksums && source.sums != nullptr});
-        if (speaks && group_for(visibility, file) == own) {
-            mine.push_back({file, (*source.stamps)[file]});
-        }
     }
-    for (const Seen& seen : mpi::gather_all(comm, mine)) {
-        facts[seen.file].stamp = seen.stamp;
-        facts[seen.file].stamp.size = files[seen.file].size;
+    for (const Seen& seen : all) {
+        if (comm.rank() == 0) {
+            facts[seen.file].stamp = seen.stamp;
+            facts[seen.file].stamp.size = files[seen.file].size;
+        }
     }
     return facts;
 }

@@ -18,8 +18,8 @@ namespace shardweld::app {
 /// The facts that the options alone tell.
 publish::RunFacts way_of(const Session& session);
 
-/// Collective. What the output depends on; inputs are looked at by one rank each and known on rank
-/// 0, which has their `digests`.
+/// Collective. What the output depends on; inputs are looked at by one rank each, and rank 0, which
+/// has their `digests`, alone knows them.
 publish::RunFacts run_facts(const Session& session, const plan::Plan& plan,
                             const execute::SourceFiles& source,
                             const std::vector<InputDigest>& digests);

@@ -160,8 +160,8 @@ std::string record_at(const fs::path& path, Bytes offset) {
 }  // namespace
 
 std::shared_ptr<execute::RecordSums> record_sums(
-    const fs::path& directory, const std::vector<catalogue::File>& files,
-    catalogue::Records records, std::optional<std::vector<execute::RecordSums::RecordUse>> uses) {
+    const fs::path& directory, std::span<const catalogue::File> files, catalogue::Records records,
+    std::optional<std::vector<execute::RecordSums::RecordUse>> uses) {
     auto name_of = [directory, files](const catalogue::Record& record, std::string_view tensor) {
         const fs::path path = directory / files[record.file].path;
         return execute::RecordSums::RecordName{
@@ -206,16 +206,18 @@ Input input_of(Survey& survey, const MemoryMeter& meter, bool is_checked,
     for (const Survey* const more : behind) {
         catalogue::append(records, catalogue::records_of(more->catalogue));
     }
-    return {survey.location.directory,
-            survey.catalogue.files,
-            std::move(survey.visibility),
-            std::move(survey.stamps),
-            std::move(survey.digests),
-            survey.n_reads,
-            survey.home,
-            record_sums(survey.location.directory, survey.catalogue.files, std::move(records)),
-            is_checked,
-            meter};
+    Input input{survey.location.directory,
+                survey.catalogue.files,
+                std::move(survey.visibility),
+                std::move(survey.stamps),
+                std::move(survey.digests),
+                survey.n_reads,
+                survey.home,
+                nullptr,
+                is_checked,
+                meter};
+    input.sums = record_sums(input.directory, input.files, std::move(records));
+    return input;
 }
 
 execute::SourceFiles source_of(const Session& session, const Input& input) {

@@ -47,10 +47,10 @@ Survey read_shown(Session& session, FoundCheckpoint found, const std::string& of
 Input input_of(Survey& survey, const MemoryMeter& meter, bool is_checked,
                std::span<const Survey* const> behind = {});
 
-/// The sums of records of these files, none of them wanted yet unless `uses` says so.
+/// The sums of records of these files, which must outlive them; none of them wanted yet unless
+/// `uses` says so.
 std::shared_ptr<execute::RecordSums> record_sums(
-    const fs::path& directory, const std::vector<catalogue::File>& files,
-    catalogue::Records records,
+    const fs::path& directory, std::span<const catalogue::File> files, catalogue::Records records,
     std::optional<std::vector<execute::RecordSums::RecordUse>> uses = std::nullopt);
 
 /// Where the tensors are read from; points into `input`.

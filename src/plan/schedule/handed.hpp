@@ -8,7 +8,7 @@
 
 namespace shardweld::plan {
 
-/// Puts a plan whose files are of the default format, for ranks of the same program.
+/// Puts a plan without its format, for ranks of the same program.
 void put_plan(const Plan& plan, ByteWriter& out);
 
 /// The plan that was put. Its format is this process' own, so it is none yet (Placement::format).
