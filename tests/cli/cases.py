@@ -196,6 +196,11 @@ class Changes:
     def config(self, *fields):
         self.set(os.path.join(self.table.names["hf"], "config.json"), *fields)
 
+    def wrap(self, kind):
+        """config.json becomes the language model's part of another one."""
+        path = pathlib.Path(self.path(self.table.names["hf"]), "config.json")
+        path.write_text(json.dumps({"model_type": kind, "text_config": json.loads(path.read_text())}))
+
     def edit(self, name, action, *arguments):
         """Of tests/support/edit_safetensors.py."""
         for path in glob.glob(self.path(name)) or [self.path(name)]:
