@@ -321,6 +321,10 @@ class Checks:
         wanted = json.loads(value) if value else None
         require(found == wanted or json.dumps(found) == json.dumps(wanted), f"{name}: {where} is {json.dumps(found)}, expected {value or 'nothing'}")
 
+    def between(self, name, where, low, high):
+        found = json_at(json.loads(pathlib.Path(self.path(name)).read_text(encoding="utf-8")), where)
+        require(float(low) < found < float(high), f"{name}: {where} is {found}")
+
     def no(self, *names):
         for name in names:
             require(not os.path.lexists(self.path(name)) and not glob.glob(self.path(name)), f"{name} is there")
@@ -513,6 +517,9 @@ class Table:
         is_merge = options[:1] not in (["!"], ["?"])
         if is_merge:
             self.empty_place()
+            for option, path in zip([*self.options, *options], [*self.options, *options][1:]):
+                if option == "--report" and os.path.isfile(path):
+                    os.remove(path)  # of another model
         begin = time.monotonic()
         self.run(code, self.launched(ranks, self.merging(options) if is_merge else options[1:]))
         if os.environ.get("SHARDWELD_SHOW"):
