@@ -62,11 +62,11 @@ numbered_by_texts optimizer/zero2_w2 '*/*optim_states.pt' 'root["optimizer_state
 numbered_by_texts megatron_states/qwen2-tied-tp2-pp2-numbered-legacy 'iter_0000003/*/model_optim_rng.pt' 'root["optimizer"]["optimizer"]'
 
 # What a save has lost is given by an optimizer.json beside its files, and the same states come of it. ZeRO's elastic saves never have groups.
-# given SAVE PLACE FILES EDIT [named]: Python's EDIT takes settings out of `root`; groups name their members if asked
+# given DIRECTORY PLACE FILES EDIT [named]: of a save, and its config in hf; Python's EDIT takes settings out of `root`; groups name their members if asked
 given() {
     rm -rf "$WORK/bad" "$WORK/plain"
-    cp -r "$TESTS/data/$1/source" "$WORK/bad"
-    reshape 0 0 "$WORK/bad" hf --hf_config "$TESTS/data/$1/hf" --report none
+    cp -r "$1/source" "$WORK/bad"
+    reshape 0 0 "$WORK/bad" hf --hf_config "$1/hf" --report none
     mv "$WORK/made" "$WORK/plain"
     python3 - "$TESTS/support" "$4" "$WORK"/bad/$2/$3 <<'P' || fail "cannot change $3"
 import sys
@@ -75,7 +75,7 @@ import damage
 for file in sys.argv[3:]:
     damage.change(file, lambda root: exec(sys.argv[2]))
 P
-    reshape 3 0 "$WORK/bad" hf --hf_config "$TESTS/data/$1/hf" --check_crc off
+    reshape 3 0 "$WORK/bad" hf --hf_config "$1/hf" --check_crc off
     python3 - "$WORK/plain/optimizer/optimizer.json" "$WORK/bad/$2/optimizer.json" "${5:-}" <<'P' || fail "nothing is given"
 import json, sys
 told = json.load(open(sys.argv[1]))
@@ -84,18 +84,55 @@ for group in told["groups"]:
         group.pop("params", None)
 json.dump(told, open(sys.argv[2], "w"))
 P
-    reshape 0 0 "$WORK/bad" hf --hf_config "$TESTS/data/$1/hf" --check_crc off --report none
+    reshape 0 0 "$WORK/bad" hf --hf_config "$1/hf" --check_crc off --report none
     same_files "$WORK/made" "$WORK/plain" "$1 with what is given"
     sed -i 's/"step": [0-9.]*/"step": 99/' "$WORK/bad/$2/optimizer.json"
 }
-given optimizer/zero2_w2 global_step2 '*optim_states.pt' 'one = root["optimizer_state_dict"]; one["base_optimizer_state"] = list(one["base_optimizer_state"]["state"].values())' named
+given "$data/zero2_w2" global_step2 '*optim_states.pt' 'one = root["optimizer_state_dict"]; one["base_optimizer_state"] = list(one["base_optimizer_state"]["state"].values())' named
 reshape 6 0 "$WORK/bad" hf --hf_config "$data/zero2_w2/hf" --check_crc off
 rm "$WORK/bad/global_step2/optimizer.json"
 reshape 3 0 "$WORK/bad" hf --hf_config "$data/zero2_w2/hf" --check_crc off
-expect_text "as with elastic_checkpoint"
-expect_text "write them to an optimizer.json beside the files"
-given loaded_states/llama-tp2-pp2-dp2 iter_0000003 common.pt 'del root["optimizer"]'
-given megatron_states/qwen3moe-tp2-ep2-legacy iter_0000003 '*/model_optim_rng.pt' 'del root["optimizer"]'
+expect_text "as with DeepSpeed's elastic_checkpoint"
+expect_text "or an optimizer.json beside them that does"
+given "$TESTS/data/loaded_states/llama-tp2-pp2-dp2" iter_0000003 common.pt 'del root["optimizer"]'
+given "$TESTS/data/megatron_states/qwen3moe-tp2-ep2-legacy" iter_0000003 '*/model_optim_rng.pt' 'del root["optimizer"]'
+# A universal save's file of settings without groups, and the save without that file.
+mkdir "$WORK/universal"
+cp -r "$data/zero2_w2/hf" "$WORK/universal"
+reshape 0 0 "$data/zero2_w2/source" universal --hf_config "$data/zero2_w2/hf" --report none
+mv "$WORK/made" "$WORK/universal/source"
+given "$WORK/universal" global_step2_universal zero/optimizer_state.pt '[one.pop("param_groups") for one in (root, root["optimizer_state_dict"])]' named
+reshape 6 3 "$WORK/bad" hf --hf_config "$data/zero2_w2/hf" --check_crc off
+expect_text "optimizer.json says that the optimizer is at step 99, its states are at 2"
+cp "$WORK/plain/optimizer/optimizer.json" "$WORK/bad/global_step2_universal"
+rm "$WORK/bad/global_step2_universal/zero/optimizer_state.pt"
+for form in hf dcp:world=2 universal; do
+    reshape 0 0 "$WORK/bad" $form --hf_config "$data/zero2_w2/hf" --report none
+    rm -rf "$WORK/given"
+    mv "$WORK/made" "$WORK/given"
+    reshape 0 3 "$WORK/given" hf --hf_config "$data/zero2_w2/hf" --report none
+    same_files "$WORK/made/optimizer" "$WORK/plain/optimizer" "groups given to a universal save, by way of $form"
+done
+# Groups with other members than the save's are another run's.
+# moved DIRECTORY PLACE CONFIG
+moved() {
+    rm -rf "$WORK/bad"
+    cp -r "$1" "$WORK/bad"
+    reshape 0 0 "$WORK/bad" hf --hf_config "$3" --report none
+    python3 - "$WORK/made/optimizer/optimizer.json" "$WORK/bad/$2/optimizer.json" <<'P' || fail "no member moves"
+import json, sys
+told = json.load(open(sys.argv[1]))
+told["groups"][0]["params"][0] = "no.such.weight" if len(told["groups"]) == 1 else told["groups"][1]["params"].pop()
+json.dump(told, open(sys.argv[2], "w"))
+P
+    reshape 6 0 "$WORK/bad" hf --hf_config "$3"
+    expect_text "the groups in optimizer.json are not of the save's"
+    expect_absent "$WORK/made"
+}
+moved "$data/zero2_w2/source" global_step2 "$data/zero2_w2/hf"
+moved "$WORK/universal/source" global_step2_universal "$data/zero2_w2/hf"
+moved "$data/fsdp2_w3/source" . "$data/fsdp2_w3/hf"
+moved "$data/dcp_w2/source" . "$data/dcp_w2/hf"
 
 # A state that is there but is no tensor is not missing: refused by every reader.
 # no_tensor CODE SAVE FILES EDIT: Python's EDIT changes `root` of each file, or names what becomes an object in a .metadata

@@ -229,11 +229,16 @@ def first_two(container, key):
     container[key][0], container[key][1] = container[key][1], container[key][0]
 
 
+def members_exchanged(container, key):
+    one, other = container[key][0]["params"], container[key][1]["params"]
+    one[0], other[0] = other[0], one[0]
+
+
 NUMBERS = {"twice": lambda container, key: container[key].__setitem__(-1, container[key][0]) if len(container[key]) > 1 else container[key].append(container[key][0]),
            "left out": lambda container, key: container[key].pop(), "exchanged": first_two,
            "of nothing": lambda container, key: container[key].append("no.such.weight" if isinstance(container[key][0], str) else 99)}
 GROUPS = {"dropped": drop, "none": put([]), "the last dropped": lambda container, key: container[key].pop(), "exchanged": first_two,
-          "the last twice": lambda container, key: container[key].append(container[key][-1]), "retyped": put("groups")}
+          "the last twice": lambda container, key: container[key].append(container[key][-1]), "retyped": put("groups"), "members exchanged": members_exchanged}
 MOMENTS = {"in a tuple": lambda container, key: container.__setitem__(key, (container[key],)), "None": put(None), "dropped": drop}
 STATES = {"renumbered": lambda container, key: container[key].__setitem__(99, container[key].pop(0)), "dropped": lambda container, key: container[key].pop(0),
           "one more": lambda container, key: container[key].__setitem__(99, container[key][0])}
@@ -255,6 +260,14 @@ def want_fewer_groups(told):
     return {**told, "groups": told["groups"][:-1]}
 
 
+def want_members_exchanged(told):
+    made = copy.deepcopy(told)
+    members_exchanged(made, "groups")
+    for group in made["groups"]:
+        group["params"].sort()
+    return made
+
+
 def changes_of(slots):
     def one(slot, label, fn, wanted=None):
         return Change(f"{slot.where}: {label}", lambda place: slot.edit(place, fn), wanted)
@@ -273,8 +286,8 @@ def changes_of(slots):
             if slot.name == "is_expert_parallel" and label == "a flag" or slot.name == "betas" and label == "two":
                 continue
             # The one list of Megatron's groups, which its rule gives members.
-            is_whole = label == "the last dropped" and sum(other.kind == "groups" for other in slots) == 1
-            yield one(slot, label, fn, want_fewer_groups if is_whole else None)
+            is_whole = sum(other.kind == "groups" for other in slots) == 1
+            yield one(slot, label, fn, {"the last dropped": want_fewer_groups, "members exchanged": want_members_exchanged}.get(label) if is_whole else None)
         if slot.kind == "setting" and slot.name in SPELLED:
             yield one(slot, "spelled in another way", SPELLED[slot.name])
 

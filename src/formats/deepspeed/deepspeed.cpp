@@ -9,6 +9,7 @@
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/master_samples.hpp"
 #include "formats/shared/neighbour_names.hpp"
+#include "formats/shared/optimizer_file.hpp"
 #include "shardweld/error.hpp"
 
 #include "file_names.hpp"
@@ -126,7 +127,9 @@ FileScan scan_zero(const Location& location, const std::string& file) {
     const Weights weights = weights_of(location);
     const FileName name = parse_file_name(file).value_or(FileName{});
     if (name.kind == FileKind::partition) {
-        return scan_partition(location, file, name);
+        FileScan scan = scan_partition(location, file, name);
+        scan.own.given = name.dp == 0 && name.mp == 0 ? given_optimizer(location) : "";
+        return scan;
     }
     const bool is_states = name.kind == FileKind::model || name.kind == FileKind::model_part;
     const bool is_rest = is_states && weights != Weights::model;

@@ -12,6 +12,7 @@
 #include "formats/shared/adam.hpp"
 #include "formats/shared/assembler.hpp"
 #include "formats/shared/hints.hpp"
+#include "formats/shared/optimizer_file.hpp"
 #include "shardweld/error.hpp"
 
 #include "file_names.hpp"
@@ -135,6 +136,9 @@ void join_with_states(const std::vector<FileScan>& scans, Weights weights, Catal
         if (const auto of_rank = flat.find(name.mp); of_rank != flat.end()) {
             name_members(scan.own, of_rank->second, known, out.optimizer);
         }
+    }
+    for (const FileScan& scan : scans) {
+        add_given(scan.own.given, out.optimizer);
     }
     if (weights == Weights::model) {
         names.emplace(catalogue::kMaster);

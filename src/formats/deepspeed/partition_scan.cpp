@@ -5,8 +5,6 @@
 #include "formats/containers/torch_file.hpp"
 #include "formats/containers/torch_storage.hpp"
 #include "formats/shared/file_scan.hpp"
-#include "formats/shared/moment_hints.hpp"
-#include "formats/shared/optimizer_file.hpp"
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"
 
@@ -177,26 +175,9 @@ class PartitionScan {
 
 }  // namespace
 
-namespace {
-
-/// elastic_checkpoint leaves them out of all files.
-void require_groups(const catalogue::Optimizer& optimizer) {
-    if (optimizer.groups.empty() && !optimizer.states.empty()) {
-        throw Error(ErrorCode::not_found,
-                    "keeps moments of an optimizer, but no parameter groups, as with "
-                    "elastic_checkpoint: rate, betas, epsilon and decay are told in none of the "
-                    "files",
-                    kGiveGroups);
-    }
-}
-
-}  // namespace
-
 FileScan scan_partition(const Location& location, const std::string& file, const FileName& name) {
     return scan_named(location, file, name, [&](const ScannedFile& opened) {
         PartitionScan(opened, location.state).add(opened.file.root());
-        add_given(given_optimizer(location), opened.out.optimizer);
-        require_groups(opened.out.optimizer);
     });
 }
 

@@ -97,11 +97,12 @@ struct FileContent {
     std::optional<Index> n_model_ranks;
     std::optional<Index> n_tensor_ranks;
     bool is_data_first = false;  ///< use_data_before_expert_parallelism
+    std::string given;           ///< what optimizer.json beside the save says, if there is one
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.parameters, self.group_sizes, self.rules, self.aliases, self.groups,
                         self.stage, self.n_data_ranks, self.n_model_ranks, self.n_tensor_ranks,
-                        self.is_data_first);
+                        self.is_data_first, self.given);
     };
 };
 using FileScan = ScanOf<FileContent>;

@@ -20,6 +20,7 @@
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
 #include "formats/shared/optimizer_claims.hpp"
+#include "formats/shared/optimizer_file.hpp"
 #include "formats/shared/settings.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
@@ -202,6 +203,7 @@ class UniversalFiles {
             (is_parameter ? parameters_ : rest_).add(std::move(tensor), file);
         }
         aliases_.merge(content.aliases);
+        given_ += content.given;
         is_whole_ = is_whole_ && content.n_model_ranks.value_or(1) == 1;
     }
 
@@ -343,6 +345,7 @@ class UniversalFiles {
         if (!is_whole_) {
             forget_names();
         }
+        add_given(given_, out_.optimizer);
     }
 
     // The first model-parallel rank's model states do not name what other pipeline stages have.
@@ -385,6 +388,7 @@ class UniversalFiles {
     bool has_weights_;
     Catalogue& out_;
     std::vector<ToldOptimizer> said_;
+    std::string given_;                   // by optimizer.json beside the save
     std::string a_stepped_;               // a parameter's file beside which its step lies
     std::string an_unstepped_;            // one beside which it does not, but moments do
     std::map<std::string, DType> types_;  // of parameters, in the module
@@ -479,6 +483,7 @@ FileScan scan_universal(const Location& location, const std::string& file) {
                           {selection, true, is_first, has_states, is_first && !states.has_others});
     if (has_states) {
         add_universal_groups(location, scan);
+        scan.own.given = given_optimizer(location);
     }
     return scan;
 }

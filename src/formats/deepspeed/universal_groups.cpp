@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "core/in_context.hpp"
+#include "core/text.hpp"
 #include "formats/containers/torch_file.hpp"
+#include "formats/shared/hints.hpp"
 #include "formats/shared/optimizer_claims.hpp"
-#include "formats/shared/optimizer_file.hpp"
 #include "formats/shared/settings.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
+#include "shardweld/error.hpp"
 
 #include "pickled.hpp"
 
@@ -24,8 +26,9 @@ constexpr const char* kSettingsFile = "zero/optimizer_state.pt";
 constexpr std::array<const char*, 2> kBases = {"base_optimizer_state", "optimizer_state_dict"};
 
 /// Names the members of groups, whose numbers are those of flat groups, as DeepSpeed's tool leaves
-/// them, or of parameters. Shapes are listed by flat groups, or by groups. Nothing where they are
-/// listed in another way and there are several groups.
+/// them, or of parameters. Shapes are listed by flat groups, or by groups. Where they are
+/// listed in another way and there are several groups, nothing of a pipeline's first stage, else
+/// Error(corrupt).
 void name_by_numbers(const FileContent& content, const Members& numbers,
                      std::vector<catalogue::ParameterGroup>& groups) {
     std::vector<std::size_t> sizes;
@@ -37,8 +40,15 @@ void name_by_numbers(const FileContent& content, const Members& numbers,
         }
     }
     const bool is_by_group = sizes == content.group_sizes;
-    if (!is_by_group && group_of.size() != content.group_sizes.size() && groups.size() != 1) {
-        return;
+    if (!is_by_group && group_of.size() != content.group_sizes.size() && groups.size() > 1) {
+        if (content.n_model_ranks.value_or(1) > 1) {
+            return;
+        }
+        throw Error(ErrorCode::corrupt,
+                    "the optimizer's groups have " + counted(group_of.size(), "number") +
+                        ", its model states " + counted(content.parameters.size(), "parameter") +
+                        " in " + counted(content.group_sizes.size(), "group"),
+                    "copy the file again, or " + std::string(kWeightsOnly));
     }
     std::size_t next = 0;
     for (std::size_t list = 0; list < content.group_sizes.size(); ++list) {
@@ -72,9 +82,10 @@ class SettingsFile {
         catalogue::Optimizer& out = scan.told.optimizer;
         groups_.finish(out);
         out.step = steps_.step();
-        if (!out.groups.empty()) {
-            name_by_numbers(scan.own, members_, out.groups);
+        for (catalogue::ParameterGroup& group : out.groups) {
+            group.parameters.clear();
         }
+        name_by_numbers(scan.own, members_, out.groups);
     }
 
   private:
@@ -84,6 +95,9 @@ class SettingsFile {
         steps_.add(groups, name);
         if (!groups.empty()) {
             members_ = members_in(*list);
+            for (std::size_t i = 0; i < groups.size(); ++i) {
+                groups[i].parameters = members_[i];
+            }
             groups_.add("", std::move(groups), name);
         }
         const PickleValue* const states = present(place, "state");
@@ -105,9 +119,7 @@ class SettingsFile {
 
 void add_universal_groups(const Location& location, FileScan& scan) {
     const std::string file = kSettingsFile;
-    const std::string given = given_optimizer(location);
     if (!io::is_file(location.directory / file)) {
-        add_given(given, scan.told.optimizer);
         return;
     }
     in_context("file ", file, [&] {
@@ -115,7 +127,6 @@ void add_universal_groups(const Location& location, FileScan& scan) {
         const auto torch_file = TorchFile::read(input, 0, std::nullopt, location.check_crc);
         SettingsFile(torch_file.root(), ScalarReader(torch_file, input)).finish(scan);
     });
-    add_given(given, scan.told.optimizer);
 }
 
 }  // namespace shardweld::formats::deepspeed

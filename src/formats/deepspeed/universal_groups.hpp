@@ -10,7 +10,7 @@
 namespace shardweld::formats::deepspeed {
 
 /// Adds what `zero/optimizer_state.pt` says to the scan of the first model states, whose list of
-/// parameters names the groups' members; and optimizer.json beside it. Error as by the
+/// parameters names the groups' members. Error as by the
 /// claims (optimizer_claims.hpp), which the file may have at its top and in the base optimizer's.
 void add_universal_groups(const Location& location, FileScan& scan);
 

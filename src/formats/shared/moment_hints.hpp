@@ -3,9 +3,6 @@
 
 namespace shardweld::formats {
 
-inline constexpr const char* kGiveGroups =
-    "write them to an optimizer.json beside the files, or take the fp32 masters alone with --state "
-    "master";
 inline constexpr const char* kMastersOrWeights =
     "take the fp32 masters with --state master, or the weights alone with --state weights";
 

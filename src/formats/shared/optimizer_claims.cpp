@@ -357,8 +357,8 @@ void require_claims(const catalogue::Optimizer& optimizer) {
     require_step("the save", !has_moments || optimizer.step.has_value());
     if (has_moments && optimizer.groups.empty()) {
         throw Error(ErrorCode::not_found,
-                    "the save has moments of an optimizer, but not its parameter groups: rate, "
-                    "betas, epsilon and decay are not told",
+                    "the save has moments of an optimizer, but not its parameter groups, as with "
+                    "DeepSpeed's elastic_checkpoint: rate, betas, epsilon and decay are not told",
                     kGiveThem);
     }
     for (std::size_t i = 0; i < optimizer.groups.size(); ++i) {

@@ -1,8 +1,8 @@
 #include "optimizer_file.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -86,10 +86,13 @@ json bounded_json(const std::string& text) {
                             });
 }
 
-std::vector<std::string> names_in(const json& root, const char* key) {
+/// Taken out of it: there may be a million.
+std::vector<std::string> names_in(json& root, const char* key) {
     std::vector<std::string> names;
-    for (const json& name : root.value(key, json::array())) {
-        names.push_back(name.get<std::string>());
+    if (root.contains(key)) {
+        for (json& name : root[key]) {
+            names.push_back(std::move(name.get_ref<std::string&>()));
+        }
     }
     return names;
 }
@@ -104,10 +107,10 @@ catalogue::Settings settings_in(const json& object) {
     return settings;
 }
 
-OptimizerFile parsed(const json& root) {
+OptimizerFile parsed(json& root) {
     OptimizerFile file;
-    const json groups = root.value("groups", json::array());
-    for (const json& group : groups) {
+    json& groups = root["groups"];
+    for (json& group : groups) {
         if (!groups.is_array() || !group.is_object()) {
             refuse("its groups are no list of objects");
         }
@@ -151,23 +154,22 @@ std::string contradiction(const catalogue::Settings& said, const catalogue::Sett
                 "copy all files from one save, or " + std::string(kWeightsOnly));
 }
 
-void require_same_members(const std::vector<ParameterGroup>& said,
-                          const std::vector<ParameterGroup>& own) {
-    const auto names_of = [](const std::vector<ParameterGroup>& groups) {
-        std::set<std::string> names;
-        for (const ParameterGroup& group : groups) {
-            names.insert(group.parameters.begin(), group.parameters.end());
+void require_same_members(std::span<const ParameterGroup> said,
+                          std::span<const ParameterGroup> own) {
+    std::set<std::string> odd;
+    for (const ParameterGroup& group : own) {
+        odd.insert(group.parameters.begin(), group.parameters.end());
+    }
+    bool are_named = false;
+    for (const ParameterGroup& group : said) {
+        are_named = are_named || !group.parameters.empty();
+        for (const std::string& name : group.parameters) {
+            odd.erase(name);
         }
-        return names;
-    };
-    const auto a = names_of(said);
-    const auto b = names_of(own);
-    std::vector<std::string> odd;
-    std::ranges::set_difference(b, a, std::back_inserter(odd));
-    if (!a.empty() && !odd.empty()) {
-        refuse_other("the groups in " + std::string(kOptimizerFile) +
-                     " are not of the save's parameters: " + printable(odd.front()) +
-                     " is in none of them");
+    }
+    if (are_named && !odd.empty()) {
+        refuse_other("the groups in " + std::string(kOptimizerFile) + " are not of the save's: " +
+                     printable(*odd.begin()) + " is in none of them, or in another");
     }
 }
 
@@ -195,6 +197,8 @@ void add_groups(const std::vector<ParameterGroup>& more, std::vector<ParameterGr
             groups[i].settings.insert(more[i].settings.begin(), more[i].settings.end());
             if (groups[i].parameters.empty()) {
                 groups[i].parameters = more[i].parameters;
+            } else {
+                require_same_members({&more[i], 1}, {&groups[i], 1});
             }
         }
     }
@@ -207,7 +211,7 @@ namespace {
 
 OptimizerFile file_of(const std::string& text) {
     try {
-        const auto root = bounded_json(text);
+        auto root = bounded_json(text);
         if (!root.is_object()) {
             refuse("it is no JSON object");
         }
