@@ -96,7 +96,7 @@ done
 
 # Versions whose index leads elsewhere, or says nothing.
 cp -r chain outside && sed -i 's#"model-00000-of-00001.safetensors"#"../../chain/weight_v000002/model-00000-of-00001.safetensors"#' outside/weight_v000002/model.safetensors.index.json
-expect_code 4 "$SHARDWELD" delta v2 v2 outside && expect_text "not a plain name"
+expect_code 4 "$SHARDWELD" delta v2 v2 outside && expect_text "leaves the directory"
 rm outside/weight_v000002/model.safetensors.index.json && mkfifo outside/weight_v000002/model.safetensors.index.json
 expect_code 5 "$SHARDWELD" delta v2 v2 outside
 rm outside/weight_v000002/model.safetensors.index.json

@@ -7,7 +7,10 @@ export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_hwloc_base_binding_policy=none
 # What ends with an error ends at once: mpirun need not give its ranks another second. Tests of ranks that are stopped take this back.
 export OMPI_MCA_odls_base_sigkill_timeout=0
 WORK="$(mktemp -d)"
-trap 'rm -rf "$WORK"' EXIT
+# Commands in Python are compiled once, and the sources' directory stays as it is.
+unset PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX="$WORK.pycache"
+trap 'rm -rf "$WORK" "$WORK.pycache"' EXIT
 failures=0
 
 fail() {

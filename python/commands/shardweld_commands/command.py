@@ -7,6 +7,7 @@ import errno
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -46,6 +47,23 @@ class Given:
 
     def all(self, name: str) -> List[str]:
         return self.values.get(name, [])
+
+    def number(self, name: str, default: int, most: int = (1 << 31) - 1) -> int:
+        text = self.get(name, "1")
+        if not re.fullmatch("[0-9]{1,10}", text) or not 1 <= int(text) <= most:
+            raise Failed(USAGE, f"--{name} is {text!r}, which is no number in its range", f"give one from 1 to {most}")
+        return int(text) if name in self else default
+
+    def size(self, name: str, default: str) -> int:
+        """Bytes: "5GB" is 5e9, "5GiB" and "5G" are 5 * 2^30."""
+        text = self.get(name, default)
+        found = re.fullmatch(r"([0-9]{1,19}(?:\.[0-9]{0,19})?)(?:([kKMGT])(i?B)?|B)?", text)
+        size = 0
+        if found and not (found[2] == "k" and found[3] != "B"):
+            size = int(float(found[1]) * (1000 if found[3] == "B" else 1024) ** (" KMGT".index(found[2].upper()) if found[2] else 0))
+        if size < 1:
+            raise Failed(USAGE, f"--{name} is {text!r}, which is no size", "give for example 200MB, 512MiB or a number of bytes")
+        return size
 
 
 def _read(name: str) -> Row:
@@ -271,10 +289,9 @@ def run(words: Sequence[str], **how: Any) -> "subprocess.CompletedProcess[str]":
 
 
 def read_json(words: Sequence[str]) -> Any:
-    """What the program prints for these words, parsed. Its own errors and code end this command, too."""
-    done = run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    if done.returncode != 0 and not done.stdout:
-        sys.stderr.write(done.stderr)
+    """What the program prints for these words, parsed. Its warnings and errors go to the person, and its code ends this command, too."""
+    done = run(words, stdout=subprocess.PIPE)
+    if done.returncode != 0:
         raise SystemExit(done.returncode)
     try:
         return json.loads(done.stdout)

@@ -337,14 +337,6 @@ def write_delta(previous: str, model: str, versions: str, work: Work) -> Dict[st
 
 # The command.
 
-def size_in(text: str) -> int:
-    found = re.fullmatch(r"(\d+(?:\.\d*)?)(?:([kKMGT])(i?B)?|B)?", text)
-    if not found or found[2] == "k" and found[3] != "B":
-        raise Failed(USAGE, f"--bw_limit {text} is not a size", "give for example 5GB, 512MiB or a number of bytes")
-    power = "KMGT".index(found[2].upper()) + 1 if found[2] else 0
-    return max(1, int(float(found[1]) * (1000 if found[3] == "B" else 1024) ** power))
-
-
 def text_of(told: Dict[str, Any]) -> str:
     n_proved, unlisted = told["base_tensors_proved"], told["tensors"] - told["base_tensors_proved"]
     return table("<<", (
@@ -361,7 +353,7 @@ def run(given: Given) -> int:
     previous, model, versions = (given.get(name) for name in COMMAND.arguments)
     if not previous or not model or not versions:
         raise Failed(USAGE, "three directories are needed", f"usage: {COMMAND.usage}")
-    work = Work(size_in(given.get("bw_limit")) if "bw_limit" in given else 0, sys.stderr.isatty() and "quiet" not in given)
+    work = Work(given.size("bw_limit", "") if "bw_limit" in given else 0, sys.stderr.isatty() and "quiet" not in given)
     load_packages()
     for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(one) != signal.SIG_IGN:

@@ -1,37 +1,23 @@
 """`shardweld recipes check`: what a recipe makes otherwise than a finished model has it."""
-import json
 import re
-import subprocess
-from typing import Any, Dict, Iterable, List, Sequence, Tuple
+from typing import Any, Dict, List, Tuple
 
-from .command import DIFFERS, USAGE, Command, Failed, Given, run
-from .text import printable
+from .command import DIFFERS, USAGE, Command, Failed, Given, read_json
+from .text import glob_matches, printable, shape_text
 
 Shape = Tuple[int, ...]
 Shapes = Dict[str, Shape]
-
-
-def asked(words: Sequence[str]) -> Any:
-    """What the program prints as JSON; its warnings and errors go to the person, and its code ends this command, too."""
-    done = run([*words, "--json"], stdout=subprocess.PIPE)
-    if done.returncode != 0:
-        raise SystemExit(done.returncode)
-    return json.loads(done.stdout)
 
 
 def finished_model(given: Given, command: str) -> Tuple[str, Shapes]:
     """The directory of --ref, and what the model in it has."""
     if "ref" not in given:
         raise Failed(USAGE, f"{command} needs --ref DIR", "name the directory of a finished model of the family, with config.json")
-    return given.get("ref"), shapes_of(asked(["inspect", given.get("ref"), "--backend", "hf", "-q"]))
+    return given.get("ref"), shapes_of(read_json(["inspect", given.get("ref"), "--backend", "hf", "-q", "--json"]))
 
 
 def shapes_of(inspected: Any) -> Shapes:
     return {row["name"]: tuple(row["shape"]) for row in inspected["tensors"]}
-
-
-def shape_text(shape: Sequence[int]) -> str:
-    return f"[{', '.join(str(extent) for extent in shape[:32])}{f', ... {len(shape)} axes' if len(shape) > 32 else ''}]"
 
 
 def numbered(name: str) -> Tuple[Tuple[str, ...], Tuple[int, ...]]:
@@ -53,10 +39,6 @@ def made_by(recipe: Any) -> List[Any]:
     return sorted(recipe["tensors"], key=lambda tensor: (tensor["line"], numbered(tensor["name"])[1]))
 
 
-def passes(globs: Iterable[str], name: str) -> bool:
-    return any(re.fullmatch(".*".join(re.escape(part) for part in glob.split("*")), name, re.DOTALL) for glob in globs)
-
-
 def faults_of(recipe: Any, model: Shapes) -> List[str]:
     faults, left = [], dict(model)
     for tensor in made_by(recipe):
@@ -66,12 +48,12 @@ def faults_of(recipe: Any, model: Shapes) -> List[str]:
             faults.append(f"extra: {name} {expected}")
         elif shape is not None and shape != tuple(tensor["shape"]):
             faults.append(f"shape: {name} is {shape_text(shape)}, not {expected}")
-    return faults + [f"missing: {printable(name)} {shape_text(left[name])}" for name in sorted(left) if not passes(recipe["passes"], name)]
+    return faults + [f"missing: {printable(name)} {shape_text(left[name])}" for name in sorted(left) if not any(glob_matches(glob, name) for glob in recipe["passes"])]
 
 
 def run_check(given: Given) -> int:
     directory, model = finished_model(given, "recipes check")
-    recipe = asked(["recipes", "--config", directory, *(["--recipe", given.get("recipe")] if "recipe" in given else [])])
+    recipe = read_json(["recipes", "--config", directory, "--json", *(["--recipe", given.get("recipe")] if "recipe" in given else [])])
     faults = faults_of(recipe, model)
     if not faults:
         print(f"the recipe {recipe['recipe']} makes the names and shapes of all {len(model)} tensors")

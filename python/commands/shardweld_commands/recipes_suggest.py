@@ -4,9 +4,9 @@ import re
 from collections import Counter
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
-from .command import UNSUPPORTED, Command, Failed, Given
-from .recipes_check import Shape, Shapes, asked, finished_model, made_by, numbered, shape_text, shapes_of
-from .text import printable
+from .command import UNSUPPORTED, Command, Failed, Given, read_json
+from .recipes_check import Shape, Shapes, finished_model, made_by, numbered, shapes_of
+from .text import printable, shape_text
 
 # A dim by its extent: the first of these that fits.
 _KNOWN_DIMS = (("h",), ("n", "d"), ("g", "d"), ("t", "f"), ("te", "fe"), ("d",), ("n",), ("e",), ("vocab",))
@@ -192,15 +192,15 @@ def run_suggest(given: Given) -> int:
     more = ["--recipe", given.get("recipe")] if "recipe" in given else []
     stored, store = None, None
     if "local_dir" in given:
-        inspected = asked(["inspect", given.get("local_dir"), "-q"])
-        stored, dialect = shapes_of(inspected), asked(["recipes", inspected["dialect"], *more])
+        inspected = read_json(["inspect", given.get("local_dir"), "-q", "--json"])
+        stored, dialect = shapes_of(inspected), read_json(["recipes", inspected["dialect"], *more, "--json"])
         store = None if dialect["has_own_names"] else dialect["store"]
-    told = asked(["recipes", "all", "--config", directory, *more])
+    told = read_json(["recipes", "all", "--config", directory, *more, "--json"])
     family, n_equal = nearest_family(told["families"], model)
     if family is None or 4 * n_equal < len(model):
         found = f"{family['recipe']} makes {n_equal} of {len(model)} tensors" if family else "none makes any of its tensors"
         raise Failed(UNSUPPORTED, f"no family is near to {printable(directory)}: {found}", "begin with `shardweld recipes llama` and docs/using/recipes.md")
-    nearest = asked(["recipes", family["recipe"], "--config", directory, *more])
+    nearest = read_json(["recipes", family["recipe"], "--config", directory, *more, "--json"])
     suggestion = Suggestion(nearest, stored, store)
     suggestion.add(nearest, model)
     suggestion.add_stored(model)

@@ -1,17 +1,15 @@
 """A report as one page of HTML that needs nothing else: no script, no network. Everything that came from the report is escaped."""
 import html
 import os
+import re
 from typing import Dict, List, Sequence, Tuple
 
-from .report import Check, Phases, Rank, Record, Row, Sizes
+from .report import Phases, Rank, Record, Row, Sizes
 from .text import UNSEEN, counted, duration, human_bytes, percent
 
 _HEIGHT, _LEAST_ROW, _LEAST_BAND, _MOST_BANDS = 260, 66, 1.5, 8  # of the bar that all bytes are; three lines of text
 _DRAWN_RANKS, _LISTED_FILES, _COLOURS = 48, 100, 10
 _ROOM_FOR_NAME = 0.09
-_HEAD = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; base-uri \
-'none'; form-action 'none'"><meta name="viewport" content="width=device-width,initial-scale=1">"""
 
 
 def escaped(text: str) -> str:
@@ -77,18 +75,13 @@ def _flow(record: Record) -> str:
 
 # Time.
 
-class _Colours:
+def _colour(phase: str, numbers: Dict[str, int]) -> str:
     """Phases of one name have one colour, in the order in which they are met."""
-
-    def __init__(self) -> None:
-        self._numbers: Dict[str, int] = {}
-
-    def of(self, phase: str) -> str:
-        return f"--c:var(--p{self._numbers.setdefault(phase, len(self._numbers)) % _COLOURS})"
+    return f"--c:var(--p{numbers.setdefault(phase, len(numbers)) % _COLOURS})"
 
 
-def _lane(name: str, phases: Phases, longest: float, colours: _Colours) -> str:
-    parts = "".join(element("i", f'style="{_width(seconds, longest)};{colours.of(phase)}" title="{escaped(phase)}: {duration(seconds)}"',
+def _lane(name: str, phases: Phases, longest: float, colours: Dict[str, int]) -> str:
+    parts = "".join(element("i", f'style="{_width(seconds, longest)};{_colour(phase, colours)}" title="{escaped(phase)}: {duration(seconds)}"',
                             escaped(phase) if seconds > _ROOM_FOR_NAME * longest else "") for phase, seconds in phases.each)
     return element("span", 'class="name"', name) + element("div", 'class="lane"', parts)
 
@@ -102,10 +95,10 @@ def _rank_name(rank: Rank) -> str:
 
 
 def _time_line(record: Record) -> str:
-    colours = _Colours()
+    colours: Dict[str, int] = {}
     ranks = [rank for rank in record.shown_ranks(_DRAWN_RANKS) if rank.phases.each]
     longest = max([record.phases.seconds()] + [rank.phases.seconds() for rank in ranks])
-    legend = "".join(element("li", "", f'<i style="{colours.of(phase)}"></i>{escaped(phase)} ' + element("span", "", duration(seconds)))
+    legend = "".join(element("li", "", f'<i style="{_colour(phase, colours)}"></i>{escaped(phase)} ' + element("span", "", duration(seconds)))
                      for phase, seconds in record.phases.each)
     lanes = "".join(_lane(_rank_name(rank), rank.phases, longest, colours) for rank in ranks) or _lane("first rank", record.phases, longest, colours)
     marks = "".join(element("span", "", duration(longest * at / 4) if at else "0") for at in range(5))
@@ -140,15 +133,6 @@ def _signed_list(items: Sequence[Tuple[str, str, str]]) -> str:
         style, sign = _SIGNS[state]
         rows += element("li", "", element("span", f'class="sign {style}"', sign) + element("span", "", name + _small(text)))
     return element("ul", 'class="checks"', rows)
-
-
-def _checks(checks: Sequence[Check]) -> str:
-    return _signed_list([(check.state, escaped(check.name), escaped(check.text)) for check in checks])
-
-
-def _warnings(record: Record) -> str:
-    rows = [("in part", element("code", "", escaped(code)), escaped(what)) for code, what in record.warnings]
-    return _signed_list(rows) if rows else "<p>None.</p>"
 
 
 def _sizes_table(entries: Sizes, colour: str) -> str:
@@ -189,15 +173,22 @@ def _body(record: Record) -> str:
     def two(left: str, right: str) -> str:
         return element("div", 'class="two"', left + right)
 
+    warnings = [("in part", element("code", "", escaped(code)), escaped(what)) for code, what in record.warnings]
     note = element("p", "", _small(escaped(record.command_note))) if record.command_note else ""
     facts = "".join(element("dt", "", escaped(name)) + element("dd", "", escaped(value)) for name, value in record.facts)
     return "".join((
         _header(record), _tiles(record) if record.n_tensors else "", _card("Where every byte went", _flow(record)), _card("Time, by rank", _time_line(record)),
         _card("What each rank did", _ranks_table(record)) if record.ranks else "",
-        two(_card("Checks", _checks(record.checks)), _card("Warnings", _warnings(record))),
+        two(_card("Checks", _signed_list([(check.state, escaped(check.name), escaped(check.text)) for check in record.checks])),
+            _card("Warnings", _signed_list(warnings) if warnings else "<p>None.</p>")),
         _card("The command", element("pre", "", escaped(record.command)) + note) if record.command else "",
         two(_card("Files", _sizes_table(record.files, "--p0")), _card("Largest tensors", _sizes_table(record.largest, "--p3"))) if record.files else "",
         _card("How it was run", element("dl", "", facts)), element("footer", "", f"written by {escaped(record.tool)}")))
+
+
+def _template() -> str:
+    with open(os.path.join(os.path.dirname(__file__), "report_page.html"), encoding="utf-8") as file:
+        return file.read()
 
 
 def page_of(record: Record) -> str:
@@ -205,11 +196,10 @@ def page_of(record: Record) -> str:
     # For a list of tabs: the model, its directory and the day first.
     title = record.headline() + (", failed" if record.code else "") + (f", {day}" if day else "") + f" - shardweld {record.title}"
     with open(os.path.join(os.path.dirname(__file__), "report_page.css"), encoding="utf-8") as file:
-        style = file.read()
-    return (_HEAD + element("title", "", escaped(title)) + element("style", "", "\n" + style) + "</head>\n" +
-            element("body", "", element("main", "", _body(record))) + "</html>\n")
+        values = {"title": escaped(title), "style": file.read(), "body": _body(record)}
+    return re.sub("@(title|style|body)@", lambda found: values[found[1]], _template())
 
 
 def is_page(head: bytes) -> bool:
     """Whether a file that begins so is a page of a report."""
-    return head.startswith(_HEAD.encode() + b"<title>")
+    return head.startswith(_template().partition("@")[0].encode())

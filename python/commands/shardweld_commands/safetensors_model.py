@@ -4,7 +4,7 @@ import re
 from typing import Any, BinaryIO, Dict, NamedTuple, NoReturn, Tuple
 
 from . import command
-from .check.headers import LONGEST_INDEX, weight_file, weight_index
+from .headers import LONGEST_INDEX, weight_file, weight_index
 from .command import CORRUPT, NOT_FOUND, UNSUPPORTED, Failed
 from .files import opened, read_bytes
 
@@ -53,7 +53,7 @@ def read_header(path: str) -> Tuple[Dict[str, Tensor], Dict[str, str]]:
 
 def read_index(path: str) -> Tuple[Dict[str, str], Dict[str, Any]]:
     """weight_map, whose files are plain names, and metadata."""
-    index = weight_index(read_bytes(path, LONGEST_INDEX), path, may_be_empty=True)
+    index = weight_index(read_bytes(path, LONGEST_INDEX), "it", may_be_empty=True)
     odd = next((file for file in index.file_of.values() if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", file)), "")
     if index.fault or odd or not isinstance(index.metadata, dict):
         corrupt(path, index.fault or (f"it names the file {odd}, which is not a plain name" if odd else "it has no metadata"))

@@ -16,29 +16,10 @@ _MOST_NODES = 25000     # as many as plan's ranks allow
 _CORES_OF_RANK = 2      # one thread reads ahead while another exchanges and writes
 _LEAST_MEMORY = 512 * _MIB  # of a rank: half of it is what buffers may take by default, so the merge makes the plan that is shown
 _START_SECONDS, _TIME_STEP = 300, 300  # starting, the last fsync
-_USUAL_RATE = "200MB"
-_UNITS = {"": 1, "B": 1, **{unit + "B": 1000 ** (at + 1) for at, unit in enumerate("KMGT")}, "kB": 1000,
-          **{unit + tail: 1024 ** (at + 1) for at, unit in enumerate("KMGT") for tail in ("iB", "")}}
 
 
 def rounded_up(value: int, step: int) -> int:
     return -(-value // step) * step
-
-
-def size_in(text: str) -> int:
-    """"5GB" is 5e9, "5GiB" and "5G" are 5 * 2^30."""
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]*)?)([A-Za-z]*)", text)
-    size = int(float(found[1]) * _UNITS[found[2]]) if found and found[2] in _UNITS and len(found[1]) < 20 else 0
-    if size < 1:
-        raise Failed(USAGE, f"--rate is {text!r}, which is no size", "give for example 200MB")
-    return size
-
-
-def number_in(given: Given, name: str, default: int, most: int) -> int:
-    text = given.get(name, str(default))
-    if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= most:
-        raise Failed(USAGE, f"--{name} is {text!r}, which is no number from 1 to {most}")
-    return int(text)
 
 
 def clock(seconds: int) -> str:
@@ -108,8 +89,8 @@ def script_of(plan: Any, nodes: int, rate: int, limit: Optional[int]) -> str:
 def run_command(given: Given) -> int:
     if "json" in given:
         raise Failed(USAGE, "--sbatch and --json exclude each other", "shardweld plan --json prints what it is made of")
-    nodes, rate = number_in(given, "nodes", 1, _MOST_NODES), size_in(given.get("rate", _USUAL_RATE))
-    ranks = number_in(given, "ranks", _RANKS_OF_NODE * nodes, _RANKS_OF_NODE * _MOST_NODES)
+    nodes, rate = given.number("nodes", 1, _MOST_NODES), given.size("rate", "200MB")
+    ranks = given.number("ranks", _RANKS_OF_NODE * nodes, _RANKS_OF_NODE * _MOST_NODES)
     if ranks < nodes:
         raise Failed(USAGE, f"--nodes {nodes} is more than --ranks {ranks}", "give each node at least one rank")
     if any(word.startswith(("--to=", "--like=")) and word != "--to=hf" for word in given.passed_on):

@@ -16,6 +16,27 @@ def listed(texts: Sequence[str]) -> str:
     return ", ".join(printable(text) for text in texts[:8]) + (", ..." if len(texts) > 8 else "")
 
 
+def shape_text(shape: Sequence[int]) -> str:
+    """"[4096, 4096]"; of hostile files not all extents."""
+    return f"[{', '.join(str(extent) for extent in shape[:32])}{f', ... {len(shape)} axes' if len(shape) > 32 else ''}]"
+
+
+def glob_matches(glob: str, name: str) -> bool:
+    """Whether the whole name matches, "*" standing for any text."""
+    first, *others = glob.split("*")
+    if not others:
+        return glob == name
+    if not name.startswith(first) or not name.endswith(others[-1]) or len(name) < len(first) + len(others[-1]):
+        return False
+    at, end = len(first), len(name) - len(others[-1])
+    for part in others[:-1]:
+        found = name.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
+
+
 def counted(count: int, noun: str) -> str:
     """"1 file", "2 files"."""
     return f"{count} {noun}" + ("" if count == 1 else "s")

@@ -18,9 +18,10 @@ from typing import Callable, Dict, List, NoReturn, Sequence, Tuple
 
 from . import command
 from .command import CORRUPT, INTERRUPTED, NO_CLIENT, NO_NETWORK, NO_REPOSITORY, NO_RIGHTS, NO_TOKEN, NOT_FOUND, USAGE, Failed, Given
-from .check.headers import LONGEST_INDEX, weight_index
+from .headers import LONGEST_INDEX, weight_index
 from .processes import lines_of
 from .redact import redacted
+from .text import human_bytes
 
 INSTALL = "install the official one (pip install huggingface_hub) or give its path with --hf_cli"
 HELP_LIMIT_S = 120.0  # Python starts slowly on a busy parallel file system
@@ -302,7 +303,7 @@ def send(asked: Upload, sizes: Dict[str, int], teller: Teller) -> None:
         asked.kept_back.insert(0, "README.md")  # first: old clients heed the last of several
         run = _run_client(asked, sizes, teller)
     if run.code == 0 and not run.fault and not run.was_stopped:
-        teller.tell("end", f"uploaded {asked.directory} to {asked.repository}: {_bytes_text(size)} in {time.monotonic() - begun:.1f} s", bytes=size)
+        teller.tell("end", f"uploaded {asked.directory} to {asked.repository}: {human_bytes(size)} in {time.monotonic() - begun:.1f} s", bytes=size)
         return
     code, what = _failure_of(run)
     advice = {NO_CLIENT: INSTALL, NO_TOKEN: "run hf auth login or set HF_TOKEN", NO_REPOSITORY: "check the owner and the name",
@@ -391,13 +392,6 @@ def _failure_of(run: ClientRun) -> Tuple[int, str]:
     if run.code < 0:
         return INTERRUPTED, f"the client was ended by a signal (signal {-run.code}{', killed' if run.code == -signal.SIGKILL else ''})"
     return failure_of(run.text)
-
-
-def _bytes_text(size: int) -> str:
-    value, unit = float(size), 0
-    while value >= 999.5 and unit < 4:
-        value, unit = value / 1000, unit + 1
-    return f"{size} bytes" if unit == 0 else f"{value:.3g} {('', 'kB', 'MB', 'GB', 'TB')[unit]}"
 
 
 def run(given: Given) -> int:

@@ -9,12 +9,13 @@ import unittest
 
 from shardweld_commands.check import LOADERS
 from shardweld_commands.check.model import Expected, Family, Model
-from shardweld_commands.check.headers import GgufFile, Stored, WeightFile, WeightIndex, gguf_file, weight_file
+from shardweld_commands.headers import GgufFile, Stored, WeightFile, WeightIndex, gguf_file, weight_file
 from shardweld_commands.check.reading import Directory, Tokenizer, read_directory
 from shardweld_commands.check.rules import all_rules, findings_of
-from shardweld_commands.check.scheme import Expressions, Scheme, glob_matches
+from shardweld_commands.check.scheme import Expressions, Scheme
 from shardweld_commands.command import Failed
 from shardweld_commands.files import parse_json
+from shardweld_commands.text import glob_matches
 
 ROOT = pathlib.Path(__file__).parents[3]
 LISTED = [line.split("|")[0].split() for line in (ROOT / "src/models/recipes/transformers.list").read_text().splitlines() if not line.startswith("#")]

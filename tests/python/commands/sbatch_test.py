@@ -2,8 +2,8 @@
 import subprocess
 import unittest
 
-from shardweld_commands.command import USAGE, Failed
-from shardweld_commands.sbatch import clock, script_of, seconds_in, size_in
+from shardweld_commands.command import USAGE, Failed, Given
+from shardweld_commands.sbatch import clock, script_of, seconds_in
 
 PLAN = {"input": {"dir": "/in\n#SBATCH --wrap", "format": "huggingface"}, "total_bytes": 5000, "ranks": 5, "peak_bytes": 1 << 30, "read_by_rank": [10 ** 11] * 5,
         "written_by_rank": [0] * 5, "metadata_s": 1.5, "target": "/o u't", "merge_words": ["--local_dir", "/in", "--exclude=-x"]}
@@ -15,10 +15,10 @@ class SbatchTest(unittest.TestCase):
             self.assertEqual(seconds_in(text), seconds, text)
         self.assertEqual((clock(300), clock(95400)), ("00:05:00", "26:30:00"))
         for text, size in (("5GB", 5 * 10 ** 9), ("5G", 5 << 30), ("1.5KiB", 1536), ("7", 7), ("2kB", 2000)):
-            self.assertEqual(size_in(text), size)
+            self.assertEqual(Given({"rate": [text]}).size("rate", ""), size)
         for text in ("", "0", "x", "5 GB", "-1", "5QB", "9" * 40):
             with self.assertRaises(Failed) as refused:
-                size_in(text)
+                Given({"rate": [text]}).size("rate", "")
             self.assertEqual(refused.exception.code, USAGE)
 
     def test_asks_for_what_the_plan_needs(self):

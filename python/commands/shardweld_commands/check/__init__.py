@@ -72,16 +72,9 @@ def read_model(path: str, loader: Loader, tp: int = 1, pp: int = 1) -> Model:
     return Model(directory, loader, family_of(path) if has_family else Family(), tp, pp)
 
 
-def _number(given: Given, name: str) -> int:
-    text = given.get(name, "1")
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:20]) < 1 << 31:
-        raise Failed(USAGE, f"--{name} {printable(text)} is not a number in its range", f"give one from 1 to {(1 << 31) - 1}")
-    return int(text)
-
-
 def check(given: Given) -> int:
     """Of several directories those that cannot be read are told, and the worst code is returned."""
-    paths, targets, tp, pp = given.all("local_dir"), given.all("target") or ["transformers"], _number(given, "tp"), _number(given, "pp")
+    paths, targets, tp, pp = given.all("local_dir"), given.all("target") or ["transformers"], given.number("tp", 1), given.number("pp", 1)
     if not paths:
         raise Failed(USAGE, "no directory is given", f"usage: {COMMAND.usage}")
     is_one, code = len(paths) == len(targets) == 1, 0

@@ -4,11 +4,11 @@ changed. Names of tensors: gguf 0.19, constants.
 from dataclasses import dataclass, field
 from typing import Callable, Dict, Iterator, List, Optional, Set, Tuple
 
-from ..text import printable
+from ..text import printable, shape_text
 from .known import facts, gguf_tensors, known_words
 from .model import Findings, Loader, Model, Weights
 from .names import is_number
-from .headers import GgufFile, shape_text
+from ..headers import GgufFile
 
 WRITE_AGAIN = "write it again, or copy it again from where it was written"
 REFUSED = "llama.cpp refuses it: write it again"

@@ -9,7 +9,7 @@ from ..command import INTERNAL, Failed, program, run
 from ..files import is_whole, object_of, parsed
 from ..text import printable
 from .known import known_words, plain, without_head
-from .headers import Stored
+from ..headers import Stored
 from .reading import Directory
 from .scheme import Module, Scheme, modules_of
 

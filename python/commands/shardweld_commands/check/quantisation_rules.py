@@ -2,10 +2,9 @@
 from typing import Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..files import object_of, parsed
-from ..text import printable
+from ..text import printable, shape_text
 from .known import known_words
 from .model import Findings, Model, first_of
-from .headers import shape_text
 from .scheme import CODES, Group, Module, kinds_of_quantised
 from .tensor_rules import TRY
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Set
 
 from ..files import MIB, failed, is_whole, object_of, opened, parsed, read_bytes
-from .headers import LONGEST_INDEX, GgufFile, WeightFile, WeightIndex, gguf_file, weight_file, weight_index
+from ..headers import LONGEST_INDEX, GgufFile, WeightFile, WeightIndex, gguf_file, weight_file, weight_index
 
 _LONGEST_CONFIG, _LONGEST_SIDE_FILE, _LONGEST_TOKENIZER = 16 * MIB, 64 * MIB, 256 * MIB
 _LOOK, _LOOKS = 1 << 16, 256  # bytes that are compared at once, and how often

@@ -10,9 +10,9 @@ from typing import Any, Dict, List, Optional, Pattern, Sequence, Set, Tuple
 
 from ..command import UNSUPPORTED, Failed
 from ..files import is_whole, object_of
-from ..text import printable
+from ..text import glob_matches, printable
 from .known import known_words
-from .headers import SIZES, Stored
+from ..headers import SIZES, Stored
 
 CODES = frozenset(dtype for dtype, size in SIZES.items() if size == 1 and dtype != "BOOL")
 
@@ -31,22 +31,6 @@ def is_part_of_codes(name: str) -> bool:
 
 
 # Patterns that come from files.
-
-def glob_matches(glob: str, name: str) -> bool:
-    """Whether the whole name matches, "*" standing for any text."""
-    first, *others = glob.split("*")
-    if not others:
-        return glob == name
-    if not name.startswith(first) or not name.endswith(others[-1]) or len(name) < len(first) + len(others[-1]):
-        return False
-    at, end = len(first), len(name) - len(others[-1])
-    for part in others[:-1]:
-        found = name.find(part, at, end)
-        if found < 0:
-            return False
-        at = found + len(part)
-    return True
-
 
 class _TooLong(Exception):
     pass

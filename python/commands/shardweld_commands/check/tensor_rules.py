@@ -2,13 +2,12 @@
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from ..files import object_of
-from ..text import listed, printable
+from ..text import glob_matches, listed, printable, shape_text
 from .model import Expected, Findings, Model, first_of
 from .known import facts
 from .names import (EMBEDDING, HEAD, PREDICTION_FIELDS, TOWERS, Place, Places, digits_hidden, is_computed, is_number, is_of_adapter, is_of_tower, is_tied,
                     nearest_to, places_of, predicts_further_tokens, prefix_before, rows_of_embedding, stack_layer_of, stored_head, wrapper_in)
-from .headers import shape_text
-from .scheme import glob_matches, is_part_of_codes
+from .scheme import is_part_of_codes
 
 RANDOM = "they would be random: merge again, or copy all files"
 TRY = "try it with the loader itself"

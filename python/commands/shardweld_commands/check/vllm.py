@@ -1,7 +1,7 @@
 """vLLM 0.33: read, not run."""
 from ..text import printable
 from .model import Findings, Loader, Model, Weights
-from .headers import WeightFile, volume
+from ..headers import WeightFile, volume
 from .weights import COPY_AGAIN, Choice, choose_for_server, takes_safetensors
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import List, Optional, Tuple
 
-from .. import command, delta
-from .. import upload as _upload
+from .. import command
 from ..command import NOT_FOUND, USAGE, Failed, Given
 from .steps import ask
 
@@ -64,13 +63,6 @@ def moment_of(given: Given, name: str) -> Optional[float]:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
         raise Failed(USAGE, f"--{name} {text!r} is no point in time", "give for example +50m, 2026-11-22T03:10 or seconds since 1970") from None
-
-
-def _count(given: Given, name: str, default: int) -> int:
-    text = given.get(name, str(default))
-    if not text.isdigit() or (name in given and int(text) < 1):
-        raise Failed(USAGE, f"--{name} {text!r} is no number from 1 on")
-    return int(text)
 
 
 def words_of(given: Given, name: str) -> Tuple[str, ...]:
@@ -144,8 +136,8 @@ def request_of(given: Given) -> Request:
     merge = given.passed_on + [f"--stop_before={given.get('stop_before')}" for _ in given.all("stop_before")] + (["--verbose"] if "verbose" in given else [])
     stop_at = moment_of(given, "stop_at")
     merge += [f"--stop_at={stop_at:.0f}"] if stop_at else []
-    asked = Request(run, list(outs), [found[2] or "" for found in also if found], merge, list(words_of(given, "launch")), every=_count(given, "every", 1),
-                    first=int(first[1]), keep=_count(given, "keep", 0), idle_exit=seconds_of(given, "idle_exit"), until=given.get("until"), then=words_of(given, "then"),
+    asked = Request(run, list(outs), [found[2] or "" for found in also if found], merge, list(words_of(given, "launch")), every=given.number("every", 1),
+                    first=int(first[1]), keep=given.number("keep", 0), idle_exit=seconds_of(given, "idle_exit"), until=given.get("until"), then=words_of(given, "then"),
                     skips_lost=given.get("on_lost") == "skip", metrics=given.get("metrics"), is_polite=given.get("polite") != "no", upload=tuple(upload))
     asked.interval = seconds_of(given, "interval") or (30 if "interval" not in given else 0)
     if not asked.interval:
@@ -154,9 +146,11 @@ def request_of(given: Given) -> Request:
     _check_merge(given)
     _check_run(run, outs)
     if upload:  # client and token, before there is anything to upload
-        _upload.check_repository(given.get("hf_upload_path"))
-        _upload.check_branch(given.get("revision").replace("{n}", "0"))
-        _upload.prepare(_upload.Upload("", given.get("hf_upload_path"), False, "", given.get("hf_cli")))
+        from ..upload import Upload, check_branch, check_repository, prepare
+        check_repository(given.get("hf_upload_path"))
+        check_branch(given.get("revision").replace("{n}", "0"))
+        prepare(Upload("", given.get("hf_upload_path"), False, "", given.get("hf_cli")))
     if asked.delta_dir:
-        delta.load_packages()
+        from ..delta import load_packages
+        load_packages()
     return asked

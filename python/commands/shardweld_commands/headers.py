@@ -8,9 +8,9 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Dict, List, NamedTuple, Optional, Tuple
 
-from ..command import UNSUPPORTED, Failed, run
-from ..files import MARK, MIB, is_whole, leads_below, object_of, opened, parse_json, parsed, size_of
-from ..text import printable
+from .command import UNSUPPORTED, Failed, run
+from .files import MARK, MIB, is_whole, leads_below, object_of, opened, parse_json, parsed, size_of
+from .text import printable, shape_text
 
 # Bytes of an element, and torch's name. Names: safetensors 0.8 tensor.rs (Dtype).
 _DTYPES = """BOOL 1 bool U8 1 uint8 I8 1 int8 U16 2 uint16 I16 2 int16 U32 4 uint32 I32 4 int32 U64 8 uint64 I64 8 int64 F8_E4M3 1 float8_e4m3fn F8_E5M2 1
@@ -61,10 +61,6 @@ class GgufFile:
     def number(self, key: str) -> Optional[int]:
         value = self.values.get(key)
         return value if isinstance(value, int) else None
-
-
-def shape_text(shape: Tuple[int, ...]) -> str:
-    return f"[{', '.join(map(str, shape))}]"
 
 
 def volume(shape: Tuple[int, ...]) -> int:
