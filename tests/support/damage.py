@@ -223,6 +223,16 @@ def flip_record(path, end, at="0"):
     write_records(path, records)
 
 
+def flip_byte(path):
+    """In the middle of the largest record, whose CRC-32 stays as it was."""
+    record = max(zipfile.ZipFile(path).infolist(), key=lambda one: one.file_size)
+    with open(path, "r+b") as file:
+        file.seek(record.header_offset + record.file_size // 2)
+        byte = file.read(1)
+        file.seek(-1, 1)
+        file.write(bytes([byte[0] ^ 1]))
+
+
 def fill_record(path, end):
     records = records_of(path)
     name = record_name(records, end)

@@ -1,0 +1,238 @@
+"""What the rows of tests/cases hold after a run of the program, and how values in files are found."""
+import glob
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import zlib
+
+import edit_safetensors
+
+SUPPORT = os.path.dirname(os.path.realpath(__file__))
+
+
+class Failure(Exception):
+    """A check that is not met."""
+
+
+def require(condition, text):
+    if not condition:
+        raise Failure(text)
+
+
+def json_at(value, path):
+    """What lies at A/B/C; of a list the element of this number, whose "name" this is, or FIELD:VALUE; `*`: of all elements what follows."""
+    keys = path.split("/")
+    for number, key in enumerate(keys, 1):
+        if isinstance(value, list) and key == "*":
+            return [json_at(one, "/".join(keys[number:])) if keys[number:] else one for one in value]
+        if isinstance(value, list):
+            field, _, wanted = key.rpartition(":")
+            value = value[int(key)] if key.isdigit() else next(one for one in value if one.get(field or "name") == wanted)
+        else:
+            value = value[key]
+    return value
+
+
+def put_json(content, path, value):
+    *above, last = path.split("/")
+    inside = json_at(content, "/".join(above)) if above else content
+    last = int(last) if isinstance(inside, list) else last
+    if value:
+        inside[last] = json.loads(value)
+    elif last in inside:
+        del inside[last]
+
+
+def names_in(model):
+    """Names of a directory's tensors, or of one file's."""
+    files = [model] if os.path.isfile(model) else glob.glob(os.path.join(model, "*.safetensors"))
+    require(files, f"{model} has no .safetensors file")
+    return sorted(name for file in files for name in edit_safetensors.read(file))
+
+
+def sums_of(directory):
+    """CRCs of all files but the report, which has times."""
+    return {str(path.relative_to(directory)): zlib.crc32(path.read_bytes()) for path in sorted(pathlib.Path(directory).rglob("*"))
+            if path.is_file() and path.name != "shardweld_report.json"}
+
+
+class Checks:
+    """What holds after a run. Paths are below the target."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def path(self, name):
+        return os.path.join(self.table.names["target"], name)
+
+    def same(self, name, expected):
+        """Models with the same tensors, bit by bit."""
+        self.table.run(0, [sys.executable, os.path.join(SUPPORT, "compare_safetensors.py"), self.path(name), expected], keep=False)
+
+    def tool(self, program, name, *arguments):
+        """A program of tests/support with a file of the target and arguments."""
+        self.table.run(0, [sys.executable, os.path.join(SUPPORT, program + ".py"), self.path(name), *arguments], keep=False)
+
+    def near(self, name, expected, size="1e-6"):
+        self.table.run(0, [self.table.program, "diff", self.path(name), expected, "--atol", size, "--rtol", size], keep=False)
+
+    def differs(self, name, expected, size="1e-3"):
+        self.table.run(13, [self.table.program, "diff", self.path(name), expected, "--atol", size, "--rtol", size], keep=False)
+
+    def alike(self, name, other, *fields):
+        """JSON, or these fields of it; `~` behind one keeps the order of a list open."""
+        got, wanted = (json.loads(pathlib.Path(self.path(one)).read_text(encoding="utf-8")) for one in (name, other))
+        of = lambda content: {field: sorted(content[field[:-1]]) if field.endswith("~") else content.get(field) for field in fields} if fields else content
+        require(of(got) == of(wanted), f"{name} is not {other}: {of(got)}")
+
+    def files(self, name, other):
+        """The same files, the report apart."""
+        require(sums_of(self.path(name)) == sums_of(self.path(other)), f"{name} has other files than {other}")
+
+    def distances(self, report):
+        """Of codes, as diff --json tells them of two models: those of the first are what its report says."""
+        wanted = {t["name"].replace("weight_packed", "weight"): t["quantised"] for t in json.loads(pathlib.Path(report).read_text())["tensors"] if "quantised" in t}
+        parts, other = json.loads(self.table.out)["models"]
+        require({t["name"] for t in parts["tensors"]} == set(wanted) == {t["name"] for t in other["tensors"]}, "other tensors")
+        for tensor in parts["tensors"]:
+            told, again = wanted[tensor["name"]], tensor["quantised"]
+            require(math.isclose(told.pop("relative_error"), again.pop("relative_error"), rel_tol=1e-12) and told == again, f"{told} is not {again}")
+        require({t["quantised"]["encoding"] for t in other["tensors"]} == {"fp8-block"} and parts["n_same_bits"] == parts["n_others"] > 0, "other encodings")
+
+    def listed_twice(self, name, begin):
+        """What a quantised model keeps of a tower, by the name that the Hub has and by that of the tree of modules."""
+        ignored = json.loads(pathlib.Path(self.path(name)).read_text())["quantization_config"]["ignore"]
+        hub = [module for module in ignored if module.startswith(begin)]
+        require(hub and all(f"model.{module}" in ignored for module in hub) and "lm_head" in ignored and len(ignored) == len(set(ignored)), ignored)
+
+    def equal(self, name, other):
+        """The same bytes."""
+        require(pathlib.Path(self.path(name)).read_bytes() == pathlib.Path(self.path(other)).read_bytes(), f"{name} is not {other}")
+
+    def json(self, name, where):
+        """FIELD=JSON in a file of JSON; without JSON it is not there. `/` leads into parts, `~` keeps the order of a list open."""
+        self.has_json(name, json.loads(pathlib.Path(self.path(name)).read_text(encoding="utf-8")), where)
+
+    def told(self, where):
+        """The same of standard output."""
+        self.has_json("standard output", json.loads(self.table.out), where)
+
+    def has_json(self, name, content, where):
+        where, _, value = where.partition("=")
+        try:
+            found = json_at(content, where.rstrip("~"))
+        except (KeyError, IndexError, StopIteration):
+            found = None
+            require(not value, f"{name} has no {where}")
+        found = sorted(found) if where.endswith("~") else found
+        wanted = json.loads(value) if value else None
+        require(found == wanted or json.dumps(found) == json.dumps(wanted), f"{name}: {where} is {json.dumps(found)}, expected {value or 'nothing'}")
+
+    def between(self, name, where, low, high):
+        found = json_at(json.loads(pathlib.Path(self.path(name)).read_text(encoding="utf-8")), where)
+        require(float(low) < found < float(high), f"{name}: {where} is {found}")
+
+    def no(self, *names):
+        for name in names:
+            require(not os.path.lexists(self.path(name)) and not glob.glob(self.path(name)), f"{name} is there")
+
+    def holds(self, *names):
+        for name in names:
+            require(os.path.exists(self.path(name)), f"{name} is not there")
+
+    def has(self, name, *tensors):
+        require(set(tensors) <= set(names_in(self.path(name))), f"{name} lacks one of {tensors}")
+
+    def count(self, name, n_tensors):
+        require(len(names_in(self.path(name))) == int(n_tensors), f"{name} has {len(names_in(self.path(name)))} tensors")
+
+    def lacks(self, name, *tensors):
+        require(not set(tensors) & set(names_in(self.path(name))), f"{name} has one of {tensors}")
+
+    def named(self, name, pattern):
+        others = [tensor for tensor in names_in(self.path(name)) if not re.match(pattern, tensor)]
+        require(not others, f"{name}: {others[:3]} are not {pattern}")
+
+    def silent(self, *texts):
+        for text in texts:
+            require(text not in self.table.err, f"says {text!r}")
+
+    def out(self, *texts):
+        for text in texts:
+            require(text in self.table.out, f"no {text!r} in standard output: {self.table.out[:600]}")
+
+    def text(self, name, *texts):
+        found = pathlib.Path(self.path(name)).read_text(encoding="utf-8")
+        for text in texts:
+            require(text in found, f"{name} has no {text!r}")
+
+    def lacks_text(self, name, *texts):
+        found = pathlib.Path(self.path(name)).read_text(encoding="utf-8")
+        for text in texts:
+            require(text not in found, f"{name} has {text!r}")
+
+    def same_out(self, name):
+        """The standard output of the first run of this name."""
+        path = pathlib.Path(self.table.names["W"], f"out-{name}")
+        if not path.exists():
+            path.write_text(self.table.out)
+        require(path.read_text() == self.table.out, f"another result: {self.table.out[:600]}")
+
+    def line(self, pattern):
+        require(re.search(pattern, self.table.out, re.M), f"no line is {pattern}: {self.table.out[:600]}")
+
+    def no_line(self, pattern):
+        require(not re.search(pattern, self.table.out, re.M), f"a line is {pattern}")
+
+    def other(self, name, other):
+        require(pathlib.Path(self.path(name)).read_bytes() != pathlib.Path(self.path(other)).read_bytes(), f"{name} is {other}")
+
+    def keep(self, name):
+        """The target is $W/NAME from now on, and the source of what follows."""
+        kept = os.path.join(self.table.names["W"], name)
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.move(self.table.names["target"], kept)
+
+    def same_as_first(self, name):
+        """The same tensors as of the first model of this name."""
+        first = os.path.join(self.table.names["W"], name)
+        if os.path.exists(first):
+            self.same(".", first)
+        else:
+            shutil.copytree(self.table.names["target"], first)
+
+    def keep_copy(self, name, other):
+        shutil.copytree(os.path.join(self.table.names["W"], name), os.path.join(self.table.names["W"], other))
+
+    def dtypes(self, name, *dtypes):
+        require({tensor[0] for tensor in edit_safetensors.read(self.path(name)).values()} == set(dtypes), f"{name} has other dtypes")
+
+    def loads(self, program, modules, requirement, *arguments):
+        """A program of tests/support in a Python that has the modules, $SHARDWELD_PYTHON or python3; skipped loudly without, a failure where
+        SHARDWELD_REQUIRE lists it."""
+        python = os.environ.get("SHARDWELD_PYTHON", "python3")
+        if subprocess.run([python, "-c", "import " + modules], capture_output=True).returncode:
+            print(f"SKIPPED: {python} has not all of {modules}")
+            require(requirement not in os.environ.get("SHARDWELD_REQUIRE", "").split(","), f"{requirement} is required")
+        else:
+            self.table.run(0, [python, os.path.join(SUPPORT, program + ".py"), *map(self.path, arguments[:-1]), arguments[-1]], keep=False)
+
+    def partial(self):
+        """What was written is kept for a run that goes on, and nothing else."""
+
+    def adapter(self):
+        """An adapter alone."""
+        require(not os.path.exists(self.path("config.json")) and os.path.exists(self.path("lora_adapter/adapter_config.json")), "no adapter alone")
+
+    def do(self, parts):
+        for name, *arguments in parts:
+            if name.startswith("@"):
+                getattr(self, name[1:])(*arguments)
+            else:
+                for text in (name, *arguments):
+                    require(text in self.table.err, f"no {text!r} in: {self.table.err[:600]}")
