@@ -187,7 +187,7 @@ class Table:
         elif is_merge:
             inside = os.path.relpath(self.names["target"], self.names["place"]).split("/")[0]
             require(inside == ".." or left == [inside], f"left {left}")
-            require(["@adapter"] in checks or options[:1] == [">"] or os.path.getsize(self.checks.path("config.json")), "no model")
+            require(os.path.exists(self.checks.path("lora_adapter")) or options[:1] == [">"] or os.path.getsize(self.checks.path("config.json")), "no model")
         self.checks.do(checks)
 
     def ways(self, others):

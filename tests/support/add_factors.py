@@ -90,12 +90,15 @@ def add(save, name, seed, options):
 
 def main():
     options = dict(option.split("=", 1) for option in sys.argv[2:])
-    save = Save(sys.argv[1])
+    save, found = Save(sys.argv[1]), []
     for seed, name in enumerate(sorted(name for name in save.model if isinstance(name, str))):
         tensor = save.tensor(name) if re.fullmatch(options.get("names", ".*"), name) and name.endswith(".weight") else None
         if tensor is not None and len(tensor.args[2]) == 2 and tensor.args[0].fields[1].place[1] == "FloatStorage":
-            print(name)
+            found.append(name)
             add(save, name, seed, options)
+    if not found:
+        sys.exit(f"add_factors: no weight of {sys.argv[1]} is called so")
+    print(*found, sep="\n")
     save.write()
 
 

@@ -122,6 +122,10 @@ class Checks:
         """The same of standard output."""
         self.has_json("standard output", json.loads(self.table.out), where)
 
+    def told_only(self, where, *values):
+        found = json_at(json.loads(self.table.out), where)
+        require(set(found) == set(values), f"standard output: {where} is {sorted(set(found))}")
+
     def has_json(self, name, content, where):
         where, _, value = where.partition("=")
         try:
@@ -205,6 +209,12 @@ class Checks:
             self.same(".", first)
         else:
             shutil.copytree(self.table.names["target"], first)
+
+    def base_too(self):
+        """The base, where the checkpoint holds one."""
+        base = os.path.join(self.table.names["expected"], "base")
+        if os.path.exists(base):
+            self.same(".", base)
 
     def keep_copy(self, name, other):
         shutil.copytree(os.path.join(self.table.names["W"], name), os.path.join(self.table.names["W"], other))
