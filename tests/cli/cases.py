@@ -43,6 +43,11 @@ PIECE = re.compile(r'(\s+)|([|;])|"((?:[^"\\]|\\.)*)"|\'([^\']*)\'|([^\s|;"\']+)
 ESCAPED = {"n": "\n", "0": "\0"}
 
 
+def unescaped(match):
+    """\\n, \\0, \\xHH (a byte that is no text above 7f), and any other character for itself."""
+    return bytes([int(match[1], 16)]).decode("utf-8", "surrogateescape") if match[1] else ESCAPED.get(match[2], match[2])
+
+
 def expanded(text, names):
     def value(match):
         require(match[1] in names, f"${match[1]} is not known")
@@ -63,7 +68,7 @@ def words_of(line, names):
             elif mark == ";":
                 cells[-1].append([])
             continue
-        piece = single or expanded(re.sub(r"\\(.)", lambda m: ESCAPED.get(m[1], m[1]), double) if double else plain, names)
+        piece = single or expanded(re.sub(r"\\x([0-9a-f]{2})|\\(.)", unescaped, double) if double else plain, names)
         *whole, piece = piece.split() if plain and " " in piece else [piece]
         for part in whole:
             cells[-1][-1].append((word or "") + part)

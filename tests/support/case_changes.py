@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import sys
 
 import damage
@@ -47,6 +48,31 @@ class Changes:
             os.makedirs(self.path(name))
 
     def ln(self, to, name):
+        if os.path.lexists(self.path(name)):
+            os.remove(self.path(name))
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        os.symlink(to, self.path(name))
+
+    def special(self, kind, name):
+        """A fifo, socket, device, terminal, directory or circle (a link to itself) in the place of a file."""
+        path = self.path(name)
+        if os.path.lexists(path):
+            os.remove(path)
+        if kind == "fifo":
+            os.mkfifo(path)
+        elif kind == "socket":
+            folder = os.open(os.path.dirname(path), os.O_RDONLY)  # their names are short
+            socket.socket(socket.AF_UNIX).bind(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
+            os.close(folder)
+        elif kind == "directory":
+            os.mkdir(path)
+        else:
+            os.symlink({"device": "/dev/zero", "terminal": "/dev/tty", "circle": os.path.basename(path)}[kind], path)
+
+    def aside(self, name, to):
+        """Moves it and leaves a link to its new place."""
+        os.makedirs(os.path.dirname(to), exist_ok=True)
+        shutil.move(self.path(name), to)
         os.symlink(to, self.path(name))
 
     def truncate(self, name, size):

@@ -166,6 +166,9 @@ class Checks:
         for text in texts:
             require(text not in self.table.err, f"says {text!r}")
 
+    def printable(self):
+        require(not re.search("[\x01-\x08\x0b-\x1f\x7f]", self.table.err), f"prints control characters: {self.table.err!r}")
+
     def out(self, *texts):
         for text in texts:
             require(text in self.table.out, f"no {text!r} in standard output: {self.table.out[:600]}")
