@@ -1,5 +1,6 @@
 """What the rows of tests/cases do to a copy of a checkpoint before a run of the program; tests/support/damage.py has more."""
 import glob
+import hashlib
 import json
 import os
 import pathlib
@@ -91,6 +92,17 @@ class Changes:
         path = pathlib.Path(self.path(name))
         path.write_bytes(text.encode() + path.read_bytes())
 
+    def put(self, name, at, value):
+        """Bytes in hex."""
+        with open(self.path(name), "r+b") as file:
+            file.seek(int(at))
+            file.write(bytes.fromhex(value))
+
+    def sums(self, name):
+        """integrity.json as Megatron writes it."""
+        files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(pathlib.Path(self.path(name)).iterdir()) if path.is_file()}
+        self.write(os.path.join(name, "integrity.json"), json.dumps({"algorithm": "sha256", "files": files}, indent=2))
+
     def sub(self, name, pattern, new):
         """The regular expression must match in each of the files."""
         for path in map(pathlib.Path, self.paths(name)):
@@ -159,5 +171,5 @@ class Changes:
             if own:
                 own(*arguments)
             else:
-                for path in self.paths(arguments[0]):
+                for path in [self.path(arguments[0])] if name.startswith("make_") else self.paths(arguments[0]):
                     getattr(damage, name)(path, *arguments[1:])

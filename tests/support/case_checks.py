@@ -137,6 +137,14 @@ class Checks:
         wanted = json.loads(value) if value else None
         require(found == wanted or json.dumps(found) == json.dumps(wanted), f"{name}: {where} is {json.dumps(found)}, expected {value or 'nothing'}")
 
+    def length(self, name, where, count):
+        found = json_at(json.loads(pathlib.Path(self.path(name)).read_text(encoding="utf-8")), where)
+        require(len(found) == int(count), f"{name}: {where} has {len(found)}")
+
+    def each(self, name, where, pattern):
+        found = json_at(json.loads(pathlib.Path(self.path(name)).read_text(encoding="utf-8")), where)
+        require(found and all(re.match(pattern, one) for one in found), f"{name}: {where} is {found}")
+
     def between(self, name, where, low, high):
         found = json_at(json.loads(pathlib.Path(self.path(name)).read_text(encoding="utf-8")), where)
         require(float(low) < found < float(high), f"{name}: {where} is {found}")

@@ -386,6 +386,15 @@ def set_args(path, name, value):
         change(file, lambda root: setattr(root["args"], name, ast.literal_eval(value)))
 
 
+def make_common(path, *fields):
+    """A common.pt of args and an iteration, which comes last."""
+    *of_args, _, iteration = fields
+    values = {name: int(value) for name, value in zip(of_args[::2], of_args[1::2])}
+    out = io.BytesIO()
+    Writer(out, 2).dump({"args": argparse.Namespace(**values), "iteration": int(iteration)})
+    write_records(path, {"archive/data.pkl": out.getvalue(), "archive/version": b"3\n"})
+
+
 def drop_args(path):
     change(path, lambda root: root.pop("args"))
 
