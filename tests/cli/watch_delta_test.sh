@@ -47,7 +47,7 @@ faulting=()
 watching() { # CODE NAME OPTIONS...: of the run NAME, until all its steps are made
     local code="$1" name="$2"
     shift 2
-    expect_code "$code" "${faulting[@]}" "${plain[@]}" "run-$name" "out-$name" --interval 0.05 --idle_exit 0 --no_fsync --delta_dir "deltas-$name" "${launch[@]}" "$@"
+    expect_code "$code" "${faulting[@]}" "${plain[@]}" "run-$name" "out-$name" --interval 0.05 --idle_exit 0 --polite no --no_fsync --delta_dir "deltas-$name" "${launch[@]}" "$@"
 }
 save() { # NAME STEP...
     mkdir -p "run-$1"

@@ -11,10 +11,11 @@ interval=0.1
 watching() {
     local run="$1" out="$2"
     shift 2
-    "$SHARDWELD" watch "$run" "$out" --interval "$interval" --no_fsync -q "${launch[@]}" "$@" >"$out.log" 2>&1 &
+    "$SHARDWELD" watch "$run" "$out" --interval "$interval" --no_fsync -q "${launch[@]}" "${polite[@]}" "$@" >"$out.log" 2>&1 &
     watch=$!
 }
 launch=()
+polite=()
 
 # await WHAT COMMAND...: until it succeeds, for thirty seconds at most: a watch is nice, and other tests are not.
 await() {
@@ -128,7 +129,7 @@ dies() { # RANKS
     ((ranks == 1)) || launch=(--launch "mpirun -n $ranks")
     config=(--hf_config "$DCP/hf")
     mkdir -p "$run"
-    watching "$run" "$out" "${config[@]}" --bw_limit 20K
+    watching "$run" "$out" "${config[@]}" --bw_limit 5K
     mkdir "$run/step-2" && cp "$DCP/source/__0_0.distcp" "$run/step-2"
     save "$run/step-1"
     await "a merge of step-1" test -e "$out/.step-1.shardweld-partial"
@@ -337,6 +338,8 @@ stopped() {
     expect_absent "$out/step-2"
 }
 
+# A polite watch, as those above, waits for other tests.
+polite=(--polite no)
 together owes owes
 together deleted deleted
 together clock clock

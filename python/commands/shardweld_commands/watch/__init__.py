@@ -5,7 +5,7 @@ import subprocess
 
 from ..command import TARGET, Command, Failed, Given
 from .children import Stop, Voice, deadline
-from .request import moment_of, refuse_ranks, request_of, seconds_of
+from .request import Request, moment_of, refuse_ranks, seconds_of
 from .steward import Steward
 
 
@@ -21,7 +21,7 @@ def _watch(given: Given) -> int:
     voice = Voice(given.get("progress", "auto"), "quiet" in given, "verbose" in given)
     try:
         stop = Stop()
-        asked = request_of(given)
+        asked = Request(given)
         stop.deadline = deadline(seconds_of(given, "stop_before"), moment_of(given, "stop_at"))
         if asked.is_polite:
             _be_polite()

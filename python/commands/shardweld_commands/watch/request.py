@@ -4,7 +4,6 @@ import re
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass
 from datetime import datetime
 from typing import List, Optional, Tuple
 
@@ -15,33 +14,6 @@ from .steps import ask
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _WORD = re.compile(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+(?=\s|$)""", re.DOTALL)
 _PART = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
-
-
-@dataclass
-class Request:
-    """What a watch is asked for."""
-    run: str
-    outs: List[str]               # directories of outputs, the first one first
-    forms: List[str]              # of the outputs behind the first: ":fp32"
-    merge: List[str]              # options of the merges
-    launch: List[str]
-    interval: float = 30
-    every: int = 1
-    first: int = 0
-    keep: int = 0
-    idle_exit: Optional[float] = None
-    until: str = ""
-    then: Tuple[str, ...] = ()
-    skips_lost: bool = False
-    metrics: str = ""
-    is_polite: bool = True
-    upload: Tuple[str, ...] = ()  # options of upload, in which {n} stands for the step's number
-    delta_dir: str = ""
-    delta_against: str = ""
-
-    def duties(self) -> List[str]:
-        """What is owed behind each merge, in its order."""
-        return [duty for duty, asked in (("delta", self.delta_dir), ("upload", self.upload), ("then", self.then)) if asked]
 
 
 def seconds_of(given: Given, name: str) -> Optional[float]:
@@ -94,17 +66,58 @@ def refuse_ranks() -> None:
                      "start it without a launcher, and name that for its merges: shardweld watch RUN OUT --launch 'mpirun -n 4'")
 
 
-def _check_run(run: str, outs: Tuple[str, ...]) -> None:
-    """The run's directory need not be there yet; the one above it must."""
-    hint = "name the directory in which the training run saves its steps"
-    if os.path.lexists(run) and not os.path.isdir(run):
-        raise Failed(USAGE, f"{run} is a file", hint)
-    if not os.path.isdir(run) and not os.path.isdir(os.path.dirname(run)):
-        raise Failed(NOT_FOUND, f"there is no directory {run}", hint)
-    if run in outs:
-        raise Failed(USAGE, f"{run} cannot be watched and written to", "name another directory for the outputs")
-    if os.path.isdir(run) and ask(run)["number"] is not None:
-        raise Failed(USAGE, f"{run} is a step itself", "watch the directory above it, or merge this one")
+class Request:
+    """What a watch is asked for: Failed for what is known to be wrong before there is anything to merge."""
+
+    def __init__(self, given: Given) -> None:
+        for name, what in (("local_dir", "no run is given"), ("target_dir", "no target is given")):
+            if name not in given:
+                raise Failed(USAGE, what, "name the directory of the run and that of the outputs: shardweld watch RUN OUT")
+        also = [found.groups() for found in (re.fullmatch(r"(.+?)(:[^/]*)?", text) for text in given.all("also")) if found]
+        self.run, self.outs = os.path.realpath(given.get("local_dir")), [os.path.realpath(name) for name in (given.get("target_dir"), *(out for out, _ in also))]
+        self.forms = [form or "" for _, form in also]  # of the outputs behind the first: ":fp32"
+        self.launch, self.then = words_of(given, "launch"), words_of(given, "then")
+        self.interval: float = seconds_of(given, "interval") or (0 if "interval" in given else 30)
+        if not self.interval:
+            raise Failed(USAGE, f"--interval {given.get('interval')!r} leaves no time between two looks", "give for example 30s")
+        first = re.search(r"(\d+)\D*$", given.get("from", "0"))
+        if not first:
+            raise Failed(USAGE, f"--from {given.get('from')!r} is not a step", "give its number, or its directory's name")
+        self.first, self.every, self.keep = int(first[1]), given.number("every", 1), given.number("keep", 0)
+        self.idle_exit, self.until, self.metrics = seconds_of(given, "idle_exit"), given.get("until"), given.get("metrics")
+        self.skips_lost, self.is_polite = given.get("on_lost") == "skip", given.get("polite") != "no"
+        self.delta_dir, self.delta_against = (os.path.realpath(given.get(name)) if name in given else "" for name in ("delta_dir", "delta_against"))
+        # Options of upload, in which {n} stands for the step's number, and of the merges.
+        self.upload = [f"--{name}={given.get(name)}" for name in ("hf_upload_path", "revision", "hf_cli") if name in given] + ["--private"] * ("private" in given)
+        stop_at = moment_of(given, "stop_at")
+        self.merge = given.passed_on + [f"--stop_before={one}" for one in given.all("stop_before")] + ["--verbose"] * ("verbose" in given) + (
+            [f"--stop_at={stop_at:.0f}"] if stop_at else [])
+        _check_merge(given)
+        self._check_run()
+        if self.upload:  # client and token
+            from ..upload import Upload, check_branch, check_repository, prepare
+            check_repository(given.get("hf_upload_path"))
+            check_branch(given.get("revision").replace("{n}", "0"))
+            prepare(Upload("", given.get("hf_upload_path"), False, "", given.get("hf_cli")))
+        if self.delta_dir:
+            from ..delta import load_packages
+            load_packages()
+
+    def duties(self) -> List[str]:
+        """What is owed behind each merge, in its order."""
+        return [duty for duty, asked in (("delta", self.delta_dir), ("upload", self.upload), ("then", self.then)) if asked]
+
+    def _check_run(self) -> None:
+        """The run's directory need not be there yet; the one above it must."""
+        hint = "name the directory in which the training run saves its steps"
+        if os.path.lexists(self.run) and not os.path.isdir(self.run):
+            raise Failed(USAGE, f"{self.run} is a file", hint)
+        if not os.path.isdir(self.run) and not os.path.isdir(os.path.dirname(self.run)):
+            raise Failed(NOT_FOUND, f"there is no directory {self.run}", hint)
+        if self.run in self.outs:
+            raise Failed(USAGE, f"{self.run} cannot be watched and written to", "name another directory for the outputs")
+        if os.path.isdir(self.run) and ask(self.run)["number"] is not None:
+            raise Failed(USAGE, f"{self.run} is a step itself", "watch the directory above it, or merge this one")
 
 
 def _check_merge(given: Given) -> None:
@@ -120,37 +133,3 @@ def _check_merge(given: Given) -> None:
     if tried.returncode == USAGE:
         lines = [line.strip() for line in tried.stderr.splitlines()]
         raise Failed(USAGE, lines[0].partition("error: ")[2] if lines else "merge refuses its options", "; ".join(line.partition("hint: ")[2] for line in lines[1:]))
-
-
-def request_of(given: Given) -> Request:
-    for name, what in (("local_dir", "no run is given"), ("target_dir", "no target is given")):
-        if name not in given:
-            raise Failed(USAGE, what, "name the directory of the run and that of the outputs: shardweld watch RUN OUT")
-    also = [re.fullmatch(r"(.+?)(:[^/]*)?", text) for text in given.all("also")]
-    outs = tuple(os.path.realpath(name) for name in [given.get("target_dir")] + [found[1] for found in also if found])
-    run = os.path.realpath(given.get("local_dir"))
-    first = re.search(r"(\d+)\D*$", given.get("from", "0"))
-    if not first:
-        raise Failed(USAGE, f"--from {given.get('from')!r} is not a step", "give its number, or its directory's name")
-    upload = [f"--{name}={given.get(name)}" for name in ("hf_upload_path", "revision", "hf_cli") if name in given] + (["--private"] if "private" in given else [])
-    merge = given.passed_on + [f"--stop_before={given.get('stop_before')}" for _ in given.all("stop_before")] + (["--verbose"] if "verbose" in given else [])
-    stop_at = moment_of(given, "stop_at")
-    merge += [f"--stop_at={stop_at:.0f}"] if stop_at else []
-    asked = Request(run, list(outs), [found[2] or "" for found in also if found], merge, list(words_of(given, "launch")), every=given.number("every", 1),
-                    first=int(first[1]), keep=given.number("keep", 0), idle_exit=seconds_of(given, "idle_exit"), until=given.get("until"), then=words_of(given, "then"),
-                    skips_lost=given.get("on_lost") == "skip", metrics=given.get("metrics"), is_polite=given.get("polite") != "no", upload=tuple(upload))
-    asked.interval = seconds_of(given, "interval") or (30 if "interval" not in given else 0)
-    if not asked.interval:
-        raise Failed(USAGE, f"--interval {given.get('interval')!r} leaves no time between two looks", "give for example 30s")
-    asked.delta_dir, asked.delta_against = (os.path.realpath(given.get(name)) if name in given else "" for name in ("delta_dir", "delta_against"))
-    _check_merge(given)
-    _check_run(run, outs)
-    if upload:  # client and token, before there is anything to upload
-        from ..upload import Upload, check_branch, check_repository, prepare
-        check_repository(given.get("hf_upload_path"))
-        check_branch(given.get("revision").replace("{n}", "0"))
-        prepare(Upload("", given.get("hf_upload_path"), False, "", given.get("hf_cli")))
-    if asked.delta_dir:
-        from ..delta import load_packages
-        load_packages()
-    return asked
