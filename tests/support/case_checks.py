@@ -90,9 +90,18 @@ class Checks:
         of = lambda content: {field: sorted(content[field[:-1]]) if field.endswith("~") else content.get(field) for field in fields} if fields else content
         require(of(got) == of(wanted), f"{name} is not {other}: {of(got)}")
 
-    def files(self, name, other):
-        """The same files, the report apart."""
-        require(sums_of(self.path(name)) == sums_of(self.path(other)), f"{name} has other files than {other}")
+    def same_model(self, expected):
+        """The model's file, beside which others lie."""
+        alone = os.path.join(self.table.names["W"], "alone")
+        shutil.rmtree(alone, ignore_errors=True)
+        os.mkdir(alone)
+        shutil.copy(self.path("model.safetensors"), alone)
+        self.same(alone, expected)
+
+    def files(self, name, other, *apart):
+        """The same files, the report and these apart."""
+        got, wanted = ({file: crc for file, crc in sums_of(self.path(one)).items() if os.path.basename(file) not in apart} for one in (name, other))
+        require(got == wanted, f"{name} has other files than {other}")
 
     def distances(self, report):
         """Of codes, as diff --json tells them of two models: those of the first are what its report says."""

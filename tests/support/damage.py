@@ -399,6 +399,41 @@ def drop_args(path):
     change(path, lambda root: root.pop("args"))
 
 
+# Any pickle: values at A/B/C, by keys or numbers, `*` for the first key.
+
+def holder_of(root, where):
+    *above, last = where.split("/")
+    key_of = lambda value, key: next(iter(value)) if key == "*" else key if key in value else int(key) if key.lstrip("-").isdigit() else key
+    for key in above:
+        root = root[key_of(root, key)]
+    return root, key_of(root, last)
+
+
+def set_value(path, where, value):
+    def edit(root):
+        holder, key = holder_of(root, where)
+        holder[key] = ast.literal_eval(value)
+
+    change(path, edit)
+
+
+def pop_value(path, where):
+    def edit(root):
+        holder, key = holder_of(root, where)
+        holder.pop(key)
+
+    change(path, edit)
+
+
+def copy_value(path, where, name):
+    """Beside itself under another name."""
+    def edit(root):
+        holder, key = holder_of(root, where)
+        holder[name] = holder[key]
+
+    change(path, edit)
+
+
 # Rank files of FSDP: flat dictionaries of DTensors.
 
 def spec_of(root, name):
