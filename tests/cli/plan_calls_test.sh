@@ -10,19 +10,21 @@ counted() {
     local name="$1" ranks="$2" launcher=()
     shift 2
     ((ranks == 1)) || launcher=(mpirun -n "$ranks")
-    "$make" "$WORK/$name" --sparse "$@" >"$WORK/log" || fail "no checkpoint: $(<"$WORK/log")"
+    "$make" "$WORK/$name" "$@" >"$WORK/log" || fail "no checkpoint: $(<"$WORK/log")"
     python3 "$TESTS/support/count_calls.py" "$WORK/$name/source" "${launcher[@]}" "$SHARDWELD" plan --local_dir "$WORK/$name/source" \
         --hf_config "$WORK/$name/hf" -q >"$WORK/$name.json" || fail "$name: code $?"
     rm -rf "${WORK:?}/$name"
 }
 
-moe=(--model 671b --layers 4 --tp 2)
+moe=(--sparse --model 671b --layers 4 --tp 2)
 for format in legacy torch_dist; do
     counted "$format-1" 1 --format $format "${moe[@]}" --pp 1 --ep 8 --writers 1
     counted "$format-4" 1 --format $format "${moe[@]}" --pp 4 --ep 8 --writers 1
 done
-counted fsdp-1 1 --format fsdp --model 671b --layers 4 --tp 4 --pp 1
-counted fsdp-4 1 --format fsdp --model 671b --layers 4 --tp 4 --pp 4
+counted fsdp-1 1 --sparse --format fsdp --model 671b --layers 4 --tp 4 --pp 1
+counted fsdp-4 1 --sparse --format fsdp --model 671b --layers 4 --tp 4 --pp 4
+# With the checksums that torch writes.
+counted sums 1 --gb 0.1 --format legacy --tp 2 --pp 2
 counted torch_dist-ranks 3 --format torch_dist "${moe[@]}" --pp 4 --ep 8 --writers 1
 
 python3 - "$WORK" "$(stat -f -c %T "$WORK")" <<'P' || fail "too many calls"
@@ -36,7 +38,7 @@ for name, one in found.items():
     assert one["calls_on_files"] <= 2 * one["files"] + FIXED, name
     assert one["median_of_a_directory"] <= 4 or one["directories"] <= 3, name  # open, fstat, the entries, and that there are no more
     assert one["calls_on_directories"] <= 4 * one["directories"] + FIXED, name
-    # Of each legacy file some bytes of eight places are compared, and a page is the least that is brought in.
+    # Of legacy files without checksums some bytes of eight places are compared, and a page is the least that is brought in.
     pages = 8 * 4096 * one["files"] if name.startswith("legacy") else 65536
     assert sys.argv[2] == "tmpfs" or one["bytes_in_memory"] <= 1.2 * one["bytes_asked"] + pages, name
 for format in ("legacy", "torch_dist", "fsdp"):
