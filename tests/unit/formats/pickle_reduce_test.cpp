@@ -141,19 +141,5 @@ TEST(PickleReduce, built_twice) {
               "corrupt: pickle: BUILD on a reduced object (opcode at byte 25)");
 }
 
-TEST(PickleReduce, the_memo_answers_as_without) {
-    const auto answer = [](const std::string& text) {
-        Taker taker;
-        return test::error_text([&] { parse_reduced(text, taker); });
-    };
-    EXPECT_EQ(answer("h\5."s), "corrupt: pickle: memo index 5 was never set (opcode at byte 0)");
-    EXPECT_EQ(answer("K\1r\xff\xff\xff\xffj\xff\xff\xff\xff."s),
-              "corrupt: pickle: memo index 4294967295 is out of range (opcode at byte 2)");
-    EXPECT_EQ(answer("K\1\x94h\1."s),
-              "corrupt: pickle: memo index 1 was never set (opcode at byte 3)");
-    EXPECT_EQ(answer("K\1p2\n0g2\n."s), "no error");
-    EXPECT_EQ(answer("K\1\x94K\2\x94h\1."s), "no error");
-}
-
 }  // namespace
 }  // namespace shardweld::formats
