@@ -33,7 +33,7 @@ def opened(path: str) -> BinaryIO:
         raise failed("open", path, error) from None
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
-        return os.fdopen(descriptor, "rb", MIB)
+        return open(path, "rb", MIB, opener=lambda *_: descriptor)  # with its name
     os.close(descriptor)
     kind = next((kind for is_kind, kind in _KINDS if is_kind(mode)), "a device")
     raise Failed(UNSUPPORTED, f"{printable(path, 4096)} is {kind}; expected a regular file")

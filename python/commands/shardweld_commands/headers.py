@@ -6,7 +6,7 @@ import struct
 import subprocess
 import tempfile
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, BinaryIO, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
 
 from .command import UNSUPPORTED, Failed, run
 from .files import MARK, MIB, is_whole, leads_below, object_of, opened, parse_json, parsed, size_of
@@ -176,10 +176,10 @@ def _read_safetensors(file: BinaryIO, found: WeightFile) -> None:
     _require_tiling({name: (begin - 8 - len(text), end - 8 - len(text)) for name, (begin, end) in found.places.items()}, size_of(file) - 8 - len(text))
 
 
-def _read_pickled(path: str, found: WeightFile) -> None:
+def _read_pickled(file: BinaryIO, found: WeightFile) -> None:
     """What the program, which runs no pickle, sees in a file of torch.save."""
     with tempfile.TemporaryDirectory() as place:
-        os.symlink(os.path.abspath(path), os.path.join(place, "pytorch_model.bin"))
+        os.symlink(os.path.abspath(file.name), os.path.join(place, "pytorch_model.bin"))
         done = run(["inspect", place, "--backend", "hf", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode != 0:
         raise Fault(done.stderr.strip().split("\n")[0].replace("error: ", "", 1).replace(place + "/", ""), is_unknown=done.returncode == UNSUPPORTED)
@@ -284,23 +284,22 @@ def _read_gguf(file: BinaryIO, found: GgufFile) -> None:
         end = -(-(end + n_bytes) // alignment) * alignment
 
 
-def weight_file(directory: str, name: str) -> WeightFile:
-    found, path = WeightFile(name), os.path.join(directory, name)
+File = TypeVar("File", WeightFile, GgufFile)
+
+
+def _read(directory: str, found: File, read: Callable[[BinaryIO, File], None]) -> File:
     try:
-        with opened(path) as file:
-            _read_pickled(path, found) if name.endswith(".bin") else _read_safetensors(file, found)
-    except (Fault, Failed) as error:
+        with opened(os.path.join(directory, found.name)) as file:
+            read(file, found)
+            return found
+    except (Fault, Failed, struct.error) as error:
         is_unknown = isinstance(error, Fault) and error.is_unknown
-        found = WeightFile(name, fault="" if is_unknown else str(error), unknown=str(error) if is_unknown else "")
-    return found
+        return type(found)(found.name, fault="" if is_unknown else str(error), unknown=str(error) if is_unknown else "")
+
+
+def weight_file(directory: str, name: str) -> WeightFile:
+    return _read(directory, WeightFile(name), _read_pickled if name.endswith(".bin") else _read_safetensors)
 
 
 def gguf_file(directory: str, name: str) -> GgufFile:
-    found = GgufFile(name)
-    try:
-        with opened(os.path.join(directory, name)) as file:
-            _read_gguf(file, found)
-    except (Fault, Failed, struct.error) as error:
-        is_unknown = isinstance(error, Fault) and error.is_unknown
-        found = GgufFile(name, fault="" if is_unknown else str(error), unknown=str(error) if is_unknown else "")
-    return found
+    return _read(directory, GgufFile(name), _read_gguf)

@@ -2,7 +2,7 @@
 import base64
 import os
 import re
-from typing import Dict, FrozenSet, Iterable, List, Sequence, Set, Tuple
+from typing import Dict, Iterable, List, Sequence, Set, Tuple
 
 HIDDEN = "***"
 _PIECE = 8
@@ -86,13 +86,10 @@ def _without_pieces(line: str, secrets: Sequence[str]) -> str:
     for _ in range(3 if raw else 0):
         for change, pieces in kinds:
             changed = change(text)
+            changed = changed if len(changed) == len(text) else text
             for size, some in pieces.items():
-                _mark(changed if len(changed) == len(text) else text, places, size, frozenset(some), marked)
+                for at in range(len(changed) - size + 1):
+                    if changed[at:at + size] in some:
+                        marked.update(range(places[at], places[at + size]))
         text, places = _unescaped(text, places)
     return re.sub("\0+", HIDDEN, "".join("\0" if at in marked else letter for at, letter in enumerate(line.replace("\0", "?")))) if marked else line
-
-
-def _mark(text: str, places: List[int], size: int, pieces: FrozenSet[str], marked: Set[int]) -> None:
-    for at in range(len(text) - size + 1):
-        if text[at:at + size] in pieces:
-            marked.update(range(places[at], places[at + size]))

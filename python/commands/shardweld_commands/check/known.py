@@ -60,16 +60,11 @@ def _kind_of(value: Any) -> str:
         else "s" if isinstance(value, str) else "l"
 
 
-def refuses_null(model_type: str, field: str) -> bool:
-    """Whether transformers' configuration of this model type refuses null for the field."""
-    letter = _key_of_words("nulls.txt").get("=" + field, "")
-    return letter != "" and letter in _key_of_words("nulls.txt").get(model_type, "")
-
-
 def taken_instead(model_type: str, field: str, value: Any) -> str:
     """What a field takes, where `value` is nothing that any configuration takes for it; "" for values that are taken and fields that are not known."""
     kinds = _key_of_words("fields.txt").get(field, "")
-    if value is None and refuses_null(model_type, field):
+    letter = _key_of_words("nulls.txt").get("=" + field, "")
+    if value is None and letter and letter in _key_of_words("nulls.txt").get(model_type, ""):  # this model type refuses null
         kinds = kinds.replace("n", "")
     is_good = _kind_of(value) in kinds and not (field.endswith("_token_id") and isinstance(value, list) and not all(map(is_whole, value)))
     return "" if is_good or not kinds else ", or ".join(text for kind, text in _KINDS.items() if kind in kinds)

@@ -32,11 +32,6 @@ class Gguf:
     def length(self, key: str) -> int:
         return self.first.lengths.get(key, 0)
 
-    @property
-    def is_encoder(self) -> bool:
-        """Encoders have other names for both ends."""
-        return "bert" in self.architecture or self.architecture.startswith(("t5", "wav"))
-
 
 def _models_of(model: Model) -> List[Gguf]:
     """Towers of images, adapters and vocabularies are no models of text."""
@@ -158,7 +153,8 @@ def _lacking_in_family(architecture: str, blocks: Dict[int, Set[str]]) -> Iterat
 
 
 def _missing(one: Gguf, n_blocks: int, blocks: Dict[int, Set[str]]) -> List[str]:
-    missing = [name for name in ("token_embd.weight", "output_norm.weight") if name not in one.tensors and not one.is_encoder]
+    has_other_ends = "bert" in one.architecture or one.architecture.startswith(("t5", "wav"))  # encoders
+    missing = [name for name in ("token_embd.weight", "output_norm.weight") if name not in one.tensors and not has_other_ends]
     missing += [f"all of blk.{block}" for block in range(min(n_blocks, len(blocks) + 1000)) if block not in blocks]
     missing += _lacking(blocks) if one.architecture not in facts("gguf-uneven") else ()
     return missing or list(_lacking_in_family(one.architecture, blocks) if _is_plain(one) else ())

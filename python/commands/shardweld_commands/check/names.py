@@ -106,12 +106,6 @@ def name_in_tree(base: str, name: str, tensor: Expected) -> str:
     return name if name.startswith(base) or not tensor.spellings else tensor.spellings[-1]
 
 
-def _has_more_behind(base: str, expected: Dict[str, Expected]) -> bool:
-    """Whether the tree has something more behind the base than names on the Hub have ("model.language_model.layers." of "model.layers.")."""
-    trees = ((name, name_in_tree(base, name, tensor)) for name, tensor in expected.items() if name.startswith(base))
-    return any(len(tree) > len(name) and tree.endswith(name[len(base):]) for name, tree in trees)
-
-
 class Places:
     """Finds the tensors of a family by all names that the loader's own renamings know."""
 
@@ -119,7 +113,9 @@ class Places:
         expected = model.family.expected
         self.model, self.base = model, _base_of(expected)
         self.takes_base = self.base != "" and (model.for_transformers or not model.is_language_model)  # names without it, or with it twice
-        self.has_more = _has_more_behind(self.base, expected)
+        # The tree has something more behind the base than names on the Hub have ("model.language_model.layers." of "model.layers.").
+        trees = ((name, name_in_tree(self.base, name, tensor)) for name, tensor in expected.items() if name.startswith(self.base))
+        self.has_more = any(len(tree) > len(name) and tree.endswith(name[len(self.base):]) for name, tree in trees)
         codes = filter(is_part_of_codes, model.tensors if model.scheme.method == "other" else ())
         self.stems = {name[:end.start()] for name in codes for end in re.finditer("[._]", name)}
         self.known: Set[str] = {one for name, tensor in expected.items() for one in self._names_of(name, tensor)}

@@ -1,5 +1,5 @@
 """quantization_config against the tensors: what loads wrong without a word, and what is refused."""
-from typing import Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Callable, Dict, List, Optional, Tuple
 
 from ..files import object_of, parsed
 from ..text import printable, shape_text
@@ -91,10 +91,6 @@ def rule_scales(model: Model, found: Findings) -> None:
                     "rename them, or state the quantization_config that they were made for")
 
 
-def _blocks(extent: int, block: int) -> int:
-    return -(-extent // block)
-
-
 def rule_blocks(model: Model, found: Findings) -> None:
     """transformers derives the blocks from the grid of scales; others take them from config.json."""
     wrong: List[str] = []
@@ -103,7 +99,7 @@ def rule_blocks(model: Model, found: Findings) -> None:
         group, extents = model.scheme.group_of(name), module.extents(model.scheme)
         if not module.scale or not extents or not module.weight or module.packed or not group or not group.block or module.weight.dtype != "F8_E4M3":
             continue
-        grid = (_blocks(extents[0], group.block[0]), _blocks(extents[1], group.block[1]))
+        grid = tuple(-(-extent // block) for extent, block in zip(extents, group.block))
         if module.scale.shape != grid:
             wrong.append(f"{name} {shape_text(module.scale.shape)}, not {shape_text(grid)}")
         elif any(extent % block and extent > block for extent, block in zip(extents, group.block)):
@@ -125,7 +121,7 @@ def rule_packed(model: Model, found: Findings) -> None:
         if module.packed and module.packed.dtype == "I32" and name + ".weight_shape" not in model.tensors:
             shapeless.append(name)
         size = 0 if group.strategy == "channel" else group.size or 0
-        scales = (extents[0], _blocks(extents[1], size) if size > 0 else 1)
+        scales = (extents[0], -(-extents[1] // size) if size > 0 else 1)
         if module.scale and module.scale.shape != scales:
             wrong.append(f"{name} {shape_text(module.scale.shape)}, not {shape_text(scales)}")
     found.fatal_for(shapeless, "packed weights have no weight_shape: ", WRITE_AGAIN)
@@ -231,16 +227,12 @@ def rule_experts(model: Model, found: Findings) -> None:
 _FUSED = {"q_proj": ("k_proj", "v_proj"), "gate_proj": ("up_proj",), "q_a_proj": ("kv_a_proj_with_mqa",), "w1": ("w3",)}
 
 
-def _quantised_in_part(model: Model) -> Iterator[str]:
-    for name, module in model.modules.items():
-        others = (model.modules.get(name[:-len(module.kind)] + kind) for kind in _FUSED.get(module.kind, ()))
-        if any(other and other.is_quantised != module.is_quantised for other in others):
-            yield name
-
-
 def rule_fused(model: Model, found: Findings) -> None:
     """Weights that servers join into one matrix must be quantised all, or none of them."""
-    mixed = list(_quantised_in_part(model))
+    mixed: List[str] = []
+    for name, module in model.modules.items():
+        others = (model.modules.get(name[:-len(module.kind)] + kind) for kind in _FUSED.get(module.kind, ()))
+        mixed += [name] if any(other and other.is_quantised != module.is_quantised for other in others) else ()
     if mixed:
         found.fatal(f"only a part of what is joined into one matrix is quantised: {first_of(mixed)} and its neighbours", "quantise all of them, or none")
 

@@ -1,5 +1,5 @@
 """Names and shapes of the tensors, against config.json, the tokenizer and the model's family."""
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from ..files import object_of
 from ..text import glob_matches, listed, printable, shape_text
@@ -109,27 +109,23 @@ def _is_of_other_shape(place: Place, tensor: Expected) -> bool:
     return stored != (stored[:1] + expected[1:] if tensor.logical == EMBEDDING and expected and stored else expected)
 
 
-class _Census(NamedTuple):
-    """What became of the family's tensors."""
-    missing: List[str]
-    of_other_shape: List[str]
-    of_other_name: List[str]
-
-
-def _census_of(model: Model, places: Places) -> _Census:
-    census = _Census([], [], [])
+def _census_of(model: Model, places: Places) -> Tuple[List[str], List[str], List[str]]:
+    """Of the family's tensors those that are missing, of another shape, and under another name."""
+    missing: List[str] = []
+    of_other_shape: List[str] = []
+    of_other_name: List[str] = []
     may_lack_embedding = model.for_transformers and stored_head(model) != "" and is_tied(model) is True
     for name, tensor in model.family.expected.items():
         place, is_others = places.of(name, tensor), _is_other_rules(name, tensor.logical)
         if not place.name:
             if not is_others and not tensor.is_optional and not (tensor.logical == EMBEDDING and may_lack_embedding):
-                census.missing.append(name)
+                missing.append(name)
             continue
         if (not is_others or (tensor.logical == HEAD and model.is_language_model)) and _is_of_other_shape(place, tensor):
-            census.of_other_shape.append(f"{place.name} {shape_text(place.shape or ())}, not {shape_text(tensor.shape)}")
+            of_other_shape.append(f"{place.name} {shape_text(place.shape or ())}, not {shape_text(tensor.shape)}")
         if place.is_other and not is_others:
-            census.of_other_name.append(f"{place.name}, for {name}")
-    return census
+            of_other_name.append(f"{place.name}, for {name}")
+    return missing, of_other_shape, of_other_name
 
 
 def _twin_of(name: str) -> str:
@@ -226,13 +222,13 @@ def rule_names(model: Model, found: Findings) -> None:
         _tell_saved_otherwise(model, found)
         return
     places = places_of(model)
-    census = _census_of(model, places)
-    missing = [*census.missing, *_missing_optional(model, places)]
+    missing, of_other_shape, of_other_name = _census_of(model, places)
+    missing += _missing_optional(model, places)
     if missing:
         found.fatal(f"tensors of the family {printable(family.name)} are missing: {first_of(missing)}{_whereabouts(model, missing[0])}", RANDOM)
-    found.fatal_for(census.of_other_shape, "shapes are not those of config.json: ", "correct config.json, or merge again with the model's own")
-    if census.of_other_name:
-        found.doubtful(f"names are not those of the Hub: {first_of(census.of_other_name)}",
+    found.fatal_for(of_other_shape, "shapes are not those of config.json: ", "correct config.json, or merge again with the model's own")
+    if of_other_name:
+        found.doubtful(f"names are not those of the Hub: {first_of(of_other_name)}",
                        f"transformers renames them, whether {model.loader.name} does is not checked here")
     more = [name for name in model.tensors if name not in places.known and not is_part_of_codes(name) and not _is_other_rules(name, "")
             and not is_computed(name) and not any(glob_matches(glob, name) for glob in family.passes)]

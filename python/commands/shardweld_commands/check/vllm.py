@@ -1,17 +1,13 @@
 """vLLM 0.33: read, not run."""
 from ..text import printable
 from .model import Findings, Loader, Model, Weights
-from ..headers import WeightFile, volume
+from ..headers import volume
 from .weights import COPY_AGAIN, Choice, choose_for_server, takes_safetensors
-
-
-def _is_of_mistral(file: WeightFile) -> bool:
-    return file.name.startswith("consolidated") and file.name.endswith(".safetensors")
 
 
 def choose(model: Model, found: Findings) -> Weights:
     """Mistral's own files go before all others: their names are not checked, how many elements they have is."""
-    own = [file for file in model.directory.weights if _is_of_mistral(file)]
+    own = [file for file in model.directory.weights if file.name.startswith("consolidated") and file.name.endswith(".safetensors")]
     if not own:
         return choose_for_server(model, found)
     choice = Choice(model, found)
