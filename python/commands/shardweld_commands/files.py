@@ -133,6 +133,5 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-
 def whole(value: Any) -> Optional[int]:
     return value if is_whole(value) else None

@@ -350,20 +350,6 @@ class Bars:
         return self.sent
 
 
-# What a failed client's words mean, in small letters: those of huggingface_hub 0.17 to 2.4, of the HTTP libraries below it and of hf_xet.
-MEANINGS: Tuple[Tuple[int, str, Tuple[str, ...]], ...] = (
-    (NO_TOKEN, "the client found no token", ("not logged in", "token is required", "localtokennotfound")),
-    (NO_RIGHTS, "the Hub refused the token or its rights", ("invalid user token", "invalid username or password", "invalid credentials")),
-    (NO_REPOSITORY, "the Hub knows no such repository or owner", ("repository not found", "repositorynotfound", "' not found.")),
-    (NO_NETWORK, "the Hub cannot be reached",
-     ("connection refused", "connecterror", "connectionerror", "name or service not known", "name resolution", "no address associated", "dns error",
-      "network is unreachable", "no route to host", "timed out", "timeout", "error sending request", "proxyerror", "certificate verify failed")),
-    (NO_NETWORK, "the client is told to stay offline (HF_HUB_OFFLINE)", ("offline mode",)),
-    (INTERRUPTED, "the connection broke while uploading",
-     ("connection reset", "connection aborted", "connection closed", "broken pipe", "server disconnected", "remoteprotocolerror", "writeerror", "readerror",
-      "incomplete")),
-    (NO_CLIENT, "the client does not work", ("no such option", "unrecognized arguments", "no module named", "importerror")),
-)
 # A status beside words which make it one: "client error '404 ...", "server error (503 ...", "401 client error", "403 forbidden".
 STATUS = re.compile(r"(?:([45]\d\d)[^a-z0-9])?(?:client error|server error|http error|http status|status code|forbidden|unauthorized)"
                     r"[ '\":(]*(?:([45]\d\d)(?![a-z0-9]))?")
@@ -372,12 +358,15 @@ STATUS = re.compile(r"(?:([45]\d\d)[^a-z0-9])?(?:client error|server error|http 
 def failure_of(output: str) -> Tuple[int, str]:
     """The code, and what the last telling words say: clients try again by themselves, so earlier words need not be the reason."""
     text = output.lower()
-    last, code, what = max(((text.rfind(words), code, meaning) for code, meaning, several in MEANINGS for words in several), key=lambda one: one[0])
+    with open(os.path.join(os.path.dirname(__file__), "client_words.txt"), encoding="utf-8") as file:
+        rows = [line.rstrip("\n").split(" | ") for line in file if not line.startswith("#")]
+    last, code, what = max(((text.rfind(words), int(number), meaning) for number, meaning, *several in rows for words in several), key=lambda one: one[0])
     statuses = [(found.start(at), found[at]) for found in STATUS.finditer(text) for at in (1, 2) if found[at]]
     # A status is plainer than the words that come with it ("401 ... invalid username or password").
     if statuses and last < statuses[-1][0] + 600:
         status = int(statuses[-1][1])
-        code, what = ((NO_RIGHTS, MEANINGS[1][1]) if status in (401, 403) else (NO_REPOSITORY, MEANINGS[2][1]) if status == 404
+        code, what = ((NO_RIGHTS, "the Hub refused the token or its rights") if status in (401, 403)
+                      else (NO_REPOSITORY, "the Hub knows no such repository or owner") if status == 404
                       else (NO_NETWORK, "the Hub does not answer as it should") if status in (408, 429) or status >= 500
                       else (INTERRUPTED, "the Hub refused the upload"))
         return code, f"{what} ({status})"

@@ -2,11 +2,9 @@
 import json
 from typing import Any, Dict, Iterator, Optional, Set, Tuple
 
-
-
 from ..files import MARK, is_whole, object_of, parsed, whole
 from ..text import listed, printable
-from .known import known_words, nonfinite_in, taken_instead, used_nonfinite_in
+from .known import facts, known_words, nonfinite_in, taken_instead, used_nonfinite_in
 from .model import Findings, Model
 
 FROM_TRAINED = "take it from the model that was trained"
@@ -134,16 +132,8 @@ def rule_code(model: Model, found: Findings) -> None:
         found.doubtful("config.json names code of its own (auto_map)", "start with --trust_remote_code, or remove auto_map if the class is the library's")
 
 
-# Rotary embeddings: what each form needs. Sources: transformers 5.24 modeling_rope_utils (validate_rope, ROPE_INIT_FUNCTIONS), run; vLLM 0.33
-# layers/rotary_embedding and transformers_utils/config (patch_legacy_rope_type), SGLang 0.5.23 layers/rotary_embedding/factory, read.
-ROPE_FORMS: Dict[str, Tuple[str, ...]] = {
-    "default": (), "axial": (), "linear": ("factor",), "dynamic": ("factor",), "yarn": ("factor",), "longrope": ("short_factor", "long_factor"),
-    "su": ("short_factor", "long_factor"), "llama3": ("factor", "low_freq_factor", "high_freq_factor"), "proportional": (), "mrope": ("mrope_section",),
-    "deepseek_yarn": ("factor",),  # models with code of their own compute it (Sarvam)
-    # These in loaders that say so.
-    "ntk": ("factor",), "deepseek_llama_scaling": ("factor",), "bailing_mrope": ("mrope_section",), "mllama4": (), "openpangu": (), "telechat3-yarn": ("factor",)}
-_RARE_ROPE_FORMS = tuple(ROPE_FORMS)[-6:]
-
+# Rotary embeddings. Sources: transformers 5.24 modeling_rope_utils (validate_rope, ROPE_INIT_FUNCTIONS), run; vLLM 0.33 layers/rotary_embedding and
+# transformers_utils/config (patch_legacy_rope_type), SGLang 0.5.23 layers/rotary_embedding/factory, read.
 
 def _has_value(rope: Dict[str, Any], key: str) -> bool:
     """Lists are of factors for each pair of dims, all else numbers."""
@@ -178,7 +168,9 @@ def _faults_of_rope(model: Model, rope: Dict[str, Any], path: str, around: Dict[
     if not is_same and not model.for_transformers:
         yield f"{path} has rope_type {printable(form)} and type {printable(str(older))}", "remove the one that is wrong"
     kind = model.model_type
-    is_taken = form in ROPE_FORMS and (form not in _RARE_ROPE_FORMS or form in model.loader.rope_forms)
+    needed = {one.split("=")[0]: one.partition("=")[2].split(",") for one in facts("rope-forms") + [
+        one for one in facts("rope-forms-of-some") if one.split("=")[0] in model.loader.rope_forms]}
+    is_taken = form in needed
     if model.for_transformers:  # older names of forms, which it takes in some families only
         is_taken = is_taken and (form != "su" or kind.startswith("phi")) and (form != "mrope" or "vl" in kind or "omni" in kind)
     if not is_taken:
@@ -186,7 +178,7 @@ def _faults_of_rope(model: Model, rope: Dict[str, Any], path: str, around: Dict[
         return
     alpha = rope.get("alpha")
     is_by_alpha = form == "dynamic" and not model.for_transformers and isinstance(alpha, (int, float)) and not isinstance(alpha, bool)
-    for key in ROPE_FORMS[form]:
+    for key in filter(None, needed[form]):
         if not _has_value(rope, key) and not is_by_alpha:
             yield f"{path} ({form}) has no usable {key}", FROM_TRAINED
     pairs = _pairs_of(rope, around) if form in ("longrope", "su") else None
@@ -249,9 +241,6 @@ def rule_template(model: Model, found: Findings) -> None:
         found.doubtful("there is no chat template", "chat requests will fail; copy chat_template.jinja from the model that was trained, or give the server one")
 
 
-_CACHES = "static offloaded_static sliding_window hybrid hybrid_chunked offloaded_hybrid offloaded_hybrid_chunked dynamic offloaded quantized".split()
-
-
 def _refused_setting(settings: Dict[str, Any]) -> str:
     """A setting that GenerationConfig refuses, and not only remarks upon; "" for none."""
     def number(name: str) -> int:
@@ -263,7 +252,7 @@ def _refused_setting(settings: Dict[str, Any]) -> str:
         return f"max_new_tokens {settings['max_new_tokens']}"
     if early is not None and not isinstance(early, bool) and early != "never":
         return f"early_stopping {shown(early)}"
-    if cache is not None and cache not in _CACHES:
+    if cache is not None and cache not in facts("caches"):
         return f"cache_implementation {shown(cache)}"
     if answers > beams and (beams > 1 or settings.get("do_sample") is not True):
         return f"num_return_sequences {answers} with " + (f"{beams} beams" if beams > 1 else "neither sampling nor beams")

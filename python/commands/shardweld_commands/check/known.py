@@ -7,7 +7,8 @@ configurations of transformers 5.24, which refuse all else (StrictDataclassField
 Of GGUF: "shaped" are families of plain decoders and MLA, whose layers are gated and have both norms; "plain", too, have blocks with attention and a
 feed-forward part; layers of "uneven" ones may lack what others have. "needed": of what the layers of plain decoders have one each; "together": what comes
 with any of others; "extents": by numbers of the metadata, or by what is made of them. "tower-companies": what stands beside a part of a layer in every tower
-that has it, by the last words of names; of the biased ones, biases, too.
+that has it, by the last words of names; of the biased ones, biases, too. "rope-forms": what each form needs; those "of some" in loaders that say so; deepseek_yarn is
+computed by code of models' own (Sarvam).
 """
 import functools
 import math
