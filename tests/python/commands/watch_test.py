@@ -232,7 +232,9 @@ class DiaryTest(unittest.TestCase):
     def test_writes_metrics_as_prometheus_text(self):
         with tempfile.TemporaryDirectory() as place:
             path = os.path.join(place, "metrics")
-            books.Counts(steps_made_total=3, bytes_written_total=10**12).write(path)
+            counts = books.Counts()
+            counts.update(steps_made_total=3, bytes_written_total=10**12)
+            counts.write(path)
             text = pathlib.Path(path).read_text()
         for line in ("# TYPE shardweld_watch_steps_made_total counter\nshardweld_watch_steps_made_total 3\n", "\nshardweld_watch_bytes_written_total 1000000000000\n",
                      "# TYPE shardweld_watch_last_step gauge\nshardweld_watch_last_step -1\n"):

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import time
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Set
 
 from ..command import IO, LOCKED, Failed
@@ -149,30 +149,20 @@ class Diary:
             self._shown(line)
 
 
-@dataclass
-class Counts:
-    """What has been counted since the watch began."""
-    steps_made_total: int = field(default=0, metadata={"help": "Steps merged."})
-    steps_complete_total: int = field(default=0, metadata={"help": "Steps whose output was there already."})
-    steps_failed_total: int = field(default=0, metadata={"help": "Merges that failed."})
-    steps_lost_total: int = field(default=0, metadata={"help": "Steps deleted while they were read."})
-    outputs_removed_total: int = field(default=0, metadata={"help": "Outputs removed by --keep."})
-    then_failed_total: int = field(default=0, metadata={"help": "Commands of --then that failed."})
-    deltas_made_total: int = field(default=0, metadata={"help": "Deltas written."})
-    bytes_written_total: int = field(default=0, metadata={"help": "Bytes of tensors written."})
-    merge_seconds_total: float = field(default=0, metadata={"help": "Time spent on merges."})
-    steps: float = field(default=0, metadata={"help": "Steps in the run, of those asked for."})
-    steps_waiting: float = field(default=0, metadata={"help": "Steps that are not merged yet."})
-    last_step: float = field(default=-1, metadata={"help": "Number of the step merged last, -1 if none was."})
-    last_made_timestamp_seconds: float = field(default=0, metadata={"help": "When that was."})
-    last_look_timestamp_seconds: float = field(default=0, metadata={"help": "When the run was looked at last."})
+class Counts(Dict[str, Any]):
+    """What has been counted since the watch began: rows of counts.txt, their name, first value and meaning."""
+
+    def __init__(self) -> None:
+        with open(os.path.join(os.path.dirname(__file__), "counts.txt"), encoding="utf-8") as file:
+            self._rows = [line.rstrip("\n").split(" | ") for line in file]
+        super().__init__((name, int(first)) for name, first, _ in self._rows)
 
     def write(self, path: str) -> None:
         """Puts the counts in place of a file, in Prometheus' text format 0.0.4."""
         text = ""
-        for one in fields(self):
-            name, kind = "shardweld_watch_" + one.name, "counter" if one.name.endswith("_total") else "gauge"
-            text += f"# HELP {name} {one.metadata['help']}\n# TYPE {name} {kind}\n{name} {getattr(self, one.name):.17g}\n"
+        for own_name, _, meaning in self._rows:
+            name, kind = "shardweld_watch_" + own_name, "counter" if own_name.endswith("_total") else "gauge"
+            text += f"# HELP {name} {meaning}\n# TYPE {name} {kind}\n{name} {self[own_name]:.17g}\n"
         fresh = path + ".tmp"
         if os.path.lexists(fresh):
             os.unlink(fresh)

@@ -85,10 +85,11 @@ class Steward:
             raise
         finally:
             counts = self._counts
-            self._diary.write("ended", why=why or "done", code=code, made=counts.steps_made_total, complete=counts.steps_complete_total,
-                              failed=counts.steps_failed_total, lost=counts.steps_lost_total)
+            made, complete = counts["steps_made_total"], counts["steps_complete_total"]
+            self._diary.write("ended", why=why or "done", code=code, made=made, complete=complete, failed=counts["steps_failed_total"],
+                              lost=counts["steps_lost_total"])
             self._write_metrics()
-            self._voice.info(f"{counted(counts.steps_made_total, 'step')} made, {counts.steps_complete_total} complete before")
+            self._voice.info(f"{counted(made, 'step')} made, {complete} complete before")
 
     def _is_done(self) -> bool:
         self._wait()
@@ -130,7 +131,7 @@ class Steward:
         for name, why in look.news:
             self._voice.info(f"{name}: {why}")
             self._diary.write("waiting", step=name, why=why)
-        self._counts.steps, self._counts.steps_waiting, self._counts.last_look_timestamp_seconds = look.n_steps, look.n_waiting, int(time.time())
+        self._counts["steps"], self._counts["steps_waiting"], self._counts["last_look_timestamp_seconds"] = look.n_steps, look.n_waiting, int(time.time())
         self._write_metrics()
 
     def _write_metrics(self) -> None:
@@ -169,16 +170,16 @@ class Steward:
         self._unmade.pop(step.name, None)
         counts = self._counts
         if n_bytes is None:
-            counts.steps_complete_total += 1
+            counts["steps_complete_total"] += 1
             if self._asked.delta_dir and step.number >= self._chain.number and step.name not in self._chain.done and "delta" not in before:
                 before = ["delta", *before]
             self._note(step.name, "complete", before)
         else:
             seconds = time.monotonic() - begin
-            counts.steps_made_total += 1
-            counts.bytes_written_total += n_bytes
-            counts.merge_seconds_total += seconds
-            counts.last_step, counts.last_made_timestamp_seconds = step.number, int(time.time())
+            counts["steps_made_total"] += 1
+            counts["bytes_written_total"] += n_bytes
+            counts["merge_seconds_total"] += seconds
+            counts["last_step"], counts["last_made_timestamp_seconds"] = step.number, int(time.time())
             self._chain.done.discard(step.name)
             self._tried.pop(step.name, None)
             self._note(step.name, "made", self._asked.duties(), output=output, bytes=n_bytes, seconds=seconds, inputs=ready.print)
@@ -308,7 +309,7 @@ class Steward:
             self._unmade[name] = "it was not complete"
             self._lookout.settle(ready, "" if is_changed else "failed", now)
             return
-        self._counts.steps_failed_total += 1
+        self._counts["steps_failed_total"] += 1
         self._unmade[name] = failed.what
         self._note(name, "failed", owes, code=failed.code, error=_text(failed))
         failed.where = "; ".join(filter(None, [f"step {name}", failed.where]))
@@ -316,7 +317,7 @@ class Steward:
         self._lookout.settle(ready, "failed" if may_pass(failed.code) else "refused", now)
 
     def _leave_lost(self, name: str, failed: Failed, owes: List[str]) -> None:
-        self._counts.steps_lost_total += 1
+        self._counts["steps_lost_total"] += 1
         text = f"{name} was deleted while it was read: {failed.what}"
         if self._asked.skips_lost:
             self._voice.warning(text)
@@ -376,7 +377,7 @@ class Steward:
         return Failed(ended, what[len("error: "):] if what.startswith("error: ") else what or f"it ended with code {ended}", hint) if ended else None
 
     def _complain(self, name: str, event: str, failed: Failed, where: str) -> int:
-        self._counts.steps_failed_total += 1
+        self._counts["steps_failed_total"] += 1
         self._note(name, event, self._owed[name], code=failed.code, error=_text(failed))
         failed.where = "; ".join(filter(None, [f"{where} {name}", failed.where]))
         self._voice.error(failed)
@@ -412,7 +413,7 @@ class Steward:
                 failed.hint = "without the model that the last version leads to, begin anew: give another --delta_dir, and the engines the whole model"
             self._diary.write("delta_failed", step=name, number=number, directory=asked.delta_dir, code=failed.code, error=_text(failed))
             return self._complain(name, "waiting", failed, "delta of step")
-        self._counts.deltas_made_total += 1
+        self._counts["deltas_made_total"] += 1
         return self._link(name, number, last + 1)
 
     def _link(self, name: str, number: int, version: int) -> int:
@@ -442,7 +443,7 @@ class Steward:
             ended, fault = failed.code, failed.what
         self._stop.check(f"while the command of --then ran behind {name}")
         if fault:
-            self._counts.then_failed_total += 1
+            self._counts["then_failed_total"] += 1
             self._note(name, "then", self._owed[name], fault=fault)
             self._voice.warning(f"the command of --then {fault}, behind {name}")
         else:
@@ -464,7 +465,7 @@ class Steward:
                     if is_own_output(output, self._asked.run):
                         os.rename(output, _beside(output, _REMOVED))  # nobody finds half of it
                         shutil.rmtree(_beside(output, _REMOVED))
-                self._counts.outputs_removed_total += 1
+                self._counts["outputs_removed_total"] += 1
                 self._voice.info(f"removed {os.path.join(self._out, name)} (--keep {self._asked.keep})")
         except (OSError, Failed) as error:
             self._voice.warning(f"an older output stays: {error}")
