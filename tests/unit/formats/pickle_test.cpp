@@ -94,7 +94,7 @@ std::string parsed(const std::string& text) {
 }
 
 /// `\xHH`, `\n` and `\\` as the bytes that they stand for.
-std::string unescaped(std::string_view text) {
+std::string bytes_of_row(std::string_view text) {
     std::string bytes;
     for (std::size_t at = 0; at < text.size(); ++at) {
         if (text[at] != '\\') {
@@ -138,11 +138,11 @@ TEST(Pickle, is_what_the_vectors_say) {
         if (line.starts_with('#') || mark == std::string::npos) {
             continue;
         }
-        const std::string wanted = unescaped(std::string_view(line).substr(mark + kMark.size()));
+        const std::string wanted = bytes_of_row(std::string_view(line).substr(mark + kMark.size()));
         Idle idle;
         for (PickleReducer* const reducer :
              {static_cast<PickleReducer*>(nullptr), static_cast<PickleReducer*>(&idle)}) {
-            const std::string found = answer(unescaped(line.substr(0, mark)), reducer);
+            const std::string found = answer(bytes_of_row(line.substr(0, mark)), reducer);
             const bool fits = wanted == "no error" ? !found.starts_with("corrupt")
                               : wanted.starts_with('~')
                                   ? found.find(wanted.substr(1)) != std::string::npos
