@@ -55,16 +55,3 @@ refused() {
     ((SECONDS - begin < 30)) || fail "$name took $((SECONDS - begin)) seconds"
     [[ -z "$(ls -A "$place")" ]] || fail "$name left $(ls -A "$place")"
 }
-
-# fault CASE NAME CODE RANKS TEXT... -- FAULT FILE [arguments]: one call of damage.py in a fresh copy; FILE below the shards' directory.
-fault() {
-    local case="$1" name="$2" code="$3" ranks="$4" texts=()
-    shift 4
-    while [[ "$1" != -- ]]; do
-        texts+=("$1")
-        shift
-    done
-    start "$case"
-    damage "$2" "$iter/$3" "${@:4}"
-    refused "$name" "$code" "$ranks" "${texts[@]}"
-}

@@ -1,5 +1,6 @@
 """What the rows of tests/cases hold after a run of the program, and how values in files are found."""
 import glob
+import hashlib
 import json
 import math
 import os
@@ -153,6 +154,10 @@ class Checks:
     def each(self, name, where, pattern):
         found = json_at(json.loads(pathlib.Path(self.path(name)).read_text(encoding="utf-8")), where)
         require(found and all(re.match(pattern, one) for one in found), f"{name}: {where} is {found}")
+
+    def summed(self, report, name):
+        """The report has this file's SHA-256."""
+        self.text(report, hashlib.sha256(pathlib.Path(self.path(name)).read_bytes()).hexdigest())
 
     def between(self, name, where, low, high):
         found = json_at(json.loads(pathlib.Path(self.path(name)).read_text(encoding="utf-8")), where)

@@ -66,7 +66,8 @@ def edit(tensors, action, arguments):
     elif action == "drop":
         del tensors[arguments[0]]
     elif action == "copy":
-        tensors[arguments[1]] = tensors[arguments[0]]
+        dtype, shape, data = tensors[arguments[0]]
+        tensors[arguments[1]] = [dtype, list(shape), bytearray(data)]
     elif action == "reshape":
         tensors[arguments[0]][1] = [int(extent) for extent in arguments[1].split(",")]
     elif action == "rename":
