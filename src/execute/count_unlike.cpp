@@ -34,8 +34,7 @@ layout::Copy turned(layout::Copy copy) {
     return copy;
 }
 
-/// Elements that are a NaN on both sides, of other bits: torch (2.15) casts a NaN of a dense tensor
-/// to 0xFFFF in bf16, and of a strided one to 0x7FC0.
+/// Elements that are a NaN on both sides, of other bits: 0xFFFF or 0x7FC0 in bf16.
 Index count_other_nans(DType type, std::span<const std::byte> a, std::span<const std::byte> b) {
     const std::size_t element = size_of(type);
     const auto widened = [&](std::span<const std::byte> side) {
@@ -56,7 +55,7 @@ Index count_other_nans(DType type, std::span<const std::byte> a, std::span<const
     return count;
 }
 
-/// `src` is f32, `dst` of another type.
+/// `src` is f32 or of the type of `dst`.
 Index count_unrounded(const layout::Copy& copy, Rounding types, std::span<const std::byte> src,
                       std::span<const std::byte> dst) {
     Index different = 0;
@@ -78,15 +77,14 @@ Index count_unrounded(const layout::Copy& copy, Rounding types, std::span<const 
 
 }  // namespace
 
-Index count_unlike(const layout::Copy& copy, std::size_t element_bytes,
-                   const std::optional<Rounding>& types, std::span<const std::byte> src,
+Index count_unlike(const layout::Copy& copy, const Rounding& types, std::span<const std::byte> src,
                    std::span<const std::byte> dst) {
-    if (!types || types->src == types->dst) {
-        return layout::count_different(copy, element_bytes, src, dst);
+    if (types.src == types.dst) {
+        const Index n = layout::count_different(copy, size_of(types.src), src, dst);
+        return n > 0 && is_float(types.src) ? count_unrounded(copy, types, src, dst) : n;
     }
-    return types->dst == DType::f32
-               ? count_unrounded(turned(copy), {types->dst, types->src}, dst, src)
-               : count_unrounded(copy, *types, src, dst);
+    return types.dst == DType::f32 ? count_unrounded(turned(copy), {types.dst, types.src}, dst, src)
+                                   : count_unrounded(copy, types, src, dst);
 }
 
 }  // namespace shardweld::execute

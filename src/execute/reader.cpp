@@ -305,8 +305,7 @@ void Reader::read_window(std::span<const Spanned> window) {
         copy.src_offset -= layout::src_span(move.copy).lo;
         const auto src = bytes.subspan(part.begin - begin, part.end - part.begin);
         if (move.n_different != nullptr) {
-            *move.n_different +=
-                count_unlike(copy, move.element_bytes, move.rounding, src, move.dst);
+            *move.n_different += count_unlike(copy, move.rounding, src, move.dst);
         } else {
             layout::run(copy, move.element_bytes, src, move.dst);
         }

@@ -26,7 +26,7 @@ struct Transfer {
     std::span<std::byte> slice;    ///< owner only
     Index* n_different = nullptr;  ///< owner only, replicas only
     bool is_replica = false;
-    std::optional<Rounding> rounding = {};  ///< as Move has it
+    Rounding rounding = {};  ///< as Move has it
 };
 
 /// Collects one round; transfers first, addresses in messages when all sizes are known.
@@ -172,10 +172,9 @@ class RoundMaker {
             return 0;
         }
         Bytes filled = 0;
-        transfer.element_bytes = static_cast<std::uint32_t>(size_of(target.stored_as(operand)));
-        if (operand.own_type) {
-            transfer.rounding = {*operand.own_type, target.stored};
-        }
+        const DType type = target.stored_as(operand);
+        transfer.element_bytes = static_cast<std::uint32_t>(size_of(type));
+        transfer.rounding = {type, operand.own_type ? target.stored : type};
         const layout::Range wanted = plan_.sources(slice);
         for (layout::Copy part :
              layout::restrict_dst(operand.copy, wanted.lo, wanted.lo + wanted.extent)) {

@@ -63,7 +63,7 @@ struct Unpack {
     std::span<const std::byte> src;
     std::span<std::byte> dst;
     Index* n_different = nullptr;
-    std::optional<Rounding> rounding = {};  ///< as Move has it
+    Rounding rounding = {};  ///< as Move has it
 };
 
 /// Replica operands met in a round: which one, and the elements that differ.

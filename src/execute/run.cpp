@@ -232,8 +232,7 @@ class Worker {
             layout::run(part.copy, part.element_bytes, part.src, part.dst);
         }
         for (const Unpack& part : round.unpack_compares) {
-            *part.n_different +=
-                count_unlike(part.copy, part.element_bytes, part.rounding, part.src, part.dst);
+            *part.n_different += count_unlike(part.copy, part.rounding, part.src, part.dst);
         }
         compare_reader_.read(std::move(round.compares));
         for (const ComparedReplica& one : round.compared) {

@@ -323,4 +323,34 @@ reshape 0 0 "$WORK/moe" universal --strict
 lack 'e_score_correction_bias|model.norm'
 reshape 14 0 "$WORK/moe" hf --strict
 expect_text "1 weight without states of the optimizer, which frozen ones have none of: model.norm.weight"
+
+# Copies may hold NaNs of other bits, as torch casts them, and no other values.
+llama="$TESTS/data/megatron/llama-tp4-legacy-bf16"
+rm -rf "$WORK/bad"
+cp -r "$llama/source" "$WORK/bad"
+# norm HEX RANK..: the first element of the last norm's copy in the files of these ranks
+norm() {
+    PYTHONPATH="$TESTS/support" python3 - "$WORK/bad/iter_0000010" "$@" <<'P' || fail "no norm is changed"
+import sys
+import add_factors
+for rank in sys.argv[3:]:
+    save = add_factors.Save(f"{sys.argv[1]}/mp_rank_0{rank}/model_optim_rng.pt")
+    norm = save.tensor("decoder.final_layernorm.weight")
+    at = save.record(norm.args[0].fields[2])
+    data = bytearray(save.records[at])
+    data[2 * norm.args[1]:2 * norm.args[1] + 2] = bytes.fromhex(sys.argv[2])
+    save.records[at] = bytes(data)
+    save.write()
+P
+}
+norm c07f 0 2
+norm ffff 1 3
+for ranks in 1 3; do
+    rm -rf "$WORK/made"
+    expect_code 0 mpirun -n $ranks "$SHARDWELD" merge "$WORK/bad" "$WORK/made" --hf_config "$llama/hf" --replicas verify --no_fsync
+    expect_text "holds NaNs"
+done
+norm 803f 3
+expect_code 6 "$SHARDWELD" merge "$WORK/bad" "$WORK/none" --hf_config "$llama/hf" --replicas verify --no_fsync
+expect_absent "$WORK/none"
 finish

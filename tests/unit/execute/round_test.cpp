@@ -126,11 +126,10 @@ void carry_out(const Stored& data, std::vector<Member>& members) {
             layout::run(part.copy, part.element_bytes, part.src, part.dst);
         }
         for (const Unpack& part : member.round.unpack_compares) {
-            *part.n_different +=
-                count_unlike(part.copy, part.element_bytes, part.rounding, part.src, part.dst);
+            *part.n_different += count_unlike(part.copy, part.rounding, part.src, part.dst);
         }
         for (const Move& move : member.round.compares) {
-            *move.n_different += count_unlike(move.copy, move.element_bytes, move.rounding,
+            *move.n_different += count_unlike(move.copy, move.rounding,
                                               data.bytes(move.file).subspan(move.base), move.dst);
         }
     }
