@@ -145,7 +145,7 @@ ordered_json simulated(const app::PlannedMerge& merge, const Described& machine)
 
 void simulate(const cxxopts::ParseResult& given) {
     app::Options options;
-    options.local_dir = given["source"].as<std::string>();
+    options.input.directory = given["source"].as<std::string>();
     options.hf_config = given["hf_config"].as<std::string>();
     std::ifstream file(given["machines"].as<std::string>());
     const ordered_json machines = ordered_json::parse(file);

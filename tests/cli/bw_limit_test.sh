@@ -57,7 +57,7 @@ for way in "1 collective" "2 collective" "5 direct" "9 direct"; do
     [[ "$(sum_of "$WORK/again")" == "$sum" ]] || fail "--max_readers $n: other bytes"
 done
 expect_code 2 "$SHARDWELD" merge --local_dir "$CASE/source" --strategy direct --max_readers 1
-expect_text "--strategy direct lets every rank read"
+expect_text "--max_readers and --strategy direct exclude each other"
 
 expect_code 2 "$SHARDWELD" merge --local_dir "$CASE/source" --bw_limit 0
 expect_text "--bw_limit 0 is not a size"

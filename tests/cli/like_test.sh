@@ -67,8 +67,8 @@ refused() {
     expect_code "$1" "$SHARDWELD" reshape "$WORK/model" "$WORK/none" "${@:3}" && expect_text "$2"
     expect_absent "$WORK/none"
 }
-refused 2 "--to and --like exclude each other" --like "$tied/source" --to dcp
-refused 2 "--dtype and --like exclude each other" --like "$tied/source" --dtype bf16
+refused 2 "--like and --to exclude each other" --like "$tied/source" --to dcp
+refused 2 "--like and --dtype exclude each other" --like "$tied/source" --dtype bf16
 refused 2 "--like_only_weights needs --like" --to dcp --like_only_weights no
 refused 3 "does not exist" --like "$WORK/nothing"
 refused 5 "is a deepspeed checkpoint" --like "$data/deepspeed/zero2_w2_tied/source"

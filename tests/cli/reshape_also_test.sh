@@ -93,7 +93,7 @@ averaged() {
 }
 averaged average --average "$WORK/one-model" "$other"
 averaged difference --delta "$WORK/one-model" --scale 0.5 "$other"
-expect_code 2 "$SHARDWELD" reshape --average "$WORK/one-model" "$other" "$WORK/none" --to dcp --also "$WORK/more" -q && expect_text "--also is not for several checkpoints"
+expect_code 2 "$SHARDWELD" reshape --average "$WORK/one-model" "$other" "$WORK/none" --to dcp --also "$WORK/more" -q && expect_text "--also and --average exclude each other"
 
 # A killed run: the same command goes on with all outputs.
 "$MAKE" --gb 0.1 --tp 2 "$WORK/big" >/dev/null || fail "make_checkpoint"

@@ -15,6 +15,7 @@ namespace {
 using app::Command;
 using app::Log;
 using app::Options;
+using Read = std::function<Options()>;
 
 /// What the command says. That something differs is its result.
 Examination examined(const std::function<void(std::ostream&)>& command) {
@@ -33,63 +34,59 @@ Examination examined(const std::function<void(std::ostream&)>& command) {
     return found;
 }
 
-using Run = std::function<void(mpi::Comm&, const Options&, std::ostream&, Log&)>;
-
-Examination run(const Comm& comm, Events& events, const std::function<Options()>& read,
-                const Run& command) {
+Examination run(const Comm& comm, Events& events, const Read& read,
+                int (*command)(mpi::Comm&, const Options&, std::ostream&, Log&)) {
     mpi::Comm& ranks = comm.inner();
     Options options = app::agreed_options(ranks, read);
     options.json = true;
     Log log(events, ranks.rank() == 0);
     return examined([&](std::ostream& out) {
-        app::run_or_abort(ranks, [&] { command(ranks, options, out, log); });
+        app::run_or_abort(ranks, [&] { (void)command(ranks, options, out, log); });
     });
 }
 
-/// A command on a directory.
-struct Look {
-    Command command;
-    app::OptionTexts own;  ///< what the request says beside the directory
-    Run body;
-};
-
-Examination examine(const Comm& comm, const ExamineRequest& request, Events& events, Look look) {
-    look.own.emplace("local_dir", request.directory.string());
-    return run(
-        comm, events, [&] { return app::options_of(look.command, look.own, request.options); },
-        look.body);
+/// The options of a request to compare something with the model in `reference`.
+template <typename Request>
+Read beside_model(const Request& request, Command command, const fs::path& reference) {
+    return [=, &request] {
+        return app::options_of(request, command, [&](Options& options) {
+            app::put_value(options, "test_hf_dir", reference.string());
+        });
+    };
 }
 
 }  // namespace
 
 Examination inspect_checkpoint(const Comm& comm, const ExamineRequest& request, Events& events) {
-    return examine(comm, request, events, {Command::inspect, {}, app::inspect});
+    return run(
+        comm, events, [&] { return app::options_of(request, Command::inspect); }, app::inspect);
 }
 
 Examination plan_merge(const Comm& comm, const MergeRequest& request, int n_ranks, Events& events) {
-    const app::OptionTexts own{{"ranks", std::to_string(n_ranks)}};
+    const auto set = [=](Options& options) {
+        options.n_ranks = n_ranks;
+        options.given["ranks"] = std::to_string(n_ranks);
+    };
     return run(
-        comm, events, [&] { return app::options_of(request, Command::plan, own); },
+        comm, events, [&] { return app::options_of(request, Command::plan, set); },
         app::print_plan);
 }
 
 Examination test_merge(const Comm& comm, const MergeRequest& request,
                        const std::filesystem::path& reference, Events& events) {
-    const app::OptionTexts own{{"test_hf_dir", reference.string()}};
-    return run(
-        comm, events, [&] { return app::options_of(request, Command::test, own); }, app::test);
+    return run(comm, events, beside_model(request, Command::test, reference), app::test);
 }
 
 Examination diff_models(const Comm& comm, const ExamineRequest& request,
                         const std::filesystem::path& reference, Events& events) {
-    return examine(comm, request, events,
-                   {Command::diff, {{"test_hf_dir", reference.string()}}, app::diff});
+    return run(comm, events, beside_model(request, Command::diff, reference), app::diff);
 }
 
 Examination verify_model(const Comm& comm, const ExamineRequest& request,
                          const std::filesystem::path& report, Events& events) {
-    return examine(comm, request, events,
-                   {Command::verify, {{"report", report.string()}}, app::verify});
+    const auto set = [&](Options& options) { app::put_value(options, "report", report.string()); };
+    return run(
+        comm, events, [&] { return app::options_of(request, Command::verify, set); }, app::verify);
 }
 
 }  // namespace shardweld

@@ -62,7 +62,7 @@ MpiSession::MpiSession(int /*argc*/, char** /*argv*/) : world_(mpi::world_comm()
 MergeReport merge(const Comm& comm, const MergeRequest& request, Events& events) {
     mpi::Comm& ranks = comm.inner();
     const app::Options options =
-        app::agreed_options(ranks, [&] { return app::options_of(request); });
+        app::agreed_options(ranks, [&] { return app::options_of(request, app::Command::merge); });
     app::Log log(events, ranks.rank() == 0);
     MergeReport merged;
     const auto keep = [&](const app::Session& session) {

@@ -26,12 +26,12 @@ using app::Output;
 
 app::Options options_for(const MergeRequest& request) {
     app::Options options = app::options_of(request, app::Command::plan);
-    if (!options.form.empty()) {
+    if (!options.output.form.empty()) {
         app::refuse(
             "a checkpoint is read as the model that it holds, and `to` is for what is written",
             "leave it out");
     }
-    options.replicas = plan::Replicas::trust;  // only a merge reads them all
+    options.run.replicas = plan::Replicas::trust;  // only a merge reads them all
     return options;
 }
 

@@ -23,39 +23,30 @@ constexpr std::array kNotTaken{
     "also",      "average",   "average_weights", "overwrite",  "report",  "progress",
     "log_dir",   "hf_cli",    "hf_upload_path",  "private",    "revision"};
 
-/// A zero byte ends a text for the system, which would take another path than the one that was
-/// named. No command line can hold one.
-void require_whole(const std::string& name, const std::string& text) {
+const std::string& whole(const std::string& text, const std::string& name) {
     if (text.find('\0') != std::string::npos) {
         refuse(name + " holds a zero byte: " + printable(text), "leave it out");
     }
-}
-
-void require_whole(const Arguments& given) {
-    for (const auto& [name, text] : given.values) {
-        require_whole(name, text);
-    }
-    for (const std::string& checkpoint : given.checkpoints) {
-        require_whole("a checkpoint", checkpoint);
-    }
+    return text;
 }
 
 const CommandRow& row_of(Command command) {
     return *std::ranges::find(command_rows(), command, &CommandRow::command);
 }
 
-/// `has_members`: of a MergeRequest, which has the usual options as members; each of its options is
-/// one of a merge, whatever the command.
-void add_others(Command command, const OptionTexts& others, bool has_members, Arguments& given) {
+/// The request's own options, which are texts. `is_merge`: of a MergeRequest, which has the usual
+/// options as members; each of its options is one of a merge, whatever the command.
+void put_others(const std::map<std::string, std::string>& others, bool is_merge, Options& options) {
+    const CommandRow& taker = row_of(is_merge ? Command::merge : options.command);
+    GivenTexts given;
     for (const auto& [name, text] : others) {
         const OptionRow* const row = find_option(name);
-        const bool is_taken = row != nullptr && row->touches != Touches::loudness &&
-                              row->is_taken_by(has_members ? Command::merge : command) &&
-                              !(has_members && std::ranges::count(kNotTaken, row->name) > 0);
-        if (!is_taken) {
-            const std::string taker(row_of(has_members ? Command::merge : command).name);
-            refuse("a request of " + taker + " takes no option " + printable(name),
-                   "see `shardweld help " + taker + "`, and the request's other members");
+        if (row == nullptr || row->touches == Touches::loudness ||
+            !row->is_taken_by(taker.command) ||
+            (is_merge && std::ranges::count(kNotTaken, row->name) > 0)) {
+            const std::string command(taker.name);
+            refuse("a request of " + command + " takes no option " + printable(name),
+                   "see `shardweld help " + command + "`, and the request's other members");
         }
         if (row->is_flag() && text != "true") {
             refuse("the option " + name + " is \"true\" or not given, not " + printable(text),
@@ -64,100 +55,114 @@ void add_others(Command command, const OptionTexts& others, bool has_members, Ar
         if (text.empty()) {
             refuse("the option " + name + " has no value", "leave it out, or give one");
         }
-        if (!row->is_taken_by(command)) {
+        if (!row->is_taken_by(options.command)) {
             continue;  // of a merge that is only planned or compared
         }
-        if (!given.values.emplace(row->name, text).second) {
+        if (options.has(name)) {
             refuse("the option " + name + " is a member of the request", "give it there");
         }
+        given.emplace(name, whole(text, name));
+    }
+    put_values(given, options);
+    options.given.merge(given);
+}
+
+/// A number in the fewest digits that mean it.
+std::string exact_text(double number) {
+    std::array<char, 32> text{};
+    return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr};
+}
+
+void put_output(const OutputSpec& spec, Options& options) {
+    put_value(options, "dtype", spec.dtype);
+    put_value(options, "quantize", spec.quantize);
+    put_value(options, "to", spec.to);
+    if (options.command != Command::test) {
+        put_value(options, "target_dir", spec.directory.string());
     }
 }
 
-std::string list_of(const std::vector<double>& numbers) {
-    return joined(numbers, ",", [](double one) {
-        std::array<char, 32> text{};
-        return std::string(text.data(),
-                           std::to_chars(text.data(), text.data() + text.size(), one).ptr);
-    });
+void put_outputs(const MergeRequest& request, Options& options) {
+    const bool writes = options.command == Command::merge;
+    for (const OutputSpec& spec : request.outputs) {
+        if (writes && spec.directory.empty()) {
+            refuse("an output has no directory", "give each of MergeRequest::outputs one");
+        }
+        if (&spec == &request.outputs.front()) {
+            put_output(spec, options);
+            continue;
+        }
+        Options also;
+        put_output(spec, also);
+        also.output.directory = spec.directory;
+        options.also.push_back(also.output);
+        options.given["also"] += joined(also.given, ",", [](auto& one) { return one.second; });
+    }
+    if (writes) {
+        put_value(options, "report", request.report.string());
+        put_value(options, "overwrite", request.overwrite ? "true" : "");
+    }
 }
 
-OutputRequest also_of(const OutputSpec& output) {
-    require_whole("an output", output.directory.string());
-    OutputRequest also{output.directory, {}, {}};
-    if (!output.quantize.empty()) {
-        also.quantise = encoding_in({"quantize", output.quantize});
+void put_checkpoints(const MergeRequest& request, Options& options) {
+    put_value(options, "local_dir", request.checkpoints.front().string());
+    for (std::size_t i = 1; i < request.checkpoints.size(); ++i) {
+        options.averaging.others.emplace_back(
+            whole(request.checkpoints[i].string(), "a checkpoint"));
     }
-    if (!output.dtype.empty()) {
-        also.dtype = dtype_in({"dtype", output.dtype});
+    if (request.checkpoints.size() > 1 && !request.options.contains("delta")) {
+        options.averaging.is_average = true;
+        options.given.emplace("average", "true");
     }
-    also.form = form_in(output.to);
-    return also;
+    if (!request.average_weights.empty()) {
+        options.averaging.weights = request.average_weights;
+        options.given.emplace("average_weights", joined(request.average_weights, ",", exact_text));
+    }
+}
+
+Options plain_options(Command command, const std::function<void(Options&)>& set) {
+    Options options;
+    options.command = command;
+    options.stall_timeout = 0;
+    if (set) {
+        set(options);
+    }
+    return options;
 }
 
 }  // namespace
 
-Options options_of(const MergeRequest& request, Command command, OptionTexts own) {
+void put_value(Options& options, const char* option, const std::string& text) {
+    if (!text.empty()) {
+        GivenTexts one{{option, whole(text, option)}};
+        put_values(one, options);
+        options.given.merge(one);
+    }
+}
+
+Options options_of(const MergeRequest& request, Command command,
+                   const std::function<void(Options&)>& set) {
     if (request.checkpoints.empty()) {
         refuse("no checkpoint is given", "put a directory into MergeRequest::checkpoints");
     }
-    const bool writes = command == Command::merge;
-    if (writes && request.outputs.empty()) {
+    if (command == Command::merge && request.outputs.empty()) {
         refuse("no output is given", "put a directory into MergeRequest::outputs");
     }
-    Options options;
-    options.command = command;
+    Options options = plain_options(command, set);
     options.stop = request.stop;
-    options.stall_timeout = 0;
-    Arguments given;
-    given.values.insert(own.begin(), own.end());
-    const auto put = [&](std::string_view name, const std::string& text) {
-        if (!text.empty()) {
-            given.values.emplace(name, text);
-        }
-    };
-    put("local_dir", request.checkpoints.front());
-    put("hf_config", request.model_dir);
-    for (const OutputSpec& output : request.outputs) {
-        if (writes && output.directory.empty()) {
-            refuse("an output has no directory", "give each of MergeRequest::outputs one");
-        }
-        if (&output == &request.outputs.front()) {
-            put("target_dir", command == Command::test ? "" : output.directory.string());
-            put("dtype", output.dtype);
-            put("quantize", output.quantize);
-            put("to", output.to);
-        } else {
-            options.also.push_back(also_of(output));
-        }
-    }
-    if (writes) {
-        put("report", request.report);
-        put("overwrite", request.overwrite ? "true" : "");
-    }
-    put("average_weights", list_of(request.average_weights));
-    if (request.checkpoints.size() > 1) {
-        put("average", request.options.contains("delta") ? "" : "true");
-        options.averaging.others.assign(request.checkpoints.begin() + 1, request.checkpoints.end());
-        given.checkpoints.assign(request.checkpoints.begin() + 1, request.checkpoints.end());
-    }
-    add_others(command, request.options, true, given);
-    require_whole(given);
-    return settled(std::move(options), row_of(command), given);
+    put_checkpoints(request, options);
+    put_value(options, "hf_config", request.model_dir.string());
+    put_outputs(request, options);
+    put_others(request.options, true, options);
+    return settled(std::move(options), row_of(command));
 }
 
-Options options_of(Command command, const OptionTexts& own, const OptionTexts& others) {
-    Options options;
-    options.command = command;
-    options.stall_timeout = 0;
-    Arguments given;
-    for (const auto& [name, text] : own) {
-        if (!text.empty()) {
-            given.values.emplace(name, text);
-        }
-    }
-    add_others(command, others, false, given);
-    require_whole(given);
-    return settled(std::move(options), row_of(command), given);
+Options options_of(const ExamineRequest& request, Command command,
+                   const std::function<void(Options&)>& set) {
+    Options options = plain_options(command, set);
+    put_value(options, "local_dir", request.directory.string());
+    put_others(request.options, false, options);
+    return settled(std::move(options), row_of(command));
 }
 
 Options agreed_options(mpi::Comm& ranks, const std::function<Options()>& read) {

@@ -5,6 +5,7 @@
 #include "app/settings/nearest.hpp"
 #include "app/settings/option_table.hpp"
 #include "app/settings/option_value.hpp"
+#include "app/settings/text_rows.hpp"
 #include "app/settings/typed_words.hpp"
 #include "core/shared_object.hpp"
 #include "core/text.hpp"
@@ -70,29 +71,8 @@ std::string command_help(const CommandRow& command) {
 }
 
 std::string overview() {
-    return "shardweld merges the files of a distributed training run into one HuggingFace model.\n"
-           "\n"
-           "Usage: shardweld COMMAND [options]\n\nCommands\n" +
-           commands_text() +
-           "\n"
-           "Begin with\n"
-           "  shardweld inspect ckpt/global_step_100/actor\n"
-           "  shardweld merge ckpt/global_step_100/actor merged\n"
-           "  mpirun -n 8 shardweld merge ckpt/global_step_100/actor merged    (with 8 processes)\n"
-           "\n"
-           "shardweld COMMAND -h lists a command's usual options, --help all of them.\n"
-           "shardweld help --completion=SHELL prints a completion script: bash, zsh or fish.\n"
-           "shardweld help --json prints commands, options and exit codes for programs.\n"
-           "shardweld --version prints the version, with --verbose also compiler, MPI, HDF5 and\n"
-           "the processor's instruction sets. Option names may be written with '-' or '_'.\n"
-           "Results go to stdout, messages to stderr. Exit codes: 0 ok, 2 wrong command line,\n"
-           "3 not found or incomplete, 4 damaged or hostile file, 5 not supported, 6 "
-           "contradiction\n"
-           "(shapes, dtypes, ranks, config), 7 I/O, 8 no space, 9 no memory, 10 launcher or MPI,\n"
-           "11 stopped, 12 target refused, 13 models differ, 14 would not load, or a warning "
-           "under\n"
-           "--strict, 15 target in use by another run, 20-25 upload, 70 a bug in shardweld.\n"
-           "shardweld help 6 tells more of a code, shardweld help codes of all.\n";
+    return std::string(text_part(commands_page(), "overview")) + commands_text() + "\n" +
+           std::string(text_part(commands_page(), "below"));
 }
 
 const CommandRow& command_called(const std::string& topic) {

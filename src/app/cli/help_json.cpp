@@ -10,6 +10,7 @@
 #include "app/runtime/external.hpp"
 #include "app/runtime/version.hpp"
 #include "app/settings/option_table.hpp"
+#include "app/settings/text_rows.hpp"
 #include "models/recipe.hpp"
 #include "models/saved_form.hpp"
 #include "shardweld/error.hpp"
@@ -18,129 +19,15 @@
 
 namespace shardweld::app {
 
+/// manual.txt: exit codes, variables and files. The build makes it.
+std::string_view manual_text();
+
 namespace {
 
 using nlohmann::ordered_json;
 
-struct ExitRow {
-    ErrorCode code;
-    std::string_view meaning;
-    unsigned commands = 0;  ///< that end with it, see bit_of
-};
-
-struct ManualRow {
-    std::string_view term;
-    std::string_view text;
-    unsigned commands = 0;  ///< that it matters to, see bit_of
-};
-
-constexpr unsigned kParallel = kEvery & ~kRecipes;
-constexpr unsigned kPlanned = kMerge | kPlan | kTest;
-constexpr unsigned kChecked = kPlanned | kInspect | kDiff | kVerify;
 // Of commands that are programs of their own, too.
 constexpr int kCodesOfAll[] = {0, 2, 3, 7, 9, 70};
-
-// NOLINTNEXTLINE(readability-function-size): a table
-/// All codes, in their order.
-const std::vector<ExitRow>& exit_rows() {
-    static const std::vector<ExitRow> rows = {
-        {ErrorCode::ok, "done", kEvery},
-        {ErrorCode::usage, "the command line, a recipe or the choice of a directory is wrong",
-         kEvery},
-        {ErrorCode::not_found, "no checkpoint or model, or an incomplete one", kEvery},
-        {ErrorCode::corrupt, "a file is damaged or hostile", kChecked},
-        {ErrorCode::unsupported, "recognised, but not handled", kParallel},
-        {ErrorCode::mismatch, "shapes, dtypes, ranks, config or cover contradict each other",
-         kChecked},
-        {ErrorCode::io, "reading or writing failed", kEvery},
-        {ErrorCode::space, "disk, quota or inodes are exhausted", kPlanned | kVerify},
-        {ErrorCode::memory, "not enough memory", kEvery},
-        {ErrorCode::launch, "MPI or the launcher", kParallel},
-        {ErrorCode::stopped, "stopped, can be resumed", kMerge},
-        {ErrorCode::target, "the target, or the place of a log, exists or may not be written",
-         kParallel},
-        {ErrorCode::differs, "a comparison found differences", kTest | kDiff | kVerify},
-        {ErrorCode::strict, "a warning under --strict", kPlanned},
-        {ErrorCode::locked, "another run is writing the target", kMerge},
-        {ErrorCode::incomplete, "a step was not made, or what is run behind it failed", 0},
-        {ErrorCode::no_client, "upload: no client", kMerge},
-        {ErrorCode::no_token, "upload: no token", kMerge},
-        {ErrorCode::no_rights, "upload: the token or its rights were refused", kMerge},
-        {ErrorCode::no_repository, "upload: no such repository or owner", kMerge},
-        {ErrorCode::no_network, "upload: the Hub cannot be reached", kMerge},
-        {ErrorCode::interrupted, "upload: began and did not finish", kMerge},
-        {ErrorCode::internal, "a bug in shardweld", kEvery},
-    };
-    return rows;
-}
-
-// NOLINTNEXTLINE(readability-function-size): a table
-/// Variables that the program reads or sets.
-const std::vector<ManualRow>& environment_rows() {
-    static const std::vector<ManualRow> rows = {
-        {"OMPI_COMM_WORLD_SIZE, PMIX_RANK, PMI_RANK, PMI_SIZE, MPI_LOCALNRANKS, PALS_RANKID, "
-         "SLURM_STEP_NUM_TASKS",
-         "set by launchers. They tell whether MPI is to be started, and how many ranks must then "
-         "find each other.",
-         kParallel},
-        {"OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK, PALS_RANKID, SLURM_PROCID",
-         "the rank, before MPI is started: only the first one speaks.", kEvery},
-        {"OMPI_MCA_pml, OMPI_MCA_mtl",
-         "the transport of Open MPI. Where neither is set and the node has no fast network, ob1 is "
-         "taken, which saves the search for one.",
-         kParallel},
-        {"SLURM_JOB_ID, SLURM_JOB_END_TIME",
-         "the job and its end, before which a merge stops by itself (--stop_before).", kMerge},
-        {"SLURM_MEM_PER_NODE, SLURM_MEM_PER_CPU, SLURM_CPUS_ON_NODE",
-         "the job's memory, beside that of its cgroup: they bound the default of --memory_limit.",
-         kPlanned},
-        {"HF_TOKEN, HUGGING_FACE_HUB_TOKEN, HF_TOKEN_PATH, HF_HOME, XDG_CACHE_HOME, "
-         "HF_OIDC_RESOURCE",
-         "the Hub's token, or where its client keeps it. It is not printed.", kMerge},
-        {"PATH", "where hf (uploads), lfs (striping) and squeue (the job's end) are searched.",
-         kPlanned},
-        {"NO_COLOR, TERM",
-         "whether messages on a terminal have colours and a bar: no colours where NO_COLOR is set, "
-         "neither where TERM is dumb.",
-         kEvery},
-        {"TORCHELASTIC_RUN_ID, WORLD_SIZE",
-         "set by torchrun, whose processes are refused where there are several.", kEvery},
-        {"OPAL_PREFIX, LD_LIBRARY_PATH",
-         "where a program that is not linked with MPI, such as that of the wheel, looks first for "
-         "the library of its ranks.",
-         kParallel},
-    };
-    return rows;
-}
-
-// NOLINTNEXTLINE(readability-function-size): a table
-const std::vector<ManualRow>& file_rows() {
-    static const std::vector<ManualRow> rows = {
-        {"config.json",
-         "the HuggingFace config, from the checkpoint (huggingface/) or --hf_config, with the "
-         "tokenizer beside it.",
-         kPlanned | kInspect},
-        {".NAME.shardweld-partial",
-         "beside the target NAME: what a merge has written so far, with the journal that --resume "
-         "reads. Renamed to NAME at the end.",
-         kMerge},
-        {".NAME.shardweld-lock", "beside the target NAME: held by the merge into it.", kMerge},
-        {".NAME.shardweld-old", "beside the target NAME: the model that --overwrite replaces.",
-         kMerge},
-        {".shardweld-partial, .shardweld-lock, .shardweld-old",
-         "the same inside the target, where nothing can be created beside it.", kMerge},
-        {"lora_adapter/", "in the target: the adapter of --lora split.", kMerge},
-        {"model.safetensors, model.safetensors.index.json, config.json",
-         "a model's weights, or their index, and its config.", kDiff | kVerify},
-        {"rank-0000.log", "in the directory of --log_dir: what the first rank says and does.",
-         kParallel},
-        {"lib/shardweld/shardweld_hdf5.so, lib/shardweld/shardweld_hdf5_list",
-         "beside the program's directory: what writes and lists HDF5 files.", kPlanned | kInspect},
-        {"share/doc/shardweld/docs/using/recipes.md", "the language of recipes and dialects.",
-         kRecipes},
-    };
-    return rows;
-}
 
 /// The names of a set of commands.
 std::vector<std::string_view> names_of(unsigned commands) {
@@ -157,7 +44,7 @@ std::string_view kind_of_value(const OptionRow& row) {
     if (row.names_path()) {
         return row.names_directory() ? "directory" : "file";
     }
-    return row.is_flag() ? "none" : row.set.words().empty() ? "text" : "word";
+    return row.is_flag() ? "none" : row.set.words.empty() ? "text" : "word";
 }
 
 ordered_json commands_json() {
@@ -187,7 +74,7 @@ ordered_json options_json() {
                            {"is_listed", !row.group.empty()},
                            {"value", row.value},
                            {"kind", kind_of_value(row)},
-                           {"words", row.set.words()},
+                           {"words", row.set.words},
                            {"may_lack_value", row.may_lack_value()},
                            {"is_repeated", row.is_repeated},
                            {"help", row.help},
@@ -198,20 +85,21 @@ ordered_json options_json() {
 
 ordered_json exit_codes_json() {
     ordered_json codes = ordered_json::array();
-    for (const ExitRow& row : exit_rows()) {
-        codes.push_back({{"code", static_cast<int>(row.code)},
-                         {"name", name_of(row.code)},
-                         {"meaning", row.meaning},
-                         {"commands", names_of(row.commands)}});
+    for (const auto& [number, meaning, commands, none] : text_rows(manual_text(), "exit_codes")) {
+        const int code = to_int(parse_index(number).value(), "an exit code");
+        codes.push_back({{"code", code},
+                         {"name", name_of(static_cast<ErrorCode>(code))},
+                         {"meaning", meaning},
+                         {"commands", names_of(commands_in(commands))}});
     }
     return codes;
 }
 
-ordered_json rows_json(const std::vector<ManualRow>& rows) {
+ordered_json manual_json(std::string_view part) {
     ordered_json all = ordered_json::array();
-    for (const ManualRow& row : rows) {
+    for (const auto& [name, meaning, commands, none] : text_rows(manual_text(), part)) {
         all.push_back(
-            {{"name", row.term}, {"meaning", row.text}, {"commands", names_of(row.commands)}});
+            {{"name", name}, {"meaning", meaning}, {"commands", names_of(commands_in(commands))}});
     }
     return all;
 }
@@ -314,8 +202,8 @@ std::string help_json() {
                          {"options", options_json()},
                          {"recipes", recipes_json()},
                          {"exit_codes", exit_codes_json()},
-                         {"environment", rows_json(environment_rows())},
-                         {"files", rows_json(file_rows())}};
+                         {"environment", manual_json("environment")},
+                         {"files", manual_json("files")}};
     for (const External& external : installed_externals()) {
         add_command(help, ordered_json::parse(description_of(external)));
     }

@@ -21,21 +21,22 @@ namespace shardweld::app {
 
 namespace {
 
-enum class Paths { as_given, absolute };  // a job may start elsewhere
-
-/// The options that a merge takes as well.
-std::vector<std::string> words_for_merge(const Arguments& arguments, Paths paths) {
+/// What a merge of the same is given: for people as it was typed, with a place to write to, and for
+/// job scripts, which are made of JSON, with absolute paths.
+std::vector<std::string> merge_words(const Options& options) {
+    const bool is_shown = !(options.command == Command::plan && options.json);
+    const auto shown = [&](const fs::path& path) {
+        return is_shown ? path.string() : fs::absolute(path).string();
+    };
     std::vector<std::string> words;
     for (const OptionRow& row : option_rows()) {
-        const auto given = arguments.values.find(row.name);
-        if (given == arguments.values.end() || !row.is_given_to(Command::merge)) {
+        const auto given = options.given.find(row.name);
+        if (given == options.given.end() || !row.is_given_to(Command::merge)) {
             continue;
         }
         const std::string name = "--" + given->first;
         for (const std::string_view text : split(given->second, kNextValue)) {
-            const std::string value = row.is_path(text) && paths == Paths::absolute
-                                          ? fs::absolute(text).string()
-                                          : std::string(text);
+            const std::string value = row.is_path(text) ? shown(text) : std::string(text);
             if (row.is_flag()) {
                 words.push_back(name);
             } else if (value.starts_with("-")) {
@@ -45,24 +46,10 @@ std::vector<std::string> words_for_merge(const Arguments& arguments, Paths paths
             }
         }
     }
-    for (const std::string& checkpoint : arguments.checkpoints) {
-        words.push_back(paths == Paths::absolute ? fs::absolute(checkpoint).string() : checkpoint);
+    for (const fs::path& checkpoint : options.averaging.others) {
+        words.push_back(shown(checkpoint));
     }
-    return words;
-}
-
-/// What a merge of the same is given: for people as it was typed, with a place to write to, and for
-/// job scripts, which are made of JSON, with absolute paths.
-std::vector<std::string> merge_words(const Arguments& arguments, const Options& options) {
-    const bool is_shown = !(options.command == Command::plan && options.json);
-    std::vector<std::string> words =
-        words_for_merge(arguments, is_shown ? Paths::as_given : Paths::absolute);
-    if (!arguments.has("local_dir")) {
-        const fs::path& directory = options.local_dir;
-        words.insert(words.begin(), {"--local_dir", is_shown ? directory.string()
-                                                             : fs::absolute(directory).string()});
-    }
-    if (is_shown && !arguments.has("target_dir")) {
+    if (is_shown && !options.has("target_dir")) {
         words.insert(words.end(), {"--target_dir", "OUT"});
     }
     return words;
@@ -110,7 +97,7 @@ const OptionRow& option_called(const std::string& name, const CommandRow& comman
     if (row != nullptr && row->is_taken_by(command.command)) {
         return *row;
     }
-    const TypedOption* const typed = find_typed_option(name, command.command);
+    const TypedWord* const typed = find_typed_option(name, command.command);
     if (typed != nullptr && typed->is_taken) {
         return *find_option(typed->means.substr(2));
     }
@@ -160,59 +147,50 @@ std::string without_tilde(const std::string& text) {
            "write the directory out, without ~");
 }
 
+/// Sorts the words behind the command's name. Error(usage), Error(unsupported) as parse_options.
 class Splitter {
   public:
     Splitter(const CommandRow& command, const std::vector<std::string>& words)
         : command_(command),
           words_(words),
           is_of_merge_(command.command == Command::test &&
-                       std::find(words.begin(), words.end(), "--of_merge") != words.end()) {}
-
-    Arguments run() {
+                       std::ranges::count(words, "--of_merge") > 0) {
         while (at_ < words_.size()) {
             const std::string& word = words_[at_++];
             if (word == "--") {
-                others_until_the_end();
+                others.insert(others.end(), words_.begin() + static_cast<std::ptrdiff_t>(at_),
+                              words_.end());
+                at_ = words_.size();
             } else if (word.starts_with("--")) {
                 take_long(word.substr(2));
             } else if (word.size() > 1 && word.front() == '-') {
                 take_letters(word);
             } else {
-                result_.others.push_back(without_tilde(word));
+                others.push_back(without_tilde(word));
             }
         }
-        return std::move(result_);
     }
+
+    GivenTexts given;
+    std::vector<std::string> others;  ///< plain arguments
 
   private:
-    void others_until_the_end() {
-        result_.others.insert(result_.others.end(),
-                              words_.begin() + static_cast<std::ptrdiff_t>(at_), words_.end());
-        at_ = words_.size();
-    }
-
     /// "name", "name=value"; the value may be the next word.
     void take_long(const std::string& word) {
         const std::size_t equals = word.find('=');
-        std::string name = word.substr(0, equals);
-        std::replace(name.begin(), name.end(), '-', '_');
+        const std::string name = replaced(word.substr(0, equals), "-", "_");
         const OptionRow* const known = find_option(name);
-        const OptionRow& row = is_of_merge_ && known != nullptr && is_of_merge(*known)
-                                   ? *known
-                                   : option_called(name, command_);
+        const OptionRow& row =
+            is_of_merge_ && known != nullptr && known->is_taken_by(Command::merge)
+                ? *known
+                : option_called(name, command_);
         const bool has_value = equals != std::string::npos;
-        if (row.is_flag()) {
-            if (has_value) {
-                refuse_command("--" + name + " takes no value", command_);
-            }
-            put(row, "true");
-            return;
+        if (row.is_flag() && has_value) {
+            refuse_command("--" + name + " takes no value", command_);
         }
-        const std::string value = has_value ? word.substr(equals + 1) : next_value(row);
-        if (value.empty() && row.is_consent()) {
-            put(row, "no");
-            return;
-        }
+        const std::string value = row.is_flag() ? "true"
+                                  : has_value   ? word.substr(equals + 1)
+                                                : next_value(row);
         if (value.empty()) {
             refuse_command("--" + name + " needs a value: " + std::string(row.value), command_);
         }
@@ -223,9 +201,9 @@ class Splitter {
     std::string next_value(const OptionRow& row) {
         std::string next = at_ < words_.size() ? words_[at_] : "";
         const auto implied = implied_words(row);
-        const bool is_value =
-            implied.empty() ? !next.starts_with("--") && !is_letters(next, command_)
-                            : std::find(implied.begin(), implied.end(), next) != implied.end();
+        const bool is_value = implied.empty()
+                                  ? !next.starts_with("--") && !is_letters(next, command_)
+                                  : std::ranges::count(implied, next) > 0;
         if (is_value) {
             ++at_;
             return next;
@@ -249,13 +227,11 @@ class Splitter {
         }
     }
 
-    static bool is_of_merge(const OptionRow& row) { return row.is_taken_by(Command::merge); }
-
     void put(const OptionRow& row, const std::string& value) {
-        if (is_of_merge_ && is_of_merge(row) && !row.is_given_to(Command::test)) {
+        if (is_of_merge_ && row.is_taken_by(Command::merge) && !row.is_given_to(Command::test)) {
             return;
         }
-        const auto [known, is_new] = result_.values.emplace(row.name, value);
+        const auto [known, is_new] = given.emplace(row.name, value);
         if (!is_new && row.is_repeated) {
             known->second += kNextValue + value;
         } else if (!is_new) {
@@ -267,13 +243,7 @@ class Splitter {
     const std::vector<std::string>& words_;
     bool is_of_merge_;  ///< a merge's options are given to test
     std::size_t at_ = 0;
-    Arguments result_;
 };
-
-/// The arguments behind the command's name. Error(usage), Error(unsupported) as parse_options.
-Arguments split_arguments(const CommandRow& command, const std::vector<std::string>& arguments) {
-    return Splitter(command, arguments).run();
-}
 
 /// "merge, plan, ... and help".
 std::string commands_list() {
@@ -284,47 +254,38 @@ std::string commands_list() {
     return text;
 }
 
-std::string usage_of(const CommandRow& command) {
-    return "usage: " + std::string(command.usage);
-}
 /// Where there are several checkpoints, each plain argument is one, but for the last where it
-/// stands for what the command writes to or compares with.
-void place_checkpoints(const CommandRow& command, Arguments& given, Averaging& averaging) {
-    std::vector<std::string> others = std::exchange(given.others, {});
+/// stands for what the command writes to or compares with. The first is the value of local_dir.
+void place_checkpoints(const CommandRow& command, Options& options,
+                       std::vector<std::string>& others) {
     const std::string_view last = command.others.back();
-    const bool has_last = command.command != Command::plan && !given.has(last) && others.size() > 1;
-    if (has_last) {
-        given.values.emplace(last, others.back());
+    if (command.command != Command::plan && !options.has(last) && others.size() > 1) {
+        options.given.emplace(last, others.back());
         others.pop_back();
     }
-    if (!given.has("local_dir") && !others.empty()) {
-        given.values.emplace("local_dir", others.front());
-        others.erase(others.begin());
+    const bool has_first = options.has("local_dir") || others.empty();
+    if (!has_first) {
+        options.given.emplace("local_dir", others.front());
     }
-    averaging.others.assign(others.begin(), others.end());
-    given.checkpoints = std::move(others);
-}
-
-/// There are more plain arguments than the command has places for.
-[[noreturn]] void refuse_more(const CommandRow& command, const Arguments& given) {
-    const bool can_average = find_option("average")->is_taken_by(command.command);
-    refuse("unexpected argument " + printable(given.others.back()),
-           can_average
-               ? "several checkpoints become one model with --average: shardweld " +
-                     std::string(command.name) + " --average " + process::shell_line(given.others)
-               : usage_of(command));
+    options.averaging.others.assign(others.begin() + (has_first ? 0 : 1), others.end());
+    others.clear();
 }
 
 /// A plain argument is the value of the option that it stands for.
-void place_others(const CommandRow& command, Arguments& given) {
-    if (given.others.size() > command.others.size()) {
-        refuse_more(command, given);
+void place_others(const CommandRow& command, const std::vector<std::string>& others,
+                  GivenTexts& given) {
+    if (others.size() > command.others.size()) {
+        refuse("unexpected argument " + printable(others.back()),
+               find_option("average")->is_taken_by(command.command)
+                   ? "several checkpoints become one model with --average: shardweld " +
+                         std::string(command.name) + " --average " + process::shell_line(others)
+                   : "usage: " + std::string(command.usage));
     }
-    for (std::size_t i = 0; i < given.others.size(); ++i) {
-        const auto [known, is_new] = given.values.emplace(command.others[i], given.others[i]);
+    for (std::size_t i = 0; i < others.size(); ++i) {
+        const auto [known, is_new] = given.emplace(command.others[i], others[i]);
         if (!is_new) {
             refuse("--" + known->first + " is given twice: " + printable(known->second) + " and " +
-                       printable(given.others[i]),
+                       printable(others[i]),
                    "give it once");
         }
     }
@@ -428,15 +389,18 @@ Options parse_options(const std::vector<std::string>& arguments) {
         require_command(rest);
     }
     options.command = command.command;
-    options.keeps_report = command.command == Command::merge || command.command == Command::plan;
-    Arguments given = split_arguments(command, rest);
-    if (given.has("average") || given.has("delta")) {
-        place_checkpoints(command, given, options.averaging);
+    options.output.keeps_report =
+        command.command == Command::merge || command.command == Command::plan;
+    Splitter split(command, rest);
+    options.given = std::move(split.given);
+    if (options.has("average") || options.has("delta")) {
+        place_checkpoints(command, options, split.others);
     }
-    place_others(command, given);
-    options = settled(std::move(options), command, given);
+    place_others(command, split.others, options.given);
+    put_values(options.given, options);
+    options = settled(std::move(options), command);
     if (options.command == Command::inspect || options.command == Command::plan) {
-        options.merge_words = merge_words(given, options);
+        options.merge_words = merge_words(options);
     }
     return options;
 }

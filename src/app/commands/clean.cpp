@@ -89,7 +89,7 @@ std::string cleaning_json(const std::vector<Abandoned>& all, const std::vector<f
 int clean(const Options& options, std::ostream& out) {
     std::vector<fs::path> unseen;
     const std::vector<Abandoned> all =
-        publish::clean({options.local_dir, options.older_than, options.is_dry_run}, unseen);
+        publish::clean({options.input.directory, options.older_than, options.is_dry_run}, unseen);
     out << (options.json ? cleaning_json(all, unseen)
                          : cleaning_text(all, unseen, options.is_dry_run));
     const auto failed = std::find_if(all.begin(), all.end(),

@@ -17,8 +17,8 @@ namespace shardweld::app {
 /// Prints the list, or the text of the recipe or dialect named. Error(usage) for an unknown name.
 int recipes(const Options& options, std::ostream& out);
 
-/// Removes what merges below options.local_dir left and no run holds, and prints what it found.
-/// Error(io) naming what could not be removed.
+/// Removes what merges below options.input.directory left and no run holds, and prints what it
+/// found. Error(io) naming what could not be removed.
 int clean(const Options& options, std::ostream& out);
 
 // Collective; errors are the same on all ranks. The first rank prints to
@@ -28,12 +28,12 @@ int clean(const Options& options, std::ostream& out);
 /// Error(differs) when the models differ.
 int test(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 
-/// As test, with the model directory options.local_dir in the merge's place.
+/// As test, with the model directory options.input.directory in the merge's place.
 int diff(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 
-/// Re-reads options.local_dir against the format's rules and its index; with options.report all
-/// tensors too, against their checksums. Error(corrupt) or Error(not_found) listing the rules
-/// broken; Error(differs) when tensors are not the report's.
+/// Re-reads options.input.directory against the format's rules and its index; with
+/// options.output.report all tensors too, against their checksums. Error(corrupt) or
+/// Error(not_found) listing the rules broken; Error(differs) when tensors are not the report's.
 int verify(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
 
 /// The saves that have numbers in a run's directory and, where it has none itself, up to three

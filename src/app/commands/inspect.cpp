@@ -388,7 +388,7 @@ std::string inspect_json(const Survey& survey) {
 /// The ranks' files that are there, of a checkpoint that cannot be read.
 std::string ranks_found(const Options& options) {
     try {
-        return grid_text(formats::rank_grid(formats::locate(input_request(options))), {});
+        return grid_text(formats::rank_grid(formats::locate(options.input)), {});
     } catch (const Error&) {
         return "";  // what is wrong with it is being told already
     }
@@ -398,7 +398,7 @@ Survey look_for(mpi::Comm& comm, const Options& options, std::ostream& out, Log&
     try {
         const Run run(comm, options, log);
         Session session = run.session();
-        return survey_shown(session, input_request(options));
+        return survey_shown(session, options.input);
     } catch (const Error&) {
         if (comm.rank() == 0 && !options.json) {
             out << ranks_found(options);
@@ -424,7 +424,7 @@ void print_text(mpi::Comm& comm, const Options& options, Survey& found, std::ost
 
 int inspect(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
     if (options.shows_steps) {
-        print(comm, out, [&] { return steps_text(options.local_dir, options.json); });
+        print(comm, out, [&] { return steps_text(options.input.directory, options.json); });
         return 0;
     }
     Survey found = look_for(comm, options, out, log);

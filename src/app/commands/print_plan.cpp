@@ -313,9 +313,10 @@ PlannedMerge advised(const Options& options, Preparation ready) {
     merge.metadata_s = metadata_s;
     merge.advice = std::move(advice);
     merge.words = options.merge_words;
-    if (options.has_target || options.is_verl) {
-        merge.target = options.target_dir.string();
-        merge.bytes_free = publish::room_at(publish::holder_of(options.target_dir), "").bytes_free;
+    if (options.has("target_dir") || options.is_verl) {
+        merge.target = options.output.directory.string();
+        merge.bytes_free =
+            publish::room_at(publish::holder_of(options.output.directory), "").bytes_free;
     }
     return merge;
 }
@@ -365,12 +366,12 @@ int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& 
     const Run run(comm, options, output_requests(options), silent, log);
     Preparation ready;
     Preflight preflight;
-    check_before_reading(run.outputs(), preflight, ready, options.has_target);
+    check_before_reading(run.outputs(), preflight, ready, options.has("target_dir"));
     if (ready.sources && preflight.check([&] {
             ready.planned =
                 plan_outputs(run.outputs(), request_for(options), *std::move(ready.sources));
         })) {
-        if (options.has_target) {
+        if (options.has("target_dir")) {
             check_target_place(preflight, ready);
         }
         const auto print = [&] {

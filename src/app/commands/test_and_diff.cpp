@@ -234,7 +234,7 @@ ErrorCode print_comparison(Session& session, const std::string& command, Outcome
     const Options& options = session.options;
     const std::string difference = difference_text(outcome);
     const ComparedModels models{command,
-                                options.local_dir.string(),
+                                options.input.directory.string(),
                                 options.reference.string(),
                                 {options.rtol, options.atol},
                                 options.strict_dtype,
@@ -259,7 +259,7 @@ PlanRequest comparison_request(formats::InputRequest checkpoint,
 CodedModel held_against_base(Session& session, const fs::path& directory) {
     const Run run(session.comm, session.options, {{{}, {}, DType::bf16}}, session.log, session.log);
     Session own = run.session();
-    formats::InputRequest model = input_request(session.options);
+    formats::InputRequest model = session.options.input;
     model.directory = directory;
     model.backend = "hf";
     const PlanRequest request = comparison_request(std::move(model), {});
@@ -273,7 +273,7 @@ CodedModel held_against_base(Session& session, const fs::path& directory) {
 ErrorCode print_quality(Session& session, std::ostream& out) {
     const Options& options = session.options;
     std::vector<CodedModel> models;
-    models.push_back(held_against_base(session, options.local_dir));
+    models.push_back(held_against_base(session, options.input.directory));
     if (!options.reference.empty()) {
         models.push_back(held_against_base(session, options.reference));
     }
@@ -293,8 +293,8 @@ ErrorCode print_quality(Session& session, std::ostream& out) {
 int test(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
     const auto body = [&](Outputs outputs) {
         Session& session = outputs.front();
-        check_report(comm, options.report, {});
-        const PlanRequest request = comparison_request(input_request(options), options.base);
+        check_report(comm, options.output.report, {});
+        const PlanRequest request = comparison_request(options.input, options.base);
         Sources sources = find_sources(session, request);
         const ModelDirectory reference = read_model_directory(session, options.reference);
         Planned planned;
@@ -318,7 +318,7 @@ int diff(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
         if (options.base) {
             return print_quality(session, out);
         }
-        ModelDirectory tested = read_model_directory(session, options.local_dir);
+        ModelDirectory tested = read_model_directory(session, options.input.directory);
         const ModelDirectory reference = read_model_directory(session, options.reference);
         const std::optional<bool> ties = tested.ties();
         Planned planned = plan_as_stored(session, comparison_request({}, {}),

@@ -75,22 +75,23 @@ std::string findings_json(const Findings& findings, const fs::path& directory) {
 }  // namespace
 
 int verify(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
+    const bool has_no_report = options.has("report") && !options.output.report;
     const Findings findings =
-        verify_model(comm, options, {options.local_dir, {}, {}, options.report},
-                     {options.sha256, !options.has_no_report}, log);
+        verify_model(comm, options, {options.input.directory, {}, {}, options.output.report},
+                     {options.sha256, !has_no_report}, log);
     if (!findings.has_report) {
-        log.warning(options.has_no_report
+        log.warning(has_no_report
                         ? "--report none: the tensors' contents were not checked"
                         : "the directory holds no " + std::string(publish::kKeptReport) +
                               ", and --report gives none: the tensors' contents were not checked");
     }
     print(comm, out, [&] {
-        return options.json ? findings_json(findings, options.local_dir)
-                            : text_of(findings, options.local_dir);
+        return options.json ? findings_json(findings, options.input.directory)
+                            : text_of(findings, options.input.directory);
     });
     if (!findings.differences.empty()) {
         throw Error(ErrorCode::differs, counted(findings.differences.size(), "difference") +
-                                            " between " + options.local_dir.string() +
+                                            " between " + options.input.directory.string() +
                                             " and the report, listed above");
     }
     return 0;

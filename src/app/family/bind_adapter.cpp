@@ -208,7 +208,7 @@ class AdapterBinder {
     }
 
     [[nodiscard]] std::optional<DType> dtype_of_adapter() const {
-        return lora_ == Lora::fold ? std::optional(DType::f32) : prepared_.choice.dtype;
+        return lora_ == Lora::fold ? std::optional(DType::f32) : prepared_.choice.output.dtype;
     }
 
     void require_readable_adapter(bool is_saved_with_base) const {
@@ -357,10 +357,10 @@ class AdapterBinder {
                     ? "give the model it was trained on with --base DIR to fold it"
                     : "leave --lora drop out: without the adapter nothing is left to write");
         }
-        if (lora_ == Lora::split && !options_.output_format->takes_adapter()) {
+        if (lora_ == Lora::split && !options_.run.output_format->takes_adapter()) {
             throw Error(ErrorCode::usage, "a LoRA adapter can only be written as safetensors",
                         "use --lora fold or --lora drop with --output_format " +
-                            std::string(options_.output_format->name()));
+                            std::string(options_.run.output_format->name()));
         }
     }
 

@@ -45,12 +45,12 @@ plan::Binding bind_of_floats(catalogue::Catalogue catalogue, const PreparedModel
 
 void bind_alone(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
                 catalogue::Catalogue catalogue, Bound& bound) {
-    const bool is_copied = prepared.recipe->hub.empty() && !prepared.choice.dtype;
+    const bool is_copied = prepared.recipe->hub.empty() && !prepared.choice.output.dtype;
     const auto idle = is_copied ? std::vector<std::string>() : plan::leave_idle_scales(catalogue);
     const auto encoded = encoded_weights(prepared, options, catalogue);
     plan::BindOptions bind_options = bind_options_of(prepared);
     bind_options.spelled = spelling_of(prepared, files);
-    bind_options.keeps_padding = options.state != formats::TakenState::weights;
+    bind_options.keeps_padding = options.input.state != formats::TakenState::weights;
     if (const auto& reference = prepared.choice.supplement) {
         bound.binding = bind_supplemented(prepared, files, bind_options, std::move(catalogue));
         bound.told.push_back(supplement_text(*reference, bound.binding));

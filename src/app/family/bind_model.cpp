@@ -54,7 +54,7 @@ void require_place_for_adapter(const PreparedModel& prepared, Lora lora, bool is
 Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
                  Catalogue catalogue) {
     Catalogue whole;
-    if (options.state != formats::TakenState::weights) {
+    if (options.input.state != formats::TakenState::weights) {
         auto optimizer = std::exchange(catalogue.optimizer, {});
         whole = catalogue;
         whole.optimizer = std::move(optimizer);
@@ -64,18 +64,18 @@ Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const O
     const bool has_adapter =
         adapters::holds_adapter(catalogue) || holds_framework_adapter(catalogue);
     if (has_adapter) {
-        require_place_for_adapter(prepared, options.lora, holds_adapter_only(catalogue));
+        require_place_for_adapter(prepared, options.model.lora, holds_adapter_only(catalogue));
     }
     if (prepared.framework != nullptr ||
         (prepared.dialect->has_own_names && adapters::holds_adapter(catalogue))) {
         bound = bind_with_adapter(prepared, files, options, std::move(catalogue));
     } else {
-        if (options.lora != Lora::split) {
+        if (options.model.lora != Lora::split) {
             bound.unheeded = "the checkpoint holds no LoRA adapter: --lora has no effect";
         }
         bind_alone(prepared, files, options, std::move(catalogue), bound);
     }
-    if (!options.vocab_size) {
+    if (!options.model.vocab_size) {
         require_only_padding(bound.binding.padding, files.tokens);
     }
     std::ranges::move(padding_notes(bound.binding.padding), std::back_inserter(bound.notes));
@@ -90,7 +90,7 @@ Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const O
     }
     bound.binding.ledger.stored += stored;
     bound.binding.ledger.require_closed();
-    if (options.state != formats::TakenState::weights) {
+    if (options.input.state != formats::TakenState::weights) {
         bind_states(prepared, options, std::move(whole), bound);
     }
     return bound;

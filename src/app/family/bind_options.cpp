@@ -6,7 +6,7 @@ namespace shardweld::app {
 
 plan::BindOptions bind_options_of(const PreparedModel& prepared) {
     plan::BindOptions bind_options{
-        prepared.choice.dtype, {}, prepared.choice.has_logical_patches, prepared.kept};
+        prepared.choice.output.dtype, {}, prepared.choice.has_logical_patches, prepared.kept};
     if (prepared.training != nullptr) {
         bind_options.pieces = prepared.training->pieces();
         bind_options.passing = prepared.training->passing();

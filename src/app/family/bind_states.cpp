@@ -446,7 +446,7 @@ void bind_states(const PreparedModel& prepared, const Options& options, Catalogu
     const bool has_own_masters = has_masters(catalogue);
     StateBinder binder(prepared, catalogue, bound);
     // Weights that are their own masters need no optimizer.
-    const bool is_enough = options.state == formats::TakenState::master &&
+    const bool is_enough = options.input.state == formats::TakenState::master &&
                            std::ranges::all_of(bound.binding.targets, [](const Target& target) {
                                return !is_float(target.dtype) || target.stored == DType::f32;
                            });

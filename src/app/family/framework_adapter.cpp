@@ -404,9 +404,9 @@ std::optional<PreparedModel> module_tree_of(const PreparedModel& framework, cons
         return std::nullopt;
     }
     ModelChoice choice = framework.choice;
-    choice.form = "dcp";
+    choice.output.form = "dcp";
     choice.like = nullptr;
-    choice.ggml.reset();
+    choice.output.quantise.reset();
     return prepare_model(files, choice, factors);
 }
 

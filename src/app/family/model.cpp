@@ -68,9 +68,10 @@ const models::Recipe& recipe_of(const models::RecipeLibrary& library,
         return models::recipe_for(library, prepared.config);
     } catch (const Error& error) {
         const models::Recipe* const as_stored = library.find_recipe(kModuleTree);
-        if (!is_free || !accept_without_recipe(library, error, catalogue,
-                                               {prepared.config, *as_stored, choice.form.empty()},
-                                               prepared.warnings)) {
+        if (!is_free ||
+            !accept_without_recipe(library, error, catalogue,
+                                   {prepared.config, *as_stored, choice.output.form.empty()},
+                                   prepared.warnings)) {
             throw;
         }
         return *as_stored;
@@ -149,7 +150,7 @@ bool is_headless_class(const PreparedModel& prepared) {
         return false;
     }
     const models::ModelClass kind = prepared.config.model_class();
-    if (!prepared.choice.form.empty()) {
+    if (!prepared.choice.output.form.empty()) {
         if (is_called("MaskedLM") || is_called("PreTraining")) {
             return false;
         }
@@ -408,18 +409,13 @@ bool is_adapter_alone(Lora lora, const catalogue::Catalogue& catalogue) {
 }
 
 ModelChoice model_choice(const Options& options, const OutputRequest& output, Destination sink) {
-    return {options.names,
-            options.tie_word_embedding,
-            options.is_value_model,
-            options.vocab_size,
-            lora_for(options.lora, sink),
-            becomes_gguf(output.quantise) ? output.quantise : std::nullopt,
-            has_gguf_beside(options),
-            output.dtype,
-            output.gguf_file,
-            output.form,
-            is_bound_again(options),
-            options.state != formats::TakenState::weights};
+    ModelChoice choice = options.model;
+    choice.lora = lora_for(choice.lora, sink);
+    choice.output = output;
+    choice.has_logical_patches = has_gguf_beside(options);
+    choice.is_bound_again = is_bound_again(options);
+    choice.has_states = options.input.state != formats::TakenState::weights;
+    return choice;
 }
 
 plan::Model PreparedModel::model() const {
@@ -461,22 +457,23 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
     const ScoreHead head = find_score_head(catalogue, *prepared.dialect);
     settle_head(prepared, head);
     const std::shared_ptr<const models::Recipe> own = prepared.recipe;
-    if (choice.ggml) {
+    const std::optional<Encoding> ggml = choice.output.ggml();
+    if (ggml) {
         take_form(library, is_headless, prepared, catalogue.claims);
     }
     std::map<std::string, Index> facts = known_facts(catalogue, *prepared.dialect);
     prepared.given = {{"value", prepared.is_value ? 1 : 0}};
-    if (!choice.form.empty()) {
+    if (!choice.output.form.empty()) {
         InTrainingForm made = in_training_form(
-            choice.form == "same" ? form_of(catalogue) : choice.form,
+            choice.output.form == "same" ? form_of(catalogue) : choice.output.form,
             {*library, *prepared.recipe, *prepared.dialect, prepared.config, prepared.given,
              head.rows, choice.like, choice.has_states ? embedding_rows(catalogue) : std::nullopt});
         prepared.training = std::move(made.form);
         prepared.recipe = std::move(made.recipe);
         prepared.dialect = std::move(made.stored);
     }
-    if (choice.ggml) {
-        facts.emplace("file_type", outputs::gguf_file_type(*choice.ggml));
+    if (ggml) {
+        facts.emplace("file_type", outputs::gguf_file_type(*ggml));
     }
     if (head.rows) {
         facts.emplace("labels", *head.rows);
@@ -496,15 +493,9 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
 }
 
 plan::PlanChoice plan_choice(const Options& options, const Resources& resources) {
-    plan::PlanChoice choice;
-    choice.strategy = options.strategy;
-    choice.replicas = options.replicas;
-    choice.max_shard_size = options.max_shard_size;
-    choice.output_format = options.output_format;
+    plan::PlanChoice choice = options.run;
     choice.memory_limit = options.memory_limit.value_or(resources.memory_limit);
-    choice.message_limit = options.message_limit;
-    choice.max_readers = options.max_readers;
-    choice.digests = options.report || options.keeps_report;
+    choice.digests = options.output.is_reported();
     choice.read_ahead = options.read_ahead.value_or(resources.has_spare_core);
     if (options.striping && options.striping->size != 0) {
         choice.alignment = options.striping->size;

@@ -24,42 +24,13 @@ struct Catalogue;
 
 namespace shardweld::app {
 
-struct CheckpointTemplate;
-struct Supplement;
-
 /// What becomes of finished tensors, as far as it matters before there are any.
 enum class Destination {
     model,       ///< a directory, in which an adapter has its place beside the model
     comparison,  ///< held against another model, or read: there is no place for an adapter
 };
 
-/// Names of modules that begin with `from` in an adapter, and with `to` in its base.
-struct Respelling {
-    std::string from;
-    std::string to;
-};
-
-/// How a model is to be understood, beyond what its files say.
-struct ModelChoice {
-    TensorNames names = TensorNames::hub;
-    bool is_tied = false;             ///< head and embedding are one, whatever config.json says
-    bool is_value = false;            ///< it classifies tokens
-    std::optional<Index> vocab_size;  ///< instead of config.json's
-    Lora lora = Lora::split;          ///< what becomes of an adapter
-    std::optional<Encoding> ggml;     ///< written in llama.cpp's form, mostly of this type
-    /// A GGUF file beside it is made of the same read (plan::LogicalPatch).
-    bool has_logical_patches = false;
-    std::optional<DType> dtype = {};  ///< of floats; nullopt: as they are stored
-    std::string gguf_file = {};       ///< as OutputRequest has it
-    std::string form = {};            ///< likewise: a training checkpoint's
-    bool is_bound_again = false;      ///< what is stored is bound to another output's tensors, too
-    bool has_states = false;          ///< of an optimizer, which padding rows have, too
-    std::shared_ptr<const CheckpointTemplate> like = {};  ///< the template that `form` names
-    std::shared_ptr<const Supplement> supplement = {};    ///< has what the checkpoint does not
-    bool is_untied = false;  ///< head and embedding are two, though one may stand for both
-    std::vector<Respelling> respelled =
-        {};  ///< what an adapter's names were before (respelled.hpp)
-};
+/// What `output` is bound for, by what was asked of the model.
 ModelChoice model_choice(const Options& options, const OutputRequest& output, Destination sink);
 
 class TrainingForm;

@@ -241,7 +241,7 @@ fs::path hf_directory(const Options& options, const formats::Location& location)
     if (location.hf_directory) {
         return *location.hf_directory;
     }
-    const bool needs_base = options.lora == Lora::fold && !options.base &&
+    const bool needs_base = options.model.lora == Lora::fold && !options.base &&
                             formats::format_of(location).backend == "peft";
     if (needs_base) {
         throw Error(ErrorCode::usage,
@@ -257,7 +257,7 @@ fs::path hf_directory(const Options& options, const formats::Location& location)
 
 ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
     const formats::Location& model = places.base ? *places.base : places.checkpoint;
-    const fs::path& given = places.given.empty() ? options.local_dir : places.given;
+    const fs::path& given = places.given.empty() ? options.input.directory : places.given;
     ModelFiles files;
     files.config_text = "{}";
     if (places.needs_config || options.hf_config || model.hf_directory) {
@@ -284,7 +284,7 @@ ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
         if (options.is_verl) {
             add_generation_config(files);
         }
-        if (becomes_gguf(options.quantise) || has_gguf_beside(options)) {
+        if (options.output.ggml() || has_gguf_beside(options)) {
             files.gguf_tokenizer = gguf_tokenizer(files.assets, files.config_text);
         }
         if (formats::format_of(model).pads_vocabulary) {

@@ -25,13 +25,13 @@ bool is_eight_bit(DType dtype) {
 }
 
 bool quantises(const Options& options) {
-    return options.quantise ||
+    return options.output.quantise ||
            std::ranges::any_of(options.also, [](auto& also) { return also.quantise.has_value(); });
 }
 
 bool has_other_types(const Options& options) {
     return std::ranges::any_of(
-        options.also, [&](auto& also) { return also.dtype && also.dtype != options.dtype; });
+        options.also, [&](auto& also) { return also.dtype && also.dtype != options.output.dtype; });
 }
 
 std::vector<std::string> texts_at(const models::Config& config, const std::string& path) {
@@ -93,7 +93,7 @@ void require_no_integers(const models::Config& config, const catalogue::Catalogu
 std::vector<plan::EncodedWeight> encoded_weights(const PreparedModel& prepared,
                                                  const Options& options,
                                                  catalogue::Catalogue& catalogue) {
-    const std::optional<DType> dtype = prepared.choice.dtype;
+    const std::optional<DType> dtype = prepared.choice.output.dtype;
     const bool has_others = quantises(options) || has_other_types(options);
     // Weights are written as something else than what is stored.
     const bool wants_values = dtype || has_others;

@@ -92,10 +92,9 @@ void require_whole_modules(const ModuleNames& modules, const std::vector<Target>
 PreparedModel prepare_hub(const PreparedModel& prepared, const ModelFiles& files,
                           Catalogue& catalogue) {
     ModelChoice choice = prepared.choice;
-    choice.form.clear();
+    choice.output.form.clear();
+    choice.output.quantise.reset();
     choice.like.reset();
-    choice.ggml.reset();
-    choice.gguf_file.clear();
     return prepare_model(files, choice, catalogue);
 }
 

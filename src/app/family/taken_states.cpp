@@ -50,7 +50,7 @@ std::string unread_optimizers(const fs::path& given) {
 
 [[noreturn]] void refuse_lacking(const std::string& what, const Options& options) {
     throw Error(ErrorCode::not_found,
-                "the checkpoint holds no " + what + unread_optimizers(options.local_dir),
+                "the checkpoint holds no " + what + unread_optimizers(options.input.directory),
                 "give a save with its optimizer, or " + std::string(formats::kWeightsOnly));
 }
 
@@ -68,7 +68,7 @@ std::vector<State> take_states(const Options& options, Catalogue& whole) {
     }
     std::stable_partition(states.begin(), states.end(),
                           [](const State& one) { return one.name == kMaster; });
-    if (options.state == formats::TakenState::master) {
+    if (options.input.state == formats::TakenState::master) {
         states.resize(1);
     } else if (states.size() < 3) {
         refuse_lacking("moments of an optimizer (exp_avg, exp_avg_sq)", options);

@@ -31,8 +31,8 @@ ModelChoice choice_for(const ModelChoice& of_model, const std::string& form) {
     ModelChoice choice = of_model;
     choice.names = TensorNames::hub;
     choice.lora = Lora::drop;
-    choice.dtype.reset();
-    choice.form = form;
+    choice.output.dtype.reset();
+    choice.output.form = form;
     choice.has_logical_patches = false;
     return choice;
 }
@@ -73,8 +73,9 @@ publish::Facts facts_of(const BoundModel& model, const std::vector<plan::Target>
 }
 
 bool is_cut_from_model(const Options& options, const catalogue::Catalogue& catalogue) {
-    const bool is_folded = options.lora == Lora::fold && (adapters::holds_adapter(catalogue) ||
-                                                          holds_framework_adapter(catalogue));
+    const bool is_folded =
+        options.model.lora == Lora::fold &&
+        (adapters::holds_adapter(catalogue) || holds_framework_adapter(catalogue));
     return is_folded || plan::holds_encoded(catalogue);
 }
 

@@ -85,8 +85,8 @@ std::shared_ptr<const outputs::Format> gguf_output(const PreparedModel& prepared
         targets.insert(place, std::move(target));
     }
     add_general_keys(prepared, targets, metadata);
-    return outputs::gguf_format_of(*prepared.choice.ggml, std::move(metadata),
-                                   prepared.choice.gguf_file);
+    return outputs::gguf_format_of(*prepared.choice.output.ggml(), std::move(metadata),
+                                   prepared.choice.output.gguf_file);
 }
 
 /// --quantize: the weights that are bound become codes and scales.
@@ -143,9 +143,7 @@ BoundModel in_other_form(const Session& session, const BoundModel& model) {
     const OutputRequest& output = session.output;
     BoundModel one{model.files, {}, {}, {}, {}};
     ModelChoice choice = model.prepared.choice;
-    choice.ggml = becomes_gguf(output.quantise) ? output.quantise : std::nullopt;
-    choice.dtype = output.dtype;
-    choice.form = output.form;
+    choice.output = output;
     choice.names = output.is_training() ? TensorNames::hub : choice.names;
     catalogue::Catalogue catalogue = *model.kept;
     one.prepared = prepare_for_fold(one.files, choice, catalogue);
@@ -200,8 +198,7 @@ std::vector<BoundModel> bound_for_all(const Outputs& outputs, std::size_t primar
     const BoundModel& source = is_first_cut ? model : models.front();
     for (std::size_t at = 0; at < outputs.size(); ++at) {
         const OutputRequest& output = outputs[at].output;
-        const bool has_own_tensors =
-            at == primary || output.is_training() || becomes_gguf(output.quantise);
+        const bool has_own_tensors = at == primary || output.is_training() || output.ggml();
         if (at > 0 && cutting.is_wanted && output.is_training()) {
             models.push_back(cut_from(source, output.form, nullptr, cutting.n_files));
         } else if (at > 0) {
@@ -293,11 +290,11 @@ std::vector<BoundModel> bind_outputs(const Outputs& outputs, Destination sink,
                           static_cast<std::uint32_t>(read.input.files.size())};
     wanted.like = read.like;
     wanted.supplement = read.supplement;
-    if (!wanted.dtype && plan::holds_encoded(read.survey.catalogue)) {
-        mpi::collectively(session.comm, [&] { wanted.dtype = type_beside_codes(outputs); });
+    if (!wanted.output.dtype && plan::holds_encoded(read.survey.catalogue)) {
+        mpi::collectively(session.comm, [&] { wanted.output.dtype = type_beside_codes(outputs); });
     }
     if (cutting.is_wanted && session.output.is_training()) {
-        wanted.form.clear();
+        wanted.output.form.clear();
     }
     BoundModel model =
         bind_checkpoint(session, read.input,

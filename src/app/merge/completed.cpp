@@ -404,10 +404,9 @@ Findings verify_model(mpi::Comm& comm, const Options& options, const OutputReque
     findings.model = mpi::share(comm, 0, [&] { return written_in(output.directory, report); });
     if (!report.empty()) {
         Options with = options;
-        with.report = report;
-        OutputRequest told = output;
-        told.report = report;
-        const Run run(comm, with, {told}, log, log);
+        with.output = output;
+        with.output.report = report;
+        const Run run(comm, with, {with.output}, log, log);
         check_contents(run.session(), evidence.has_hashes, findings);
     } else if (evidence.has_hashes) {
         throw Error(ErrorCode::usage, "--sha256 needs a report, which holds the checksums",

@@ -156,7 +156,7 @@ ErrorCode merge_model(Outputs outputs) {
     }
     if (is_uploaded) {
         upload_directory(session.comm, options,
-                         {options.target_dir, [&] { return stopping.why(); }}, session.log);
+                         {options.output.directory, [&] { return stopping.why(); }}, session.log);
         session.watch.lap("upload");
     }
     return ErrorCode::ok;

@@ -159,7 +159,7 @@ BoundModel mix_in(Session& session, const Input& input, BoundModel lead, std::ve
     }
     const std::size_t place = session.options.averaging.base ? 1 : 0;
     plan::Binding& binding = lead.bound.binding;
-    plan::MixInput own = mix_input(session.options.local_dir.string(), lead);
+    plan::MixInput own = mix_input(session.options.input.directory.string(), lead);
     const auto tied = own.tied;
     auto shares = mix_inputs(session.options, std::move(own), std::move(bindings));
     if (!session.options.averaging.weights.empty()) {

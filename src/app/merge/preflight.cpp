@@ -111,7 +111,7 @@ Needs least_needs(const Session& session, FoundCheckpoint& found, const FilesBes
     // What is selected, cast or left out makes the output smaller by no one knows how much.
     const bool is_whole = !options.selection.include && !options.selection.exclude &&
                           !session.output.dtype && !session.output.quantise &&
-                          options.lora != Lora::drop;
+                          options.model.lora != Lora::drop;
     Bytes weights = 0;
     if (is_whole && formats::format_of(found.location).holds_weights_only) {
         for (const auto& group : found.visibility.sizes_of(found.files)) {
@@ -386,8 +386,12 @@ void check_planned(Preflight& preflight, Preparation& ready) {
 
 publish::TargetRequest target_request(const Session& session) {
     const Options& options = session.options;
-    publish::TargetRequest request{session.output.directory, {options.local_dir}, options.overwrite,
-                                   !options.restart,         job_name(),          job_restarts()};
+    publish::TargetRequest request{session.output.directory,
+                                   {options.input.directory},
+                                   options.overwrite,
+                                   !options.restart,
+                                   job_name(),
+                                   job_restarts()};
     const Averaging& averaging = options.averaging;
     request.inputs.insert(request.inputs.end(), averaging.others.begin(), averaging.others.end());
     for (const auto& input : {options.hf_config, options.base, averaging.base}) {

@@ -144,7 +144,7 @@ BaseSummary BaseComparison::finish(Session& session) {
 bool compares_with_base(const Planned& planned) {
     const Options& options = planned.first().session.options;
     return options.base && !planned.first().session.output.is_training() &&
-           (!planned.holds_adapter_only || options.lora == Lora::fold);
+           (!planned.holds_adapter_only || options.model.lora == Lora::fold);
 }
 
 ResultCheck::ResultCheck(Output& output, bool has_base)

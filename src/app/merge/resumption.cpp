@@ -143,7 +143,7 @@ std::set<fs::path> files_of(const plan::Plan& plan) {
 publish::RunFacts way_of(const Session& session) {
     return {version() + " (" + git_version() + ")",
             {},
-            name_of(session.options.replicas),
+            name_of(session.options.run.replicas),
             options_of(session),
             {}};
 }

@@ -77,7 +77,7 @@ void tell_notes(Log& log, const catalogue::Catalogue& catalogue) {
 
 /// "step-1 (0.5), step-2 (0.5)": checkpoints and what they are multiplied by.
 std::string mixed_text(const Options& options) {
-    std::vector<fs::path> checkpoints{options.local_dir};
+    std::vector<fs::path> checkpoints{options.input.directory};
     const std::vector<fs::path>& others = options.averaging.others;
     checkpoints.insert(checkpoints.end(), others.begin(), others.end());
     const std::vector<float> factors = options.averaging.factors();
@@ -293,8 +293,7 @@ ModelFiles settled_files(Session& session, const SurveyedSources& read,
 }  // namespace
 
 PlanRequest merge_request(const Options& options, const std::optional<PlannedRanks>& ranks) {
-    return {input_request(options), options.base, Destination::model, options.base.has_value(),
-            ranks};
+    return {options.input, options.base, Destination::model, options.base.has_value(), ranks};
 }
 
 Sources find_sources(Session& session, const PlanRequest& request) {

@@ -91,7 +91,8 @@ class UploadEvents {
 /// Collective. The first rank runs the command, the others sleep.
 void run_upload(mpi::Comm& comm, const Options& options, std::vector<std::string> words,
                 const mpi::WhyStop& why_stop, Log& log) {
-    Progress progress(log, style_for(options.progress, log, options.is_quiet), steady_clock());
+    Progress progress(log, style_for(options.progress, log, options.log_level == LogLevel::error),
+                      steady_clock());
     mpi::while_others_sleep(comm, [&] {
         if (const std::string why = why_stop ? why_stop() : ""; !why.empty()) {
             std::vector<std::string> again{"shardweld", "upload"};

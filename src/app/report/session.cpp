@@ -137,7 +137,7 @@ bool was_told_before(const plan::Warning& warning) {
 Run::Run(mpi::Comm& comm, const Options& options, std::vector<OutputRequest> outputs, Log& log,
          Log& shown)
     : requests_(std::move(outputs)),
-      progress_(shown, style_for(options.progress, shown, options.is_quiet), steady_clock()) {
+      progress_(shown, style_for(options.progress, shown, options.log_level == LogLevel::error), steady_clock()) {
     const auto throttle = throttle_of(options, comm);
     for (const OutputRequest& output : requests_) {
         OutputReport& report = reports_.emplace_back();
@@ -216,7 +216,7 @@ int run_reported(mpi::Comm& comm, const Options& options, Log& log, const Report
         finish_all();
         throw;
     }
-    if (options.report) {
+    if (options.output.report) {
         report.rank_phases = mpi::gather(comm, session.watch.phases());
     }
     finish_all();

@@ -35,4 +35,7 @@ struct CommandRow {
 
 const std::vector<CommandRow>& command_rows();
 
+/// commands.txt, of which the rows are made. The build makes it.
+std::string_view commands_page();
+
 }  // namespace shardweld::app

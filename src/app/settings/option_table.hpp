@@ -36,7 +36,7 @@ struct OptionRow {
     unsigned commands = 0;   ///< that take it, see bit_of; and kFinished
     std::string_view group;  ///< heading in the help; "" for options that are not listed
     std::string_view help;
-    Setter set;  ///< called in the order of rows
+    Setter set;  ///< put in the order of rows
     Touches touches = Touches::run;
     JobSteps steps = JobSteps::all;
     char letter = 0;  ///< short form, 0 if none
@@ -49,8 +49,6 @@ struct OptionRow {
     [[nodiscard]] bool names_file() const {
         return value == "FILE" || value == "PATH" || takes_none();
     }
-    /// What it does is only done by who says so in full; without a value its setter tells what.
-    [[nodiscard]] bool is_consent() const { return value == "yes"; }
     [[nodiscard]] bool may_lack_value() const { return value.starts_with('['); }
     /// Paths may differ between ranks (disks of nodes), and are absolute in a job script.
     [[nodiscard]] bool names_path() const { return names_directory() || names_file(); }

@@ -47,7 +47,7 @@ bool take_form(std::string_view text, OutputRequest& also) {
     also.quantise = encoding_from(text);
     also.dtype = dtype_named(text);
     const bool is_of_checkpoint = reshape::is_form(text.substr(0, text.find(':')));
-    also.form = is_of_checkpoint ? form_in(std::string(text)) : "";
+    also.form = is_of_checkpoint ? form_in({"also", std::string(text)}) : "";
     return also.quantise || also.dtype || is_of_checkpoint;
 }
 
@@ -55,7 +55,7 @@ bool take_form(std::string_view text, OutputRequest& also) {
 /// may directories behind which one stands.
 OutputRequest also_in(const Given& given) {
     const std::string_view text = given.text;
-    OutputRequest also{text, {}, {}};
+    OutputRequest also{text};
     bool has_form = false;
     for (auto at = text.find(':'); at != std::string_view::npos && !has_form;
          at = text.find(':', at + 1)) {
@@ -68,6 +68,15 @@ OutputRequest also_in(const Given& given) {
                "example OUT-FP8:fp8-block or CKPT:legacy:tp=2");
     }
     return also;
+}
+
+/// The number that a text begins with, else NaN, and what stands behind it.
+std::pair<double, std::string_view> number_before(
+    std::string_view text, std::chars_format format = std::chars_format::general) {
+    double number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data(), end, number, format);
+    return {error == std::errc() ? number : std::numeric_limits<double>::quiet_NaN(), {at, end}};
 }
 
 }  // namespace
@@ -113,31 +122,23 @@ Index number_in(const Given& given, Index least) {
 }
 
 double real_in(const Given& given) {
-    double number = 0;
-    const char* const end = given.text.data() + given.text.size();
-    const auto [at, error] = std::from_chars(given.text.data(), end, number);
-    if (error != std::errc() || at != end || !std::isfinite(number) || number < 0) {
+    const auto [number, rest] = number_before(given.text);
+    if (!std::isfinite(number) || !rest.empty() || number < 0) {
         refuse(given, "is not a number", "give one such as 16 or 1e-6");
     }
     return number;
 }
 
 double duration_in(const Given& given) {
-    constexpr std::array<std::pair<char, double>, 4> kUnits = {
-        {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}}};
-    double number = 0;
-    const char* const end = given.text.data() + given.text.size();
-    const auto [rest, error] =
-        std::from_chars(given.text.data(), end, number, std::chars_format::fixed);
-    const char* const at = rest;
-    const auto* unit = std::find_if(kUnits.begin(), kUnits.end(), [&](const auto& known) {
-        return end - at == 1 && *at == known.first;
-    });
-    const bool is_whole = at == end || unit != kUnits.end();
-    if (error != std::errc() || !is_whole || !std::isfinite(number) || number < 0) {
+    constexpr std::array<std::pair<std::string_view, double>, 5> kUnits = {
+        {{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}}};
+    const auto [number, rest] = number_before(given.text, std::chars_format::fixed);
+    const auto* const unit =
+        std::ranges::find(kUnits, rest, &std::pair<std::string_view, double>::first);
+    if (!std::isfinite(number) || unit == kUnits.end() || number < 0) {
         refuse(given, "is not a time", "give for example 90s, 5m or 2h");
     }
-    return number * (at == end ? 1 : unit->second);
+    return number * unit->second;
 }
 
 double moment_in(const Given& given) {
@@ -163,10 +164,8 @@ double moment_in(const Given& given) {
 std::vector<double> reals_in(const Given& given) {
     std::vector<double> numbers;
     for (const std::string_view text : split(given.text, ',')) {
-        double number = 0;
-        const char* const end = text.data() + text.size();
-        const auto [at, error] = std::from_chars(text.data(), end, number);
-        if (error != std::errc() || at != end || !std::isfinite(static_cast<float>(number))) {
+        const auto [number, rest] = number_before(text);
+        if (!std::isfinite(static_cast<float>(number)) || !rest.empty()) {
             refuse(given, "is no list of numbers", "give for example 0.2,0.8");
         }
         numbers.push_back(number);
@@ -341,12 +340,12 @@ double decay_in(const Given& given) {
     return decay;
 }
 
-std::string form_in(const std::string& text) {
-    return text == kModelForm ? "" : text;
+std::string form_in(const Given& given) {
+    return given.text == kModelForm ? "" : given.text;
 }
 
-fs::path path_in(const Given& given) {
-    return given.text;
+std::optional<fs::path> report_in(const Given& given) {
+    return given.text == "none" ? std::nullopt : std::optional<fs::path>(given.text);
 }
 
 Bytes memory_limit_in(const Given& given) {
@@ -357,14 +356,6 @@ Bytes memory_limit_in(const Given& given) {
     return limit;
 }
 
-int n_ranks_in(const Given& given) {
-    const Index ranks = number_in(given, 1);
-    if (ranks > kMostRanks) {
-        refuse(given, "is too many", "give at most " + std::to_string(kMostRanks));
-    }
-    return static_cast<int>(ranks);
-}
-
 void ignored(const Given& /*given*/, Options& /*options*/) {}
 
 void ignored_with_note(const Given& given, Options& options) {
@@ -373,9 +364,6 @@ void ignored_with_note(const Given& given, Options& options) {
 }
 
 void set_older_config(const Given& given, Options& options) {
-    if (options.hf_config) {
-        refuse("--hf_config and --hf_model_path mean the same", "give one of them");
-    }
     options.hf_config = given.text;
     options.notes.emplace_back("--hf_model_path means --hf_config");
 }
@@ -383,33 +371,7 @@ void set_older_config(const Given& given, Options& options) {
 void set_verl(const Given& /*given*/, Options& options) {
     options.is_verl = true;
     options.has_card = false;
-    options.dtype = options.dtype.value_or(DType::bf16);
-}
-
-void set_report(const Given& given, Options& options) {
-    options.keeps_report = false;
-    options.has_no_report = given.text == "none";
-    if (!options.has_no_report) {
-        options.report = given.text;
-    }
-}
-
-void set_target(const Given& given, Options& options) {
-    options.target_dir = given.text;
-    options.has_target = true;
-}
-
-void set_form(const Given& given, Options& options) {
-    options.form = form_in(given.text);
-}
-
-void set_template(const Given& given, Options& options) {
-    options.form = "like:" + given.text;
-}
-
-void set_quiet(const Given& /*given*/, Options& options) {
-    options.is_quiet = true;
-    options.log_level = LogLevel::error;
+    options.output.dtype = options.output.dtype.value_or(DType::bf16);
 }
 
 }  // namespace shardweld::app

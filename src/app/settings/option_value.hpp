@@ -1,7 +1,7 @@
 // The values of options: what texts say, and how they are put into Options.
 #pragma once
 
-#include <concepts>
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -76,84 +76,53 @@ T word_in(const Given& given, const Words<T>& words) {
     refuse_value(given, names);
 }
 
-/// What becomes of the text that an option is given, and the texts that there are.
-class Setter {
-  public:
+/// What becomes of the text that an option is given.
+struct Setter {
     /// Error(usage) when the text is no value of the option.
-    template <std::invocable<const Given&, Options&> Put>
-    // The table of options lists functions. NOLINTNEXTLINE(google-explicit-constructor)
-    Setter(Put put) : put_(std::move(put)) {}
-    Setter(Setter setter, std::vector<std::string> words)
-        : put_(std::move(setter.put_)), words_(std::move(words)) {}
-
-    void operator()(const Given& given, Options& options) const { put_(given, options); }
-    /// None where any text may be a value.
-    [[nodiscard]] const std::vector<std::string>& words() const { return words_; }
-
-  private:
-    std::function<void(const Given&, Options&)> put_;
-    std::vector<std::string> words_;
+    std::function<void(const Given&, Options&)> put;
+    std::vector<std::string> words = {};  ///< the texts that there are; none: any may be a value
 };
 
-/// A setter of an option without a value.
-template <typename T>
-Setter flag(T Options::*field, std::type_identity_t<T> value = true) {
-    return [=](const Given&, Options& options) { options.*field = value; };
+/// A member of a member of ... of Options.
+template <auto... Path>
+auto& member(Options& options) {
+    return (options.*....*Path);
+}
+template <auto... Path>
+using Member = std::remove_cvref_t<decltype(member<Path...>(std::declval<Options&>()))>;
+
+// Setters of the member at a path.
+
+/// What `read` makes of the text: size_in, ...
+template <auto... Path, typename Read>
+Setter value(Read read, std::vector<std::string> words = {}) {
+    return {[=](const Given& given, Options& options) { member<Path...>(options) = read(given); },
+            std::move(words)};
+}
+
+/// Of an option without a value.
+template <auto... Path>
+Setter flag(Member<Path...> meaning = true) {
+    return value<Path...>([=](const Given&) { return meaning; });
 }
 
 /// Strings and paths.
-template <typename T>
-Setter text(T Options::*field) {
-    return [=](const Given& given, Options& options) { options.*field = given.text; };
+template <auto... Path>
+Setter text() {
+    return value<Path...>([](const Given& given) { return given.text; });
 }
 
-template <typename T>
-Setter number(T Options::*field, Index least) {
-    return [=](const Given& given, Options& options) {
-        options.*field = static_cast<T>(number_in(given, least));
-    };
+template <auto... Path>
+Setter number(Index least) {
+    return value<Path...>(
+        [=](const Given& given) { return static_cast<Member<Path...>>(number_in(given, least)); });
 }
 
-template <typename T>
-Setter word(T Options::*field, std::type_identity_t<Words<T>> words) {
-    std::vector<std::string> names;
-    for (const auto& [name, meaning] : words) {
-        names.emplace_back(name);
-    }
-    const auto put = [field, words = std::move(words)](const Given& given, Options& options) {
-        options.*field = word_in(given, words);
-    };
-    return {put, std::move(names)};
-}
-
-/// What `read` makes of the text: size_in, ...
-template <typename T, typename Read>
-Setter value(T Options::*field, Read read) {
-    return [=](const Given& given, Options& options) { options.*field = read(given); };
-}
-
-/// The same for a part of a member.
-template <typename Whole>
-Setter flag(Whole Options::*whole, bool Whole::*part) {
-    return [=](const Given&, Options& options) { options.*whole.*part = true; };
-}
-
-/// A setter of a part of a member.
-template <typename Whole, typename T, typename Read>
-Setter value(Whole Options::*whole, T Whole::*part, Read read) {
-    return [=](const Given& given, Options& options) { options.*whole.*part = read(given); };
-}
-
-template <typename Whole, typename T>
-Setter word(Whole Options::*whole, T Whole::*part, std::type_identity_t<Words<T>> words) {
-    std::vector<std::string> names;
-    for (const auto& [name, meaning] : words) {
-        names.emplace_back(name);
-    }
-    const auto put = [whole, part, words = std::move(words)](const Given& given, Options& options) {
-        options.*whole.*part = word_in(given, words);
-    };
-    return {put, std::move(names)};
+template <auto... Path>
+Setter word(const Words<Member<Path...>>& words) {
+    std::vector<std::string> names(words.size());
+    std::ranges::transform(words, names.begin(), [](auto& one) { return std::string(one.first); });
+    return value<Path...>([=](const Given& given) { return word_in(given, words); }, names);
 }
 
 /// "auto (default), fsdp or dcp".
@@ -173,7 +142,9 @@ DType dtype_in(const Given& given);
 /// "fp8-block", or a preset's name of compressed-tensors.
 Encoding encoding_in(const Given& given);
 /// "legacy:tp=8"; "" for "hf", a model.
-std::string form_in(const std::string& text);
+std::string form_in(const Given& given);
+/// nullopt for "none".
+std::optional<fs::path> report_in(const Given& given);
 /// "2,4": one or more, none of them 0.
 std::vector<Index> extents_in(const Given& given);
 /// "8", "all", "8,4MiB".
@@ -183,21 +154,14 @@ std::string expression_in(const Given& given);
 double lora_alpha_in(const Given& given);
 /// More than 0.
 double decay_in(const Given& given);
-fs::path path_in(const Given& given);
 /// Bytes that are read or written at once.
 Bytes memory_limit_in(const Given& given);
-int n_ranks_in(const Given& given);
 
 // Setters.
 void ignored(const Given& given, Options& options);
 void ignored_with_note(const Given& given, Options& options);
 void set_older_config(const Given& given, Options& options);
 void set_verl(const Given& given, Options& options);
-void set_report(const Given& given, Options& options);
 void set_also(const Given& given, Options& options);
-void set_target(const Given& given, Options& options);
-void set_form(const Given& given, Options& options);
-void set_template(const Given& given, Options& options);
-void set_quiet(const Given& given, Options& options);
 
 }  // namespace shardweld::app

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/messages/log.hpp"
@@ -26,7 +29,6 @@ namespace shardweld::app {
 struct Selection {
     std::optional<std::string> include;  ///< only names that hold it
     std::optional<std::string> exclude;  ///< but not those that hold this
-    friend bool operator==(const Selection&, const Selection&) = default;
 };
 
 /// Error(usage), in the name of `option`, when `text` is no such expression.
@@ -55,8 +57,6 @@ struct Averaging {
     [[nodiscard]] std::vector<float> factors() const;
     /// "average of 2: 0.5, 0.5". Requires is_asked().
     [[nodiscard]] std::string text() const;
-
-    friend bool operator==(const Averaging&, const Averaging&) = default;
 };
 
 /// Error(usage) for options that do not go together, for weights that are not as many as
@@ -98,73 +98,87 @@ inline constexpr Index kMostRanks = 100'000;
 /// What is asked for one output of a merge; everything else is asked for the whole run.
 struct OutputRequest {
     fs::path directory;
-    std::optional<Encoding> quantise;
-    std::optional<DType> dtype;
+    std::optional<Encoding> quantise = {};
+    std::optional<DType> dtype = {};
     std::optional<fs::path> report = {};  ///< written when the run ends
     std::string gguf_file = {};           ///< the name of its GGUF file; "": by its type
-    bool keeps_report = false;            ///< one is published with the model, in its directory
-    std::string form = {};                ///< --to; "": a HuggingFace model
+    bool keeps_report = false;  ///< one is published with the model (publish::kKeptReport)
+    std::string form = {};  ///< of a training checkpoint (--to, --like); "": a HuggingFace model
 
     [[nodiscard]] bool is_reported() const { return report || keeps_report; }
     [[nodiscard]] bool is_training() const { return !form.empty(); }
-    friend bool operator==(const OutputRequest&, const OutputRequest&) = default;
+    /// The type of a GGUF file, in llama.cpp's names and forms; nullopt: it is none.
+    [[nodiscard]] std::optional<Encoding> ggml() const {
+        return quantise && facts_of(*quantise).is_ggml() ? quantise : std::nullopt;
+    }
+};
+
+struct CheckpointTemplate;
+struct Supplement;
+
+/// Names of modules that begin with `from` in an adapter, and with `to` in its base.
+struct Respelling {
+    std::string from;
+    std::string to;
+};
+
+/// How a model is to be understood, beyond what its files say.
+struct ModelChoice {
+    TensorNames names = TensorNames::hub;
+    bool is_tied = false;             ///< head and embedding are one, whatever config.json says
+    bool is_value = false;            ///< it classifies tokens
+    std::optional<Index> vocab_size;  ///< instead of config.json's
+    Lora lora = Lora::split;          ///< what becomes of an adapter
+    OutputRequest output = {};        ///< the forms and types that it is bound for
+    /// A GGUF file beside it is made of the same read (plan::LogicalPatch).
+    bool has_logical_patches = false;
+    bool is_bound_again = false;  ///< what is stored is bound to another output's tensors, too
+    bool has_states = false;      ///< of an optimizer, which padding rows have, too
+    std::shared_ptr<const CheckpointTemplate> like = {};  ///< the template that its form names
+    std::shared_ptr<const Supplement> supplement = {};    ///< has what the checkpoint does not
+    bool is_untied = false;  ///< head and embedding are two, though one may stand for both
+    std::vector<Respelling> respelled =
+        {};  ///< what an adapter's names were before (respelled.hpp)
 };
 
 /// Of the help: all of a command's options, the usual ones, or rows for programs.
 enum class HelpForm { whole, brief, json };
 
+/// Texts of options by the names of their rows; "true" for flags.
+using GivenTexts = std::map<std::string, std::string, std::less<>>;
+
 struct Options {
     Command command = Command::help;
     std::string topic;  ///< recipes: NAME; help: the command it is about; "" if none
     HelpForm help = HelpForm::whole;
+    GivenTexts given;  ///< what was said, whose values the other members are
 
     // Input.
-    std::string backend = "auto";
-    fs::path local_dir;
-    std::optional<Index> iteration;
-    std::string role;  ///< actor, critic or ""
+    formats::InputRequest input;
     std::optional<fs::path> hf_config;
     std::optional<fs::path> recipe;
     std::optional<fs::path> config;  ///< recipes: the directory whose config.json is evaluated
     std::size_t max_open = 64;
     CheckCrc check_crc = CheckCrc::during;
-    formats::Mesh mesh;  ///< empty: as the checkpoint says
-    std::string prefix;  ///< dcp: part of the state dict, "" if not given
-    formats::WeightsFrom weights = formats::WeightsFrom::automatic;  ///< deepspeed
-    formats::TakenState state = formats::TakenState::weights;        ///< --state
-    Averaging averaging;  ///< of several checkpoints, the first of which is local_dir
+    Averaging averaging;  ///< of several checkpoints, the first of which is input.directory
 
     // Output.
-    fs::path target_dir = "tmp";
-    bool has_target = false;      ///< --target_dir is given
-    std::string gguf_file;        ///< in target_dir: the GGUF file that --target_dir has named
-    std::string form;             ///< --to: a training checkpoint; "": a HuggingFace model
-    bool copies_template = true;  ///< with --like: what only the template has
-    std::optional<DType> dtype;
-    std::optional<Encoding> quantise;            ///< --quantize
-    std::optional<std::string> quantise_ignore;  ///< names of weights that stay as they are
+    OutputRequest output{"tmp"};                 ///< the first
     std::vector<OutputRequest> also;             ///< made from the same read; see output_requests
+    bool copies_template = true;                 ///< with --like: what only the template has
+    std::optional<std::string> quantise_ignore;  ///< names of weights that stay as they are
     bool is_verl = false;                        ///< --verl: as verl's merger gives it
-    Bytes max_shard_size = 5'000'000'000;
     bool overwrite = false;
     IfComplete if_complete = IfComplete::error;
     bool sync = true;
     bool has_card = true;    ///< README.md of the written model
     bool is_direct = false;  ///< --direct_io
-    std::optional<fs::path> report;
-    bool keeps_report = false;   ///< each output has one in its directory (publish::kKeptReport)
-    bool has_no_report = false;  ///< --report none
     bool sha256 = false;
     bool paranoid = false;  ///< all that was written is read back before it is published
-    const outputs::Format* output_format = &outputs::default_format();
 
     // Model.
-    bool tie_word_embedding = false;
-    bool is_value_model = false;
-    std::optional<Index> vocab_size;  ///< instead of config.json's
-    TensorNames names = TensorNames::hub;
+    ModelChoice model;
     Selection selection;
-    Lora lora = Lora::split;
     std::optional<double> lora_alpha;
     std::optional<fs::path> base;  ///< the model an adapter was trained on
     fs::path supplement;           ///< the model that has what a checkpoint lacks; "": none
@@ -188,14 +202,11 @@ struct Options {
     std::optional<fs::path> hf_cli;  ///< the client; not given: `hf` on PATH
 
     // Execution.
-    plan::Strategy strategy = plan::Strategy::automatic;
-    plan::Replicas replicas = plan::Replicas::automatic;
+    plan::PlanChoice run;               ///< as far as it does not depend on the ranks
     std::optional<Bytes> memory_limit;  ///< not given: default_memory_limit()
-    Bytes message_limit = 0;            ///< 0: as large as a round
     std::optional<bool> read_ahead;     ///< not given: where ranks have a core to spare
     bool strict = false;
     std::optional<Bytes> bw_limit;  ///< bytes a second, of all ranks; not given: no limit
-    int max_readers = 0;            ///< ranks that read tensor data; 0: all may
     bool resume = false;   ///< work to go on with is expected: it is said where there is none
     bool restart = false;  ///< work of an earlier merge is removed instead of gone on with
     std::optional<double> stop_before;  ///< seconds before the job's end
@@ -210,7 +221,6 @@ struct Options {
     bool is_whole = false;      ///< inspect: every row
     bool lists_inputs = false;  ///< plan: the files that are read, and nothing else
     std::string trace;          ///< a tensor whose way is told, "" if none
-    bool is_quiet = false;
     LogLevel log_level = LogLevel::info;
     ProgressStyle progress = ProgressStyle::automatic;
     std::optional<fs::path> log_dir;
@@ -229,24 +239,17 @@ struct Options {
     /// The options as given that can lead to another output: a merge resumes only with the same.
     std::vector<std::string> output_options;
 
-    friend bool operator==(const Options&, const Options&) = default;
+    [[nodiscard]] bool has(std::string_view option) const { return given.contains(option); }
 };
 
-/// Whether it is a GGUF file, in llama.cpp's names and forms.
-inline bool becomes_gguf(const std::optional<Encoding>& quantise) {
-    return quantise && facts_of(*quantise).is_ggml();
-}
-/// Whether it was asked for another form of a model, which may be a finished one.
-bool converts(const Options& options);
-/// Whether another output of the same merge is one.
+/// Whether another output of the same merge is a GGUF file.
 inline bool has_gguf_beside(const Options& options) {
-    return std::ranges::any_of(options.also,
-                               [](auto& also) { return becomes_gguf(also.quantise); });
+    return std::ranges::any_of(options.also, [](auto& also) { return also.ggml().has_value(); });
 }
 /// Whether another output of the same merge is bound to tensors of its own: a GGUF file, a training
 /// checkpoint, or a model beside one.
 inline bool is_bound_again(const Options& options) {
-    return has_gguf_beside(options) || (!options.form.empty() && !options.also.empty()) ||
+    return has_gguf_beside(options) || (options.output.is_training() && !options.also.empty()) ||
            std::ranges::any_of(options.also, &OutputRequest::is_training);
 }
 

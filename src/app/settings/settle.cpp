@@ -19,9 +19,6 @@ namespace shardweld::app {
 namespace {
 
 void check_mesh(const formats::Mesh& mesh) {
-    if (mesh.names.empty() != mesh.shape.empty()) {
-        refuse("--mesh_dim_names and --mesh_shape belong together", "give both");
-    }
     if (mesh.names.size() != mesh.shape.size()) {
         refuse("--mesh_dim_names has " + std::to_string(mesh.names.size()) +
                    " names but --mesh_shape " + std::to_string(mesh.shape.size()) + " numbers",
@@ -29,29 +26,11 @@ void check_mesh(const formats::Mesh& mesh) {
     }
 }
 
-void check_repository(const Options& options) {
-    const bool is_of_hub = options.is_private || options.hf_cli || !options.revision.empty();
-    if (options.upload_path.empty() && is_of_hub) {
-        refuse("no repository is given", "add --hf_upload_path ORG/NAME");
-    }
-}
-
-void check_needs(const Options& options) {
-    const bool has_report = options.report || options.keeps_report;
-    if (options.sha256 && !has_report && options.command != Command::verify) {
-        refuse("--sha256 needs a report, which holds the checksums", "add --report FILE");
-    }
-    if (options.command == Command::test && options.reference.empty()) {
-        refuse("test needs a model to compare with", "give --test_hf_dir DIR");
-    }
-    check_repository(options);
-}
-
 /// Error(usage) where other models would be made of a GGUF file.
 void check_first_model(const std::vector<OutputRequest>& outputs) {
     const auto is_model = [](const OutputRequest& output) { return !output.is_training(); };
     const auto first = std::ranges::find_if(outputs, is_model);
-    if (std::ranges::count_if(outputs, is_model) < 2 || !becomes_gguf(first->quantise)) {
+    if (std::ranges::count_if(outputs, is_model) < 2 || !first->ggml()) {
         return;
     }
     const std::string form(facts_of(*first->quantise).name);
@@ -66,12 +45,6 @@ void check_first_model(const std::vector<OutputRequest>& outputs) {
 void check_also(const Options& options) {
     if (options.also.empty()) {
         return;
-    }
-    if (options.averaging.is_average || options.averaging.base) {
-        refuse("--also is not for several checkpoints", "merge once for each output");
-    }
-    if (options.output_format != &outputs::default_format()) {
-        refuse("--also writes safetensors only", "leave --output_format out");
     }
     const std::vector<OutputRequest> outputs = output_requests(options);
     check_first_model(outputs);
@@ -101,57 +74,8 @@ bool is_about_model_beside(std::string_view name, const std::vector<OutputReques
     return has_model && (name == "max_shard_size" || name == "quantize_ignore");
 }
 
-/// --like says what --to and --dtype would.
-void require_like(const Arguments& arguments, const Options& options) {
-    const bool is_like = !reshape::template_in(options.form).empty();
-    if (arguments.has("like") && arguments.has("to")) {
-        refuse("--to and --like exclude each other",
-               "give --like alone: it says what form to write");
-    }
-    if (arguments.has("like_only_weights") && !is_like) {
-        refuse("--like_only_weights needs --like", "add it, or leave both out");
-    }
-    if (is_like && arguments.has("dtype")) {
-        refuse("--dtype and --like exclude each other",
-               "leave --dtype out: the template says in which type each tensor is written");
-    }
-}
-
-/// States are carried over as they are, all of them, and from one checkpoint.
-void require_state(const Arguments& arguments, const Options& options) {
-    if (options.state == formats::TakenState::weights) {
-        return;
-    }
-    for (const char* const name : {"average", "delta", "quantize", "include", "exclude", "dtype",
-                                   "like", "also", "base", "supplement", "vocab_size"}) {
-        if (arguments.has(name)) {
-            refuse(std::string("--state and --") + name +
-                       " exclude each other: an optimizer's states belong to all weights as they "
-                       "were trained",
-                   "leave one of them out");
-        }
-    }
-}
-
-/// Error(usage) for --supplement with an average or a difference, which have no reference, and with
-/// --base, since an adapter's base is whole.
-void require_supplement_alone(const Arguments& arguments) {
-    if (!arguments.has("supplement")) {
-        return;
-    }
-    for (const char* const name : {"average", "delta", "base"}) {
-        if (arguments.has(name)) {
-            refuse(std::string("--supplement and --") + name + " exclude each other",
-                   "write the model first, and complete it in a second run with --supplement");
-        }
-    }
-}
-
 /// A training checkpoint has one form, in which weights are as training holds them.
-void check_form(const Arguments& arguments, const Options& options) {
-    require_like(arguments, options);
-    require_state(arguments, options);
-    require_supplement_alone(arguments);
+void check_form(const Options& options) {
     const std::vector<OutputRequest> outputs = output_requests(options);
     for (const OutputRequest& output : outputs) {
         if (!output.is_training()) {
@@ -163,23 +87,23 @@ void check_form(const Arguments& arguments, const Options& options) {
                    "write it first, and the others beside it");
         }
         for (const char* const name : {"include", "exclude"}) {
-            if (arguments.has(name)) {
+            if (options.has(name)) {
                 refuse_beside_form(name, output.form);
             }
         }
     }
-    if (options.form.empty()) {
+    if (options.output.form.empty()) {
         return;
     }
     for (const OptionRow& row : option_rows()) {
-        if (row.is_of_finished() && arguments.has(row.name) &&
+        if (row.is_of_finished() && options.has(row.name) &&
             !is_about_model_beside(row.name, outputs)) {
-            refuse_beside_form(row.name, options.form);
+            refuse_beside_form(row.name, options.output.form);
         }
     }
-    if (!options.gguf_file.empty()) {
-        refuse("the target " + options.gguf_file + " is a file, and --to " +
-                   printable(options.form) + " writes a directory",
+    if (!options.output.gguf_file.empty()) {
+        refuse("the target " + options.output.gguf_file + " is a file, and --to " +
+                   printable(options.output.form) + " writes a directory",
                "name a directory");
     }
 }
@@ -199,55 +123,22 @@ void check_log_dir(const Options& options) {
     }
 }
 
-void check_loudness(const Arguments& arguments) {
-    if (arguments.has("verbose") && arguments.has("quiet")) {
-        refuse("--verbose and --quiet exclude each other", "give one of them");
-    }
-}
-
-void check_quantise(const Arguments& arguments, const Options& options) {
-    const bool is_ggml = becomes_gguf(options.quantise);
-    if (!options.gguf_file.empty() && !is_ggml) {
-        refuse("--quantize " + std::string(facts_of(*options.quantise).name) +
-                   " is not a type of GGUF files, and the target " + options.gguf_file + " is one",
+/// Error(usage) for an encoding that the target's name excludes, and for names of weights that none
+/// is asked for.
+void check_quantise(const Options& options) {
+    const std::optional<Encoding>& quantise = options.output.quantise;
+    if (!options.output.gguf_file.empty() && !options.output.ggml()) {
+        refuse("--quantize " + std::string(facts_of(*quantise).name) +
+                   " is not a type of GGUF files, and the target " + options.output.gguf_file +
+                   " is one",
                "give --quantize gguf:q8_0 or another one of gguf:*, or name a directory");
     }
-    if (options.quantise && options.output_format != &outputs::default_format()) {
-        refuse("--quantize writes safetensors or, with gguf:*, GGUF", "leave --output_format out");
-    }
-    if (is_ggml && options.command == Command::test) {
-        refuse("--quantize " + std::string(facts_of(*options.quantise).name) +
-                   " writes llama.cpp's names, which no model directory has",
-               "compare what is written without it");
-    }
-    if (is_ggml && arguments.has("max_shard_size")) {
-        refuse("a GGUF model is one file", "leave --max_shard_size out");
-    }
-}
-
-/// After all options are read. Error(usage).
-void check_together(const Arguments& arguments, const Options& options) {
-    check_mesh(options.mesh);
-    check_averaging(options.averaging);
-    check_needs(options);
-    if (options.max_readers > 0 && options.strategy == plan::Strategy::direct) {
-        refuse("--strategy direct lets every rank read",
-               "leave out one of --strategy and --max_readers");
-    }
-    if (options.resume && options.restart) {
-        refuse("--resume and --restart exclude each other", "give one of them");
-    }
-    check_quantise(arguments, options);
-    const bool quantises = options.quantise || std::ranges::any_of(options.also, [](auto& also) {
+    const bool quantises = quantise || std::ranges::any_of(options.also, [](auto& also) {
                                return also.quantise.has_value();
                            });
     if (options.quantise_ignore && !quantises) {
         refuse("--quantize_ignore needs --quantize", "add it, or leave both out");
     }
-    check_also(options);
-    check_form(arguments, options);
-    check_log_dir(options);
-    check_loudness(arguments);
 }
 
 /// GGML's type at the end of a file's name, "x-q8_0" or "x.F16"; else the narrowest that keeps what
@@ -269,15 +160,13 @@ Encoding gguf_type_for(const std::string& stem, std::optional<DType> dtype) {
 }
 
 /// A target that is named as a file: OUT.gguf is written into a directory of its name, with the
-/// files that belong to it; other files are no targets. Error(usage).
-void take_file_target(Options& options) {
-    const fs::path file = options.target_dir;
+/// files that belong to it, and of the type that --quantize says or that is put into `given`; other
+/// files are no targets. Error(usage).
+void take_file_target(Options& options, GivenTexts& given) {
+    const fs::path file = options.output.directory;
     const std::string ending = in_small_letters(file.extension().string());
     std::error_code failed;  // what cannot be examined is told when the target is checked
-    if (options.has_target && file.empty()) {
-        refuse("--target_dir is empty", "name the directory to write");
-    }
-    if (!options.has_target || fs::is_directory(file, failed)) {
+    if (!options.has("target_dir") || fs::is_directory(file, failed)) {
         return;
     }
     if (ending == ".h5" || ending == ".hdf5" || ending == ".safetensors" || ending == ".bin" ||
@@ -290,45 +179,47 @@ void take_file_target(Options& options) {
     if (ending != ".gguf" || file.stem().empty()) {
         return;
     }
-    if (!options.quantise) {
-        options.quantise = gguf_type_for(file.stem().string(), options.dtype);
+    OutputRequest& output = options.output;
+    if (!output.quantise) {
+        output.quantise = gguf_type_for(file.stem().string(), output.dtype);
     }
-    options.gguf_file = file.filename().string();
-    options.target_dir = file.parent_path() / file.stem();
-    const std::string_view type = facts_of(*options.quantise).name;
+    output.gguf_file = file.filename().string();
+    output.directory = file.parent_path() / file.stem();
+    const std::string type(facts_of(*output.quantise).name);
+    given.emplace("quantize", type);
     options.remarks.push_back(
-        "writes " + printable((options.target_dir / options.gguf_file).string()) + " as " +
-        std::string(type) + ", and config.json and the tokenizer beside it" +
-        (options.quantise == Encoding::gguf_bf16 ? "; --quantize gguf:q8_0 makes half of it" : ""));
+        "writes " + printable((output.directory / output.gguf_file).string()) + " as " + type +
+        ", and config.json and the tokenizer beside it" +
+        (output.quantise == Encoding::gguf_bf16 ? "; --quantize gguf:q8_0 makes half of it" : ""));
 }
 
-/// verl's default is for those who ask for verl's ways.
-void require_target(const Options& options) {
-    const bool writes = options.command == Command::merge;
-    if (writes && !options.has_target && !options.is_verl) {
-        refuse("no target is given", "name the directory to write: shardweld merge " +
-                                         process::shell_word(options.local_dir.string()) + " OUT");
-    }
-}
-
-void read_options(const Arguments& arguments, Options& options) {
-    for (const OptionRow& row : option_rows()) {
-        if (const auto given = arguments.values.find(row.name); given != arguments.values.end()) {
-            row.set({row.name, given->second}, options);
-        }
-    }
-}
-
+/// Error(usage) where a directory that the command cannot do without is not given.
 void require_directories(const CommandRow& command, const Options& options) {
-    if (command.command == Command::recipes) {
-        return;
-    }
-    if (command.command == Command::diff && options.reference.empty() && !options.base) {
-        refuse("two directories are needed", "usage: " + std::string(command.usage));
-    }
-    if (options.local_dir.empty()) {
-        refuse("no directory is given", "usage: " + std::string(command.usage));
-    }
+    const auto require = [](bool is_given, const std::string& what, const std::string& hint) {
+        if (!is_given) {
+            refuse(what, hint);
+        }
+    };
+    const std::string usage = "usage: " + std::string(command.usage);
+    const bool is_diff = command.command == Command::diff;
+    require(!is_diff || !options.reference.empty() || options.base, "two directories are needed",
+            usage);
+    require(!options.input.directory.empty(), "no directory is given", usage);
+    require(!options.has("target_dir") || !options.output.directory.empty(),
+            "--target_dir is empty", "name the directory to write");
+    require(!command.needs_form || options.output.is_training() || options.has("to"),
+            std::string(command.name) + " needs the form to write",
+            "give --to torch_dist, --to legacy:tp=8,pp=4, --to fsdp:world=16, --to dcp or --to hf, "
+            "or a checkpoint to be like with --like DIR");
+    require(command.command != Command::test || !options.reference.empty(),
+            "test needs a model to compare with", "give --test_hf_dir DIR");
+    // verl's default is for those who ask for verl's ways.
+    require(command.command != Command::merge || options.has("target_dir") || options.is_verl,
+            "no target is given",
+            "name the directory to write: shardweld merge " +
+                process::shell_word(options.input.directory.string()) + " OUT");
+    require(!options.sha256 || options.output.is_reported() || command.command == Command::verify,
+            "--sha256 needs a report, which holds the checksums", "add --report FILE");
 }
 
 /// An option as given; directories of one file system have other names on other nodes. A list
@@ -338,58 +229,52 @@ std::string text_of(const OptionRow& row, const std::string& value) {
     return "--" + std::string(row.name) + (is_path ? "" : " " + value);
 }
 
-/// What all ranks must be given alike, as one text (Options::shared): the command and its
-/// options, but not which path one names, nor how much is told.
-std::string shared_text(const CommandRow& command, const Arguments& arguments) {
-    std::string text(command.name);
-    for (std::size_t i = 0; i < arguments.checkpoints.size(); ++i) {
-        text += "\nanother checkpoint";  // which may be called otherwise on other nodes
+/// Puts together what all ranks must be given alike: the command and its options, but not which
+/// path one names, nor how much is told; and what a later run must be given alike, which is written
+/// down in reports, model cards and journals.
+void keep_texts(const CommandRow& command, const GivenTexts& given, Options& options) {
+    options.shared = command.name;
+    for (std::size_t i = 0; i < options.averaging.others.size(); ++i) {
+        options.shared += "\nanother checkpoint";  // which may be called otherwise on other nodes
     }
-    for (const auto& [name, value] : arguments.values) {
+    for (const auto& [name, value] : given) {
         const OptionRow& row = *find_option(name);
+        const std::string text = text_of(row, value);
         if (row.touches != Touches::loudness) {
-            text += "\n" + text_of(row, value);
+            options.shared += "\n" + text;
+        }
+        if (row.touches == Touches::output) {
+            options.output_options.push_back(without_secrets(text));
         }
     }
-    return text;
 }
 
-/// Options::output_options: "--dtype bf16", and of a path only that it is given. They are written
-/// down in reports, model cards and journals.
-std::vector<std::string> output_texts(const Arguments& arguments) {
-    std::vector<std::string> texts;
-    for (const auto& [name, value] : arguments.values) {
-        const OptionRow& row = *find_option(name);
-        if (row.touches == Touches::output) {
-            texts.push_back(without_secrets(text_of(row, value)));
-        }
-    }
-    return texts;
+/// Whether it was asked for another form of a model, which may be a finished one.
+bool asks_for_form(const GivenTexts& given) {
+    constexpr std::array<std::string_view, 11> kForms = {
+        "dtype",   "quantize", "output_format", "max_shard_size", "vocab_size", "include",
+        "exclude", "to",       "like",          "supplement",     "also"};
+    return std::ranges::any_of(kForms, [&](auto name) { return given.contains(name); });
 }
 
 }  // namespace
 
-bool converts(const Options& options) {
-    constexpr std::array<std::string_view, 10> kForms = {
-        "--dtype",      "--quantize",  "--output_format", "--max_shard_size",
-        "--vocab_size", "--include",   "--exclude",       "--to",
-        "--like",       "--supplement"};
-    return !options.also.empty() ||
-           std::ranges::any_of(options.output_options, [&](const std::string& text) {
-               return std::ranges::count(kForms, text.substr(0, text.find(' '))) > 0;
-           });
+void put_values(const GivenTexts& given, Options& options) {
+    for (const OptionRow& row : option_rows()) {
+        if (const auto found = given.find(row.name); found != given.end()) {
+            row.set.put({row.name, found->second}, options);
+        }
+    }
 }
 
 std::vector<OutputRequest> output_requests(const Options& options) {
-    const auto& report = options.report;
-    std::vector<OutputRequest> outputs{{options.target_dir, options.quantise, options.dtype, report,
-                                        options.gguf_file, options.keeps_report, options.form}};
+    std::vector<OutputRequest> outputs{options.output};
     for (const OutputRequest& also : options.also) {
         const std::string number = std::to_string(outputs.size());
         OutputRequest& output = outputs.emplace_back(also);
-        output.dtype = also.dtype ? also.dtype : options.dtype;
-        output.keeps_report = options.keeps_report;
-        if (report) {
+        output.dtype = also.dtype ? also.dtype : options.output.dtype;
+        output.keeps_report = options.output.keeps_report;
+        if (const auto& report = options.output.report) {
             output.report = report->parent_path() / (report->stem().string() + ".also-" + number +
                                                      report->extension().string());
         }
@@ -397,25 +282,30 @@ std::vector<OutputRequest> output_requests(const Options& options) {
     return outputs;
 }
 
-Options settled(Options options, const CommandRow& command, const Arguments& given) {
-    read_options(given, options);
-    options.keeps_report = options.keeps_report && !options.is_verl;
-    require_directories(command, options);
-    take_file_target(options);
-    if (command.needs_form && !given.has("to") && !given.has("like")) {
-        refuse(std::string(command.name) + " needs the form to write",
-               "give --to torch_dist, --to legacy:tp=8,pp=4, --to fsdp:world=16, --to dcp or --to "
-               "hf, or a checkpoint to be like with --like DIR");
+Options settled(Options options, const CommandRow& command) {
+    options.output.keeps_report =
+        options.output.keeps_report && !options.is_verl && !options.has("report");
+    options.input.check_crc = options.check_crc != CheckCrc::off;
+    GivenTexts given = options.given;
+    if (command.command != Command::recipes) {
+        require_directories(command, options);
+        take_file_target(options, given);
     }
-    check_together(given, options);
-    require_target(options);
-    options.shared = shared_text(command, given);
-    options.output_options = output_texts(given);
-    if (!options.gguf_file.empty() && !given.has("quantize")) {
-        const std::string type(facts_of(*options.quantise).name);
-        options.shared += "\n--quantize " + type;
-        options.output_options.push_back("--quantize " + type);
+    options.input.wants_model =
+        options.averaging.is_asked() || asks_for_form(given) || command.command == Command::inspect;
+    if (options.n_ranks < 1 || options.n_ranks > kMostRanks) {
+        refuse("--ranks " + std::to_string(options.n_ranks) + " is too " +
+                   (options.n_ranks < 1 ? "few" : "many"),
+               "give at least 1 and at most " + std::to_string(kMostRanks));
     }
+    check_relations(given);
+    check_mesh(options.input.mesh);
+    check_averaging(options.averaging);
+    check_quantise(options);
+    check_also(options);
+    check_form(options);
+    check_log_dir(options);
+    keep_texts(command, given, options);
     return options;
 }
 

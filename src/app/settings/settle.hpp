@@ -1,29 +1,20 @@
 // Options that were given by name, on a command line or by a program, as values that fit together.
 #pragma once
 
-#include <functional>
-#include <map>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "command_table.hpp"
 
 namespace shardweld::app {
 
-/// Options and their texts, before anything is made of them.
-struct Arguments {
-    /// By the names of rows; "true" for flags.
-    std::map<std::string, std::string, std::less<>> values;
-    std::vector<std::string> others;
-    std::vector<std::string> checkpoints;  ///< of several, those behind the first
+/// Puts what `given` says into the members, in the order of the rows. Error(usage),
+/// Error(unsupported) where a text is no value of its option.
+void put_values(const GivenTexts& given, Options& options);
 
-    [[nodiscard]] bool has(std::string_view name) const { return values.contains(name); }
-};
+/// Error(usage) where an option excludes another one that is given, or needs one that is not.
+void check_relations(const GivenTexts& given);
 
-/// `options` with what is given to `command`, and what all ranks and a later run must be given
-/// alike (Options::shared, output_options). Error(usage) where a text is no value of its option,
-/// where options exclude or need one another, and where no directory is given.
-Options settled(Options options, const CommandRow& command, const Arguments& given);
+/// Options whose values are put already, with what follows from several of them, and what all ranks
+/// and a later run must be given alike (Options::shared, output_options). Error(usage) where they
+/// do not fit together, and where no directory is given.
+Options settled(Options options, const CommandRow& command);
 
 }  // namespace shardweld::app

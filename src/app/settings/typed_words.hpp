@@ -11,19 +11,20 @@
 
 namespace shardweld::app {
 
-/// Options of other tools that mean one here, and words that sound like it.
-struct TypedOption {
-    std::string_view typed;  ///< words with '_', without dashes, a blank between them
-    unsigned commands = 0;   ///< that it is typed at, see bit_of
-    std::string_view means;  ///< what to type here: "--overwrite"; "": nothing
-    std::string_view text;   ///< what to know of it, a clause; "": nothing
-    bool is_taken = false;   ///< it is the option named by `means`, and is taken for it
+/// A row of it, about a command, an option or a value.
+struct TypedWord {
+    unsigned commands = 0;    ///< that an option is typed at, see bit_of
+    std::string_view option;  ///< that a value is typed for
+    std::string_view typed;   ///< words in small letters, a blank between them
+    std::string_view means;   ///< what to type here: "--overwrite"; "": nothing
+    std::string_view text;    ///< what to know of it, a clause; "": nothing
+    bool is_taken = false;    ///< it is the option named by `means`, and is taken for it
 };
 
+/// Options of other tools that mean one here, and words that sound like it.
+const std::vector<TypedWord>& typed_options();
 /// nullptr: nothing is known of it. `typed` may begin with dashes.
-const TypedOption* find_typed_option(std::string_view typed, Command command);
-
-const std::vector<TypedOption>& typed_options();
+const TypedWord* find_typed_option(std::string_view typed, Command command);
 
 /// "did you mean --lora fold?", and what to know; "" where nothing is known.
 std::string option_guess(std::string_view typed, Command command);
@@ -36,12 +37,6 @@ std::string value_guess(std::string_view option, std::string_view typed,
                         const std::vector<std::string>& known);
 
 /// Values of other tools, and what an error proposes for them.
-struct TypedValue {
-    std::string_view option;
-    std::string_view typed;  ///< words in small letters with '-', a blank between them
-    std::string_view means;  ///< a value of the option, or another option
-    std::string_view text;
-};
-const std::vector<TypedValue>& typed_values();
+const std::vector<TypedWord>& typed_values();
 
 }  // namespace shardweld::app

@@ -294,15 +294,4 @@ std::string checksums_text(const execute::RecordCounts& counts, CheckCrc when) {
            none;
 }
 
-formats::InputRequest input_request(const Options& options) {
-    formats::InputRequest request{
-        options.local_dir, options.backend, options.iteration,
-        options.role,      options.mesh,    options.prefix,
-        options.weights,   options.state,   options.check_crc != CheckCrc::off};
-    // Where there is no checkpoint.
-    request.wants_model =
-        options.averaging.is_asked() || converts(options) || options.command == Command::inspect;
-    return request;
-}
-
 }  // namespace shardweld::app

@@ -17,9 +17,6 @@
 
 namespace shardweld::app {
 
-/// What the formats are asked for.
-formats::InputRequest input_request(const Options& options);
-
 struct Input {
     fs::path directory;  ///< of the shard files, as this rank sees it
     std::vector<catalogue::File> files;

@@ -30,7 +30,7 @@ const fs::path kData = fs::path(SHARDWELD_TEST_DATA) / "megatron";
 
 Options options_for(const std::string& name) {
     Options options;
-    options.local_dir = kData / name / "source";
+    options.input.directory = kData / name / "source";
     options.hf_config = kData / name / "hf";
     options.json = true;
     return options;
@@ -79,7 +79,7 @@ TEST(PrintPlan, names_every_tensor_of_the_expected_model_with_its_shape) {
 TEST(PrintPlan, balances_any_number_of_ranks_and_counts_what_they_send) {
     Options options = options_for("llama-tp4-legacy-bf16");
     options.n_ranks = 7;
-    options.strategy = plan::Strategy::collective;
+    options.run.strategy = plan::Strategy::collective;
     const ordered_json plan = planned(options);
     EXPECT_EQ(plan["ranks"], 7);
     EXPECT_EQ(plan["strategy"], "collective");
@@ -95,7 +95,7 @@ TEST(PrintPlan, balances_any_number_of_ranks_and_counts_what_they_send) {
         plan["ledger"]["consumed"].get<Bytes>() + plan["ledger"]["replica"].get<Bytes>();
     EXPECT_LE(plan["network_bytes"].get<Bytes>(), read);
     EXPECT_GT(plan["network_bytes"].get<Bytes>(), read / 2);
-    options.strategy = plan::Strategy::direct;
+    options.run.strategy = plan::Strategy::direct;
     EXPECT_EQ(planned(options)["network_bytes"], 0);
     // The files do not depend on ranks or strategy.
     EXPECT_EQ(planned(options)["hash"], plan["hash"]);
@@ -103,7 +103,7 @@ TEST(PrintPlan, balances_any_number_of_ranks_and_counts_what_they_send) {
 
 TEST(PrintPlan, tells_people_files_balance_memory_and_why) {
     Options options = options_for("llama-tp4-legacy-bf16");
-    options.max_shard_size = 100'000;
+    options.run.max_shard_size = 100'000;
     options.memory_limit = Bytes{8} << 20U;
     const PlannedMerge merge = plan_merge(*mpi::serial_comm(), options);
     const std::string text = plan_text(merge);
@@ -123,7 +123,7 @@ TEST(PrintPlan, tells_people_files_balance_memory_and_why) {
 TEST(PlanMerge, asks_for_a_config_and_checks_it) {
     Options options = options_for("llama-tp4-legacy-bf16");
     options.hf_config.reset();
-    const std::string directory = (options.local_dir / "iter_0000010").string();
+    const std::string directory = (options.input.directory / "iter_0000010").string();
     EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
               "usage: the checkpoint in " + directory +
                   " has no HuggingFace config.json beside it; pass --hf_config DIR: the directory "
@@ -169,7 +169,7 @@ TEST(PlanMerge, warns_alike_whatever_the_format) {
         const fs::path config = fs::exists(data / "hf") ? data / "hf" : data / "source/huggingface";
         fs::copy(config / "config.json", place.path());
         Options options;
-        options.local_dir = data / "source";
+        options.input.directory = data / "source";
         options.hf_config = place.path();
         EXPECT_EQ(warnings_of(options), List{"tokenizer_missing"}) << fixture;
         place.put("tokenizer.json", "{}");
@@ -222,7 +222,7 @@ TEST(PlanWarnings, replicas_that_are_compared_in_part_are_told) {
 
 TEST(PrepareModel, takes_the_head_of_a_value_model_from_flag_or_class) {
     const auto prepared = [](const Options& options) {
-        const auto location = formats::locate(input_request(options));
+        const auto location = formats::locate(options.input);
         catalogue::Catalogue catalogue = formats::read_catalogue(location);
         return prepare_model(
             read_model_files(options, {location}),
@@ -232,8 +232,8 @@ TEST(PrepareModel, takes_the_head_of_a_value_model_from_flag_or_class) {
     Options options = options_for("llama-tp4-legacy-bf16");
     EXPECT_FALSE(prepared(options).is_value);
     EXPECT_FALSE(prepared(options).config.changed());
-    options.is_value_model = true;
-    options.tie_word_embedding = true;
+    options.model.is_value = true;
+    options.model.is_tied = true;
     EXPECT_TRUE(prepared(options).is_value);
     EXPECT_EQ(prepared(options).config.integer("tie_word_embeddings"), 1);
 }
@@ -369,7 +369,7 @@ TEST(Inspect, shows_the_ranks_that_are_there_where_one_is_missing) {
     fs::copy(kData / "llama-tp4-legacy-bf16/source", place.path(), fs::copy_options::recursive);
     fs::remove_all(place.path() / "iter_0000010/mp_rank_02");
     Options options;
-    options.local_dir = place.path();
+    options.input.directory = place.path();
     std::ostringstream out;
     EXPECT_NE(test::error_text([&] { inspected(options, out); }).find("mp_rank_02"),
               std::string::npos);
