@@ -137,7 +137,8 @@ bool was_told_before(const plan::Warning& warning) {
 Run::Run(mpi::Comm& comm, const Options& options, std::vector<OutputRequest> outputs, Log& log,
          Log& shown)
     : requests_(std::move(outputs)),
-      progress_(shown, style_for(options.progress, shown, options.log_level == LogLevel::error), steady_clock()) {
+      progress_(shown, style_for(options.progress, shown, options.log_level == LogLevel::error),
+                steady_clock()) {
     const auto throttle = throttle_of(options, comm);
     for (const OutputRequest& output : requests_) {
         OutputReport& report = reports_.emplace_back();

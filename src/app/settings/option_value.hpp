@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -83,46 +84,51 @@ struct Setter {
     std::vector<std::string> words = {};  ///< the texts that there are; none: any may be a value
 };
 
-/// A member of a member of ... of Options.
-template <auto... Path>
-auto& member(Options& options) {
-    return (options.*....*Path);
-}
-template <auto... Path>
-using Member = std::remove_cvref_t<decltype(member<Path...>(std::declval<Options&>()))>;
+template <typename Part, typename T>
+Part class_of(T Part::*);
 
-// Setters of the member at a path.
+/// The member, of the part of the options that has it.
+template <auto Of>
+auto& member(Options& options) {
+    auto parts = std::tie(options, options.input, options.input.mesh, options.averaging,
+                          options.output, options.model, options.selection, options.run);
+    return std::get<decltype(class_of(Of))&>(parts).*Of;
+}
+template <auto Of>
+using Member = std::remove_cvref_t<decltype(member<Of>(std::declval<Options&>()))>;
+
+// Setters of a member.
 
 /// What `read` makes of the text: size_in, ...
-template <auto... Path, typename Read>
+template <auto Of, typename Read>
 Setter value(Read read, std::vector<std::string> words = {}) {
-    return {[=](const Given& given, Options& options) { member<Path...>(options) = read(given); },
+    return {[=](const Given& given, Options& options) { member<Of>(options) = read(given); },
             std::move(words)};
 }
 
 /// Of an option without a value.
-template <auto... Path>
-Setter flag(Member<Path...> meaning = true) {
-    return value<Path...>([=](const Given&) { return meaning; });
+template <auto Of>
+Setter flag(Member<Of> meaning = true) {
+    return value<Of>([=](const Given&) { return meaning; });
 }
 
 /// Strings and paths.
-template <auto... Path>
+template <auto Of>
 Setter text() {
-    return value<Path...>([](const Given& given) { return given.text; });
+    return value<Of>([](const Given& given) { return given.text; });
 }
 
-template <auto... Path>
+template <auto Of>
 Setter number(Index least) {
-    return value<Path...>(
-        [=](const Given& given) { return static_cast<Member<Path...>>(number_in(given, least)); });
+    return value<Of>(
+        [=](const Given& given) { return static_cast<Member<Of>>(number_in(given, least)); });
 }
 
-template <auto... Path>
-Setter word(const Words<Member<Path...>>& words) {
+template <auto Of>
+Setter word(const Words<Member<Of>>& words) {
     std::vector<std::string> names(words.size());
     std::ranges::transform(words, names.begin(), [](auto& one) { return std::string(one.first); });
-    return value<Path...>([=](const Given& given) { return word_in(given, words); }, names);
+    return value<Of>([=](const Given& given) { return word_in(given, words); }, names);
 }
 
 /// "auto (default), fsdp or dcp".

@@ -213,13 +213,17 @@ void require_directories(const CommandRow& command, const Options& options) {
             "or a checkpoint to be like with --like DIR");
     require(command.command != Command::test || !options.reference.empty(),
             "test needs a model to compare with", "give --test_hf_dir DIR");
-    // verl's default is for those who ask for verl's ways.
-    require(command.command != Command::merge || options.has("target_dir") || options.is_verl,
-            "no target is given",
-            "name the directory to write: shardweld merge " +
-                process::shell_word(options.input.directory.string()) + " OUT");
     require(!options.sha256 || options.output.is_reported() || command.command == Command::verify,
             "--sha256 needs a report, which holds the checksums", "add --report FILE");
+}
+
+/// verl's default is for those who ask for verl's ways.
+void require_target(const Options& options) {
+    if (options.command == Command::merge && !options.has("target_dir") && !options.is_verl) {
+        refuse("no target is given", "name the directory to write: shardweld merge " +
+                                         process::shell_word(options.input.directory.string()) +
+                                         " OUT");
+    }
 }
 
 /// An option as given; directories of one file system have other names on other nodes. A list
@@ -305,6 +309,7 @@ Options settled(Options options, const CommandRow& command) {
     check_also(options);
     check_form(options);
     check_log_dir(options);
+    require_target(options);
     keep_texts(command, given, options);
     return options;
 }
