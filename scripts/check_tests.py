@@ -63,7 +63,7 @@ def names_in(path, pattern):
 
 
 def cli_names():
-    commands = names_in("src/app/settings/command_table.cpp", r'^\s+\{"(\w+)",\n\s+Command::')
+    commands = names_in("src/app/settings/commands.txt", r"^(\w+) \| ")
     commands |= {path.stem if path.stem != "__init__" else path.parent.name for path in (ROOT / "python/commands/shardweld_commands").rglob("*.py")
                  if "\nCOMMAND = " in path.read_text(encoding="utf-8")}
     options = names_in("src/app/settings/option_table.cpp", r'^\s+\{"(\w+)",')

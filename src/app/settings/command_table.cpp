@@ -51,4 +51,18 @@ const std::vector<CommandRow>& command_rows() {
     return rows;
 }
 
+unsigned commands_in(std::string_view names) {
+    unsigned commands = 0;
+    for (std::string_view name : split(names, ' ')) {
+        const bool is_without = name.starts_with("-");
+        name.remove_prefix(is_without ? 1 : 0);
+        unsigned named = name == "every" ? kEvery : 0;
+        for (const CommandRow& row : command_rows()) {
+            named |= row.name == name ? bit_of(row.command) : 0;
+        }
+        commands = is_without ? commands & ~named : commands | named;
+    }
+    return commands;
+}
+
 }  // namespace shardweld::app

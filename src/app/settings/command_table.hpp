@@ -35,6 +35,10 @@ struct CommandRow {
 
 const std::vector<CommandRow>& command_rows();
 
+/// The commands that are named, as bits: "merge plan", "every -clean" (all but one). Those of
+/// programs of their own are none here.
+unsigned commands_in(std::string_view names);
+
 /// commands.txt, of which the rows are made. The build makes it.
 std::string_view commands_page();
 

@@ -5,8 +5,6 @@
 
 #include "core/text.hpp"
 
-#include "command_table.hpp"
-
 namespace shardweld::app {
 
 std::string_view text_part(std::string_view text, std::string_view part) {
@@ -28,20 +26,6 @@ std::vector<TextRow> text_rows(std::string_view text, std::string_view part) {
         }
     }
     return rows;
-}
-
-unsigned commands_in(std::string_view names) {
-    unsigned commands = 0;
-    for (std::string_view name : split(names, ' ')) {
-        const bool is_without = name.starts_with("-");
-        name.remove_prefix(is_without ? 1 : 0);
-        unsigned named = name == "every" ? kEvery : 0;
-        for (const CommandRow& row : command_rows()) {
-            named |= row.name == name ? bit_of(row.command) : 0;
-        }
-        commands = is_without ? commands & ~named : commands | named;
-    }
-    return commands;
 }
 
 }  // namespace shardweld::app

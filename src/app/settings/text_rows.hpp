@@ -17,8 +17,4 @@ using TextRow = std::array<std::string_view, 4>;
 /// The rows of a part of `text`, without lines that are empty or begin with '#'.
 std::vector<TextRow> text_rows(std::string_view text, std::string_view part);
 
-/// The commands that are named, as bits: "merge plan", "every -clean" (all but one). Those of
-/// programs of their own are none here.
-unsigned commands_in(std::string_view names);
-
 }  // namespace shardweld::app
