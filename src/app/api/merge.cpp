@@ -71,9 +71,8 @@ MergeReport merge(const Comm& comm, const MergeRequest& request, Events& events)
         }
     };
     try {
-        app::run_or_abort(ranks, [&] {
-            (void)app::run_reported(ranks, options, log, {"merge", app::merge_model, keep});
-        });
+        app::run_or_abort(
+            ranks, [&] { (void)app::run_reported(ranks, options, log, app::merge_model, keep); });
     } catch (const Error& error) {
         if (error.code() != ErrorCode::stopped) {
             throw;

@@ -30,14 +30,10 @@ const std::string& whole(const std::string& text, const std::string& name) {
     return text;
 }
 
-const CommandRow& row_of(Command command) {
-    return *std::ranges::find(command_rows(), command, &CommandRow::command);
-}
-
 /// The request's own options, which are texts. `is_merge`: of a MergeRequest, which has the usual
 /// options as members; each of its options is one of a merge, whatever the command.
 void put_others(const std::map<std::string, std::string>& others, bool is_merge, Options& options) {
-    const CommandRow& taker = row_of(is_merge ? Command::merge : options.command);
+    const CommandRow& taker = row_for(is_merge ? Command::merge : options.command);
     GivenTexts given;
     for (const auto& [name, text] : others) {
         const OptionRow* const row = find_option(name);
@@ -154,7 +150,7 @@ Options options_of(const MergeRequest& request, Command command,
     put_value(options, "hf_config", request.model_dir.string());
     put_outputs(request, options);
     put_others(request.options, true, options);
-    return settled(std::move(options), row_of(command));
+    return settled(std::move(options), row_for(command));
 }
 
 Options options_of(const ExamineRequest& request, Command command,
@@ -162,7 +158,7 @@ Options options_of(const ExamineRequest& request, Command command,
     Options options = plain_options(command, set);
     put_value(options, "local_dir", request.directory.string());
     put_others(request.options, false, options);
-    return settled(std::move(options), row_of(command));
+    return settled(std::move(options), row_for(command));
 }
 
 Options agreed_options(mpi::Comm& ranks, const std::function<Options()>& read) {

@@ -126,13 +126,6 @@ bool is_letters(const std::string& argument, const CommandRow& command) {
                        [&](char letter) { return option_of_letter(letter, command) != nullptr; });
 }
 
-/// The words of an option whose value may be left out, the one it has then first; else none.
-std::vector<std::string_view> implied_words(const OptionRow& row) {
-    const std::string_view value = row.value;
-    return value.starts_with('[') ? split(value.substr(1, value.size() - 2), '|')
-                                  : std::vector<std::string_view>();
-}
-
 /// A path as it is meant: what a shell would make of a tilde that came in quotes or behind "=".
 std::string without_tilde(const std::string& text) {
     const std::string first = text.substr(0, text.find('/'));
@@ -200,15 +193,14 @@ class Splitter {
     /// The next word, where it is a value of the option; else the implied one, "" if there is none.
     std::string next_value(const OptionRow& row) {
         std::string next = at_ < words_.size() ? words_[at_] : "";
-        const auto implied = implied_words(row);
-        const bool is_value = implied.empty()
-                                  ? !next.starts_with("--") && !is_letters(next, command_)
-                                  : std::ranges::count(implied, next) > 0;
+        const bool is_value = row.may_lack_value()
+                                  ? std::ranges::count(row.set.words, next) > 0
+                                  : !next.starts_with("--") && !is_letters(next, command_);
         if (is_value) {
             ++at_;
             return next;
         }
-        return std::string(implied.empty() ? "" : implied.front());
+        return row.may_lack_value() ? row.set.words.front() : "";
     }
 
     void take_letters(const std::string& word) {
@@ -244,15 +236,6 @@ class Splitter {
     bool is_of_merge_;  ///< a merge's options are given to test
     std::size_t at_ = 0;
 };
-
-/// "merge, plan, ... and help".
-std::string commands_list() {
-    std::string text;
-    for (const CommandRow& row : command_rows()) {
-        text += std::string(row.name) + (&row == &command_rows().back() ? " and help" : ", ");
-    }
-    return text;
-}
 
 /// Where there are several checkpoints, each plain argument is one, but for the last where it
 /// stands for what the command writes to or compares with. The first is the value of local_dir.
@@ -322,7 +305,8 @@ const CommandRow& find_command(const std::string& name) {
         }
     }
     refuse(printable(name) + " is neither a command nor a directory",
-           "give one of " + commands_list());
+           "give one of " + joined(command_rows(), ", ", [](auto& row) { return row.name; }) +
+               " and help");
 }
 
 /// A directory alone is inspected, but who names a second one, or an option of merge, has forgotten

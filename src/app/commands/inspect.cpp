@@ -52,17 +52,12 @@ struct InspectedFiles {
 };
 
 /// The model's files, or why there are none.
-struct FilesFound {
-    ModelFiles files;
-    std::string obstacle;
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.files, self.obstacle); };
-};
-
-FilesFound find_files(const Options& options, const Survey& survey, const ModelChoice& choice) {
+/// The model's files, or what stands in their way.
+std::pair<ModelFiles, std::string> find_files(const Options& options, const Survey& survey,
+                                              const ModelChoice& choice) {
     try {
         const bool is_alone = is_adapter_alone(choice.lora, survey.catalogue);
-        return {read_model_files(options, {survey.location, {}, !is_alone}), ""};
+        return {read_model_files(options, survey.location, {}, !is_alone), ""};
     } catch (const Error& error) {
         return {{}, app::text_of(error)};
     }
@@ -286,16 +281,16 @@ std::string command_text(const ModelSummary& model, bool is_finished, const Opti
 ModelSummary summarise_model(mpi::Comm& comm, const Options& options, Survey& survey) {
     const ModelChoice choice =
         model_choice(options, output_requests(options).front(), Destination::model);
-    const FilesFound found =
+    const std::pair<ModelFiles, std::string> found =
         mpi::share(comm, survey.home, [&] { return find_files(options, survey, choice); });
     ModelSummary summary;
-    summary.obstacle = found.obstacle;
+    summary.obstacle = found.second;
     mpi::collectively(comm, [&] {
         if (comm.rank() != 0 || !summary.obstacle.empty()) {
             return;
         }
         try {
-            bind_into(summary, found.files, choice, options, std::move(survey.catalogue));
+            bind_into(summary, found.first, choice, options, std::move(survey.catalogue));
         } catch (const Error& error) {
             summary.obstacle = app::text_of(error);
         }

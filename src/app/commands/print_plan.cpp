@@ -191,8 +191,10 @@ constexpr Bytes kMemoryLimit = Bytes{256} << 20U;
 PlanRequest request_for(const Options& options) {
     // As on the nodes that forecasts suppose.
     const int on_node = std::min(options.n_ranks, ordinary_machine().shared.ranks_per_node);
-    return merge_request(
-        options, PlannedRanks{options.n_ranks, {kMemoryLimit, has_spare_core(on_node), on_node}});
+    PlanRequest request = merge_request(options);
+    request.n_ranks = options.n_ranks;
+    request.resources = {kMemoryLimit, has_spare_core(on_node), on_node};
+    return request;
 }
 
 PlannedMerge planned_merge(Planned planned, Figures figures) {

@@ -153,8 +153,7 @@ int told_at_end(const Options& options, const std::string& figures, int code, Lo
         return code;
     }
     const int told = exit_code_of(log, [&] {
-        const auto row = std::ranges::find(command_rows(), options.command, &CommandRow::command);
-        write_run_end(*options.done, {std::string(row->name), code, figures});
+        write_run_end(*options.done, row_for(options.command).name, code, figures);
         return 0;
     });
     return code == 0 ? told : code;
@@ -174,13 +173,11 @@ int run_parallel(mpi::Comm& comm, const Options& options, Log& log, std::string&
         case Command::inspect:
             return printed(inspect(comm, options, std::cout, log), log);
         default:
-            return run_reported(comm, options, log,
-                                {"merge", merge_model, [&](const Session& session) {
-                                     if (figures.empty()) {
-                                         figures = speed_text(session.run, session.report,
-                                                              session.watch.phases());
-                                     }
-                                 }});
+            return run_reported(comm, options, log, merge_model, [&](const Session& session) {
+                if (figures.empty()) {
+                    figures = speed_text(session.run, session.report, session.watch.phases());
+                }
+            });
     }
 }
 

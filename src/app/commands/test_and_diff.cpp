@@ -309,7 +309,7 @@ int test(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
         Outcome outcome = compare(planned, planned.first().ties(), reference);
         return print_comparison(session, "test", std::move(outcome), {}, out);
     };
-    return run_reported(comm, options, log, {"test", body});
+    return run_reported(comm, options, log, body);
 }
 
 int diff(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
@@ -327,7 +327,7 @@ int diff(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
         return print_comparison(session, "diff", std::move(outcome),
                                 config_differences(tested.config_text, reference.config_text), out);
     };
-    return run_reported(comm, options, log, {"diff", body});
+    return run_reported(comm, options, log, body);
 }
 
 }  // namespace shardweld::app

@@ -255,17 +255,19 @@ fs::path hf_directory(const Options& options, const formats::Location& location)
                 "pass --hf_config DIR: the directory with the trained model's config.json");
 }
 
-ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
-    const formats::Location& model = places.base ? *places.base : places.checkpoint;
-    const fs::path& given = places.given.empty() ? options.input.directory : places.given;
+ModelFiles read_model_files(const Options& options, const formats::Location& checkpoint,
+                            const std::optional<formats::Location>& base, bool needs_config,
+                            const fs::path& asked) {
+    const formats::Location& model = base ? *base : checkpoint;
+    const fs::path& given = asked.empty() ? options.input.directory : asked;
     ModelFiles files;
     files.config_text = "{}";
-    if (places.needs_config || options.hf_config || model.hf_directory) {
+    if (needs_config || options.hf_config || model.hf_directory) {
         files.hf_directory = hf_directory(options, model);
         const publish::Opener open =
             options.hf_config
                 ? publish::Opener([](const fs::path& path) { return io::InputFile::open(path); })
-                : own_opener(files.hf_directory, places.base ? *options.base : given);
+                : own_opener(files.hf_directory, base ? *options.base : given);
         const fs::path config = files.hf_directory / kConfigName;
         files.config_path = config.string();
         files.config_text = options.hf_config
@@ -291,8 +293,8 @@ ModelFiles read_model_files(const Options& options, const ModelPlaces& places) {
             files.tokens = tokenizer_tokens(files.assets);
         }
     }
-    files.adapter_config = adapter_config_of(places.checkpoint, given);
-    files.train_meta = train_meta_of(places.checkpoint.directory, given);
+    files.adapter_config = adapter_config_of(checkpoint, given);
+    files.train_meta = train_meta_of(checkpoint.directory, given);
     if (options.recipe) {
         files.recipes.push_back({options.recipe->filename().string(),
                                  read_named(*options.recipe, models::kMaxRecipe, "--recipe")});

@@ -93,16 +93,13 @@ struct ModelFiles {
 /// checkpoint's own. Error(usage) when there is none, saying what to do.
 fs::path hf_directory(const Options& options, const formats::Location& location);
 
-/// Where small files are read from.
-struct ModelPlaces {
-    const formats::Location& checkpoint;
-    std::optional<formats::Location> base = {};  ///< --base: config and tokenizer are its own
-    bool needs_config = true;                    ///< false: without one its text is "{}"
-    fs::path given = {};  ///< the checkpoint as the command line has it; "": --local_dir
-};
-
-/// Reads the files. Local. Error(usage) as above and when --hf_config or --recipe name nothing.
-ModelFiles read_model_files(const Options& options, const ModelPlaces& places);
+/// Reads the small files of `checkpoint`, or, where there is one, config and tokenizer of `base`
+/// (--base). `needs_config`: without one its text is not "{}". `asked`: the checkpoint as the
+/// command line has it; "": --local_dir. Local. Error(usage) as above and when --hf_config or
+/// --recipe name nothing.
+ModelFiles read_model_files(const Options& options, const formats::Location& checkpoint,
+                            const std::optional<formats::Location>& base = {},
+                            bool needs_config = true, const fs::path& asked = {});
 
 /// What is wrong with them whatever the checkpoint holds. Pure. Error(usage), Error(corrupt) for
 /// texts that cannot be read; Error(unsupported) for a family without a recipe that needs one.

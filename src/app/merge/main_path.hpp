@@ -25,7 +25,7 @@ Planned plan_outputs(
 
 /// Collective. Writes the outputs; then uploads the first, where that is asked for. Errors of every
 /// step, the same on all ranks; Error(stopped) keeps what is done for the next run with the same
-/// options. The body of a ReportedRun.
+/// options. The body of run_reported.
 ErrorCode merge_model(Outputs outputs);
 
 }  // namespace shardweld::app

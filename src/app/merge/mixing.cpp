@@ -49,7 +49,7 @@ void compare_configs(Session& session, const std::string& name, const ModelFiles
 /// Its own config.json where it has one; what lies beside it is not written.
 ModelFiles files_of(Session& session, const Survey& other, const BoundModel& lead) {
     ModelFiles files = mpi::share(session.comm, other.home, [&] {
-        return read_model_files(session.options, {other.location, {}, false, other.given});
+        return read_model_files(session.options, other.location, {}, false, other.given);
     });
     if (files.config_path.empty()) {
         files.config_path = lead.files.config_path;

@@ -69,8 +69,8 @@ Output make_output(const Session& session, const PlanRequest& request, Planned& 
         output.choice.output_format = bound.output.get();
     }
     const plan::Visibility visibility =
-        request.ranks ? plan::Visibility::everywhere(request.ranks->n_ranks, files.size())
-                      : planned.input.visibility;
+        request.n_ranks > 0 ? plan::Visibility::everywhere(request.n_ranks, files.size())
+                            : planned.input.visibility;
     const auto plan = [&](std::vector<plan::Target> targets, plan::Replicas replicas) {
         plan::PlanChoice how = output.choice;
         how.replicas = replicas;
@@ -547,7 +547,7 @@ Planned plan_models(const Outputs& outputs, const PlanRequest& request, Surveyed
     Planned planned;
     planned.input = std::move(read.input);
     planned.holds_adapter_only = read.holds_adapter_only;
-    planned.resources = request.ranks ? request.ranks->resources : workers.resources;
+    planned.resources = request.n_ranks > 0 ? request.resources : workers.resources;
     plan::PlanChoice choice = choice_for(outputs, request, planned.input, planned.resources);
     if (workers.hosts) {
         planned.input.visibility.group_of_rank = workers.hosts->group_of_rank;
@@ -609,11 +609,8 @@ void say_plans(const Planned& planned) {
 
 bool plans_once_a_node(const Outputs& outputs, const PlanRequest& request, const Sources& sources) {
     const HostGroups& hosts = sources.checkpoint.visibility.hosts();
-    const bool see_alike = (!sources.base || sees_as(*sources.base, hosts)) &&
-                           (!sources.supplement || sees_as(*sources.supplement, hosts)) &&
-                           std::ranges::all_of(sources.others, [&](const auto& other) {
-                               return sees_as(other, hosts);
-                           });
+    const bool see_alike = std::ranges::all_of(
+        sources.all(), [&](const FoundCheckpoint* one) { return sees_as(*one, hosts); });
     const bool are_models =
         std::ranges::none_of(outputs, [](const Session& one) { return one.output.is_training(); });
     return hosts.leaders.size() < hosts.group_of_rank.size() && see_alike && are_models &&
@@ -635,7 +632,7 @@ Planned planned_once_a_node(const Outputs& outputs, const PlanRequest& request, 
     (void)Sources(std::move(sources));  // is not needed any more
     mpi::collectively(session.comm, [&] { once.hand_over(planned); });
     if (!once.is_planner()) {
-        planned.resources = request.ranks ? request.ranks->resources : resources;
+        planned.resources = request.n_ranks > 0 ? request.resources : resources;
         for (Output& output : planned.outputs) {
             output.choice = choice_for(outputs, request, planned.input, planned.resources);
         }

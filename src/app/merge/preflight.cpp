@@ -57,8 +57,8 @@ void add_files(const FoundCheckpoint& found, std::vector<fs::path>& paths) {
 // while the model appears.
 constexpr Index kFilesAround = 5;
 
-FilesBeside sum_of(const std::vector<publish::Asset>& assets) {
-    FilesBeside beside;
+Needs sum_of(const std::vector<publish::Asset>& assets) {
+    Needs beside;
     std::set<fs::path> directories;
     for (const publish::Asset& asset : assets) {
         beside.bytes += asset.size();
@@ -70,20 +70,13 @@ FilesBeside sum_of(const std::vector<publish::Asset>& assets) {
 }
 
 /// Collective. What rank `home` finds of its `assets`, on all ranks.
-FilesBeside gather_side_files(mpi::Comm& comm, int home,
-                              const std::function<std::vector<publish::Asset>()>& assets) {
+Needs gather_side_files(mpi::Comm& comm, int home,
+                        const std::function<std::vector<publish::Asset>()>& assets) {
     return mpi::share(comm, home, [&] { return sum_of(assets()); });
 }
 
 /// README.md, at most.
 constexpr Bytes kMostOfCard = 4096;
-
-/// What a merge puts on the file system, at most at one time.
-struct Needs {
-    Bytes bytes = 0;
-    Index n_files = 0;
-    bool is_least = false;  ///< it may be more
-};
 
 /// The report that is kept with the model, which nobody knows before the run is over.
 Needs report_needs(const OutputRequest& asked, std::size_t n_tensors) {
@@ -94,7 +87,7 @@ Needs report_needs(const OutputRequest& asked, std::size_t n_tensors) {
 
 /// The output, the files beside it, the factors of a fold (0: none), and the journal, which has a
 /// file for each rank.
-Needs needs_of(const Output& output, const FilesBeside& beside, Bytes factor_bytes) {
+Needs needs_of(const Output& output, const Needs& beside, Bytes factor_bytes) {
     const plan::Plan& plan = output.plan;
     const Needs report = report_needs(output.session.output, plan.tensors.size());
     const auto n_files = static_cast<Index>(plan.placement.files.size());
@@ -106,7 +99,7 @@ Needs needs_of(const Output& output, const FilesBeside& beside, Bytes factor_byt
 
 /// Collective. The least that a merge of a checkpoint will put there, by the sizes of its files: 0
 /// where these do not tell.
-Needs least_needs(const Session& session, FoundCheckpoint& found, const FilesBeside& beside) {
+Needs least_needs(const Session& session, FoundCheckpoint& found, const Needs& beside) {
     const Options& options = session.options;
     // What is selected, cast or left out makes the output smaller by no one knows how much.
     const bool is_whole = !options.selection.include && !options.selection.exclude &&
@@ -159,7 +152,7 @@ void require_room(const Session& session, const publish::Room& room, const Needs
 /// The sizes of files tell the least that is needed.
 void check_least_room(const Session& session, Sources& sources) {
     mpi::Comm& comm = session.comm;
-    const FilesBeside beside = gather_side_files(comm, sources.checkpoint.home, [&] {
+    const Needs beside = gather_side_files(comm, sources.checkpoint.home, [&] {
         return sources.files ? sources.files->assets : std::vector<publish::Asset>();
     });
     require_room(session, room_of_target(session),
@@ -235,22 +228,12 @@ void check_inputs_apart(const Session& session, const Sources& sources) {
         if (options.recipe) {
             inputs.push_back(*options.recipe);
         }
-        add_files(sources.checkpoint, inputs);
+        for (const FoundCheckpoint* const one : sources.all()) {
+            add_files(*one, inputs);
+        }
         if (sources.files && !sources.files->hf_directory.empty()) {
             // Below the checkpoint they may lie without being named.
             inputs.push_back(sources.files->hf_directory);
-        }
-        if (sources.base) {
-            add_files(*sources.base, inputs);
-        }
-        for (const FoundCheckpoint& other : sources.others) {
-            add_files(other, inputs);
-        }
-        if (sources.like) {
-            add_files(*sources.like, inputs);
-        }
-        if (sources.supplement) {
-            add_files(*sources.supplement, inputs);
         }
         publish::require_apart(session.output.directory, inputs);
     });

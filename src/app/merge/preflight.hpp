@@ -44,10 +44,11 @@ inline void stripe(const fs::path& directory, const Options& options) {
     }
 }
 
-/// The files that are put beside the weights, as the rank sees them that will do so.
-struct FilesBeside {
+/// What is put on the file system, at most at one time.
+struct Needs {
     Bytes bytes = 0;
-    Index n_files = 0;  ///< with the directories they need
+    Index n_files = 0;      ///< with the directories they need
+    bool is_least = false;  ///< it may be more
 
     static constexpr auto fields = [](auto& self) { return std::tie(self.bytes, self.n_files); };
 };
@@ -81,7 +82,7 @@ struct Preparation {
     std::optional<Sources> sources;  ///< nullopt: there is nothing to read
     bool has_least_room = true;      ///< no less than what file sizes tell
     Planned planned;
-    std::vector<FilesBeside> beside;  ///< of the first output, then of the others
+    std::vector<Needs> beside;  ///< the weights: of the first output, then of the others
 };
 
 /// Collective. What can be checked before the checkpoint's metadata are read: target, report,

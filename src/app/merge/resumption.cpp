@@ -1,6 +1,7 @@
 #include "resumption.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <sys/stat.h>
 
@@ -36,11 +37,6 @@ std::uint32_t group_for(const plan::Visibility& visibility, std::size_t file) {
     return first == sees.end() ? 0 : static_cast<std::uint32_t>(first - sees.begin());
 }
 
-struct Seen {
-    std::uint64_t file = 0;
-    io::FileStamp stamp;
-};
-
 /// Sizes, times and numbers as they were before any metadata was read.
 std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibility& visibility,
                                           const execute::SourceFiles& source,
@@ -50,10 +46,10 @@ std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibilit
     const std::uint32_t own = groups[static_cast<std::size_t>(comm.rank())];
     const bool speaks =
         std::find(groups.begin(), groups.end(), own) - groups.begin() == comm.rank();
-    std::vector<Seen> mine;
+    std::vector<std::pair<std::uint64_t, io::FileStamp>> mine;
     for (std::size_t file = 0; speaks && file < files.size(); ++file) {
         if (group_for(visibility, file) == own) {
-            mine.push_back({file, (*source.stamps)[file]});
+            mine.emplace_back(file, (*source.stamps)[file]);
         }
     }
     const auto all = mpi::gather_all(comm, std::move(mine));
@@ -65,10 +61,10 @@ std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibilit
                          digest.value,
                          digest.has_all_checksums && source.sums != nullptr});
     }
-    for (const Seen& seen : all) {
+    for (const auto& [file, stamp] : all) {
         if (comm.rank() == 0) {
-            facts[seen.file].stamp = seen.stamp;
-            facts[seen.file].stamp.size = files[seen.file].size;
+            facts[file].stamp = stamp;
+            facts[file].stamp.size = files[file].size;
         }
     }
     return facts;
@@ -76,13 +72,8 @@ std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibilit
 
 /// The options that lead to this output, with its own form in one spelling.
 std::vector<std::string> options_of(const Session& session) {
-    const Options& options = session.options;
     const OutputRequest& output = session.output;
-    std::vector<std::string> texts = options.output_options;
-    std::erase_if(texts, [](const std::string& text) {
-        return text.starts_with("--to ") || text.starts_with("--quantize ") ||
-               text.starts_with("--dtype ");
-    });
+    std::vector<std::string> texts = session.options.output_options;
     if (output.is_training()) {
         texts.push_back("--to " + output.form);
     }

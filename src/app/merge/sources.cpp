@@ -48,8 +48,8 @@ ModelFiles early_files(Session& session, const FoundCheckpoint& found, const Pla
     const formats::Format& format = formats::format_of(found.location);
     return mpi::share(session.comm, found.home, [&] {
         const bool is_needed = needs_recipe(format);
-        ModelFiles files = read_model_files(
-            session.options, {found.location, {}, is_needed, request.checkpoint.directory});
+        ModelFiles files = read_model_files(session.options, found.location, {}, is_needed,
+                                            request.checkpoint.directory);
         check_model_files(files, is_needed);
         if (is_needed && request.sink == Destination::model) {
             require_readable(files);
@@ -275,10 +275,9 @@ ModelFiles settled_files(Session& session, const SurveyedSources& read,
     const bool is_known = early && location.tokenizer_directory.has_value() ==
                                        read.survey.location.tokenizer_directory.has_value();
     const auto settle = [&] {
-        ModelFiles files = is_known
-                               ? std::move(*early)
-                               : read_model_files(session.options, {location, read.base, is_needed,
-                                                                    request.checkpoint.directory});
+        ModelFiles files = is_known ? std::move(*early)
+                                    : read_model_files(session.options, location, read.base,
+                                                       is_needed, request.checkpoint.directory);
         if (is_needed) {
             require_config(files, session.options, read.survey.location);
         }
@@ -292,8 +291,21 @@ ModelFiles settled_files(Session& session, const SurveyedSources& read,
 
 }  // namespace
 
-PlanRequest merge_request(const Options& options, const std::optional<PlannedRanks>& ranks) {
-    return {options.input, options.base, Destination::model, options.base.has_value(), ranks};
+PlanRequest merge_request(const Options& options) {
+    return {options.input, options.base, Destination::model, options.base.has_value()};
+}
+
+std::vector<const FoundCheckpoint*> Sources::all() const {
+    std::vector<const FoundCheckpoint*> all{&checkpoint};
+    for (const auto* const one : {&base, &like, &supplement}) {
+        if (*one) {
+            all.push_back(&**one);
+        }
+    }
+    for (const FoundCheckpoint& other : others) {
+        all.push_back(&other);
+    }
+    return all;
 }
 
 Sources find_sources(Session& session, const PlanRequest& request) {

@@ -17,23 +17,18 @@
 
 namespace shardweld::app {
 
-/// Ranks that are planned for and are not here.
-struct PlannedRanks {
-    int n_ranks = 1;
-    Resources resources;
-};
-
 /// What is read, and in what merge, test and plan differ until the first tensor byte moves.
 struct PlanRequest {
     formats::InputRequest checkpoint = {};
     std::optional<fs::path> base = {};  ///< --base
     Destination sink = Destination::model;
-    bool halves_memory = false;              ///< the other half reads a model to compare with
-    std::optional<PlannedRanks> ranks = {};  ///< move the tensors; nullopt: the session's do
+    bool halves_memory = false;  ///< the other half reads a model to compare with
+    int n_ranks = 0;             ///< that move the tensors and are not here; 0: the session's do
+    Resources resources = {};    ///< of those
 };
 
-/// How a merge is planned; `ranks` as in PlanRequest.
-PlanRequest merge_request(const Options& options, const std::optional<PlannedRanks>& ranks = {});
+/// How a merge is planned that the session's ranks make.
+PlanRequest merge_request(const Options& options);
 
 /// All that is known before the checkpoint's metadata are read.
 struct Sources {
@@ -44,6 +39,9 @@ struct Sources {
     std::optional<FoundCheckpoint> supplement = {};  ///< --supplement
     /// The model's; nullopt: with --base the checkpoint's metadata tell whose they are.
     std::optional<ModelFiles> files;
+
+    /// All that are found, the checkpoint first.
+    [[nodiscard]] std::vector<const FoundCheckpoint*> all() const;
 };
 
 /// Collective. Finds the checkpoint and the files of its model, which are right as far as they show

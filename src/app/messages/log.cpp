@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -128,13 +129,9 @@ constexpr std::size_t kUsualWidth = 80;
 // A launcher, its helper on this host, and a few shells of the user's between.
 constexpr int kMostAbove = 8;
 
-struct ProcessAbove {
-    std::string name;
-    int parent = 0;
-};
-
-/// "PID (NAME) STATE PARENT ...", of which NAME may hold anything (proc(5)).
-ProcessAbove process_of(int pid) {
+/// The name of a process and its parent: "PID (NAME) STATE PARENT ...", of which NAME may hold
+/// anything (proc(5)).
+std::pair<std::string, int> process_of(int pid) {
     std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
     const std::string text((std::istreambuf_iterator<char>(file)), {});
     const std::size_t begin = text.find('(');
@@ -393,11 +390,11 @@ bool is_launcher(const std::string& name) {
 int launcher_above() {
     int pid = ::getppid();
     for (int above = 0; above < kMostAbove && pid > 1; ++above) {
-        const ProcessAbove process = process_of(pid);
-        if (is_launcher(process.name)) {
+        const auto [name, parent] = process_of(pid);
+        if (is_launcher(name)) {
             return pid;
         }
-        pid = process.parent;
+        pid = parent;
     }
     return 0;
 }

@@ -10,10 +10,11 @@
 
 namespace shardweld::app {
 
-void write_run_end(const fs::path& path, const RunEnd& end) {
-    nlohmann::ordered_json json = {{"command", end.command}, {"code", end.code},
-                                   {"figures", end.figures}, {"version", version()},
-                                   {"host", host_name()},    {"time", utc_now()}};
+void write_run_end(const fs::path& path, std::string_view command, int code,
+                   const std::string& figures) {
+    nlohmann::ordered_json json = {{"command", command},  {"code", code},
+                                   {"figures", figures},  {"version", version()},
+                                   {"host", host_name()}, {"time", utc_now()}};
     if (const std::string job = job_name(); !job.empty()) {
         json["job"] = job;
         json["step"] = variable("SLURM_STEP_ID").value_or("");

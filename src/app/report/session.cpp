@@ -9,6 +9,7 @@
 
 #include "app/runtime/memory.hpp"
 #include "app/runtime/stop.hpp"
+#include "app/settings/command_table.hpp"
 #include "core/system.hpp"
 #include "io/paths.hpp"
 #include "mpi/share.hpp"
@@ -184,12 +185,14 @@ void print(mpi::Comm& comm, std::ostream& out, const std::function<std::string()
     });
 }
 
-int run_reported(mpi::Comm& comm, const Options& options, Log& log, const ReportedRun& reported) {
+int run_reported(mpi::Comm& comm, const Options& options, Log& log,
+                 const std::function<ErrorCode(Outputs)>& body,
+                 const std::function<void(const Session&)>& on_report) {
     const Run run(comm, options, log);
     const Outputs& outputs = run.outputs();
     const Session& session = outputs.front();
     RunReport& report = session.run;
-    report.command = reported.command;
+    report.command = row_for(options.command).name;
     report.mpi = comm.library();
     report.n_ranks = comm.size();
     report.hosts = mpi::gather(comm, std::string(comm.host()));
@@ -209,7 +212,7 @@ int run_reported(mpi::Comm& comm, const Options& options, Log& log, const Report
         report.code = report.code == ErrorCode::ok ? unwritten : report.code;
     };
     try {
-        report.code = reported.body(outputs);
+        report.code = body(outputs);
     } catch (const Error& error) {
         session.progress.end();
         report.code = error.code();
@@ -221,8 +224,8 @@ int run_reported(mpi::Comm& comm, const Options& options, Log& log, const Report
         report.rank_phases = mpi::gather(comm, session.watch.phases());
     }
     finish_all();
-    if (reported.on_report) {
-        std::ranges::for_each(outputs, reported.on_report);
+    if (on_report) {
+        std::ranges::for_each(outputs, on_report);
     }
     return static_cast<int>(comm.all_max(static_cast<Index>(report.code)));
 }

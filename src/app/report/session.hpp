@@ -81,19 +81,13 @@ std::vector<Error> strict_problems(const Session& session);
 /// Collective. Puts the first rank's text out; Error(io) when nobody takes it.
 void print(mpi::Comm& comm, std::ostream& out, const std::function<std::string()>& text);
 
-/// What a reported run does; returns its exit code.
-struct ReportedRun {
-    std::string command;  ///< its name
-    std::function<ErrorCode(Outputs)> body;
-    /// Is shown each output, with its report, at the end of a run that succeeded, the first one's
-    /// first; may be empty.
-    std::function<void(const Session&)> on_report = {};
-};
-
-/// Collective. Runs, writes the report where --report asks for one, and returns the exit code; an
-/// Error of `body` is reported and goes on. The report of a run that failed stands beside that of
-/// one that succeeded (publish::failed_beside).
-int run_reported(mpi::Comm& comm, const Options& options, Log& log, const ReportedRun& reported);
+/// Collective. Runs, writes the report where --report asks for one, and returns the exit code that
+/// `body` returns; an Error of `body` is reported and goes on. The report of a run that failed
+/// stands beside that of one that succeeded (publish::failed_beside). `on_report` is shown each
+/// output, with its report, at the end of a run that succeeded, the first one's first.
+int run_reported(mpi::Comm& comm, const Options& options, Log& log,
+                 const std::function<ErrorCode(Outputs)>& body,
+                 const std::function<void(const Session&)>& on_report = {});
 
 /// Collective. On the first rank, which writes it: `report`, if there is one, is an older report or
 /// nothing yet, its directory is there and may be written; what lies in `target`, or in a directory

@@ -51,6 +51,10 @@ const std::vector<CommandRow>& command_rows() {
     return rows;
 }
 
+const CommandRow& row_for(Command command) {
+    return *std::ranges::find(command_rows(), command, &CommandRow::command);
+}
+
 unsigned commands_in(std::string_view names) {
     unsigned commands = 0;
     for (std::string_view name : split(names, ' ')) {

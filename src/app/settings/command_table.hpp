@@ -34,6 +34,8 @@ struct CommandRow {
 };
 
 const std::vector<CommandRow>& command_rows();
+/// The first that does it; requires one.
+const CommandRow& row_for(Command command);
 
 /// The commands that are named, as bits: "merge plan", "every -clean" (all but one). Those of
 /// programs of their own are none here.

@@ -15,16 +15,17 @@ const std::vector<OptionRow>& option_rows() {
     using Input = formats::InputRequest;
     using plan::PlanChoice;
     using enum Touches;
-    static const std::string backend =
-        "format of the checkpoint: " + choice_help("auto", formats::backends());
-    static const std::string output_format = "format of the weight files: " + output_format_help();
+    static const std::string backend = "format of the checkpoint: " + choice_help(backends());
+    static const std::string output_format =
+        "format of the weight files: " + choice_help(output_formats());
+    static const std::string quantise = "quantise the weights of linear layers, as " +
+                                        joined(encoding_names(), ", ") + " (gguf: for llama.cpp)";
     static const std::vector<OptionRow> rows = {
         {"local_dir", "DIR", kInput | kVerify | kClean, "Input",
          "checkpoint: a step, iteration or shard directory; verify: the model that was written; "
          "clean: the directory to look below",
          text<&Input::directory>(), input},
-        {"backend", "NAME", kInput, "Input", backend,
-         value<&Input::backend>(backend_in, backend_words()), output},
+        {"backend", "NAME", kInput, "Input", backend, word<&Input::backend>(backends()), output},
         {"hf_config", "DIR", kInput, "Input",
          "directory with config.json and the tokenizer; needed if the checkpoint has none",
          text<&Options::hf_config>(), input},
@@ -100,7 +101,7 @@ const std::vector<OptionRow>& option_rows() {
          "write a training checkpoint: torch_dist, legacy:tp=N,pp=N,vpp=N,ep=N,etp=N,.., "
          "fsdp:world=N,ddp=N,device=cpu, dcp:world=N, universal; same, the checkpoint's own form; "
          "or hf, a HuggingFace model (merge's default)",
-         value<&OutputRequest::form>(form_in), output},
+         value<&OutputRequest::form>(form_in), form},
         {"like", "DIR", kWrite, "Output",
          "write a training checkpoint like that in DIR: its names, types, files and places, and "
          "everything else in them; only weights are the model's",
@@ -121,9 +122,9 @@ const std::vector<OptionRow>& option_rows() {
          run, JobSteps::merge},
         {"dtype", "TYPE", kModel, "Output",
          "write floats as bf16, fp16 or fp32 (default: as stored); torch's names are fine too",
-         value<&OutputRequest::dtype>(dtype_in, {"bf16", "fp16", "fp32"}), output},
-        {"quantize", "ENCODING", kModel | kFinished, "Output", quantise_help(),
-         value<&OutputRequest::quantise>(encoding_in, encoding_names()), output},
+         value<&OutputRequest::dtype>(dtype_in, {"bf16", "fp16", "fp32"}), form},
+        {"quantize", "ENCODING", kModel | kFinished, "Output", quantise,
+         value<&OutputRequest::quantise>(encoding_in, encoding_names()), form},
         {"quantize_ignore", "REGEX", kModel | kFinished, "Output",
          "do not quantise weights whose name matches REGEX (nor weights fused with them: q/k/v, "
          "gate/up)",

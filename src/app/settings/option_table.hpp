@@ -14,6 +14,7 @@ namespace shardweld::app {
 /// What an option changes.
 enum class Touches {
     output,    ///< which bytes are written, or where they lie: a merge resumes only with the same
+    form,      ///< the same of one output, which each may have its own of
     input,     ///< where something is read: a merge that resumes compares what lies there
     run,       ///< how the work is done and reported
     loudness,  ///< how much is said, and nothing else: ranks may differ in it

@@ -191,30 +191,6 @@ std::vector<std::string> names_in(const Given& given) {
     return {names.begin(), names.end()};
 }
 
-std::string choice_help(const std::string& first, const std::vector<std::string>& others) {
-    std::string text = first + " (default)";
-    for (const std::string& other : others) {
-        text += (&other == &others.back() ? " or " : ", ") + other;
-    }
-    return text;
-}
-
-std::string output_format_help() {
-    std::vector<std::string> others;
-    for (const outputs::Format* const format : outputs::all_formats()) {
-        if (format != &outputs::default_format()) {
-            others.emplace_back(format->name());
-        }
-    }
-    return choice_help(std::string(outputs::default_format().name()), others);
-}
-
-const std::string& quantise_help() {
-    static const std::string text = "quantise the weights of linear layers, as " +
-                                    joined(encoding_names(), ", ") + " (gguf: for llama.cpp)";
-    return text;
-}
-
 Words<const outputs::Format*> output_formats() {
     Words<const outputs::Format*> words;
     for (const outputs::Format* const format : outputs::all_formats()) {
@@ -223,19 +199,13 @@ Words<const outputs::Format*> output_formats() {
     return words;
 }
 
-std::vector<std::string> backend_words() {
-    std::vector<std::string> words = formats::backends();
-    words.insert(words.begin(), "auto");
-    return words;
-}
-
-std::string backend_in(const Given& given) {
-    const std::vector<std::string> names = backend_words();
-    Words<std::string> words;
+Words<std::string> backends() {
+    static const std::vector<std::string> names = formats::backends();
+    Words<std::string> words{{"auto", "auto"}};
     for (const std::string& name : names) {
         words.emplace_back(name, name);
     }
-    return word_in(given, words);
+    return words;
 }
 
 DType dtype_in(const Given& given) {

@@ -131,18 +131,22 @@ Setter word(const Words<Member<Of>>& words) {
     return value<Of>([=](const Given& given) { return word_in(given, words); }, names);
 }
 
-/// "auto (default), fsdp or dcp".
-std::string choice_help(const std::string& first, const std::vector<std::string>& others);
-std::string output_format_help();
-const std::string& quantise_help();
+/// "auto (default), fsdp or dcp": the first word is the default.
+template <typename T>
+std::string choice_help(const Words<T>& words) {
+    std::string text;
+    for (const auto& [word, meaning] : words) {
+        text += text.empty() ? "" : word == words.back().first ? " or " : ", ";
+        text += std::string(word) + (word == words.front().first ? " (default)" : "");
+    }
+    return text;
+}
 Words<const outputs::Format*> output_formats();
+/// The values of --backend.
+Words<std::string> backends();
 
 // All of the following: Error(usage) when the text is no such value.
 
-/// The values of --backend.
-std::vector<std::string> backend_words();
-/// Error(unsupported) for those that verl's mergers know and this version does not.
-std::string backend_in(const Given& given);
 /// "bf16", "bfloat16", "torch.bfloat16"; Error(unsupported) for types of 8 bits and fewer.
 DType dtype_in(const Given& given);
 /// "fp8-block", or a preset's name of compressed-tensors.

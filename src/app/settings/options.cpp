@@ -124,6 +124,12 @@ void require_average(const Averaging& averaging) {
     }
 }
 
+/// The first rank that tells another text than rank 0; as many as there are: none does.
+std::size_t first_other(const std::vector<std::string>& texts) {
+    const auto other = std::ranges::find_if(texts, [&](auto& one) { return one != texts[0]; });
+    return static_cast<std::size_t>(other - texts.begin());
+}
+
 }  // namespace
 
 void check_expression(const std::string& text, const std::string& option) {
@@ -182,22 +188,6 @@ std::string Averaging::text() const {
 }
 
 void check_averaging(const Averaging& averaging) {
-    if (!averaging.is_average && (!averaging.weights.empty() || averaging.decay)) {
-        refuse_averaging(
-            "--average_weights and --average_decay weigh the checkpoints of an average",
-            "add --average");
-    }
-    if (averaging.base.has_value() == averaging.scales.empty()) {
-        refuse_averaging("--delta and --scale belong together",
-                         "give both: --delta BASE --scale 0.5");
-    }
-    if (averaging.is_average && averaging.base) {
-        refuse_averaging("--average and --delta exclude each other", "give one of them");
-    }
-    if (!averaging.weights.empty() && averaging.decay) {
-        refuse_averaging("--average_weights and --average_decay exclude each other",
-                         "give one of them");
-    }
     if (averaging.is_average && averaging.others.empty()) {
         refuse_averaging("an average needs two checkpoints or more",
                          "list them all, and the target behind them: --average DIR DIR OUT");
@@ -213,25 +203,20 @@ void check_averaging(const Averaging& averaging) {
 
 void require_same_program(mpi::Comm& comm, const std::string& mine) {
     const std::vector<std::string> all = mpi::gather(comm, mine);
-    for (std::size_t rank = 1; rank < all.size(); ++rank) {
-        if (all[rank] != all[0]) {
-            throw Error(ErrorCode::launch,
-                        "ranks 0 and " + std::to_string(rank) +
-                            " run different programs: shardweld " + all[0] + " and " + all[rank],
-                        "install one version on all nodes");
-        }
+    if (const std::size_t rank = first_other(all); rank < all.size()) {
+        throw Error(ErrorCode::launch,
+                    "ranks 0 and " + std::to_string(rank) + " run different programs: shardweld " +
+                        all[0] + " and " + all[rank],
+                    "install one version on all nodes");
     }
 }
 
 void require_same_options(mpi::Comm& comm, const std::string& text) {
     const std::vector<std::string> all = mpi::gather(comm, text);
-    for (std::size_t rank = 1; rank < all.size(); ++rank) {
-        if (all[rank] != all[0]) {
-            throw Error(
-                ErrorCode::usage,
-                "ranks 0 and " + std::to_string(rank) + " were started with different options",
-                "only directories may differ between ranks");
-        }
+    if (const std::size_t rank = first_other(all); rank < all.size()) {
+        throw Error(ErrorCode::usage,
+                    "ranks 0 and " + std::to_string(rank) + " were started with different options",
+                    "only directories may differ between ranks");
     }
 }
 

@@ -236,7 +236,8 @@ struct Options {
     /// inspect, plan: what a merge of the same is given, as words.
     std::vector<std::string> merge_words;
 
-    /// The options as given that can lead to another output: a merge resumes only with the same.
+    /// The options as given that can lead to other outputs, but not their forms: a merge resumes
+    /// only with the same.
     std::vector<std::string> output_options;
 
     [[nodiscard]] bool has(std::string_view option) const { return given.contains(option); }

@@ -113,12 +113,6 @@ void require_equal(const std::vector<std::pair<int, std::uint64_t>>& hashes,
     }
 }
 
-/// What a rank has opened: a number in a list that all ranks have.
-struct OpenedInput {
-    std::size_t file = 0;
-    io::FileStamp stamp;
-};
-
 /// A rank reads what it sees, so all that is seen has to be readable.
 void check_readable(const FileStats& stats, const std::vector<std::string>& files,
                     const fs::path& directory) {
@@ -272,17 +266,16 @@ void FileVisibility::leave_to(mpi::Comm& leaders) {
 }
 
 void FileVisibility::take(const std::vector<std::string>& files, const io::Openings& opened) {
-    std::vector<OpenedInput> mine;
+    std::vector<std::pair<std::size_t, io::FileStamp>> mine;
     for (std::size_t i = 0; i < files.size(); ++i) {
         const auto stamp =
             known_.contains(files[i]) ? std::nullopt : opened.stamp_of(directory_ / files[i]);
         if (stamp) {
-            mine.push_back({i, *stamp});
+            mine.emplace_back(i, *stamp);
         }
     }
-    for (const OpenedInput& one : mpi::gather_all(*comm_, std::move(mine))) {
-        known_.try_emplace(files[one.file],
-                           KnownFile{{static_cast<Index>(one.stamp.size)}, one.stamp});
+    for (const auto& [file, stamp] : mpi::gather_all(*comm_, std::move(mine))) {
+        known_.try_emplace(files[file], KnownFile{{static_cast<Index>(stamp.size)}, stamp});
     }
 }
 

@@ -225,7 +225,7 @@ TEST(PrepareModel, takes_the_head_of_a_value_model_from_flag_or_class) {
         const auto location = formats::locate(options.input);
         catalogue::Catalogue catalogue = formats::read_catalogue(location);
         return prepare_model(
-            read_model_files(options, {location}),
+            read_model_files(options, location),
             model_choice(options, output_requests(options).front(), Destination::model), catalogue);
     };
     EXPECT_TRUE(prepared(options_for("verl-value-llama-tp2-torchdist-bf16")).is_value);

@@ -62,7 +62,7 @@ TEST(OptionTable, has_one_row_for_each_name_and_letter) {
 
 TEST(OptionTable, tells_which_options_lead_to_another_output) {
     for (const OptionRow& row : option_rows()) {
-        const bool is_output = row.touches == Touches::output;
+        const bool is_output = row.touches == Touches::output || row.touches == Touches::form;
         if (row.group == "Model") {
             EXPECT_TRUE(is_output) << "an option about the model: " << row.name;
         }
@@ -88,8 +88,8 @@ TEST(OptionTable, has_what_a_merge_resumes_with) {
               WordList{});
     EXPECT_EQ(kept({"--max_shard_size", "1GB", "--dtype", "bf16", "--is_value_model", "--base",
                     "model", "--include", "a b\n--lora fold"}),
-              (WordList{"--base", "--dtype bf16", "--include a b\n--lora fold",
-                        "--is_value_model true", "--max_shard_size 1GB"}));
+              (WordList{"--base", "--include a b\n--lora fold", "--is_value_model true",
+                        "--max_shard_size 1GB"}));
 }
 
 TEST(OptionTable, has_what_ranks_share) {

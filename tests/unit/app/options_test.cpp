@@ -167,7 +167,6 @@ TEST(ParseOptions, takes_command_lines_for_what_they_mean) {
         // GGUF files.
         MEANS("merge in d/x.gguf", o.output.directory == "d/x" && o.output.gguf_file == "x.gguf"),
         MEANS("merge in x.gguf", o.output.quantise == Encoding::gguf_bf16),
-        MEANS("merge in x.gguf", o.output_options == Words{"--quantize gguf:bf16"}),
         MEANS("merge in x.gguf", o.remarks.size() == 1 && o.input.wants_model),
         MEANS("merge in x-Q8_0.gguf", o.output.quantise == Encoding::gguf_q8_0),
         MEANS("merge in x.f16.GGUF", o.output.quantise == Encoding::gguf_f16),
