@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What stands in the way of a merge is said at once and before anything is written, by merge and plan alike.
+# What stands in the way of a merge is said at once and before anything is written, by merge and plan alike: memory, rights, room, archives. What
+# config.json, target and report stand in is rows of tests/cases/preflight_config.txt.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/errors.sh"
 fsdp=torch/fsdp1_w2_fp32_llama
@@ -24,34 +25,8 @@ planned() {
     done
 }
 
-# Several things wrong with config.json: all told, whatever the order.
+# Whether quotas are known belongs to the plan of a target; the report says the same.
 start "$fsdp"
-config vocab_size=600 intermediate_size=40 num_hidden_layers=3
-texts=("this config.json is another model's: " "vocab_size 600" "intermediate_size 40" "num_hidden_layers 3" "kinds of tensors differ, -v lists them")
-for ranks in 0 3; do
-    refused "three wrong fields" 6 "$ranks" "${texts[@]}"
-done
-planned 6 "${texts[@]}"
-
-# A wrong config.json and a target that exists: both.
-mkdir "$target"
-touch "$target/old"
-merge_copy 2
-expect_code 12 "${merging[@]}"
-for text in "2 problems, nothing was written" "exists and is not empty" "(target)" "vocab_size 600" "(mismatch)"; do
-    expect_text "$text"
-done
-[[ "$(ls -A "$place" "$target" | xargs)" == "$place: model $target: old" ]] || fail "left $(ls -A "$place" "$target" | xargs)"
-planned 12 "2 problems, nothing was written" "exists and is not empty" "vocab_size 600"
-
-# A target that exists: plan prints its plan, and ends as the merge would. Without --target_dir it asks nothing.
-start "$fsdp"
-mkdir "$target"
-touch "$target/old"
-planned 12 "exists and is not empty"
-grep -q "written by a rank" "$WORK/out" || fail "plan prints no plan"
-# Whether quotas are known belongs to it; the report says the same.
-rm -r "$target"
 planned 0
 told="$(sed -n 's/^quotas *//p' "$WORK/out")"
 merge_copy 2 --report "$WORK/report.json"
@@ -61,94 +36,6 @@ import json, sys
 quotas = json.load(open(sys.argv[1]))["quotas"]
 assert sys.argv[2] == ("checked: " + ", ".join(quotas) if quotas else "unknown on this file system"), quotas
 P
-expect_code 0 "$SHARDWELD" plan --local_dir "$source"
-! grep -q "^quotas" "$WORK/out" || fail "plan speaks of quotas without a target"
-more=(--overwrite)
-planned 0
-more=()
-
-# What can be known without the shards' metadata is told before these are read: a damaged shard is no matter yet.
-unread() {
-    refused "$@"
-    ! grep -q "mp_rank_0[1-9]\|rank_1.pt" "$WORK/err" || fail "$1: the shards were read first: $(cat "$WORK/err")"
-}
-start "$legacy"
-truncate -s 100 "$iter"/mp_rank_0*/*.pt
-refused "a damaged shard" 4 0 "mp_rank_0"
-more=(--recipe "$WORK/broken.recipe")
-unread "no recipe" 2 0 "--recipe: there is no file"
-echo nonsense >"$WORK/broken.recipe"
-unread "a broken recipe" 2 2 "broken.recipe:1"
-planned 2 "broken.recipe:1"
-more=()
-sed -i 's/"model_type": *"[a-z]*"/"model_type": "nobody_knows"/; s/LlamaForCausalLM/NobodyForCausalLM/' "$hf/config.json"
-unread "an unknown family" 5 0 "nobody_knows"
-echo '{' >"$hf/config.json"
-unread "a broken config.json" 4 2 "$hf/config.json"
-expect_code 4 "$SHARDWELD" test --local_dir "$source" --test_hf_dir "$WORK/copy/expected" "${options[@]}" && expect_text "$hf/config.json"
-options=()
-unread "no config.json" 2 0 "has no HuggingFace config.json beside it"
-start "$fsdp"
-truncate -s 100 "$source"/*rank_1.pt
-echo '{' >"$source/huggingface/config.json"
-unread "a broken config.json of FSDP" 4 0 "huggingface/config.json"
-more=(--base "$WORK/nowhere")
-unread "no base" 3 0 "$WORK/nowhere"
-more=()
-
-# A report that could not be written when all is done.
-start "$fsdp"
-for ranks in 0 2; do
-    more=(--report "$WORK/none/r.json")
-    refused "no directory for the report" 7 "$ranks" "the report $WORK/none/r.json could not be written: there is no directory $WORK/none"
-done
-planned 7 "there is no directory $WORK/none"
-expect_code 7 "$SHARDWELD" test --local_dir "$source" --test_hf_dir "$WORK/copy/expected" "${more[@]}"
-expect_text "there is no directory $WORK/none"
-more=(--report "$source/fsdp_config.json/r.json")
-refused "a file for the report's directory" 7 0 "$source/fsdp_config.json is not a directory"
-more=(--report "$WORK")
-refused "a directory for the report" 7 0 "the report $WORK could not be written: it is a directory"
-mkfifo "$WORK/fifo"
-more=(--report "$WORK/fifo")
-refused "a pipe for the report" 7 0 "the report $WORK/fifo could not be written: it is not a regular file"
-[[ -p "$WORK/fifo" ]] || fail "the report took a pipe's place"
-for file in "$source"/*rank_0.pt "$source/huggingface/config.json"; do
-    more=(--report "$file")
-    before="$(sha256sum "$file")"
-    refused "a report in the place of an input" 7 0 "the report $file could not be written: it exists and is not a report"
-    planned 7 "$file could not be written"
-    [[ "$(sha256sum "$file")" == "$before" ]] || fail "a report replaced $file"
-done
-: >"$WORK/empty.json"
-more=(--report "$WORK/empty.json")
-accepted "an empty file for the report" "${more[@]}"
-more=(--report "$place/model/r.json")
-planned 0
-accepted "a report in the target" "${more[@]}"
-echo '{"schema": 1, "old": true}' >"$WORK/other.json"
-more=(--report "$WORK/other.json")
-refused "a report in the place of another JSON file" 7 0 "it exists and is not a report"
-more=()
-echo '{"schema": 1, "tool": {"version": "0", "git": ""}, "command": "merge"}' >"$place/r.json"
-ln -s "$place/r.json" "$WORK/link.json"
-target="$place/linked"
-merge_copy 0 --report "$WORK/link.json"
-expect_code 0 "${merging[@]}"
-[[ -L "$WORK/link.json" ]] && grep -q '"exit"' "$place/r.json" || fail "the report took a link's place"
-target="$place/deep/er/model"
-merge_copy 0 --report "$place/deep/r.json"
-expect_code 0 "${merging[@]}"
-[[ -s "$place/deep/r.json" ]] || fail "no report in a directory that the merge made"
-target="$place/model"
-mkdir "$target"
-touch "$target/old"
-merge_copy 0 --report "$WORK/none/r.json"
-expect_code 12 "${merging[@]}"
-for text in "2 problems, nothing was written" "exists and is not empty" "there is no directory $WORK/none" "(io)"; do
-    expect_text "$text"
-done
-more=()
 
 # Memory that the job does not have.
 start "$fsdp"

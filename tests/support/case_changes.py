@@ -78,7 +78,8 @@ class Changes:
 
     def truncate(self, name, size):
         """To a size; a negative one is taken from the end."""
-        os.truncate(self.path(name), int(size) + (os.path.getsize(self.path(name)) if int(size) < 0 else 0))
+        for path in self.paths(name):
+            os.truncate(path, int(size) + (os.path.getsize(path) if int(size) < 0 else 0))
 
     def write(self, name, text, times="1"):
         os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)

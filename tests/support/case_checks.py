@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import zlib
@@ -166,6 +167,15 @@ class Checks:
     def no(self, *names):
         for name in names:
             require(not os.path.lexists(self.path(name)) and not glob.glob(self.path(name)), f"{name} is there")
+
+    def only(self, name, *files):
+        require(sorted(os.listdir(self.path(name))) == sorted(files), f"{name} holds {os.listdir(self.path(name))}")
+
+    def fifo(self, name):
+        require(stat.S_ISFIFO(os.lstat(self.path(name)).st_mode), f"{name} is no FIFO")
+
+    def link(self, name):
+        require(os.path.islink(self.path(name)), f"{name} is no link")
 
     def holds(self, *names):
         for name in names:
