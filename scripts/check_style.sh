@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# clang-format, the include graph and the includes of all sources, links and names in the documents, names of tests, the size of their data; `--tidy BUILD_DIR` adds clang-tidy.
+# clang-format, the include graph and the includes of all sources, links and names in the documents, names of tests, rows of names, the size of their data; `--tidy BUILD_DIR` adds clang-tidy.
 # It needs a configured build: the release preset's units take some minutes; the dev preset's, a file each, an hour, and the static
 # analyser, which looks at no included file, then sees all functions.
 set -euo pipefail
@@ -10,6 +10,7 @@ printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 100 clang-format --dry-ru
 python3 -B scripts/check_includes.py
 python3 scripts/check_docs.py
 python3 scripts/check_tests.py
+python3 scripts/check_rules.py
 data_bytes=$(find tests/data -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum }')
 if ((data_bytes > 50 * 1024 * 1024)); then
     echo "tests/data has $data_bytes bytes, over 50 MiB: remove what another case tests, too"

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/json.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "core/yaml.hpp"
 #include "shardweld/error.hpp"
@@ -40,10 +41,6 @@ constexpr std::array<Feature, 6> kNeverFolded = {{
     {"kasa_config", "scales its rank by a diagonal (KaSA)"},
     {"monteclora_config", "samples its weights (MonteCLoRA)"},
 }};
-
-// They change the base when they begin: the factors belong to what is left of it.
-constexpr std::array<std::string_view, 5> kChangesBase = {"pissa", "olora", "corda", "loftq",
-                                                          "lora_ga"};
 
 bool is_set(const ordered_json& json, const char* field) {
     const auto found = json.find(field);
@@ -85,8 +82,7 @@ bool changes_base(const ordered_json& declared) {
     const auto found = declared.find("init_lora_weights");
     const std::string way =
         found != declared.end() && found->is_string() ? found->get<std::string>() : "";
-    return std::any_of(kChangesBase.begin(), kChangesBase.end(),
-                       [&](std::string_view known) { return way.starts_with(known); });
+    return is_known_as(way, "beginning that changes the base");
 }
 
 ordered_json object_in(const ConfigFile& file) {

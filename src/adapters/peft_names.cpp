@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
@@ -21,53 +22,12 @@ constexpr std::string_view kBaseLayer = "base_layer";
 
 constexpr std::array<std::string_view, 5> kFactors{"lora_A", "lora_B", "lora_embedding_A",
                                                    "lora_embedding_B", "lora_magnitude_vector"};
-/// How components of PEFT's other methods and of LoRA's rarer forms begin (peft 0.21, `prefix` and
-/// `adapter_layer_names` of tuners), in ascending order.
-constexpr auto kForeign = std::to_array<std::string_view>({"adaption_",
-                                                           "boft_",
-                                                           "bone_block",
-                                                           "c3a_kernel",
-                                                           "delora_",
-                                                           "fourierft_",
-                                                           "gralora_",
-                                                           "hada_",
-                                                           "hra_u",
-                                                           "ia3_l",
-                                                           "ln_tuning_layers",
-                                                           "lokr_",
-                                                           "lora_E",
-                                                           "lora_ga_",
-                                                           "lora_router",
-                                                           "miss_block",
-                                                           "oft_R",
-                                                           "oft_r",
-                                                           "osf_",
-                                                           "prompt_encoder",
-                                                           "randlora_",
-                                                           "ranknum",
-                                                           "road_alpha",
-                                                           "road_theta",
-                                                           "shira_weight",
-                                                           "token_adapter",
-                                                           "trainable_tokens_",
-                                                           "vblora_",
-                                                           "vera_A",
-                                                           "vera_B",
-                                                           "vera_lambda",
-                                                           "waveft_",
-                                                           "xlora_"});
-static_assert(std::is_sorted(kForeign.begin(), kForeign.end()));
-// None begins with another one: in a sorted list that one would be its neighbour's beginning, too.
-static_assert(std::adjacent_find(kForeign.begin(), kForeign.end(),
-                                 [](std::string_view one, std::string_view next) {
-                                     return next.starts_with(one);
-                                 }) == kForeign.end());
-
 /// Asked for every part of every tensor's name: only the last one that is not behind `part` can be
 /// its beginning.
 bool is_foreign(std::string_view part) {
-    const auto behind = std::upper_bound(kForeign.begin(), kForeign.end(), part);
-    return behind != kForeign.begin() && part.starts_with(*std::prev(behind));
+    static const auto& beginnings = known_words("beginning of other methods of PEFT");
+    const auto behind = std::ranges::upper_bound(beginnings, part);
+    return behind != beginnings.begin() && part.starts_with(*std::prev(behind));
 }
 
 template <typename List>

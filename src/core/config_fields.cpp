@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "name_rules.hpp"
 #include "regex.hpp"
 #include "text.hpp"
 
@@ -70,17 +71,7 @@ std::string trained_class(std::string_view name) {
 }
 
 bool is_wrapper_class(std::string_view name) {
-    constexpr std::array<std::string_view, 10> kWrappers = {"FullyShardedDataParallel",
-                                                            "DistributedDataParallel",
-                                                            "DataParallel",
-                                                            "DeepSpeedEngine",
-                                                            "PipelineEngine",
-                                                            "OptimizedModule",
-                                                            "FSDPModule",
-                                                            "GraphModule",
-                                                            "CheckpointWrapper",
-                                                            "AutoModelForCausalLMWithValueHead"};
-    return name.starts_with("PeftModel") || std::ranges::find(kWrappers, name) != kWrappers.end();
+    return is_known_as(name, "class around any model");
 }
 
 namespace {

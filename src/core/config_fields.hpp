@@ -16,23 +16,9 @@ namespace shardweld {
 inline constexpr std::array<std::string_view, 5> kInnerConfigs = {
     "text_config", "llm_config", "language_config", "thinker_config.text_config", "thinker_config"};
 
-/// Fields that count layers which predict further tokens (MTP). They are optional: a model without
-/// them is whole, but servers that are told of them fail to start. Sources: configs on the Hub and
-/// the drafters of vLLM, SGLang and llama.cpp.
-inline constexpr std::array<std::string_view, 11> kPredictionFields = {"num_nextn_predict_layers",
-                                                                       "mtp_num_hidden_layers",
-                                                                       "num_mtp_layers",
-                                                                       "mtp_num_layers",
-                                                                       "num_mtp_modules",
-                                                                       "num_mtp_heads",
-                                                                       "mtp_depth",
-                                                                       "n_predict",
-                                                                       "num_nextn_layers",
-                                                                       "mtp_layers",
-                                                                       "num_mtp"};
-
-/// Whether a part of the name says that the tensor belongs to such a layer ("mtp.layers.0.x",
-/// "model.mtp_block.0.x"). Some families give them the numbers behind the stack's instead.
+/// Whether a part of the name says that the tensor is of a layer for further tokens
+/// ("mtp.layers.0.x", "model.mtp_block.0.x"). Some families give them the numbers behind the
+/// stack's instead.
 bool predicts_further_tokens(std::string_view tensor);
 
 /// The number of the language model's layer that a tensor belongs to; nullopt for all others, such

@@ -1,11 +1,12 @@
 #include "parameter_kind.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <string>
 
 #include <nlohmann/json.hpp>
+
+#include "name_rules.hpp"
 
 namespace shardweld {
 
@@ -38,18 +39,8 @@ ParameterKind kind_of(const Settings& group) {
 }
 
 ParameterKind kind_of(std::string_view name, std::size_t n_dims) {
-    constexpr std::array<std::string_view, 10> kAtTheEnds = {"word_embeddings",
-                                                             "position_embeddings",
-                                                             "output_layer",
-                                                             "embed_tokens",
-                                                             "lm_head",
-                                                             "tok_embeddings",
-                                                             "embed_in",
-                                                             "embed_out",
-                                                             "wte",
-                                                             "wpe"};
     return {name.find(".experts.") != std::string_view::npos,
-            std::ranges::count(kAtTheEnds, module_of(name)) > 0,
+            is_known_as(module_of(name), "module at the ends of a model"),
             n_dims > 1 && !name.ends_with("bias")};
 }
 

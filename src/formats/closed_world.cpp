@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
-#include "core/path_rules.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/iteration_directories.hpp"
@@ -41,7 +41,7 @@ struct NeighbourVerdict {
 
 // By names that mean something; the format's own go before those of all.
 std::optional<NeighbourVerdict> known_verdict(const Location& location, std::string_view path) {
-    const auto& rules = path_rules().left_aside;
+    const auto& rules = name_rules().left_aside;
     auto known = match_rule(rules, path, location.format);
     while (path.starts_with(kAbove)) {
         path.remove_prefix(kAbove.size());

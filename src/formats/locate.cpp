@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "core/path_rules.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/iteration_directories.hpp"
@@ -55,8 +55,8 @@ std::optional<Location> probe(const fs::path& directory, const std::string& back
 }
 
 bool looks_like_checkpoint(const Listing& listing, const std::string& backend) {
-    const PathRules& rules = path_rules();
-    const auto is_seen = [&](const PathRule& rule) {
+    const NameRules& rules = name_rules();
+    const auto is_seen = [&](const NameRule& rule) {
         return rule.more != "apart" &&
                (rule.format.empty() || is_meant(format_called(rule.format), backend)) &&
                fits(rule, listing);

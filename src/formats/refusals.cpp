@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
-#include "core/path_rules.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "formats/containers/file_sign.hpp"
 #include "formats/shared/directory_listing.hpp"
@@ -73,7 +73,7 @@ std::optional<Location> otherwise(const fs::path& directory, const Listing& list
 /// What a search for a checkpoint of this backend looks for.
 std::string looked_for(const std::string& backend) {
     std::string text;
-    for (const PathRule& rule : path_rules().names) {
+    for (const NameRule& rule : name_rules().names) {
         const std::string names =
             joined(rule.patterns, " ", [](auto name) { return std::string(name); });
         const bool is_asked = !rule.format.empty() && format_called(rule.format).explicit_only;
@@ -92,7 +92,7 @@ std::string noun_of(const std::string& backend) {
 
 /// Refuses what a sign gives away.
 void refuse_sign(const fs::path& path, const Listing& listing) {
-    if (const PathRule* const rule = rule_for(path_rules().refused, listing)) {
+    if (const NameRule* const rule = rule_for(name_rules().refused, listing)) {
         throw Error(
             ErrorCode::unsupported,
             path.string() + " is " + std::string(rule->what) + ", which this version does not read",
@@ -125,7 +125,7 @@ Listings with_those_below(const fs::path& directory, const Listing& listing) {
 
 /// What a format knows to be lacking.
 void refuse_faults(const fs::path& directory, const Listing& listing) {
-    if (const PathRule* const rule = rule_for(path_rules().lacking, listing)) {
+    if (const NameRule* const rule = rule_for(name_rules().lacking, listing)) {
         throw Error(ErrorCode::not_found, directory.string() + " " + std::string(rule->what),
                     "copy all files of the save again, hidden ones too, or give another save");
     }
@@ -133,7 +133,7 @@ void refuse_faults(const fs::path& directory, const Listing& listing) {
 
 /// A finished model.
 void refuse_model(const fs::path& directory, const Listing& listing) {
-    for (const PathRule& rule : path_rules().seen) {
+    for (const NameRule& rule : name_rules().seen) {
         if (!rule.format.empty() && format_called(rule.format).explicit_only &&
             fits(rule, listing)) {
             format_called(rule.format).refuse_unasked(directory);

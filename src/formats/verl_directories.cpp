@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/json.hpp"
+#include "core/name_rules.hpp"
 #include "core/names.hpp"
-#include "core/path_rules.hpp"
 #include "core/text.hpp"
 #include "formats/hf/hf.hpp"
 #include "formats/shared/directory_listing.hpp"
@@ -262,7 +262,7 @@ std::optional<fs::path> model_directory(const fs::path& directory, const Listing
     if (listing.has_file(kContentsFile)) {
         return listed_model(directory);
     }
-    for (const PathRule& way : path_rules().ways) {
+    for (const NameRule& way : name_rules().ways) {
         const std::string path(way.patterns.front());
         const bool may_be = listing.has_directory(path.substr(0, path.find('/')));
         const bool has_all = std::ranges::all_of(way.beside, [&](std::string_view name) {

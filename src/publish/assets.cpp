@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/json.hpp"
-#include "core/path_rules.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "io/errno.hpp"
 #include "io/input_file.hpp"
@@ -125,7 +125,7 @@ std::vector<FoundAsset> entries_called_so(const fs::path& hf_directory,
         }
     };
     look("", false);
-    for (const std::string_view name : words_of("directory of templates")) {
+    for (const std::string_view name : known_words("directory of templates")) {
         if (io::is_directory(hf_directory / name)) {
             look(std::string(name) + "/", false);
         }
@@ -204,7 +204,7 @@ Bytes Asset::size() const {
 }
 
 bool is_about_codes(std::string_view name) {
-    return is_called(name, "about codes");
+    return is_known_as(name, "about codes");
 }
 
 bool is_module_directory(std::string_view name) {
@@ -214,7 +214,7 @@ bool is_module_directory(std::string_view name) {
 }
 
 bool is_asset(std::string_view file_name) {
-    const auto is_one = [&](const char* what) { return is_called(file_name, what); };
+    const auto is_one = [&](const char* what) { return is_known_as(file_name, what); };
     return !is_one("weights or index") && !is_one("beside a checkpoint") &&
            (is_one("about codes") || is_one("of sentence-transformers") ||
             is_one("beside weights"));
@@ -225,7 +225,7 @@ bool has_tokenizer(const std::vector<std::string>& file_names) {
         if (name.starts_with(kBesideShards)) {
             name.remove_prefix(kBesideShards.size());
         }
-        return is_called(name, "tokenizer");
+        return is_known_as(name, "tokenizer");
     });
 }
 
@@ -283,7 +283,7 @@ std::vector<std::string> lost_assets(const fs::path& hf_directory, const Opener&
 std::vector<std::string> weights_among(const std::vector<Asset>& assets) {
     std::vector<std::string> names;
     for (const Asset& asset : assets) {
-        if (is_called(asset.name, "weights or index")) {
+        if (is_known_as(asset.name, "weights or index")) {
             names.push_back(asset.name);
         }
     }

@@ -8,30 +8,13 @@
 
 #include "core/config_fields.hpp"
 #include "core/json.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::publish {
 
 namespace {
-
-/// Sorted, as they are written: what transformers 5.10's GenerationConfig.from_model_config takes
-/// over and models' configs state.
-constexpr std::array<const char*, 15> kGenerationFields = {"bos_token_id",
-                                                           "decoder_start_token_id",
-                                                           "do_sample",
-                                                           "eos_token_id",
-                                                           "max_length",
-                                                           "num_beams",
-                                                           "output_attentions",
-                                                           "output_hidden_states",
-                                                           "pad_token_id",
-                                                           "repetition_penalty",
-                                                           "temperature",
-                                                           "top_k",
-                                                           "top_p",
-                                                           "transformers_version",
-                                                           "use_cache"};
 
 using nlohmann::ordered_json;
 
@@ -98,7 +81,8 @@ void edit_predictions(models::Config& config, const Facts& facts, std::vector<st
                 (*written == 0 ? " (--supplement DIR takes them from another model)" : ""));
         }
     };
-    for (const std::string_view field : kPredictionFields) {
+    for (const std::string_view field :
+         known_words("count of layers that predict further tokens")) {
         correct(std::string(field));
         for (const std::string_view inner : kInnerConfigs) {
             correct(std::string(inner) + "." + std::string(field));
@@ -192,13 +176,11 @@ void apply(models::Config& config, const models::ConfigEdit& edit,
 }  // namespace
 
 bool is_codes(const std::string& name, DType dtype, const std::vector<Index>& shape) {
-    constexpr std::array<std::string_view, 5> kWords = {"weight", "pack", "zeros", "code", "idxs"};
     if (is_eight_bit_float(dtype) || is_float(dtype) || dtype == DType::boolean) {
         return is_eight_bit_float(dtype);
     }
     // Masks (GPT-2's attn.bias), positions and tables of tokens are integers, too.
-    const bool is_named_so = std::ranges::any_of(
-        kWords, [&](std::string_view word) { return name.find(word) != std::string::npos; });
+    const bool is_named_so = is_known_as(name, "codes of integers");
     const bool is_mask = name.ends_with("bias") || name.ends_with("mask");
     return shape.size() >= 2 && !is_mask &&
            (size_of(dtype) == 1 || (size_of(dtype) <= 4 && is_named_so));
@@ -231,15 +213,16 @@ std::string made_generation_config(const models::Config& config) {
         return "";
     }
     const auto all = parse_known_json<ordered_json>(config.text_to_write());
-    const auto stated = [&](const char* key) {
+    const auto stated = [&](const std::string& key) {
         return all.is_object() && all.contains(key) ? all[key] : ordered_json();
     };
     ordered_json made = {{"_from_model_config", true}};
-    for (const char* key : kGenerationFields) {
+    for (const std::string_view word : known_words("field of generation_config.json")) {
+        const std::string key(word);
         // A token may be a list of them.
         if (const auto value = stated(key); !value.is_null()) {
             made[key] = value;
-        } else if (std::string_view(key).starts_with("output_")) {
+        } else if (key.starts_with("output_")) {
             made[key] = false;  // what every config of transformers holds, though no file says so
         }
     }

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/path_rules.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"
@@ -28,8 +28,8 @@ bool is_config(std::string_view name) {
 
 bool is_part(const fs::path& file) {
     const std::string name = file.filename().string();
-    return is_called(name, "weights of a model") || is_config(name) || is_asset(name) ||
-           is_called(name, "beside a model") ||
+    return is_known_as(name, "weights of a model") || is_config(name) || is_asset(name) ||
+           is_known_as(name, "beside a model") ||
            (name.ends_with(".json") && look_at_report(file).has_value());
 }
 
@@ -61,7 +61,7 @@ void look_into(const fs::path& directory, const std::string& prefix, TreeContent
         found.is_empty = false;
         const bool is_directory = !entry.is_symlink() && entry.is_directory();
         const bool is_of_model =
-            is_called(name, "directory of a model") || is_module_directory(name);
+            is_known_as(name, "directory of a model") || is_module_directory(name);
         if (is_directory && prefix.empty() && is_of_model) {
             look_into(entry.path(), name + "/", found);
         } else if (is_directory && name == "huggingface" && prefix == ".cache/") {
@@ -71,7 +71,7 @@ void look_into(const fs::path& directory, const std::string& prefix, TreeContent
         } else if (is_directory || !is_part(entry.path())) {
             found.foreign.push_back(prefix + name + (is_directory ? "/" : ""));
         } else {
-            found.has_model = found.has_model || is_called(name, "weights of a model") ||
+            found.has_model = found.has_model || is_known_as(name, "weights of a model") ||
                               (is_config(name) && is_model_config(entry.path()));
         }
     }

@@ -14,6 +14,7 @@
 #include "app/report/report_json.hpp"
 #include "catalogue/tensor.hpp"
 #include "core/json.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 
 namespace shardweld::app {
@@ -21,14 +22,11 @@ namespace shardweld::app {
 namespace {
 
 constexpr std::string_view kHead = "lm_head.weight";
-constexpr std::array<std::string_view, 4> kEmbeddings = {"embed_tokens.weight", "wte.weight",
-                                                         "word_embeddings.weight", "shared.weight"};
 // Computed from the config by every current version of transformers.
 constexpr std::string_view kComputed = "rotary_emb.inv_freq";
 
 bool is_embedding(std::string_view name) {
-    return std::any_of(kEmbeddings.begin(), kEmbeddings.end(),
-                       [&](std::string_view ending) { return name.ends_with(ending); });
+    return is_known_as(name, "embedding of a model");
 }
 
 bool is_language_head(std::string_view name) {

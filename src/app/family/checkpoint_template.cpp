@@ -10,7 +10,7 @@
 
 #include "adapters/separate.hpp"
 #include "app/survey/survey.hpp"
-#include "core/path_rules.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "formats/closed_world.hpp"
 #include "formats/recognise.hpp"
@@ -49,7 +49,7 @@ publish::Asset asset_of(io::InputFile opened, std::string name) {
 
 /// Whether a loader looks for a file of this name above the shards.
 bool is_found_above(std::string_view name) {
-    const auto found = match_rule(path_rules().left_aside, name, "");
+    const auto found = match_rule(name_rules().left_aside, name, "");
     return found && (found->rule->what.empty() || found->rule->what == formats::kTrainingState);
 }
 

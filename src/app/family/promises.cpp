@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/config_fields.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "models/pattern.hpp"
 
@@ -69,17 +70,12 @@ void look_at_experts(const models::Config& config, const Targets& targets,
 
 /// Outside numbered layers, and no embedding, norm or pooler.
 bool could_be_head(std::string_view name) {
-    constexpr std::array<std::string_view, 9> kOthers = {
-        "norm", "pool", "rotary", "wte", "wpe", "ln_f", "projector", "merger", "newline"};
     const bool is_embedding =
         name.find("embed") != std::string_view::npos && name.find("embed_out") == std::string::npos;
     const bool is_in_tower =
         std::ranges::any_of(kTowers, [&](const Tower& tower) { return belongs_to(tower, name); });
     return !is_embedding && !is_in_tower && !stack_layer_of(name) &&
-           !predicts_further_tokens(name) &&
-           std::ranges::none_of(kOthers, [&](std::string_view word) {
-               return name.find(word) != std::string_view::npos;
-           });
+           !predicts_further_tokens(name) && !is_known_as(name, "no head");
 }
 
 /// Some classes' loaders make up the head that they do not find.
@@ -115,27 +111,12 @@ void look_at_head(const PreparedModel& prepared, const Targets& targets,
 /// Optional weights that a field of config.json promises, where no recipe asks for them.
 void look_at_optional(const models::Config& config, const Targets& targets,
                       std::vector<plan::Warning>& out) {
-    struct Promise {
-        std::string_view field;
-        std::array<std::string_view, 4> words;  ///< one is in the name of each tensor
-    };
-    constexpr std::array<Promise, 5> kPromises = {{
-        {"attention_bias", {"proj.bias", "qkv.bias", "attn.bias", "dense.bias"}},
-        {"qkv_bias", {"proj.bias", "qkv.bias", "attn.bias", "value.bias"}},
-        {"use_qk_norm", {"q_norm", "q_layernorm", "query_norm", "qk_norm"}},
-        {"qk_layernorm", {"q_norm", "q_layernorm", "query_norm", "qk_norm"}},
-        {"moe_router_enable_expert_bias",
-         {"expert_bias", "correction_bias", "gate.bias", "router"}},
-    }};
-    for (const Promise& promise : kPromises) {
-        const bool is_there = std::ranges::any_of(targets, [&](const plan::Target& target) {
-            return std::ranges::any_of(promise.words, [&](std::string_view word) {
-                return target.name.find(word) != std::string::npos;
-            });
-        });
-        if (!is_there && config.integer(promise.field).value_or(0) == 1) {
+    for (const std::string_view field : known_words("field that promises weights")) {
+        const bool is_there = std::ranges::any_of(
+            targets, [&](const plan::Target& target) { return is_known_as(target.name, field); });
+        if (!is_there && config.integer(field).value_or(0) == 1) {
             out.push_back({"optional_missing", "",
-                           "config.json says " + std::string(promise.field) +
+                           "config.json says " + std::string(field) +
                                ", but no tensor that belongs to it is stored"});
         }
     }

@@ -5,45 +5,13 @@
 #include <string_view>
 
 #include "catalogue/catalogue.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::app {
 
 namespace {
-
-/// How tensors end that only one library writes. Sources: transformers 5.24 (quantizers,
-/// integrations), torchao 0.18, exllamav3, compressed-tensors 0.20.
-struct NameTrace {
-    std::string_view ending;
-    std::string_view library;
-};
-constexpr std::array kNameTraces = {
-    NameTrace{".qweight", "GPTQ or AWQ"},
-    NameTrace{".qzeros", "GPTQ or AWQ"},
-    NameTrace{".g_idx", "GPTQ"},
-    NameTrace{".absmax", "bitsandbytes"},
-    NameTrace{".quant_map", "bitsandbytes"},
-    NameTrace{".SCB", "bitsandbytes"},
-    NameTrace{".weight_scale_2", "ModelOpt"},
-    NameTrace{".pre_quant_scale", "ModelOpt"},
-    NameTrace{".W_q", "HQQ"},
-    NameTrace{".codebooks", "AQLM"},
-    NameTrace{".Qidxs", "QuIP#"},
-    NameTrace{".weight_scales", "EETQ"},
-    NameTrace{".tables2", "HIGGS"},
-    NameTrace{".weight._data", "quanto"},
-    NameTrace{".weight._data._data", "quanto"},
-    NameTrace{"_qdata", "torchao"},
-    NameTrace{".dense_weights", "SpQR"},
-    NameTrace{".centroids.weight", "VPTQ"},
-    NameTrace{".dqweight", "FP-Quant"},
-    NameTrace{".forward_hadamard_matrix", "FP-Quant"},
-    NameTrace{".q_weight", "ExLlamaV2"},
-    NameTrace{".trellis", "ExLlamaV3"},
-    NameTrace{".bitmask", "compressed-tensors' sparse weights"},
-    NameTrace{".scale_packed", "Marlin"},
-};
 
 /// What stands beside a weight of integers, instead of its last `weight`.
 struct Companion {
@@ -65,10 +33,11 @@ template <typename Stored>
 QuantisationTrace named_among(const std::vector<Stored>& tensors) {
     for (const Stored& tensor : tensors) {
         const std::string& name = tensor.name;
-        const auto* const trace = std::ranges::find_if(
-            kNameTraces, [&](const NameTrace& one) { return name.ends_with(one.ending); });
-        if (trace != kNameTraces.end()) {
-            return {name, by_names(trace->library)};
+        for (const NameRule& rule : name_rules().traces) {
+            if (std::ranges::any_of(rule.patterns,
+                                    [&](auto ending) { return name.ends_with(ending); })) {
+                return {name, by_names(rule.what)};
+            }
         }
     }
     return {};

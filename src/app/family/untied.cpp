@@ -1,7 +1,6 @@
 #include "untied.hpp"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -16,6 +15,7 @@
 #include "catalogue/catalogue.hpp"
 #include "core/config_fields.hpp"
 #include "core/json.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
@@ -204,26 +204,19 @@ plan::Warning warning_of(const Change& change, const PreparedModel& prepared,
 
 /// The class has a language model's head.
 bool is_language_class(const PreparedModel& prepared) {
-    constexpr std::array<std::string_view, 5> kHeads = {"ForCausalLM", "ForConditionalGeneration",
-                                                        "ForMaskedLM", "ForPreTraining", "LMHead"};
     const std::vector<std::string> names = prepared.config.architectures();
-    return !names.empty() && std::ranges::any_of(kHeads, [&](std::string_view head) {
-        return names.front().find(head) != std::string::npos;
-    });
+    return !names.empty() && is_known_as(names.front(), "class with a language model's head");
 }
 
 /// Recipes know what stands for both; where they have no head names and config.json alone tell.
 void require_apart_without_recipe(const PreparedModel& prepared, const Catalogue& catalogue) {
-    constexpr std::array<std::string_view, 7> kNames = {
-        "embed_tokens", "lm_head",         "wte",           "embed_in",
-        "embed_out",    "word_embeddings", "tok_embeddings"};
     const ChangedWeights changed = changed_by_adapter(prepared, catalogue);
     std::string found;
     for (const auto* const weights : {&changed.by_factors, &changed.as_whole}) {
         for (const std::string& weight : *weights) {
             const std::string module = weight.substr(0, weight.rfind('.'));
             const std::string last = module.substr(module.rfind('.') + 1);
-            found = std::ranges::count(kNames, last) > 0 ? weight : found;
+            found = is_known_as(last, "embedding or head") ? weight : found;
         }
     }
     bool has_head = false;

@@ -9,6 +9,7 @@
 
 #include "app/compare/comparison.hpp"
 #include "app/family/untied.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "mpi/share.hpp"
 #include "plan/bind/mixed.hpp"
@@ -23,9 +24,7 @@ namespace {
 
 /// Fields that say nothing of what weights mean.
 bool is_meant_otherwise(const ConfigDifference& difference) {
-    constexpr std::array<std::string_view, 6> kHarmless = {
-        "_name_or_path", "dtype", "torch_dtype", "use_cache", "name_or_path", "auto_map"};
-    return std::find(kHarmless.begin(), kHarmless.end(), difference.field) == kHarmless.end();
+    return !is_known_as(difference.field, "field that says nothing of weights");
 }
 
 void compare_configs(Session& session, const std::string& name, const ModelFiles& files,

@@ -1,7 +1,6 @@
 #include "checkpoint_text.hpp"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -11,6 +10,7 @@
 
 #include "app/messages/table.hpp"
 #include "catalogue/catalogue.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 
 namespace shardweld::app {
@@ -302,48 +302,6 @@ std::string picture(const std::string& signs, std::size_t width, std::size_t gro
     return text;
 }
 
-struct PartWord {
-    std::string_view text;
-    std::string_view part;
-};
-
-// The first that is in a name decides: "shared_expert_gate" is no expert's and
-// "linear_qkv.layer_norm_weight" no projection.
-constexpr std::array<PartWord, 34> kWords = {{{"lora_", "adapter"},
-                                              {"visual", "vision"},
-                                              {"vision", "vision"},
-                                              {"image", "vision"},
-                                              {"multi_modal", "vision"},
-                                              {"audio", "audio"},
-                                              {"norm", "norms"},
-                                              {"ln_", "norms"},
-                                              {"shared_expert", "shared experts"},
-                                              {"router", "router"},
-                                              {"expert_bias", "router"},
-                                              {"e_score", "router"},
-                                              {"mlp.gate.", "router"},
-                                              {"moe.gate.", "router"},
-                                              {"experts", "experts"},
-                                              {"block_sparse_moe.gate", "router"},
-                                              {"embed", "embedding"},
-                                              {"wte.", "embedding"},
-                                              {"wpe.", "embedding"},
-                                              {"lm_head", "head"},
-                                              {"output_layer", "head"},
-                                              {"score.", "head"},
-                                              {"classifier", "head"},
-                                              {"attn", "attention"},
-                                              {"attention", "attention"},
-                                              {"conv1d", "attention"},
-                                              {"mlp", "mlp"},
-                                              {"feed_forward", "mlp"},
-                                              {"ffn", "mlp"},
-                                              {"dense_h_to_4h", "mlp"},
-                                              {"dense_4h_to_h", "mlp"},
-                                              {"linear_fc", "mlp"},
-                                              {"gate_proj", "mlp"},
-                                              {"up_proj", "mlp"}}};
-
 void add_to(std::vector<PartRow>& rows, std::string_view name, const PartRow& more) {
     auto row = std::find_if(rows.begin(), rows.end(),
                             [&](const PartRow& known) { return known.name == name; });
@@ -495,9 +453,11 @@ std::string grid_text(const RankGrid& grid, const std::vector<bool>& is_copy) {
 }
 
 std::string_view part_of(std::string_view tensor) {
-    for (const PartWord& word : kWords) {
-        if (tensor.find(word.text) != std::string_view::npos) {
-            return word.part;
+    for (const NameRule& rule : name_rules().parts) {
+        if (std::ranges::any_of(rule.patterns, [&](std::string_view word) {
+                return tensor.find(word) != std::string_view::npos;
+            })) {
+            return rule.what;
         }
     }
     return "other";

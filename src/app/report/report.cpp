@@ -1,7 +1,6 @@
 #include "report.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -13,6 +12,7 @@
 
 #include "app/messages/log.hpp"
 #include "catalogue/catalogue.hpp"
+#include "core/name_rules.hpp"
 #include "core/path.hpp"
 #include "core/redact.hpp"
 #include "core/system.hpp"
@@ -228,22 +228,8 @@ std::vector<plan::Warning> factor_warnings(const plan::WrittenTensors& tensors,
 }
 
 bool is_telling(const std::string& variable) {
-    constexpr std::array<std::string_view, 10> kTelling = {
-        "SLURM_", "OMPI_MCA_", "OMPI_ALLOW_", "SHARDWELD_", "OMP_",
-        "MPICH_", "I_MPI_",    "UCX_",        "FI_",        "TMPDIR"};
-    // What mpirun tells its processes, and nobody else.
-    constexpr std::array<std::string_view, 6> kDaemons = {
-        "OMPI_MCA_orte_",        "OMPI_MCA_ess",    "OMPI_MCA_pmix",
-        "OMPI_MCA_initial_wdir", "OMPI_MCA_shmem_", "OMPI_MCA_mpi_oversubscribe"};
-    constexpr std::array<std::string_view, 6> kSecret = {"TOKEN",  "KEY", "SECRET",
-                                                         "PASSWD", "JWT", "PASSWORD"};
-    const auto begins = [&](std::string_view with) { return variable.starts_with(with); };
-    const auto holds = [&](std::string_view word) {
-        return variable.find(word) != std::string::npos;
-    };
-    return std::any_of(kTelling.begin(), kTelling.end(), begins) &&
-           std::none_of(kDaemons.begin(), kDaemons.end(), begins) &&
-           std::none_of(kSecret.begin(), kSecret.end(), holds);
+    return is_known_as(variable, "variable that tells of a run") &&
+           !is_known_as(variable, "variable of mpirun's or a secret");
 }
 
 Circumstances circumstances_of(const std::vector<std::string>& arguments) {

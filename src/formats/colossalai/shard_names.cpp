@@ -1,13 +1,13 @@
 #include "shard_names.hpp"
 
-#include "core/path_rules.hpp"
+#include "core/name_rules.hpp"
 #include "formats/registry.hpp"
 
 namespace shardweld::formats::colossalai {
 
 namespace {
 
-std::optional<StagedName> parse_staged(const std::vector<PathRule>& rules, std::string_view file) {
+std::optional<StagedName> parse_staged(const std::vector<NameRule>& rules, std::string_view file) {
     const auto found = match_rule(rules, file, sharded_format.name);
     if (!found) {
         return std::nullopt;
@@ -25,11 +25,11 @@ std::optional<StagedName> parse_staged(const std::vector<PathRule>& rules, std::
 }  // namespace
 
 std::optional<StagedName> parse_shard(std::string_view file) {
-    return parse_staged(path_rules().shards, file);
+    return parse_staged(name_rules().shards, file);
 }
 
 std::optional<StagedName> parse_stage_index(std::string_view file) {
-    return parse_staged(path_rules().indices, file);
+    return parse_staged(name_rules().indices, file);
 }
 
 std::string stage_index_name(const StagedName& name) {

@@ -9,7 +9,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/in_context.hpp"
-#include "core/path_rules.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "formats/containers/dcp_metadata.hpp"
 #include "formats/registry.hpp"
@@ -35,7 +35,7 @@ constexpr std::string_view kMetadata = ".metadata";
 constexpr std::string_view kRankPrefix = "__";
 /// Tells the dialect of a trainer whose models have names of their own.
 void note_trainer(Catalogue& out) {
-    for (const PathRule& rule : path_rules().dialects) {
+    for (const NameRule& rule : name_rules().dialects) {
         const bool is_it = std::ranges::any_of(out.tensors, [&](const catalogue::Tensor& tensor) {
             return matches_any(rule.patterns, tensor.name);
         });
@@ -49,7 +49,7 @@ void note_trainer(Catalogue& out) {
 
 /// The rank of a file that lists a rank's shards.
 std::optional<Index> rank_of_metadata(std::string_view file) {
-    const auto found = match_rule(path_rules().indices, file, dcp_format.name);
+    const auto found = match_rule(name_rules().indices, file, dcp_format.name);
     return found ? std::optional(found->parts.number("rank")) : std::nullopt;
 }
 

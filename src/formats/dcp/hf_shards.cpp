@@ -7,7 +7,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/in_context.hpp"
-#include "core/path_rules.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "formats/containers/safetensors_header.hpp"
 #include "formats/recognise.hpp"
@@ -36,7 +36,7 @@ constexpr const char* kShardedDirectory = "sharded";
 constexpr const char* kMetadataDirectory = ".hf_metadata";
 /// The number of a shard, counted from 1.
 std::optional<Index> number_of_shard(std::string_view file) {
-    const auto found = match_rule(path_rules().shards, file, hf_shards_format.name);
+    const auto found = match_rule(name_rules().shards, file, hf_shards_format.name);
     return found ? std::optional(found->parts.number("shard")) : std::nullopt;
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/path_rules.hpp"
+#include "core/name_rules.hpp"
 #include "formats/registry.hpp"
 
 namespace shardweld::formats::deepspeed {
@@ -17,14 +17,14 @@ constexpr std::array<std::string_view, 6> kKinds = {
 constexpr Index kLargestNumber = 1 << 20;
 
 std::string_view first_pattern(FileKind kind) {
-    return rule_of(path_rules().shards, zero_format.name, kKinds.at(static_cast<std::size_t>(kind)))
+    return rule_of(name_rules().shards, zero_format.name, kKinds.at(static_cast<std::size_t>(kind)))
         .patterns.front();
 }
 
 }  // namespace
 
 std::optional<FileName> parse_file_name(std::string_view name) {
-    const auto found = match_rule(path_rules().shards, name, zero_format.name);
+    const auto found = match_rule(name_rules().shards, name, zero_format.name);
     if (!found || std::ranges::any_of(found->parts, [&](const auto& part) {
             return found->parts.number(part.first) > kLargestNumber;
         })) {

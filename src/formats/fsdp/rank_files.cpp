@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/json.hpp"
-#include "core/path_rules.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "formats/registry.hpp"
 #include "formats/shared/hints.hpp"
@@ -66,7 +66,7 @@ std::optional<Index> number_in(const nlohmann::json& root, const char* key) {
 
 std::string file_name(const RankFile& file) {
     return file.stem.empty()
-               ? name_with(rule_of(path_rules().shards, fsdp_format.name).patterns.front(),
+               ? name_with(rule_of(name_rules().shards, fsdp_format.name).patterns.front(),
                            {{"world", file.world}, {"rank", file.rank}})
                : file.stem + "_rank" + std::to_string(file.rank) + ".bin";
 }
@@ -77,10 +77,10 @@ std::string file_beside(const std::string& model_file, std::string_view what) {
 }
 
 std::optional<RankFile> parse_file_name(std::string_view name) {
-    if (const auto of_verl = match_rule(path_rules().shards, name, fsdp_format.name)) {
+    if (const auto of_verl = match_rule(name_rules().shards, name, fsdp_format.name)) {
         return RankFile{of_verl->parts.number("world"), of_verl->parts.number("rank"), ""};
     }
-    const auto found = match_rule(path_rules().shards, name, accelerate_format.name);
+    const auto found = match_rule(name_rules().shards, name, accelerate_format.name);
     return found ? std::optional(RankFile{0, found->parts.number("rank"),
                                           std::string(name.substr(0, name.rfind("_rank")))})
                  : std::nullopt;

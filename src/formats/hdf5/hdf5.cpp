@@ -9,7 +9,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/in_context.hpp"
-#include "core/path_rules.hpp"
+#include "core/name_rules.hpp"
 #include "core/shared_object.hpp"
 #include "core/text.hpp"
 #include "formats/registry.hpp"
@@ -88,7 +88,7 @@ std::optional<Location> probe_files(const fs::path& directory, const Listing& li
     Location location = begun_at(hdf5_format, directory, &listing);
     std::ranges::copy_if(
         listing.files, std::back_inserter(location.shard_files), [](const std::string& file) {
-            return match_rule(path_rules().seen, file, hdf5_format.name).has_value();
+            return match_rule(name_rules().seen, file, hdf5_format.name).has_value();
         });
     return location.shard_files.empty() ? std::nullopt : std::optional(std::move(location));
 }

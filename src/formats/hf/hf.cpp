@@ -15,7 +15,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/in_context.hpp"
-#include "core/path_rules.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "formats/containers/safetensors_header.hpp"
 #include "formats/containers/torch_file.hpp"
@@ -41,7 +41,7 @@ namespace {
 /// everything of that kind that is no adapter and no shard of a distributed save.
 std::vector<std::string> weights_of(const Listing& listing, std::string_view kind) {
     std::vector<std::string> files;
-    for (const PathRule& rule : path_rules().shards) {
+    for (const NameRule& rule : name_rules().shards) {
         if (files.empty() && rule.format == hf_format.name && rule.what == kind) {
             std::ranges::copy_if(listing.files, std::back_inserter(files), [&](const auto& file) {
                 return matches_any(rule.patterns, file) && !matches_any(rule.but, file);

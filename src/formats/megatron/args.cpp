@@ -9,6 +9,7 @@
 
 #include "core/fingerprint.hpp"
 #include "core/json.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "core/yaml.hpp"
 #include "formats/shared/directory_listing.hpp"
@@ -32,42 +33,6 @@ constexpr Index kLargestSize = 1 << 20;
 
 // Lists in lists, for messages and comparisons.
 constexpr int kDeepestList = 4;
-
-// A file that lacks one of these contradicts a file that has it.
-constexpr std::array kCommonKeys = {
-    "tensor_model_parallel_size",
-    "pipeline_model_parallel_size",
-    "virtual_pipeline_model_parallel_size",
-    "expert_model_parallel_size",
-    "expert_tensor_parallel_size",
-    "moe_mlp_glu_interleave_size",
-    "num_layers",
-    "hidden_size",
-    "ffn_hidden_size",
-    "num_attention_heads",
-    "num_query_groups",
-    "kv_channels",
-    "num_experts",
-    "padded_vocab_size",
-    "swiglu",
-    "group_query_attention",
-};
-
-// What a rank has for itself, by kinds. Megatron's own arguments that differ from rank to rank are
-// `rank` and `local_rank`; its forks and launchers put more of the same kinds there.
-constexpr std::string_view kOwnKeys =
-    // its number
-    "rank local_rank global_rank node_rank group_rank role_rank *_parallel_rank "
-    // its device, host and process
-    "device device_id gpu gpu_id cuda_device local_device host hostname node_name ip pid "
-    // paths on its node's own disk
-    "data_cache_path profile_dir non_persistent_local_ckpt_dir "
-    // what one rank alone logs
-    "tensorboard_* wandb_* mlflow_* swanlab_* one_logger_* "
-    // only ranks that load data know them
-    "do_train do_valid do_test "
-    // measured: times and memory; no arguments at all
-    "*_time *_timestamp *_memory _*";
 
 constexpr std::array<std::pair<const char*, const char*>, 5> kSizeKeys = {{
     {"tp", "tensor_model_parallel_size"},
@@ -98,11 +63,6 @@ const PickleValue* attributes_of(const PickleValue& args) {
         state = state->elements().front();
     }
     return state != nullptr && state->is_mapping() ? state : nullptr;
-}
-
-bool is_own(std::string_view key) {
-    static const auto patterns = split(kOwnKeys, ' ');
-    return any_glob_matches(patterns, key);
 }
 
 /// A scalar, a list of arguments, or the class of what is neither; "None" of what is nothing.
@@ -201,7 +161,7 @@ std::optional<Index> number_claim(const StatedConfig& claims, std::string_view k
 StatedConfig common_args(const PickleValue& args, const ScalarReader& scalars) {
     StatedConfig common;
     for_each_argument(args, [&](const std::string& key, const PickleValue& value) {
-        if (!is_own(key)) {
+        if (!is_known_as(key, "argument of a rank")) {
             common[key] = argument_text(value, scalars);
         }
     });
@@ -225,8 +185,7 @@ void require_agreement(const StatedConfig& a, const std::string& file_a, const S
         const std::string& value_a = value_or_none(a, key);
         const std::string& value_b = value_or_none(b, key);
         const bool is_comparable =
-            (a.contains(key) && b.contains(key)) ||
-            std::find(kCommonKeys.begin(), kCommonKeys.end(), key) != kCommonKeys.end();
+            (a.contains(key) && b.contains(key)) || is_known_as(key, "argument of all ranks");
         if (is_comparable && value_a != value_b) {
             throw of_several_saves("args." + printable(key) + " is " + printable(value_a) + " in " +
                                    printable(file_a) + " but " + printable(value_b) + " in " +

@@ -9,7 +9,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/fingerprint.hpp"
-#include "core/path_rules.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 

@@ -84,7 +84,7 @@ Listing readable_listing(const fs::path& directory) {
     }
 }
 
-bool fits(const PathRule& rule, const Listing& listing) {
+bool fits(const NameRule& rule, const Listing& listing) {
     return std::ranges::any_of(
                rule.patterns,
                [&](std::string_view pattern) { return has_like(listing, pattern, rule.but); }) &&
@@ -92,9 +92,9 @@ bool fits(const PathRule& rule, const Listing& listing) {
                rule.beside, [&](std::string_view pattern) { return has_like(listing, pattern); });
 }
 
-const PathRule* rule_for(const std::vector<PathRule>& rules, const Listing& listing) {
+const NameRule* rule_for(const std::vector<NameRule>& rules, const Listing& listing) {
     const auto rule =
-        std::ranges::find_if(rules, [&](const PathRule& one) { return fits(one, listing); });
+        std::ranges::find_if(rules, [&](const NameRule& one) { return fits(one, listing); });
     return rule == rules.end() ? nullptr : &*rule;
 }
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/name_rules.hpp"
 #include "core/path.hpp"
-#include "core/path_rules.hpp"
 
 namespace shardweld::formats {
 
@@ -33,9 +33,9 @@ Listing try_list_directory(const fs::path& directory);
 Listing readable_listing(const fs::path& directory);
 
 /// Whether something of a directory fits a row.
-bool fits(const PathRule& rule, const Listing& listing);
+bool fits(const NameRule& rule, const Listing& listing);
 /// The first row that something of a directory fits; nullptr: none.
-const PathRule* rule_for(const std::vector<PathRule>& rules, const Listing& listing);
+const NameRule* rule_for(const std::vector<NameRule>& rules, const Listing& listing);
 
 /// "a, b, c", at most twenty and how many more; every name printable.
 std::string name_list(const std::vector<std::string>& names);

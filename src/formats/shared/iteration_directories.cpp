@@ -4,8 +4,8 @@
 #include <iterator>
 #include <system_error>
 
+#include "core/name_rules.hpp"
 #include "core/names.hpp"
-#include "core/path_rules.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"
@@ -21,9 +21,9 @@ constexpr std::string_view kLatestLink = "LATEST";
 constexpr Bytes kLargestTracker = 4096;
 
 /// The files of these rows that are in a directory.
-std::vector<std::string_view> files_of(const std::vector<PathRule>& rules, const Listing& listing) {
+std::vector<std::string_view> files_of(const std::vector<NameRule>& rules, const Listing& listing) {
     std::vector<std::string_view> files;
-    for (const PathRule& rule : rules) {
+    for (const NameRule& rule : rules) {
         std::ranges::copy_if(rule.patterns, std::back_inserter(files),
                              [&](std::string_view file) { return listing.has_file(file); });
     }
@@ -52,7 +52,7 @@ std::string choice_among(const std::vector<IterationDirectory>& steps, const std
 
 // The name that Megatron gives, for messages.
 std::string megatron_name(Index iteration) {
-    return name_with(path_rules().steps.front().patterns.front(), {{"step", iteration}});
+    return name_with(name_rules().steps.front().patterns.front(), {{"step", iteration}});
 }
 
 // What to copy where a tracker is there and no iteration.
@@ -198,7 +198,7 @@ std::optional<StepChoice> tagged_step(const fs::path& directory, const Listing& 
         return StepChoice{!failed && listing.has_directory(end) ? end : std::string(kLatestLink),
                           ""};
     }
-    const auto files = files_of(path_rules().last_saves, listing);
+    const auto files = files_of(name_rules().last_saves, listing);
     if (files.empty() || listing.has_file(kTrackerFile)) {
         return std::nullopt;
     }
@@ -208,7 +208,7 @@ std::optional<StepChoice> tagged_step(const fs::path& directory, const Listing& 
 }  // namespace
 
 std::optional<IterationDirectory> parse_step(std::string_view directory) {
-    const auto found = match_rule(path_rules().steps, directory);
+    const auto found = match_rule(name_rules().steps, directory);
     if (!found) {
         return std::nullopt;
     }
@@ -220,7 +220,7 @@ std::optional<IterationDirectory> parse_step(std::string_view directory) {
 
 std::vector<LastSave> last_saves(const fs::path& directory, const Listing& listing) {
     std::vector<LastSave> saves;
-    for (const std::string_view file : files_of(path_rules().last_saves, listing)) {
+    for (const std::string_view file : files_of(name_rules().last_saves, listing)) {
         const auto step = file == kTrackerFile ? read_tracker(directory / file)
                                                : parse_step(word_in(directory / file));
         saves.push_back({std::string(file), step ? step->iteration : std::nullopt});
@@ -229,7 +229,7 @@ std::vector<LastSave> last_saves(const fs::path& directory, const Listing& listi
 }
 
 bool has_tag_file(const fs::path& path) {
-    return std::ranges::any_of(path_rules().last_saves, [&](const PathRule& rule) {
+    return std::ranges::any_of(name_rules().last_saves, [&](const NameRule& rule) {
         return rule.what == "name" &&
                std::ranges::any_of(rule.patterns,
                                    [&](std::string_view file) { return io::is_file(path / file); });
@@ -240,7 +240,7 @@ std::optional<StepChoice> choose_step(const fs::path& directory, const Listing& 
                                       std::optional<Index> wanted) {
     const auto steps = steps_in(listing);
     const bool is_tracked = listing.has_file(kTrackerFile);
-    if (steps.empty() && files_of(path_rules().last_saves, listing).empty()) {
+    if (steps.empty() && files_of(name_rules().last_saves, listing).empty()) {
         return std::nullopt;
     }
     if (wanted) {
@@ -271,8 +271,8 @@ std::optional<StepChoice> choose_step(const fs::path& directory, const Listing& 
 
 fs::path named_directory(const fs::path& given) {
     const std::string name = given.filename();
-    const auto last = match_rule(path_rules().last_saves, name);
-    if ((!last && !match_rule(path_rules().best_saves, name)) || !io::is_file(given)) {
+    const auto last = match_rule(name_rules().last_saves, name);
+    if ((!last && !match_rule(name_rules().best_saves, name)) || !io::is_file(given)) {
         return given;
     }
     const fs::path directory = given.has_parent_path() ? given.parent_path() : ".";

@@ -5,7 +5,7 @@
 #include <system_error>
 #include <vector>
 
-#include "core/path_rules.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
@@ -17,13 +17,13 @@ bool is_container(std::string_view name) {
         return matches(std::string(pattern) + ".*", lower) ||
                matches(std::string(pattern) + "~*", lower);
     };
-    return is_called(lower, "container of weights") ||
-           (!is_called(lower, "about a file") &&
-            std::ranges::any_of(words_of("container of weights"), is_copy));
+    return is_known_as(lower, "container of weights") ||
+           (!is_known_as(lower, "about a file") &&
+            std::ranges::any_of(known_words("container of weights"), is_copy));
 }
 
 bool is_hf_model(const Listing& listing) {
-    return fits(rule_of(path_rules().seen, "huggingface"), listing);
+    return fits(rule_of(name_rules().seen, "huggingface"), listing);
 }
 
 namespace {
@@ -47,16 +47,16 @@ std::string stem_of(std::string_view key) {
 
 bool is_training_number(std::string_view key) {
     return std::ranges::any_of(split(key, '_'), [](std::string_view word) {
-        return is_called(word, "counted or measured");
+        return is_known_as(word, "counted or measured");
     });
 }
 
 bool is_training_only(std::string_view key) {
-    return is_called(stem_of(key), "training");
+    return is_known_as(stem_of(key), "training");
 }
 
 bool is_training_key(std::string_view key) {
-    return is_training_only(key) || is_called(stem_of(key), "perhaps training");
+    return is_training_only(key) || is_known_as(stem_of(key), "perhaps training");
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "outputs/output.hpp"
 #include "plan/plan.hpp"
@@ -34,13 +35,6 @@ constexpr std::array kForms = {
     NameForm{"", "", "_scale"},
 };
 
-/// What servers multiply activations and caches with; values need none. By the ends of names that
-/// transformers, compressed-tensors, ModelOpt and vLLM give them.
-constexpr std::array<std::string_view, 9> kOfActivations = {
-    "activation_scale", "input_scale", "input_scale_ub", "input_global_scale",
-    "output_scale",     "q_scale",     "k_scale",        "v_scale",
-    "kv_scale"};
-
 /// What stands beside codes, and says nothing beside values: behind the weight's name.
 constexpr std::array<std::string_view, 6> kOfCodes = {"_scale",      "_scale_inv", "_global_scale",
                                                       "_zero_point", "_shape",     "_g_idx"};
@@ -52,10 +46,7 @@ bool is_weight(DType dtype) {
 }
 
 bool is_of_activations(const Tensor& tensor) {
-    return tensor.shape.size() <= 1 &&
-           std::ranges::any_of(kOfActivations, [&](std::string_view ending) {
-               return tensor.name.ends_with(ending);
-           });
+    return tensor.shape.size() <= 1 && is_known_as(tensor.name, "scale of activations");
 }
 
 struct NamesAround {

@@ -1,12 +1,12 @@
 #include "mismatches.hpp"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <set>
 #include <string_view>
 #include <vector>
 
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "models/pattern.hpp"
 
@@ -99,40 +99,6 @@ void Mismatches::require_none(const Explain& explain) const {
 
 namespace {
 
-constexpr const char* kDequantise =
-    "load it with transformers and save it dequantised, or keep what is stored with --names module";
-constexpr const char* kConvert =
-    "convert it with that program's own tools, or keep the stored names with --names module";
-
-/// A name that gives away who wrote it.
-struct TellingName {
-    std::string_view pattern;
-    const char* text;
-    const char* hint;
-};
-constexpr std::array<TellingName, 15> kTelling = {{
-    {"*.g_idx", "the weights are quantised with GPTQ", kDequantise},
-    {"*.qweight", "the weights are quantised with GPTQ or AWQ", kDequantise},
-    {"*.absmax", "the weights are quantised with bitsandbytes", kDequantise},
-    {"*.quant_state.bitsandbytes__*", "the weights are quantised with bitsandbytes", kDequantise},
-    {"*.weight_packed", "the weights are quantised with compressed-tensors",
-     "give the config.json that was saved with them: its quantization_config says how"},
-    {"*.lora_A.*", "the names are PEFT's",
-     "give the adapter's directory, with adapter_config.json in it"},
-    {"*.base_layer.*", "the names are PEFT's",
-     "give the adapter's directory, with adapter_config.json in it"},
-    {"blocks.*.attention.w_q.weight", "the names are OLMo-core's", kConvert},
-    {"layers.*.attention.wq.weight", "the names are those of Meta's Llama code", kConvert},
-    {"layers.*.sa_norm.scale", "the names are torchtune's", kConvert},
-    {"blk.*.attn_q.weight", "the names are llama.cpp's", kConvert},
-    {"transformer.h.*.norm_1.weight", "the names are LitGPT's", kConvert},
-    {"*decoder.layers.*.self_attention.linear_qkv.weight", "the names are Megatron-core's",
-     kConvert},
-    {"*encoder.layers.*.self_attention.query_key_value.weight", "the names are Megatron-LM's",
-     kConvert},
-    {"transformer.blocks.*.ff_proj.weight", "the names are OLMo's", kConvert},
-}};
-
 using Parts = std::vector<std::string_view>;
 
 std::size_t n_alike_behind(const Parts& a, const Parts& b) {
@@ -189,12 +155,12 @@ NameDifference difference_by(const NameLikeness& best) {
 
 NameDifference difference_of(const std::set<std::string>& expected,
                              std::span<const catalogue::Tensor> stored) {
-    for (const TellingName& telling : kTelling) {
+    for (const NameRule& rule : name_rules().telling) {
         const auto at = std::ranges::find_if(stored, [&](const catalogue::Tensor& tensor) {
-            return glob_matches(telling.pattern, tensor.name);
+            return matches_any(rule.patterns, tensor.name);
         });
         if (at != stored.end()) {
-            return {std::string(telling.text) + " (" + at->name + ")", telling.hint, true};
+            return {std::string(rule.what) + " (" + at->name + ")", std::string(rule.more), true};
         }
     }
     NameLikeness best;

@@ -1,4 +1,6 @@
-#include "core/path_rules.hpp"
+#include "core/name_rules.hpp"
+
+#include <algorithm>
 
 #include <gtest/gtest.h>
 
@@ -7,7 +9,7 @@
 namespace shardweld {
 namespace {
 
-TEST(PathRules, match_names_with_texts_and_numbers) {
+TEST(NameRules, match_names_with_texts_and_numbers) {
     for (const auto& [pattern, name] :
          std::vector<std::pair<const char*, const char*>>{{"a", "a"},
                                                           {"*", ""},
@@ -32,7 +34,7 @@ TEST(PathRules, match_names_with_texts_and_numbers) {
     }
 }
 
-TEST(PathRules, take_numbers_out_of_names_and_put_them_in) {
+TEST(NameRules, take_numbers_out_of_names_and_put_them_in) {
     const auto parts = match_name("*_{dp}_mp_{mp:02}*.pt", "bf16_12_mp_007_x.pt");
     ASSERT_TRUE(parts);
     EXPECT_EQ(parts->number("dp"), 12);
@@ -45,19 +47,25 @@ TEST(PathRules, take_numbers_out_of_names_and_put_them_in) {
     EXPECT_EQ(name_with("z_{dp}_mp_{mp:02}.pt", {{"dp", 30}, {"mp", 456}}), "z_30_mp_456.pt");
 }
 
-TEST(PathRules, are_one_formats_or_all) {
-    const PathRules& rules = path_rules();
+TEST(NameRules, are_one_formats_or_all) {
+    const NameRules& rules = name_rules();
     EXPECT_EQ(match_rule(rules.left_aside, "fsdp_config.json")->rule->format, "verl fsdp");
     EXPECT_FALSE(match_rule(rules.left_aside, "fsdp_config.json", ""));
     EXPECT_EQ(match_rule(rules.left_aside, "logs/", "")->rule->what, "logs");
     EXPECT_FALSE(match_rule(rules.left_aside, "logs", "")) << "a file";
     EXPECT_TRUE(match_rule(rules.seen, "a.h5"));
     EXPECT_FALSE(match_rule(rules.seen, "a.weights.h5")) << "but for Keras's";
-    EXPECT_THROW(words_of("nothing"), Error);
-    for (const PathRule& rule : rules.steps) {
+    EXPECT_THROW(known_words("nothing"), Error);
+    const auto& beginnings = known_words("beginning of other methods of PEFT");
+    EXPECT_TRUE(std::ranges::is_sorted(beginnings));
+    EXPECT_EQ(std::ranges::adjacent_find(beginnings,
+                                         [](auto one, auto next) { return next.starts_with(one); }),
+              beginnings.end())
+        << "in a sorted list that one would be its neighbour's beginning, too";
+    for (const NameRule& rule : rules.steps) {
         EXPECT_TRUE(rule.what.empty() || rule.what == "tracked") << rule.what;
     }
-    for (const PathRule& rule : rules.last_saves) {
+    for (const NameRule& rule : rules.last_saves) {
         EXPECT_TRUE(rule.what == "number" || rule.what == "name") << rule.what;
     }
 }

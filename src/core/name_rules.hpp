@@ -1,4 +1,5 @@
-// What the names of files and directories say: the rows of path_rules.txt, which is compiled in.
+// What names say: the rows of path_rules.txt (files and directories) and tensor_rules.txt (tensors,
+// modules, settings), which are compiled in.
 #pragma once
 
 #include <map>
@@ -11,9 +12,9 @@
 
 namespace shardweld {
 
-/// A row of path_rules.txt, which says what its cells are.
-struct PathRule {
-    std::string_view format;                 ///< Format::name of the one that it is about; "": any
+/// A row; the first lines of both files say what its cells are.
+struct NameRule {
+    std::string_view format;                 ///< or family that it is about; "": any
     std::vector<std::string_view> patterns;  ///< one that ends in '/' is a directory's
     std::vector<std::string_view> but;       ///< names that are none of these
     std::vector<std::string_view> beside;    ///< all of which lie in the same directory
@@ -21,12 +22,12 @@ struct PathRule {
     std::string_view more;
 };
 
-/// All rows, in the order of the file: by their verbs.
-struct PathRules {
-    std::vector<PathRule> steps, last_saves, best_saves, ways, shards, indices, seen, lacking,
-        names, left_aside, refused, dialects, words;
+/// All rows by their verbs, in the order of the files.
+struct NameRules {
+    std::vector<NameRule> steps, last_saves, best_saves, ways, shards, indices, seen, lacking,
+        names, left_aside, refused, dialects, parts, traces, telling, children, words;
 };
-const PathRules& path_rules();
+const NameRules& name_rules();
 
 /// The digits in a name, by what its pattern calls them.
 struct NameParts : std::map<std::string_view, std::string_view> {
@@ -45,22 +46,22 @@ std::string name_with(std::string_view pattern, const std::map<std::string_view,
 
 /// A name that fits a row.
 struct RuleMatch {
-    const PathRule* rule = nullptr;
+    const NameRule* rule = nullptr;
     std::string_view pattern;  ///< of the row's the one that it fits
     NameParts parts;
 };
 /// By the first row that the name fits: of those of this format, or all. The name of a directory
 /// ends in '/'.
-std::optional<RuleMatch> match_rule(const std::vector<PathRule>& rules, std::string_view name,
+std::optional<RuleMatch> match_rule(const std::vector<NameRule>& rules, std::string_view name,
                                     std::optional<std::string_view> format = std::nullopt);
 
 /// The first row of a format that says `what`. There is one.
-const PathRule& rule_of(const std::vector<PathRule>& rules, std::string_view format,
+const NameRule& rule_of(const std::vector<NameRule>& rules, std::string_view format,
                         std::string_view what = "");
 
 /// The words and patterns of names that `what` says.
-const std::vector<std::string_view>& words_of(std::string_view what);
+const std::vector<std::string_view>& known_words(std::string_view what);
 /// Whether one of them fits the name.
-bool is_called(std::string_view name, std::string_view what);
+bool is_known_as(std::string_view name, std::string_view what);
 
 }  // namespace shardweld

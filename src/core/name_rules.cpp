@@ -1,4 +1,4 @@
-#include "path_rules.hpp"
+#include "name_rules.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,26 +10,31 @@
 
 namespace shardweld {
 
-/// path_rules.txt. The build makes it.
+/// path_rules.txt and tensor_rules.txt. The build makes them.
 std::string_view path_rules_text();
+std::string_view tensor_rules_text();
 
 namespace {
 
 constexpr auto kVerbs =
-    std::to_array<std::pair<std::string_view, std::vector<PathRule> PathRules::*>>({
-        {"step", &PathRules::steps},
-        {"last", &PathRules::last_saves},
-        {"best", &PathRules::best_saves},
-        {"way", &PathRules::ways},
-        {"shard", &PathRules::shards},
-        {"index", &PathRules::indices},
-        {"seen", &PathRules::seen},
-        {"lack", &PathRules::lacking},
-        {"names", &PathRules::names},
-        {"leave", &PathRules::left_aside},
-        {"refuse", &PathRules::refused},
-        {"dialect", &PathRules::dialects},
-        {"words", &PathRules::words},
+    std::to_array<std::pair<std::string_view, std::vector<NameRule> NameRules::*>>({
+        {"step", &NameRules::steps},
+        {"last", &NameRules::last_saves},
+        {"best", &NameRules::best_saves},
+        {"way", &NameRules::ways},
+        {"shard", &NameRules::shards},
+        {"index", &NameRules::indices},
+        {"seen", &NameRules::seen},
+        {"lack", &NameRules::lacking},
+        {"names", &NameRules::names},
+        {"leave", &NameRules::left_aside},
+        {"refuse", &NameRules::refused},
+        {"dialect", &NameRules::dialects},
+        {"part", &NameRules::parts},
+        {"trace", &NameRules::traces},
+        {"tell", &NameRules::telling},
+        {"child", &NameRules::children},
+        {"words", &NameRules::words},
     });
 
 /// Takes a word and the blanks behind it.
@@ -40,10 +45,10 @@ std::string_view take_word(std::string_view& line) {
 }
 
 /// `line`: behind the verb.
-PathRule parse_rule(std::string_view format, std::string_view line) {
+NameRule parse_rule(std::string_view format, std::string_view line) {
     auto cells = split(line, '|');
     cells.resize(3);
-    PathRule rule{format, {}, {}, {}, trim(cells[1]), trim(cells[2])};
+    NameRule rule{format, {}, {}, {}, trim(cells[1]), trim(cells[2])};
     auto* patterns = &rule.patterns;
     for (std::string_view rest = trim(cells[0]); !rest.empty();) {
         const std::string_view word = take_word(rest);
@@ -56,8 +61,7 @@ PathRule parse_rule(std::string_view format, std::string_view line) {
     return rule;
 }
 
-PathRules parse_rules(std::string_view text) {
-    PathRules rules;
+void parse_rules(std::string_view text, NameRules& rules) {
     std::string_view format;
     for (std::string_view line : split(text, '\n')) {
         if (line.empty() || line.starts_with('#')) {
@@ -71,11 +75,10 @@ PathRules parse_rules(std::string_view text) {
         const auto* const known =
             std::ranges::find(kVerbs, verb, [](auto& one) { return one.first; });
         if (known == kVerbs.end()) {
-            throw Error(ErrorCode::internal, "path_rules.txt has a row of " + std::string(verb));
+            throw Error(ErrorCode::internal, "a row of names begins with " + std::string(verb));
         }
         (rules.*known->second).push_back(parse_rule(format, line));
     }
-    return rules;
 }
 
 /// How many digits a text begins with.
@@ -126,8 +129,13 @@ bool match_into(std::string_view pattern, std::string_view name, NameParts& part
 
 }  // namespace
 
-const PathRules& path_rules() {
-    static const PathRules rules = parse_rules(path_rules_text());
+const NameRules& name_rules() {
+    static const NameRules rules = [] {
+        NameRules all;
+        parse_rules(path_rules_text(), all);
+        parse_rules(tensor_rules_text(), all);
+        return all;
+    }();
     return rules;
 }
 
@@ -165,9 +173,9 @@ std::string name_with(std::string_view pattern, const std::map<std::string_view,
     return name;
 }
 
-std::optional<RuleMatch> match_rule(const std::vector<PathRule>& rules, std::string_view name,
+std::optional<RuleMatch> match_rule(const std::vector<NameRule>& rules, std::string_view name,
                                     std::optional<std::string_view> format) {
-    for (const PathRule& rule : rules) {
+    for (const NameRule& rule : rules) {
         if (format && rule.format != *format) {
             continue;
         }
@@ -180,23 +188,23 @@ std::optional<RuleMatch> match_rule(const std::vector<PathRule>& rules, std::str
     return std::nullopt;
 }
 
-const PathRule& rule_of(const std::vector<PathRule>& rules, std::string_view format,
+const NameRule& rule_of(const std::vector<NameRule>& rules, std::string_view format,
                         std::string_view what) {
     const auto found = std::ranges::find_if(
-        rules, [&](const PathRule& rule) { return rule.format == format && rule.what == what; });
+        rules, [&](const NameRule& rule) { return rule.format == format && rule.what == what; });
     if (found == rules.end()) {
-        throw Error(ErrorCode::internal, "path_rules.txt has no such row of " +
-                                             std::string(format) + ": " + std::string(what));
+        throw Error(ErrorCode::internal, "there is no row of names for " + std::string(format) +
+                                             ": " + std::string(what));
     }
     return *found;
 }
 
-const std::vector<std::string_view>& words_of(std::string_view what) {
-    return rule_of(path_rules().words, "", what).patterns;
+const std::vector<std::string_view>& known_words(std::string_view what) {
+    return rule_of(name_rules().words, "", what).patterns;
 }
 
-bool is_called(std::string_view name, std::string_view what) {
-    return matches_any(words_of(what), name);
+bool is_known_as(std::string_view name, std::string_view what) {
+    return matches_any(known_words(what), name);
 }
 
 }  // namespace shardweld
