@@ -267,6 +267,12 @@ class Checks:
         else:
             self.table.run(0, [python, os.path.join(SUPPORT, program + ".py"), *map(self.path, arguments[:-1]), arguments[-1]], keep=False)
 
+    def generation(self):
+        """generation_config.json has what config.json says, and something of it."""
+        made, config = (json.loads(pathlib.Path(self.path(name)).read_text()) for name in ("generation_config.json", "config.json"))
+        made.pop("_from_model_config")
+        require(made and all(config.get(key, False) == value for key, value in made.items()), f"generation_config.json: {made}")
+
     def partial(self):
         """What was written is kept for a run that goes on, and nothing else."""
 
