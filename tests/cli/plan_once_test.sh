@@ -58,4 +58,18 @@ in_all_ways --local_dir "$dist/source" --hf_config "$dist/hf"
 expect_code 0 "$SHARDWELD" merge --local_dir "$dist/source" --hf_config "$dist/hf" --target_dir "$WORK/single" -q
 python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["plan"]["once_a_node"] is not None)' "$WORK/single/shardweld_report.json" || fail "one rank has nobody"
 
+# What a model is held against is planned once, too.
+rm -rf "$WORK/way"
+mkdir "$WORK/way"
+testing=(test --local_dir "$dist/source" --hf_config "$dist/hf" --test_hf_dir "$WORK/single" -q)
+expect_code 0 mpirun -n 3 "$SHARDWELD" "${testing[@]}" --report "$WORK/way/shardweld_report.json" && { [[ ! -e "$apart" ]] || once True; }
+python3 - "$WORK/single" <<'P'
+import pathlib, sys
+path = min(pathlib.Path(sys.argv[1]).glob("*.safetensors"))
+content = bytearray(path.read_bytes())
+content[-1] ^= 64
+path.write_bytes(content)
+P
+expect_code 13 mpirun -n 3 "$SHARDWELD" "${testing[@]}"
+
 finish

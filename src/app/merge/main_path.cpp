@@ -120,7 +120,7 @@ Planned plan_outputs(const Outputs& outputs, const PlanRequest& request, Sources
     Session session = outputs.front();
     check_sums(session, sources);
     const Resources resources = shared_resources(session.comm);
-    if (!plans_once_a_node(outputs, request, sources)) {
+    if (!plans_once_a_node(outputs, sources)) {
         return plan_here(outputs, request, std::move(sources), {resources, {}}, between_steps);
     }
     const auto plan = [&](const Outputs& planners, Sources theirs, const HostGroups& hosts) {

@@ -607,14 +607,13 @@ void say_plans(const Planned& planned) {
     }
 }
 
-bool plans_once_a_node(const Outputs& outputs, const PlanRequest& request, const Sources& sources) {
+bool plans_once_a_node(const Outputs& outputs, const Sources& sources) {
     const HostGroups& hosts = sources.checkpoint.visibility.hosts();
     const bool see_alike = std::ranges::all_of(
         sources.all(), [&](const FoundCheckpoint* one) { return sees_as(*one, hosts); });
     const bool are_models =
         std::ranges::none_of(outputs, [](const Session& one) { return one.output.is_training(); });
-    return hosts.leaders.size() < hosts.group_of_rank.size() && see_alike && are_models &&
-           request.sink == Destination::model;
+    return hosts.leaders.size() < hosts.group_of_rank.size() && see_alike && are_models;
 }
 
 Planned planned_once_a_node(const Outputs& outputs, const PlanRequest& request, Sources sources,

@@ -93,8 +93,8 @@ void report_plans(const Planned& planned);
 void say_plans(const Planned& planned);
 
 /// Local, the same on all ranks. Whether there is anybody to hand plans to, and they can travel:
-/// what is written are models, not training checkpoints.
-bool plans_once_a_node(const Outputs& outputs, const PlanRequest& request, const Sources& sources);
+/// what is made are models, not training checkpoints.
+bool plans_once_a_node(const Outputs& outputs, const Sources& sources);
 
 /// Plans for outputs' sessions of fewer ranks, which are the planners' part of the run's.
 using PlanByPlanners =
