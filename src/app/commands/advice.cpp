@@ -15,7 +15,7 @@ namespace shardweld::app {
 namespace {
 
 constexpr double kGb = 1e9;
-constexpr int kMostRanks = 512;
+constexpr int kMostAdvised = 512;
 // Twice the ranks are worth it if they save a fifth of the time, and not just a moment.
 constexpr double kWorth = 0.8;
 constexpr double kWorthSeconds = 1;
@@ -84,7 +84,7 @@ std::vector<Forecast> sweep(Planned& planned, const Forecast& own, const Basis& 
     std::vector<Forecast> made;
     const int step = step_for(output.plan);
     int n_idle = 0;
-    for (int n_ranks = 1; n_ranks <= kMostRanks && n_idle < 2; n_ranks *= step) {
+    for (int n_ranks = 1; n_ranks <= kMostAdvised && n_idle < 2; n_ranks *= step) {
         if (n_ranks == own.n_ranks) {
             made.push_back(own);
         } else {

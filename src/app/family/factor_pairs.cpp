@@ -36,18 +36,18 @@ constexpr const char* kInFramework =
     "it out with --lora drop";
 
 /// A run of the rows or columns of a product, and of those of a tensor of the model.
-struct Run {
+struct FactorRun {
     Index lo = 0;  ///< in the tensor's
     Index extent = 0;
     Index begin = 0;  ///< in the product's
     Index step = 1;
-    friend auto operator<=>(const Run&, const Run&) = default;
+    friend auto operator<=>(const FactorRun&, const FactorRun&) = default;
 };
 
 /// Where one matrix of a stack of products stands in one matrix of a tensor.
 struct Placed {
-    std::set<Run> rows;
-    std::set<Run> cols;
+    std::set<FactorRun> rows;
+    std::set<FactorRun> cols;
     Index volume = 0;
 };
 
@@ -55,10 +55,10 @@ struct Placed {
 using PlacedProducts = std::map<std::tuple<Index, std::uint32_t, Index>, Placed>;
 
 /// Runs that do not meet, and how much they hold.
-std::optional<Index> extent_of(const std::set<Run>& runs) {
+std::optional<Index> extent_of(const std::set<FactorRun>& runs) {
     Index end = 0;
     Index sum = 0;
-    for (const Run& run : runs) {
+    for (const FactorRun& run : runs) {
         if (run.lo < end) {
             return std::nullopt;
         }
@@ -69,11 +69,11 @@ std::optional<Index> extent_of(const std::set<Run>& runs) {
 }
 
 /// The rows of the product along one axis of a box, or its columns.
-std::optional<Run> run_along(const layout::Axis& axis, Index begin, Index unit, Index n) {
+std::optional<FactorRun> run_along(const layout::Axis& axis, Index begin, Index unit, Index n) {
     const Index step = axis.extent > 1 ? axis.stride / unit : 1;
     const bool fits =
         (axis.extent == 1 || axis.stride % unit == 0) && begin + (axis.extent - 1) * step < n;
-    return fits ? std::optional(Run{axis.lo, axis.extent, begin, step}) : std::nullopt;
+    return fits ? std::optional(FactorRun{axis.lo, axis.extent, begin, step}) : std::nullopt;
 }
 
 /// Cuts the factors for one tensor of the model.
@@ -140,7 +140,7 @@ class TensorCutter {
             const Pair& pair = pairs_[number];
             const plan::Target& from = whole[is_up ? pair.up : pair.down];
             target.dtype = from.dtype;
-            for (const Run& run : is_up != is_turned_ ? placed.rows : placed.cols) {
+            for (const FactorRun& run : is_up != is_turned_ ? placed.rows : placed.cols) {
                 layout::Copy copy;
                 if (is_up) {
                     copy = {(stacked * pair.n_out + run.begin) * rank,

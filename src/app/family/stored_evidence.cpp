@@ -298,7 +298,7 @@ std::vector<std::string> stored_beginnings(const Names& names, const std::string
 }
 
 /// The part of a larger model that a beginning names; "" for the model itself.
-std::string_view text_part(std::string_view beginning) {
+std::string_view text_side(std::string_view beginning) {
     const auto at = std::ranges::find_if(kTextParts, [&](std::string_view part) {
         return beginning.find(part) != std::string_view::npos;
     });
@@ -343,7 +343,7 @@ std::optional<Beginning> text_beginning(const Family& family, const Names& names
     const auto [of_family, own] = parted(family.embedding()->name.text);
     const auto stored = stored_beginnings(names, own);
     const bool lacks_part =
-        stored.size() == 1 && !text_part(of_family).empty() && text_part(stored.front()).empty();
+        stored.size() == 1 && !text_side(of_family).empty() && text_side(stored.front()).empty();
     return lacks_part ? std::optional(Beginning{stored.front(), of_family}) : std::nullopt;
 }
 

@@ -12,7 +12,7 @@ const std::vector<OptionRow>& option_rows() {
     constexpr unsigned kWrite = kMerge | kPlan;  // a merge, whose target is given
     constexpr unsigned kModel = kWrite | kTest;
     constexpr unsigned kInput = kModel | kInspect;
-    using Input = formats::InputRequest;
+    using formats::InputRequest;
     using plan::PlanChoice;
     using enum Touches;
     static const std::string backend = "format of the checkpoint: " + choice_help(backends());
@@ -24,21 +24,22 @@ const std::vector<OptionRow>& option_rows() {
         {"local_dir", "DIR", kInput | kVerify | kClean, "Input",
          "checkpoint: a step, iteration or shard directory; verify: the model that was written; "
          "clean: the directory to look below",
-         text<&Input::directory>(), input},
-        {"backend", "NAME", kInput, "Input", backend, word<&Input::backend>(backends()), output},
+         text<&InputRequest::directory>(), input},
+        {"backend", "NAME", kInput, "Input", backend, word<&InputRequest::backend>(backends()),
+         output},
         {"hf_config", "DIR", kInput, "Input",
          "directory with config.json and the tokenizer; needed if the checkpoint has none",
          text<&Options::hf_config>(), input},
         {"hf_model_path", "DIR", kInput, "", "older name of --hf_config", Setter{set_older_config},
          input},
         {"iteration", "N", kInput, "Input", "iteration to merge, if there are several",
-         number<&Input::iteration>(0), output},
+         number<&InputRequest::iteration>(0), output},
         {"steps", "", kInspect, "Input",
          "list the saves in DIR, the directory of a training run or one above it, and what "
          "trackers say of the last one",
          flag<&Options::shows_steps>()},
         {"role", "NAME", kInput, "Input", "actor or critic, if there are both",
-         word<&Input::role>({{"actor", "actor"}, {"critic", "critic"}}), output},
+         word<&InputRequest::role>({{"actor", "actor"}, {"critic", "critic"}}), output},
         {"topic", "NAME", kRecipes, "", "the family to print", text<&Options::topic>()},
         {"config", "DIR", kRecipes, "Input",
          "print, as JSON, which tensors the family has with the values of DIR/config.json",
@@ -54,19 +55,19 @@ const std::vector<OptionRow>& option_rows() {
          value<&formats::Mesh::shape>(extents_in), output},
         {"prefix", "TEXT", kInput, "Input",
          "merge only the tensors whose names begin with TEXT and a dot, and strip both",
-         text<&Input::prefix>(), output},
+         text<&InputRequest::prefix>(), output},
         {"weights", "KIND", kInput, "Input",
          "DeepSpeed: master (the optimizer's fp32 weights; default if there are any) or model (the "
          "module's weights)",
-         word<&Input::weights>(
+         word<&InputRequest::weights>(
              {{"master", formats::WeightsFrom::master}, {"model", formats::WeightsFrom::model}}),
          output},
         {"state", "KIND", kWrite, "Input",
          "take weights alone (default), also the optimizer's fp32 master weights (master), or also "
          "its moments (all), and write them beside the weights",
-         word<&Input::state>({{"weights", formats::TakenState::weights},
-                              {"master", formats::TakenState::master},
-                              {"all", formats::TakenState::all}}),
+         word<&InputRequest::state>({{"weights", formats::TakenState::weights},
+                                     {"master", formats::TakenState::master},
+                                     {"all", formats::TakenState::all}}),
          output},
         {"check_crc", "[before|during|off]", kInput | kDiff, "Input",
          "check the CRC-32 in torch files: during (default: as they are read), before (in an extra "
