@@ -85,4 +85,23 @@ if has megatron megatron.core; then
     written "$WORK/moe" torch_dist --hf_config "$data/$moe/hf"
     loads megatron "$moe" wanted_moe tp=2 ep=2
 fi
+
+# The other form in which torch writes the same: all tensors of a file, steps too, in one container of safetensors.
+dcp="$TESTS/data/optimizer/dcp_w2"
+"$python" - "$dcp/source" "$WORK/container" 2>"$WORK/err" <<'P' || fail "no container: $(tail -1 "$WORK/err")"
+import sys
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.default_planner import _EmptyStateDictLoadPlanner
+from torch.distributed.checkpoint.filesystem import FileSystemWriter, SerializationFormat
+from torch.distributed.checkpoint.state_dict_loader import _load_state_dict
+state = {}
+_load_state_dict(state, storage_reader=dcp.FileSystemReader(sys.argv[1]), planner=_EmptyStateDictLoadPlanner(), no_dist=True)
+dcp.save(state, storage_writer=FileSystemWriter(sys.argv[2], serialization_format=SerializationFormat.SAFETENSORS), no_dist=True)
+P
+for name in source container; do
+    [[ "$name" == source ]] && from="$dcp/source" || from="$WORK/container"
+    expect_code 0 "$SHARDWELD" reshape "$from" "$WORK/of_$name" --to hf --state all --hf_config "$dcp/hf" -q --no_fsync --report none
+done
+same_files "$WORK/of_container/optimizer" "$WORK/of_source/optimizer" "states in a container"
+same_tensors "$WORK/of_container" "$WORK/of_source"
 finish

@@ -177,7 +177,7 @@ class Factors:
             yield self.tried(names, "fold in Megatron's names", (lambda: expected(names)) if is_compared else None, *arguments, "--lora", "fold")
 
         return self.each([name for name in save.model if isinstance(name, str) and name.endswith(".weight") and save.tensor(name) is not None
-                          and len(save.tensor(name).args[2]) == 2], run)
+                          and len(save.tensor(name).args[2]) == 2 and save.tensor(name).args[0].fields[1].place[1] == "FloatStorage"], run)
 
     def all(self, wanted):
         os.makedirs(self.work)

@@ -8,8 +8,10 @@
 #include "core/in_context.hpp"
 #include "core/stop_point.hpp"
 #include "core/text.hpp"
+#include "formats/containers/safetensors_header.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/shared/adam.hpp"
+#include "formats/shared/dcp_blobs.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/module_names.hpp"
 #include "formats/shared/neighbour_names.hpp"
@@ -104,7 +106,7 @@ bool OptimizerReader::take(const DcpTensor& tensor, std::string_view path) {
         if (!tensor.chunks.empty()) {
             const DcpChunk& chunk = tensor.chunks.front();
             settings_.push_back({chunk.file, chunk.offset, chunk.length, std::move(group),
-                                 std::string(option), std::move(owner)});
+                                 std::string(option), std::move(owner), tensor.name});
         }
         return false;
     };
@@ -161,8 +163,16 @@ void OptimizerReader::read(const std::string& file, const std::vector<const Sett
                     "copy the files of all ranks to one place, or " + std::string(kWeightsOnly));
     }
     const auto input = io::InputFile::open(path);
+    std::optional<std::map<std::string, StoredTensor>> container;  // all of the file's tensors
     for (const Setting* const setting : settings) {
         stop_point();
+        if (!setting->stored_as.empty() && begins_container(input, setting->offset)) {
+            if (!container) {
+                container = read_safetensors_header(input, setting->offset);
+            }
+            put_tensor(*setting, *container, input);
+            continue;
+        }
         const auto archive =
             TorchFile::read(input, setting->offset, setting->length, location_.check_crc);
         if (setting->option == kMembers) {
@@ -171,6 +181,24 @@ void OptimizerReader::read(const std::string& file, const std::vector<const Sett
             put(*setting, archive.root(), ScalarReader(archive, input));
         }
     }
+}
+
+void OptimizerReader::put_tensor(const Setting& setting,
+                                 const std::map<std::string, StoredTensor>& stored,
+                                 const io::InputFile& input) {
+    const auto at = stored.find(setting.stored_as);
+    const auto text = at == stored.end() ? std::nullopt : text_of_tensor(at->second, input);
+    if (!text) {
+        throw Error(ErrorCode::corrupt,
+                    "the file holds no single number called " + printable(setting.stored_as),
+                    "copy the file again, or " + std::string(kWeightsOnly));
+    }
+    if (!setting.owner) {
+        (parse_index(setting.group) ? numbered_ : named_)[setting.group][setting.option] = *text;
+        return;
+    }
+    steps_.add(*text, "the state of " + printable(*setting.owner));
+    stepped_.insert(*setting.owner);
 }
 
 void OptimizerReader::put_state(const Setting& setting, const PickleValue& value,

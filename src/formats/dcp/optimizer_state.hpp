@@ -49,8 +49,11 @@ class OptimizerReader {
         std::string group;  // number of a parameter group, or name of a parameter; "" of no group
         std::string option;
         std::optional<std::string> owner = {};  // of a step or another state: whose it is
+        std::string stored_as = {};             // of a tensor: its name in a container
     };
     void read(const std::string& file, const std::vector<const Setting*>& settings);
+    void put_tensor(const Setting& setting, const std::map<std::string, StoredTensor>& stored,
+                    const io::InputFile& input);
     void put_state(const Setting& setting, const PickleValue& value, const ScalarReader& scalars);
     void put(const Setting& setting, const PickleValue& value, const ScalarReader& scalars);
     void require_steps() const;

@@ -89,6 +89,21 @@ Piece with_strides_of(const StoredTensor& stored, Piece piece) {
     return piece;
 }
 
+constexpr Bytes kHeaderAt = 8;
+
+}  // namespace
+
+bool begins_container(const io::InputFile& file, Bytes begin) {
+    std::array<std::byte, 1> byte{};
+    if (file.size() <= kHeaderAt || begin >= file.size() - kHeaderAt) {
+        return false;
+    }
+    file.read_at(begin + kHeaderAt, byte);
+    return byte[0] == std::byte{'{'};
+}
+
+namespace {
+
 // One shard file, opened.
 class ShardFile {
   public:
@@ -142,19 +157,9 @@ class ShardFile {
         return places.first(n);
     }
 
-    // SerializationFormat.SAFETENSORS puts all tensors of a file in one container, where the JSON
-    // header begins after eight bytes; an archive has its compression method, 0 or 8, there.
     [[nodiscard]] bool holds_safetensors(Bytes first) {
-        constexpr Bytes kHeaderAt = 8;
-        std::array<std::byte, 1> byte{};
-        if (file_.size() <= kHeaderAt || first >= file_.size() - kHeaderAt) {
-            return false;
-        }
-        if (const auto held = edges_.at(first + kHeaderAt, 1); !held.empty()) {
-            return held.front() == std::byte{'{'};
-        }
-        file_.read_at(first + kHeaderAt, byte);
-        return byte[0] == std::byte{'{'};
+        const auto held = edges_.at(first + kHeaderAt, 1);
+        return held.empty() ? begins_container(file_, first) : held.front() == std::byte{'{'};
     }
 
     // Such a container has one entry per name: torch keeps the last of several chunks. So each

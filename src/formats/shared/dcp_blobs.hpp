@@ -44,6 +44,10 @@ struct ObjectPlace {
     Bytes length = 0;
 };
 
+/// SerializationFormat.SAFETENSORS puts all tensors of a file in one container, where the JSON
+/// header begins after eight bytes; an archive has its compression method, 0 or 8, there.
+bool begins_container(const io::InputFile& file, Bytes begin);
+
 /// Megatron keeps an object among the shards as the one element of a list.
 const PickleValue& only_element_of(const PickleValue& root);
 

@@ -201,6 +201,8 @@ std::optional<StoredTensor> try_tensor(const TorchFile& file, const PickleValue&
     }
 }
 
+}  // namespace
+
 std::optional<std::string> text_of_tensor(const StoredTensor& tensor, const io::InputFile& input) {
     const ElementType type = element_type(tensor.dtype);
     if (type.bytes == 0 || tensor.volume() != 1) {
@@ -211,8 +213,6 @@ std::optional<std::string> text_of_tensor(const StoredTensor& tensor, const io::
                   bytes);
     return element_text(type, bytes);
 }
-
-}  // namespace
 
 std::optional<std::string> plain_word(std::string_view text) {
     const std::string_view word = trim(text);

@@ -22,6 +22,9 @@ std::string real_text(double value);
 /// nullopt for everything else, and for tensors, whose elements lie outside of the pickle.
 std::optional<std::string> scalar_text(const PickleValue& value);
 
+/// The element of a tensor that has one; nullopt for others. Error(io) where it cannot be read.
+std::optional<std::string> text_of_tensor(const StoredTensor& tensor, const io::InputFile& input);
+
 /// What OmegaConf's nodes hold, also those of dictionaries and lists; other values as they are.
 const PickleValue& unwrapped(const PickleValue& value);
 
