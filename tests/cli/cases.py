@@ -137,7 +137,7 @@ class Table:
                 changes[0] = changes[0][1:]
             self.changes.do([part for part in changes if part and part != ["."]])
             # What a change has made may be named by a check.
-            self.take(cells[0].strip(), checks, [word for part in options for word in part])
+            self.take(expanded(cells[0].strip(), self.names), checks, [word for part in options for word in part])
         except Exception as failure:  # a change that cannot be made, too
             self.n_failed += 1
             print(f"FAILED: {expanded(cells[1].strip(), self.names) if len(cells) > 1 else text}: {failure if isinstance(failure, Failure) else repr(failure)}", flush=True)

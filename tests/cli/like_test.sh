@@ -1,39 +1,9 @@
 #!/usr/bin/env bash
-# reshape --like: a model in the files of a checkpoint that holds the same weights is that checkpoint again, byte for byte; with other weights all
-# else stays.
+# reshape --like: with other weights than the template's all else stays; what shares bytes or changes is no template. The same weights, and templates
+# that are refused for what they are, are rows of tests/cases/like.txt.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# shards DIR: digests of all files but those of HuggingFace, a list of sums and the report
-shards() {
-    (cd "$1" && find . -type f ! -path '*/huggingface/*' ! -name integrity.json ! -name shardweld_report.json -print0 | sort -z | xargs -0 sha256sum)
-}
-
-# again CASE [RANKS]: the case's model like its own source
-again() {
-    local name out
-    name="$(basename "$1")"
-    out="$WORK/$name"
-    merge_case "$1" "$out.model" 0 --report none || return
-    expect_code 0 mpirun -n "${2:-1}" "$SHARDWELD" reshape "$out.model" "$out" --like "$1/source" -q --no_fsync || return
-    [[ "$(shards "$out")" == "$(shards "$1/source")" ]] || fail "$name: $(diff <(shards "$out") <(shards "$1/source") | head -3)"
-    rm -rf "$out" "$out.model"
-}
-
 data="$TESTS/data"
-again "$data/megatron/qwen2-tp2-pp2-torchdist-bf16" 3
-again "$data/megatron/llama-tp2-optim-torchdist-bf16"
-again "$data/megatron/llama-tp4-legacy-bf16" 3
-again "$data/megatron/llama-tp2-pp2-vpp2-legacy-bf16"
-again "$data/megatron/mixtral-ep2-pp2-legacy-bf16" 3
-again "$data/megatron/qwen2-g2-tp4-repeated-kv-legacy-made"
-again "$data/megatron_families/kimik3-tp2-ep2-torchdist-bf16"
-again "$data/megatron_families/qwen3vlmoe-ep2-legacy-bf16"
-again "$data/megatron_more/qwen3moe-tp2-ep2-etp2-groupedmlp-legacy" 3
-again "$data/torch/fsdp2_w4_bf16_qwen2_tied" 3
-again "$data/torch/fsdp1_w2_fp32_llama"
-again "$data/torch/hsdp2_w4_bf16_llama"
-again "$data/torch/dcp_nocollect_w2" 3
-
 # Other weights: the average with a model of one more precision step is none of either, and all else is the template's.
 tied="$data/torch/fsdp2_w4_bf16_qwen2_tied"
 merge_case "$tied" "$WORK/model" 0 --report none
@@ -67,14 +37,7 @@ refused() {
     expect_code "$1" "$SHARDWELD" reshape "$WORK/model" "$WORK/none" "${@:3}" && expect_text "$2"
     expect_absent "$WORK/none"
 }
-refused 2 "--like and --to exclude each other" --like "$tied/source" --to dcp
-refused 2 "--like and --dtype exclude each other" --like "$tied/source" --dtype bf16
-refused 2 "--like_only_weights needs --like" --to dcp --like_only_weights no
-refused 3 "does not exist" --like "$WORK/nothing"
-refused 5 "is a deepspeed checkpoint" --like "$data/deepspeed/zero2_w2_tied/source"
-refused 5 "holds a LoRA adapter" --like "$data/torch/fsdp2_lora_w2_fp32_qwen2/source"
-refused 6 "the template has model.norm.weight as" --like "$data/torch/fsdp2_w2_mixed_deepseek/source"
-# Tensors that share bytes, in whole or in part, and more weights beside its files.
+# Tensors that share bytes, in whole or in part.
 for shape in whole part; do
     rm -rf "$WORK/shared" && cp -r "$tied/source" "$WORK/shared"
     python3 - "$WORK/shared/model_world_size_4_rank_0.pt" "$shape" "$TESTS/support" <<'PYTHON'
@@ -97,13 +60,6 @@ damage.change(sys.argv[1], edit)
 PYTHON
     refused 5 "share bytes of model_world_size_4_rank_0.pt" --like "$WORK/shared"
 done
-for stale in lora_adapter/adapter_model.safetensors model.safetensors ema/pytorch_model.bin model_world_size_2_rank_0.pt; do
-    rm -rf "$WORK/stale" && cp -r "$tied/source" "$WORK/stale"
-    mkdir -p "$(dirname "$WORK/stale/$stale")"
-    cp "$WORK/model/model.safetensors" "$WORK/stale/$stale"
-    refused 6 "what may be weights of its own model" --like "$WORK/stale"
-done
-refused 6 "the template holds what a run keeps beside weights" --like "$tied/source" --like_only_weights no
 # A template that changes while it is read is no template.
 cp -r "$tied/source" "$WORK/changing"
 "$SHARDWELD" reshape "$WORK/model" "$WORK/none" --like "$WORK/changing" --no_fsync --bw_limit 150KB --progress json 2>"$WORK/events" &

@@ -101,8 +101,8 @@ class Checks:
         self.same(alone, expected)
 
     def files(self, name, other, *apart):
-        """The same files, the report and these apart."""
-        got, wanted = ({file: crc for file, crc in sums_of(self.path(one)).items() if os.path.basename(file) not in apart} for one in (name, other))
+        """The same files, the report and these files and folders apart."""
+        got, wanted = ({file: crc for file, crc in sums_of(self.path(one)).items() if not set(file.split("/")) & set(apart)} for one in (name, other))
         require(got == wanted, f"{name} has other files than {other}")
 
     def distances(self, report):
