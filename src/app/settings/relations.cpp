@@ -72,7 +72,7 @@ std::string text_of_given(std::string_view option, const GivenTexts& given) {
     if (found == given.end()) {
         return "";
     }
-    const std::string name = "--" + found->first;
+    std::string name = "--" + found->first;
     if (equals == option.size()) {
         return name;
     }

@@ -9,6 +9,7 @@
 #include "core/redact.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
+#include "process/process.hpp"
 #include "reshape/destination.hpp"
 
 #include "option_table.hpp"
