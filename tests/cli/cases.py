@@ -209,8 +209,10 @@ class Table:
         self.run(0, self.launched(ranks, self.merging([*options, "--strategy", strategy, "--report", report])), keep=False)
         require(sums_of(self.names["target"]) == wanted, f"other files with {ranks} ranks, {strategy}")
         with open(report, encoding="utf-8") as file:
-            taken = json.load(file)["plan"]["strategy"]
-        require(taken == strategy, f"{ranks} ranks, {strategy}: the strategy was {taken}")
+            told = json.load(file)
+        sent = sum(phase["bytes_sent"] for phase in told["phases"] if phase["name"] == "execute")
+        require(told["plan"]["strategy"] == strategy, f"{ranks} ranks, {strategy}: the strategy was {told['plan']['strategy']}")
+        require((sent > 0) == (strategy == "collective"), f"{ranks} ranks, {strategy}: {sent} bytes sent")
 
 
 def unrolled(lines):
