@@ -232,7 +232,7 @@ class Checks:
         require(pathlib.Path(self.path(name)).read_bytes() != pathlib.Path(self.path(other)).read_bytes(), f"{name} is {other}")
 
     def keep(self, name):
-        """The target is $W/NAME from now on, and the source of what follows."""
+        """It becomes $W/NAME, for the rows that follow."""
         kept = os.path.join(self.table.names["W"], name)
         shutil.rmtree(kept, ignore_errors=True)
         shutil.move(self.table.names["target"], kept)
