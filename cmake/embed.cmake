@@ -2,7 +2,7 @@
 # made of literals the compiler would try to evaluate, character by character.
 set(body "#include \"models/recipe.hpp\"\n\nnamespace shardweld::models {\n\nnamespace {\n\nstruct Embedded {\n    const char* name;\n    std::size_t size;\n    const char* text;\n};\n\nconstexpr Embedded kFiles[] = {\n")
 foreach(file IN LISTS FILES)
-  get_filename_component(name ${file} NAME)
+  string(REGEX REPLACE ".*/recipes/" "" name ${file})
   file(READ ${file} text)
   string(LENGTH "${text}" length)
   string(APPEND body "    {\"${name}\", ${length},\n")

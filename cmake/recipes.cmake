@@ -3,7 +3,7 @@
 function(shardweld_embed_recipes target)
   file(GLOB files CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/src/models/recipes/*.recipe ${PROJECT_SOURCE_DIR}/src/models/recipes/*.dialect
-    ${PROJECT_SOURCE_DIR}/src/models/recipes/*.list)
+    ${PROJECT_SOURCE_DIR}/src/models/recipes/*.list ${PROJECT_SOURCE_DIR}/src/models/recipes/generated/*)
   set(out ${CMAKE_BINARY_DIR}/generated/built_in_recipes.cpp)
   add_custom_command(OUTPUT ${out}
     COMMAND ${CMAKE_COMMAND} "-DFILES=${files}" -DOUT=${out} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake

@@ -23,6 +23,7 @@ import textwrap
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests/data"
 LIST = ROOT / "src/models/recipes/verified.list"
+PROVED = ROOT / "src/models/recipes/generated/proved.list"
 PAGE = ROOT / "docs/using/families.md"
 HEAD = "# What recipes were checked against, by format. Made by scripts/verified.py from the tests; do not edit.\n"
 GROUPS = ["megatron", "megatron_more", "megatron_families", "torch", "world", "deepspeed", "bytecheckpoint", "colossalai"]
@@ -138,6 +139,16 @@ def families_table(listing):
     return marked_page.table(["family", *head], [[names_of(cells[0]), f"`{cells[0]}`", *cells[1:]] for cells in rows])
 
 
+def generated_table(_):
+    """What scripts/generate-recipes.py proved of model types without a recipe of their own."""
+    rows = [line.split(" ", 1) for line in PROVED.read_text().splitlines() if not line.startswith("#")]
+    kinds = {"plain": "saved as the module tree has them", "renamed": "renamed", "cut": "renamed and cut anew",
+             "cut one-way": "as before; not written back, for a saved tensor does not tell where it is to be cut"}
+    table = [[text, str(sum(kind == one for _, one in rows)), ", ".join(f"`{name}`" for name, one in rows if one == kind)] for kind, text in kinds.items()]
+    table += [["refused", "1", f"`{name}`: {kind.split(' ', 1)[1].replace('|', '/')}"] for name, kind in rows if kind.startswith("refused")]
+    return marked_page.table(["tensors are", "types", ""], table)
+
+
 def families_list(listing):
     """All names, each once, in lines for a page."""
     families = [cells[0] for cells in table_of(listing)[1:] if cells[0] != "module_tree"]
@@ -171,7 +182,7 @@ def main():
         LIST.write_text(text)
         print("build again and run once more: the program lists what it was built with")
     listing = subprocess.run([shardweld, "recipes"], capture_output=True, text=True, check=True).stdout
-    tables = {"families": families_table, "counts": counts_text}
+    tables = {"families": families_table, "counts": counts_text, "generated": generated_table}
     for page in (PAGE, ROOT / "README.md"):
         is_same = marked_page.update(page, tables, listing, options.check) and is_same
     if options.check and not is_same:

@@ -49,7 +49,8 @@ struct Declaration {
         parts;  ///< `with`: files whose statements come behind those of `extends`
     Blocks blocks;
     Blocks modules;
-    Block top;  ///< `hub` or `store`
+    Block top;         ///< `hub` or `store`
+    Block module_top;  ///< `tree`
     std::vector<At> ats;
     std::vector<RenameRule> places;
     Recipe recipe;    ///< everything else of a recipe

@@ -262,6 +262,7 @@ Declaration parse_source(const RecipeFile& source) {
         }
     }
     check_twice(file.out.top.edits);
+    check_twice(file.out.module_top.edits);
     return std::move(file.out);
 }
 

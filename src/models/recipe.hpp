@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/dtype.hpp"
@@ -138,6 +139,17 @@ struct WrittenRule {
     std::string origin;
 };
 
+/// The beginning of a name with numbers in it: "layers.{l*2+1}.mlp.".
+struct NameTemplate {
+    struct Number {
+        std::string capture;
+        Index factor = 1;
+        Index plus = 0;  ///< the name has capture * factor + plus
+    };
+    std::vector<std::string> literals;  ///< one more than numbers
+    std::vector<Number> numbers;
+};
+
 /// `rename PREFIX = HUB_PREFIX [in DIALECT] [unwritten]`: names of the module tree, or of a
 /// framework, that begin otherwise on the hub.
 struct RenameRule {
@@ -145,6 +157,8 @@ struct RenameRule {
     std::string to;
     std::string dialect = {};   ///< "": the module tree's
     bool is_read_only = false;  ///< not one of those with which the framework's names are written
+    /// `from` and `to` where they hold numbers.
+    std::shared_ptr<const std::pair<NameTemplate, NameTemplate>> counted = nullptr;
 };
 
 /// `needs END.. [if COND]`: ends of names of what passes, or of what is optional as checkpoints go,
@@ -153,9 +167,6 @@ struct NeedsRule {
     std::vector<std::string> ends;
     ExprPtr condition;  ///< over symbols and @fields
 };
-
-/// The rule with the longest `from` that the name begins with; null if there is none.
-const RenameRule* longest_match(const std::vector<RenameRule>& rules, std::string_view name);
 
 struct ConfigEdit {
     std::string field;
@@ -183,7 +194,7 @@ struct RefuseRule {
 
 /// A symbol that a file defines: `let`, `index`, `flag`, in a dialect `default`.
 struct Definition {
-    std::vector<ExprPtr> alternatives;  ///< tried in order (`else`)
+    std::vector<ExprPtr> alternatives;  ///< tried in order (`else`); none of `sized` names
     std::string origin;
     bool is_index = false;  ///< the range of a capture
 };
@@ -296,6 +307,10 @@ struct Recipe {
     };
 };
 
+/// Whether config.json says which tensors a model of the family has: not where the recipe has no
+/// lines, or `sized` ones.
+bool promises_tensors(const Recipe& recipe);
+
 /// The dialect with the recipe's module and hub lines as its stored names, for checkpoints that
 /// hold the module tree's tensors; a dialect without `names recipe` as it is.
 Dialect own_names(const Recipe& recipe, const Dialect& dialect);
@@ -325,6 +340,9 @@ struct RecipeFile {
     static constexpr auto fields = [](auto& self) { return std::tie(self.file_name, self.text); };
 };
 
+/// How the names of generated files begin.
+inline constexpr std::string_view kGenerated = "generated/";
+
 /// The built-in files, sorted by file name.
 const std::vector<RecipeFile>& built_in_sources();
 
@@ -351,6 +369,9 @@ class RecipeLibrary {
     /// Throws usage, naming the line.
     void check_meetings() const;
     [[nodiscard]] const Recipe* find_recipe(std::string_view name) const;
+    /// The recipe that scripts/generate-recipes.py made of a model type, which is among none of
+    /// the others'; null: there is none.
+    [[nodiscard]] const Recipe* find_generated(std::string_view model_type) const;
     [[nodiscard]] const Dialect* find_dialect(std::string_view name) const;
     /// find_dialect(dialect)->has_own_names without the dialect's lines; false if there is none.
     [[nodiscard]] bool has_own_names(std::string_view dialect) const;
@@ -375,6 +396,7 @@ class RecipeLibrary {
     std::shared_ptr<const Declarations> declared_;
     // What was asked for; a command needs one family of many.
     mutable std::map<std::string, Recipe, std::less<>> recipes_;
+    mutable std::map<std::string, Recipe, std::less<>> generated_;
     mutable std::map<std::string, Dialect, std::less<>> dialects_;
 };
 

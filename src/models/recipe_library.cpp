@@ -1,5 +1,6 @@
 // All recipes and dialects, and which recipe a config.json is of.
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "class_name.hpp"
 #include "declaration.hpp"
 #include "expr.hpp"
+#include "generated.hpp"
 #include "recipe.hpp"
 #include "saved_form.hpp"
 #include "symbols.hpp"
@@ -21,7 +23,7 @@ namespace {
 std::shared_ptr<const Declarations> built_in_declarations() {
     Declarations entries;
     for (const RecipeFile& source : built_in_sources()) {
-        if (!source.file_name.ends_with(kListEnding)) {
+        if (!source.file_name.ends_with(kListEnding) && !source.file_name.starts_with(kGenerated)) {
             declare(entries, source, false);
         }
     }
@@ -114,6 +116,19 @@ const Recipe* RecipeLibrary::find_recipe(std::string_view name) const {
         }
     }
     return &known->second;
+}
+
+const Recipe* RecipeLibrary::find_generated(std::string_view model_type) const {
+    if (const auto known = generated_.find(model_type); known != generated_.end()) {
+        return &known->second;
+    }
+    auto source = generated_source(model_type);
+    if (!source) {
+        return nullptr;
+    }
+    FoundDeclaration entry;
+    entry.source = std::make_shared<const RecipeFile>(*std::move(source));
+    return &generated_.emplace(model_type, recipe_of(*declared_, entry)).first->second;
 }
 
 const Dialect* RecipeLibrary::find_dialect(std::string_view name) const {
@@ -240,8 +255,12 @@ std::optional<KnownClass> known_class(const RecipeLibrary& library, const Config
                     "recipe with --recipe, or keep the tensors as they are stored "
                     "with --names module");
     }
-    throw Error(ErrorCode::unsupported, what,
-                "give a recipe with --recipe; there are recipes for " + families);
+    const std::string why = refusal_of(*type);
+    throw Error(
+        ErrorCode::unsupported,
+        what +
+            (why.empty() ? "" : " (none could be made of " + saving_library() + ": " + why + ")"),
+        "give a recipe with --recipe; there are recipes for " + families);
 }
 
 }  // namespace
@@ -270,6 +289,9 @@ const Recipe& recipe_for(const RecipeLibrary& library, const Config& config) {
         if (best == nullptr || rank(*best) < rank(*recipe)) {
             best = recipe;
         }
+    }
+    if (best == nullptr) {
+        best = library.find_generated(config.text(kModelType).value_or(""));
     }
     if (best == nullptr) {
         refuse_family(library, config, families);

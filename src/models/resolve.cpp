@@ -9,6 +9,7 @@
 
 #include "declaration.hpp"
 #include "expr.hpp"
+#include "name_changes.hpp"
 #include "pattern.hpp"
 
 namespace shardweld::models {
@@ -129,21 +130,11 @@ void inherit_keys(std::vector<KeyRule>& own, const std::vector<KeyRule>& inherit
 
 }  // namespace
 
-const RenameRule* longest_match(const std::vector<RenameRule>& rules, std::string_view name) {
-    const RenameRule* best = nullptr;
-    for (const RenameRule& rule : rules) {
-        if (name.starts_with(rule.from) &&
-            (best == nullptr || best->from.size() <= rule.from.size())) {
-            best = &rule;
-        }
-    }
-    return best;
-}
-
 Declaration inherit(Declaration base, Declaration child) {
     child.blocks = settled(std::move(base.blocks), std::move(child.blocks));
     child.modules = settled(std::move(base.modules), std::move(child.modules));
     child.top = settled(std::move(base.top), std::move(child.top.edits));
+    child.module_top = settled(std::move(base.module_top), std::move(child.module_top.edits));
     inherit_ats(child.ats, std::move(base.ats));
     put_under(child.places, base.places);
     put_members_under(child.recipe, base.recipe);
@@ -286,10 +277,10 @@ Declaration resolve(const Declarations& entries, const FoundDeclaration& entry,
     return whole;
 }
 
-/// The lines of `hub` or `store` and those of its blocks; the former are moved out of `whole`.
-std::vector<Line> all_lines(Declaration& whole) {
-    std::vector<Line> lines = std::move(whole.top.lines);
-    std::vector<Line> expanded = expand(whole, whole.blocks);
+/// The single lines, and those of the blocks.
+std::vector<Line> all_lines(const Declaration& whole, std::vector<Line> lines,
+                            const Blocks& blocks) {
+    std::vector<Line> expanded = expand(whole, blocks);
     lines.reserve(lines.size() + expanded.size());
     std::ranges::move(expanded, std::back_inserter(lines));
     return lines;
@@ -298,9 +289,9 @@ std::vector<Line> all_lines(Declaration& whole) {
 /// The lines with the names under which a family keeps inherited ones: the longest `place` rule's.
 std::vector<Line> placed(std::vector<Line> lines, const std::vector<RenameRule>& places) {
     for (Line& line : lines) {
-        const std::string& name = line.name.text;
-        if (const RenameRule* const best = longest_match(places, name)) {
-            line.name = parse_pattern(best->to + name.substr(best->from.size()), line.origin);
+        const std::string name = renamed_by(places, line.name.text);
+        if (name != line.name.text) {
+            line.name = parse_pattern(name, line.origin);
         }
     }
     return lines;
@@ -358,8 +349,9 @@ Recipe recipe_of(const Declarations& entries, const FoundDeclaration& entry) {
     recipe.name = whole.name;
     recipe.origin = whole.origin;
     recipe.extends = whole.extends;
-    recipe.hub = placed(all_lines(whole), whole.places);
-    recipe.module = placed(expand(whole, whole.modules), whole.places);
+    recipe.hub = placed(all_lines(whole, std::move(whole.top.lines), whole.blocks), whole.places);
+    recipe.module =
+        placed(all_lines(whole, std::move(whole.module_top.lines), whole.modules), whole.places);
     recipe.is_extra = entry.is_extra;
     for (const std::string& used : recipe.dialects) {
         if (find_in(entries, used, true) == nullptr) {
@@ -375,7 +367,7 @@ Dialect dialect_of(const Declarations& entries, const FoundDeclaration& entry) {
     dialect.name = whole.name;
     dialect.origin = whole.origin;
     dialect.extends = whole.extends;
-    dialect.store = all_lines(whole);
+    dialect.store = all_lines(whole, std::move(whole.top.lines), whole.blocks);
     return dialect;
 }
 

@@ -9,6 +9,7 @@
 
 #include "declaration.hpp"
 #include "expr.hpp"
+#include "name_changes.hpp"
 #include "pattern.hpp"
 
 namespace shardweld::models {
@@ -140,6 +141,16 @@ RenameRule parse_rename(Scanner& in) {
         rule.dialect = in.name(kDialect);
     }
     rule.is_read_only = in.accept_name("unwritten");
+    if (rule.from.find('{') != std::string::npos) {
+        rule.counted = std::make_shared<const std::pair<NameTemplate, NameTemplate>>(
+            parse_template(rule.from, in.origin()), parse_template(rule.to, in.origin()));
+        const auto& [from, to] = *rule.counted;
+        if (!std::ranges::is_permutation(from.numbers, to.numbers, {},
+                                         &NameTemplate::Number::capture,
+                                         &NameTemplate::Number::capture)) {
+            in.fail(1, "both beginnings of a name need the same captures");
+        }
+    }
     return rule;
 }
 
@@ -412,6 +423,17 @@ void add_line(Scanner& in, Parsed& file) {
     parse_line(in, file.out.is_dialect, file.out.top.edits);
 }
 
+void add_module_line(Scanner& in, Parsed& file) {
+    parse_line(in, false, file.out.module_top.edits);
+}
+
+/// Names that each stored tensor gives their extents.
+void add_sized(Scanner& in, Parsed& file) {
+    do {
+        file.out.recipe.symbols[in.name("an axis or a capture")] = {{}, in.origin(), true};
+    } while (!in.at_end());
+}
+
 void add_at(Scanner& in, Parsed& file) {
     At at;
     at.origin = in.origin();
@@ -470,6 +492,8 @@ constexpr auto kStatements = std::to_array<Statement>({
     {"alias", In::dialect, put<&Dialect::aliases, parse_aliases>},
     {"store", In::dialect, add_line},
     {"hub", In::recipe, add_line},
+    {"tree", In::recipe, add_module_line},
+    {"sized", In::recipe, add_sized},
     {"same", In::recipe, put<&Recipe::same, parse_same>},
     {"ignore", In::both, add_ignore},
     {"rename", In::recipe, put<&Recipe::renames, parse_rename>},

@@ -13,6 +13,7 @@
 #include "hub_tensors.hpp"
 #include "kind_stacks.hpp"
 #include "made_up.hpp"
+#include "name_changes.hpp"
 #include "pattern.hpp"
 
 namespace shardweld::models {
@@ -289,27 +290,13 @@ Definition flag(bool value) {
     return {{number(Index{value})}, "the choice of names", false};
 }
 
-/// The rule with the longest hub prefix that the name begins with, of those that a dialect's names
-/// are written with; null if there is none.
-const RenameRule* way_back(const std::vector<RenameRule>& rules, std::string_view name,
-                           std::string_view dialect) {
-    const RenameRule* best = nullptr;
-    for (const RenameRule& rule : rules) {
-        if (rule.dialect == dialect && !rule.is_read_only && name.starts_with(rule.to) &&
-            (best == nullptr || best->to.size() < rule.to.size())) {
-            best = &rule;
-        }
-    }
-    return best;
-}
-
 /// The name with which the framework begins otherwise.
 Pattern renamed_back(const Pattern& pattern, const Recipe& recipe, std::string_view dialect) {
-    const RenameRule* const rule = way_back(recipe.renames, pattern.text, dialect);
-    if (rule == nullptr) {
+    const std::string text = renamed_back_by(recipe.renames, pattern.text, dialect);
+    if (text == pattern.text) {
         return pattern;
     }
-    Pattern renamed = Pattern::parse(rule->from + pattern.text.substr(rule->to.size()));
+    Pattern renamed = Pattern::parse(text);
     renamed.layer = pattern.layer;
     return renamed;
 }
@@ -534,9 +521,7 @@ std::vector<Line> tower_lines(const Recipe& recipe, const Dialect& dialect) {
 }
 
 std::string passing_name(const Recipe& training, const Dialect& form, const std::string& hub_name) {
-    const RenameRule* const rule =
-        way_back(training.renames, hub_name, form.has_own_names ? "" : form.name);
-    return rule == nullptr ? hub_name : rule->from + hub_name.substr(rule->to.size());
+    return renamed_back_by(training.renames, hub_name, form.has_own_names ? "" : form.name);
 }
 
 void require_reversible(const Recipe& training, const Symbols& symbols) {

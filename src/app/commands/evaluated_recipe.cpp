@@ -339,8 +339,15 @@ void print_evaluated_recipe(const models::RecipeLibrary& library, const std::str
         const models::Config config = config_in(directory);
         found.renamed = models::SavedModel(config, known_type(config)).renamed_parts();
         const models::Recipe* const named = library.find_recipe(name);
-        found = evaluate_recipe(
-            library, named == nullptr ? models::recipe_for(library, config) : *named, config);
+        const models::Recipe& recipe =
+            named == nullptr ? models::recipe_for(library, config) : *named;
+        if (named == nullptr && !models::promises_tensors(recipe)) {
+            throw Error(ErrorCode::unsupported,
+                        path.string() + ": the recipe " + recipe.name +
+                            " says how tensors are called, not which ones a model has",
+                        "merge checkpoints with it, or give one with --recipe");
+        }
+        found = evaluate_recipe(library, recipe, config);
     } catch (const Error& error) {
         found.fault = error.what();
         print_evaluated(found, out);

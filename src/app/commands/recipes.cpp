@@ -10,7 +10,9 @@
 #include "core/text.hpp"
 #include "io/whole_file.hpp"
 #include "models/expr.hpp"
+#include "models/generated.hpp"
 #include "models/recipe.hpp"
+#include "models/saved_form.hpp"
 #include "models/training_form.hpp"
 #include "models/verification.hpp"
 #include "models/written_form.hpp"
@@ -129,6 +131,20 @@ bool is_part(const models::Recipe& recipe) {
     return recipe.match == nullptr && !(recipe.hub.empty() && recipe.symbols.empty());
 }
 
+/// Model types whose recipes were made of transformers itself.
+std::string generated_listing() {
+    std::string plain;
+    std::string others;
+    for (const models::TriedType& type : models::tried_types()) {
+        std::string& names = type.is_plain ? plain : others;
+        names += type.refused.empty() ? " " + type.name : "";
+    }
+    return "\nmade of " + models::saving_library() +
+           " and proved against its save_pretrained, module trees only: saved as the module tree "
+           "has them:" +
+           plain + "\nrenamed or cut anew:" + others + "\n";
+}
+
 /// Families by formats.
 std::string listing(const models::RecipeLibrary& library) {
     std::vector<std::vector<std::string>> cells{{"recipe", "model_type in config.json"}};
@@ -168,7 +184,7 @@ std::string listing(const models::RecipeLibrary& library) {
         text += dialect->written || dialect->name == "gguf" ? "" : " " + dialect->name;
     }
     return text + "\nGGUF: " + joined(models::families_with_form(library, "gguf"), " ") +
-           "\nparts of recipes:" + parts + "\n";
+           "\nparts of recipes:" + parts + generated_listing();
 }
 
 /// As comments behind a recipe: what it was checked against, and which forms it is not written in.
@@ -211,6 +227,11 @@ int recipes(const Options& options, std::ostream& out) {
         return options.config ? library.find_recipe(name) != nullptr
                               : library.source_of(name) != nullptr;
     };
+    if (const auto made = models::generated_source(options.topic);
+        made && !options.config && !is_known(options.topic)) {
+        out << made->text;
+        return 0;
+    }
     if (!options.topic.empty() && !is_known(options.topic)) {
         refuse_name(library, options.topic);
     }

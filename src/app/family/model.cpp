@@ -13,6 +13,8 @@
 #include "formats/format.hpp"
 #include "formats/recognise.hpp"
 #include "models/claims.hpp"
+#include "models/name_changes.hpp"
+#include "models/sized_lines.hpp"
 #include "models/written_form.hpp"
 #include "outputs/gguf.hpp"
 #include "plan/bind/mismatches.hpp"
@@ -78,6 +80,28 @@ const models::Recipe& recipe_of(const models::RecipeLibrary& library,
     }
 }
 
+/// Where the recipe's extents are those of stored tensors, its lines for these.
+std::shared_ptr<const models::Recipe> sized_recipe(const models::RecipeLibrary& library,
+                                                   const models::Dialect* dialect,
+                                                   const PreparedModel& prepared,
+                                                   const catalogue::Catalogue& catalogue) {
+    const models::Recipe& recipe = *prepared.recipe;
+    if (recipe.hub.empty() || models::promises_tensors(recipe) || dialect == nullptr ||
+        !dialect->has_own_names) {
+        return prepared.recipe;
+    }
+    std::vector<models::ShapedName> stored;
+    const auto add = [&](const auto& one) {
+        stored.push_back({models::renamed_by(recipe.renames, one.name), one.shape});
+    };
+    std::ranges::for_each(catalogue.tensors, add);
+    std::ranges::for_each(catalogue.shards, add);
+    const models::Symbols symbols(recipe, *library.find_dialect(dialect->name), prepared.config, {},
+                                  {});
+    return std::make_shared<const models::Recipe>(
+        models::sized_for(recipe, symbols, stored, prepared.choice.form.empty()));
+}
+
 /// Names of tensors that the family keeps in their precision, as globs, whatever stands in front of
 /// a layer's number: also of those that are written as they are stored.
 std::vector<std::string> kept_names(const models::RecipeLibrary& library,
@@ -107,11 +131,12 @@ const models::Recipe* family_of(const models::RecipeLibrary& library, const mode
     if (!is_free || prepared.choice.names == TensorNames::module) {
         return nullptr;
     }
-    if (!prepared.recipe->hub.empty()) {
+    if (models::promises_tensors(*prepared.recipe)) {
         return prepared.recipe.get();
     }
     try {
-        return &models::recipe_for(library, prepared.config);
+        const models::Recipe& family = models::recipe_for(library, prepared.config);
+        return models::promises_tensors(family) ? &family : nullptr;
     } catch (const Error&) {
         return nullptr;
     }
@@ -166,7 +191,8 @@ bool is_headless_class(const PreparedModel& prepared) {
 /// another head. Whether it is one.
 bool fit_recipe(PreparedModel& prepared, const models::Dialect* dialect,
                 const catalogue::Catalogue& catalogue) {
-    if (dialect == nullptr || !dialect->has_own_names || prepared.recipe->hub.empty()) {
+    if (dialect == nullptr || !dialect->has_own_names ||
+        !models::promises_tensors(*prepared.recipe)) {
         return false;
     }
     if (is_text_part(*prepared.recipe, catalogue)) {
@@ -343,7 +369,7 @@ void judge_recipe(PreparedModel& prepared, const catalogue::Catalogue& catalogue
     const models::Dialect& dialect = *prepared.dialect;
     prepared.verification =
         models::verification_in(recipe, format_of(catalogue), dialect.has_own_names);
-    if (recipe.hub.empty() || is_shown(recipe, dialect)) {
+    if (!models::promises_tensors(recipe) || is_shown(recipe, dialect)) {
         return;
     }
     const std::string text = dialect.has_own_names
@@ -443,7 +469,8 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
         prepared.notes = take_family_names(*family, catalogue);
     }
     prepared.kept = kept_names(*library, prepared);
-    if (prepared.recipe->hub.empty()) {
+    prepared.recipe = sized_recipe(*library, stored, prepared, catalogue);
+    if (!models::promises_tensors(*prepared.recipe)) {
         require_all_ranks(prepared.config, catalogue);
     }
     const bool is_headless = fit_recipe(prepared, stored, catalogue);

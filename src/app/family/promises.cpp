@@ -83,7 +83,7 @@ void look_at_head(const PreparedModel& prepared, const Targets& targets,
                   std::vector<plan::Warning>& out) {
     const auto names = prepared.config.architectures();
     // A recipe asks for the head of a value model itself.
-    const bool is_asked_for = prepared.is_value && !prepared.recipe->hub.empty();
+    const bool is_asked_for = prepared.is_value && models::promises_tensors(*prepared.recipe);
     const std::string name = names.empty() || is_asked_for ? "" : names.front();
     const auto is_of = [&](std::string_view kind) { return name.find(kind) != std::string::npos; };
     const bool classifies =
@@ -197,7 +197,7 @@ std::vector<plan::Warning> broken_promises(const PreparedModel& prepared, const 
     }
     look_at_towers(prepared.config, targets, found);
     look_at_head(prepared, targets, found);
-    if (prepared.recipe->hub.empty()) {
+    if (!models::promises_tensors(*prepared.recipe)) {
         look_at_optional(prepared.config, targets, found);
         look_at_modules(targets, found);
         look_at_layers(prepared.config, targets, found);

@@ -1,9 +1,11 @@
 #include "saved_names.hpp"
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "models/config_tree.hpp"
+#include "models/name_changes.hpp"
 #include "models/saved_form.hpp"
 #include "plan/bind/written_once.hpp"
 
@@ -19,17 +21,31 @@ bool is_followed(const PreparedModel& prepared) {
            prepared.training == nullptr && !prepared.recipe->is_form;
 }
 
+/// Which tensors have two names is told in the module tree's.
+std::map<std::string, std::string> second_names(const models::SavedModel& saved,
+                                                const std::vector<models::RenameRule>& renames,
+                                                std::vector<std::string> names) {
+    for (std::string& name : names) {
+        name = models::renamed_back_by(renames, name, "");
+    }
+    std::map<std::string, std::string> written;
+    for (const auto& [second, first] : saved.second_names(names)) {
+        written.emplace(models::renamed_by(renames, second), models::renamed_by(renames, first));
+    }
+    return written;
+}
+
 }  // namespace
 
 bool has_second_names(const PreparedModel& prepared, const catalogue::Catalogue& catalogue) {
-    return is_followed(prepared) && prepared.recipe->hub.empty() &&
+    return is_followed(prepared) && !models::promises_tensors(*prepared.recipe) &&
            !models::SavedModel(prepared.config, known_type(prepared.config))
                 .second_names(stored_names_in(catalogue))
                 .empty();
 }
 
 void follow_saved_form(const PreparedModel& prepared, plan::Binding& binding) {
-    const bool has_recipe = !prepared.recipe->hub.empty();
+    const bool has_recipe = models::promises_tensors(*prepared.recipe);
     if (!is_followed(prepared) ||
         (has_recipe && models::ConfigTree(prepared.config).parts().empty())) {
         return;
@@ -41,7 +57,7 @@ void follow_saved_form(const PreparedModel& prepared, plan::Binding& binding) {
     }
     require_saved_names({prepared.config, *prepared.recipe}, saved, has_recipe, names);
     if (!has_recipe) {
-        plan::write_once(saved.second_names(names), binding);
+        plan::write_once(second_names(saved, prepared.recipe->renames, names), binding);
     }
 }
 

@@ -9,6 +9,7 @@
 #include "core/text.hpp"
 #include "models/class_name.hpp"
 #include "models/config_tree.hpp"
+#include "models/generated.hpp"
 #include "models/symbols.hpp"
 #include "plan/bind/as_stored.hpp"
 #include "shardweld/error.hpp"
@@ -116,6 +117,10 @@ bool accept_without_recipe(const models::RecipeLibrary& library, const Error& no
             require_saved_names(model, models::SavedModel(config, type), false,
                                 stored_names_in(catalogue));
         }
+        return false;
+    }
+    // What was tried and came out otherwise than transformers saves it.
+    if (model.is_written && models::refusal_of(type).starts_with("merged by")) {
         return false;
     }
     warnings.push_back({"family_unknown", "",

@@ -12,6 +12,7 @@
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "formats/recognise.hpp"
+#include "models/name_changes.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::app {
@@ -31,8 +32,7 @@ std::set<std::string> stored_names(const catalogue::Catalogue& catalogue,
                                    const models::Recipe& recipe) {
     std::set<std::string> names;
     const auto add = [&](const std::string& name) {
-        const models::RenameRule* const rule = models::longest_match(recipe.renames, name);
-        names.insert(rule == nullptr ? name : rule->to + name.substr(rule->from.size()));
+        names.insert(models::renamed_by(recipe.renames, name));
     };
     for (const catalogue::Tensor& tensor : catalogue.tensors) {
         add(tensor.name);
@@ -235,10 +235,7 @@ class Family {
     [[nodiscard]] const models::Line* embedding() const { return embedding_; }
 
     [[nodiscard]] std::string renamed(std::string_view name) const {
-        const models::RenameRule* const rule = models::longest_match(recipe_.renames, name);
-        return without_lora(rule == nullptr
-                                ? std::string(name)
-                                : rule->to + std::string(name.substr(rule->from.size())));
+        return without_lora(models::renamed_by(recipe_.renames, name));
     }
 
     [[nodiscard]] bool is_embedding(std::string_view name) const {

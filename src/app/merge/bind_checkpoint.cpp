@@ -96,7 +96,7 @@ BoundModel bind_untied(Session& session, const Input& input, BoundModel tied,
     ModelFiles& files = again.files;
     ModelChoice choice = tied.prepared.choice;
     models::Config config = models::Config::parse(files.config_text, files.config_path);
-    if (tied.prepared.recipe->hub.empty()) {
+    if (!models::promises_tensors(*tied.prepared.recipe)) {
         files.config_text = said_untied(config);
     } else {
         untie(config, tied.prepared);

@@ -6,6 +6,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
+#include "models/name_changes.hpp"
 #include "models/pattern.hpp"
 #include "shardweld/error.hpp"
 
@@ -21,8 +22,7 @@ bool passes_unlisted(const models::Recipe& recipe, const catalogue::Tensor& tens
 }
 
 std::string renamed(const models::Recipe& recipe, const std::string& name) {
-    const models::RenameRule* best = models::longest_match(recipe.renames, name);
-    return best == nullptr ? name : best->to + name.substr(best->from.size());
+    return models::renamed_by(recipe.renames, name);
 }
 
 /// The elements of a box of a tensor.

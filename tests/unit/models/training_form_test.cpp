@@ -15,6 +15,7 @@
 #include "core/text.hpp"
 #include "formats/format.hpp"
 #include "models/kind_stacks.hpp"
+#include "models/name_changes.hpp"
 #include "models/pattern.hpp"
 
 #include "support.hpp"
@@ -153,9 +154,12 @@ Written written_as(const Real& real, const Shapes& shapes) {
 /// Whether a line reads the name: others pass.
 bool is_read(std::string name, const Recipe& recipe) {
     const Dialect& form = *library().find_dialect("megatron_core");
-    if (const RenameRule* const rule = longest_match(recipe.renames, name);
-        rule != nullptr && rule->to == "language_model.") {
-        name = rule->to + name.substr(rule->from.size());
+    const std::string other = renamed_by(recipe.renames, name);
+    if (std::ranges::any_of(recipe.renames, [&](const RenameRule& rule) {
+            return rule.to == "language_model." && name.starts_with(rule.from) &&
+                   other == rule.to + name.substr(rule.from.size());
+        })) {
+        name = other;
     }
     const bool is_stack = std::ranges::any_of(form.aliases, [&](const AliasRule& rule) {
         std::string_view rest = name;
@@ -309,8 +313,7 @@ TEST(TrainingForm, writes_each_element_once) {
 
 /// Whether the tensor passes under the name that the hub has for it.
 bool passes(const std::string& name, const Recipe& recipe) {
-    const RenameRule* const rule = longest_match(recipe.renames, name);
-    const std::string hub = rule == nullptr ? name : rule->to + name.substr(rule->from.size());
+    const std::string hub = renamed_by(recipe.renames, name);
     return std::ranges::any_of(recipe.passes,
                                [&](const std::string& glob) { return glob_matches(glob, hub); });
 }

@@ -1,0 +1,66 @@
+#include "generated.hpp"
+
+#include <algorithm>
+
+#include "core/text.hpp"
+
+namespace shardweld::models {
+
+namespace {
+
+/// "TYPE plain", "TYPE renamed", "TYPE cut", "TYPE cut one-way" or "TYPE refused REASON" a line.
+constexpr std::string_view kProvedList = "generated/proved.list";
+
+const RecipeFile* built_in_file(std::string_view name) {
+    const auto& sources = built_in_sources();
+    const auto at = std::ranges::find(sources, name, &RecipeFile::file_name);
+    return at == sources.end() ? nullptr : &*at;
+}
+
+}  // namespace
+
+const std::vector<TriedType>& tried_types() {
+    static const std::vector<TriedType> types = [] {
+        constexpr std::string_view kRefused = "refused ";
+        std::vector<TriedType> all;
+        const RecipeFile* const list = built_in_file(kProvedList);
+        for (const std::string_view line :
+             split(list == nullptr ? std::string_view() : list->text, '\n')) {
+            const std::size_t end = line.find(' ');
+            if (line.starts_with("#") || end == std::string_view::npos) {
+                continue;
+            }
+            const std::string_view kind = line.substr(end + 1);
+            all.push_back({std::string(line.substr(0, end)), kind == "plain",
+                           std::string(kind.starts_with(kRefused) ? kind.substr(kRefused.size())
+                                                                  : std::string_view())});
+        }
+        return all;
+    }();
+    return types;
+}
+
+std::optional<RecipeFile> generated_source(std::string_view model_type) {
+    const auto& types = tried_types();
+    const auto type = std::ranges::find(types, model_type, &TriedType::name);
+    if (type == types.end() || !type->refused.empty()) {
+        return std::nullopt;
+    }
+    if (type->is_plain) {
+        return RecipeFile{std::string(kProvedList),
+                          "# Saved by transformers as the module tree has it.\nrecipe " +
+                              replaced(replaced(type->name, "-", "_"), ".", "_") +
+                              "\nformat 1\nuses none\nmatch @model_type = \"" + type->name +
+                              "\"\npass *\n"};
+    }
+    const RecipeFile* const file = built_in_file(std::string(kGenerated) + type->name + ".recipe");
+    return file == nullptr ? std::nullopt : std::optional(*file);
+}
+
+std::string refusal_of(std::string_view model_type) {
+    const auto& types = tried_types();
+    const auto type = std::ranges::find(types, model_type, &TriedType::name);
+    return type == types.end() ? "" : type->refused;
+}
+
+}  // namespace shardweld::models
