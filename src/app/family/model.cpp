@@ -99,7 +99,7 @@ std::shared_ptr<const models::Recipe> sized_recipe(const models::RecipeLibrary& 
     const models::Symbols symbols(recipe, *library.find_dialect(dialect->name), prepared.config, {},
                                   {});
     return std::make_shared<const models::Recipe>(
-        models::sized_for(recipe, symbols, stored, prepared.choice.form.empty()));
+        models::sized_for(recipe, symbols, stored, prepared.choice.output.form.empty()));
 }
 
 /// Names of tensors that the family keeps in their precision, as globs, whatever stands in front of
