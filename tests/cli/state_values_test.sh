@@ -225,6 +225,29 @@ for form in dcp:world=2 hf fsdp:world=3 universal; do
     ranks=0
 done
 
+# A directory's name and the trainer's own file state steps, too: one that is another than the optimizer's is named.
+# warned_of_step SOURCE HF OPTIMIZER STATED
+warned_of_step() {
+    reshape 0 0 "$1" dcp:world=2 --hf_config "$2"
+    expect_text "the optimizer is at step $3, but $4"
+    grep -q '"optimizer_step"' "$WORK/made/shardweld_report.json" || fail "$1: no optimizer_step in the report"
+}
+for saved in "$data/zero2_w2/source/global_step2" "$WORK/universal/source/global_step2_universal"; do
+    renamed="$WORK/tree/$(basename "${saved/step2/step9}")"
+    rm -rf "$WORK/tree"
+    mkdir "$WORK/tree"
+    cp -r "$saved" "$renamed"
+    warned_of_step "$renamed" "$data/zero2_w2/hf" 2 "the "
+    grep -qE "the iteration is 9|the step in the directory's name is 9" "$WORK/err" || fail "$renamed: the name's step is not told"
+done
+rm -rf "$WORK/tree"
+cp -r "$WORK/good" "$WORK/tree"
+printf '{"global_step": 2, "log_history": [{"step": 1}]}' >"$WORK/tree/trainer_state.json"
+reshape 0 0 "$WORK/tree" dcp:world=2
+! grep -q optimizer_step "$WORK/made/shardweld_report.json" || fail "equal steps are told of"
+printf '{"global_step": 7, "log_history": [{"step": 2}]}' >"$WORK/tree/trainer_state.json"
+warned_of_step "$WORK/tree" "$hf" 2 "the step in trainer_state.json is 7"
+
 # What is no number is named with its state; one moment in the place of both.
 changed 'states["exp_avg"]["model.norm.weight"][1] = float("nan"); states["exp_avg_sq"]["model.layers.0.mlp.up_proj.weight"][3] = float("inf")'
 for form in hf fsdp:world=2 universal torch_dist; do

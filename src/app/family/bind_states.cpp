@@ -366,6 +366,11 @@ std::vector<std::string> other_steps(const Catalogue& whole) {
     };
     add_fact("iteration", "the iteration");
     add_fact(formats::kStepsDone, "the number of steps that the engine counted");
+    for (const auto& [fact, step] : whole.facts) {
+        if (fact.starts_with(formats::kStepBesides)) {
+            compare(fact, static_cast<double>(step));
+        }
+    }
     // torch's schedulers count from 0, DeepSpeed's from -1.
     for (const auto& [name, ahead] :
          {std::pair("last_epoch", 0), std::pair("last_batch_iteration", 1)}) {

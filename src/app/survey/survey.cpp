@@ -19,6 +19,7 @@
 #include "core/text.hpp"
 #include "formats/containers/pickle.hpp"
 #include "formats/recognise.hpp"
+#include "formats/shared/optimizer_claims.hpp"
 #include "io/beneath.hpp"
 #include "io/input_file.hpp"
 #include "io/listed_once.hpp"
@@ -318,6 +319,15 @@ catalogue::Provenance judge_statements(const Location& location, Catalogue& cata
     if (provenance.standing == catalogue::Standing::unknown) {
         catalogue.warnings["provenance_unknown"] =
             "only names tell to which rank and save each file belongs";
+    }
+    // An optimizer's step is held against them, which counts otherwise in some runs.
+    for (const catalogue::FileAssertion& statement : location.statements) {
+        for (const auto& [key, step] : statement.save) {
+            if (catalogue.optimizer.step && !catalogue.facts.contains(key)) {
+                catalogue.facts[formats::kStepBesides + statement.source] =
+                    parse_index(step).value_or(0);
+            }
+        }
     }
     return provenance;
 }

@@ -4,6 +4,9 @@
 #include <iterator>
 #include <system_error>
 
+#include <nlohmann/json.hpp>
+
+#include "core/json.hpp"
 #include "core/name_rules.hpp"
 #include "core/names.hpp"
 #include "core/text.hpp"
@@ -19,6 +22,9 @@ constexpr const char* kRelease = "release";
 // NeMo Automodel's, a link or a file.
 constexpr std::string_view kLatestLink = "LATEST";
 constexpr Bytes kLargestTracker = 4096;
+// transformers' Trainer keeps its step in it, beside a log of all its steps.
+constexpr const char* kTrainerState = "trainer_state.json";
+constexpr Bytes kLargestTrainerState = Bytes{256} << 20U;
 
 /// The files of these rows that are in a directory.
 std::vector<std::string_view> files_of(const std::vector<NameRule>& rules, const Listing& listing) {
@@ -280,9 +286,33 @@ fs::path named_directory(const fs::path& given) {
 }
 
 std::optional<Index> iteration_of(const fs::path& directory) {
-    const auto step = parse_step(own_step(directory).filename().string());
+    // DeepSpeed's converter puts a universal save beside the one that it is of.
+    constexpr std::string_view kUniversal = "_universal";
+    std::string name = own_step(directory).filename();
+    if (name.ends_with(kUniversal)) {
+        name.resize(name.size() - kUniversal.size());
+    }
+    const auto step = parse_step(name);
     return step ? step->iteration : std::nullopt;
 }
+
+namespace {
+
+/// The step that transformers' Trainer has kept; nullopt where it has not, or not as a number.
+std::optional<Index> trainer_step(const fs::path& file) {
+    if (!io::is_file(file)) {
+        return std::nullopt;
+    }
+    using nlohmann::json;
+    const json root =
+        parse_json<json>(io::read_text(file, kLargestTrainerState), nullptr,
+                         [](int depth, json::parse_event_t, const json&) { return depth <= 1; });
+    const auto step = root.is_object() ? root.find("global_step") : root.end();
+    return step != root.end() && step->is_number_integer() ? std::optional(step->get<Index>())
+                                                           : std::nullopt;
+}
+
+}  // namespace
 
 std::vector<catalogue::FileAssertion> steps_stated(const fs::path& directory) {
     std::vector<catalogue::FileAssertion> statements;
@@ -296,6 +326,10 @@ std::vector<catalogue::FileAssertion> steps_stated(const fs::path& directory) {
     if (io::is_file(directory / kTrackerFile)) {
         const auto tracked = read_tracker(directory / kTrackerFile);
         add(kTrackerFile, "the tracker", tracked ? tracked->iteration : std::nullopt);
+    }
+    if (const auto step = trainer_step(directory / kTrainerState)) {
+        statements.push_back(
+            {kTrainerState, kTrainerState, {}, {{kTrainerStep, std::to_string(*step)}}, false});
     }
     return statements;
 }

@@ -19,6 +19,8 @@ std::optional<double> whole_number(const std::string& json);
 
 /// A fact of a catalogue: how many steps the engine that saved it says to have made.
 inline constexpr const char* kStepsDone = "steps_done";
+/// Facts that begin with it: the step that names, trackers and trainers' own files state.
+inline constexpr const char* kStepBesides = "the step in ";
 
 /// Error(not_found), saying where, unless there is a step.
 void require_step(const std::string& place, bool has_one);
