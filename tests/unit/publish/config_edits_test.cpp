@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/config_fields.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "support/error_text.hpp"
 
@@ -132,7 +133,8 @@ TEST(TrueConfig, applies_the_edits_of_the_recipe) {
 TEST(TrueConfig, promises_no_layers_that_are_not_written) {
     Facts facts;
     facts.last_layer = 1;
-    for (const std::string_view field : kPredictionFields) {
+    for (const std::string_view field :
+         known_words("count of layers that predict further tokens")) {
         const std::string name(field);
         const std::string layers = R"({"num_hidden_layers": 2, ")" + name + R"(": 1})";
         EXPECT_EQ(edited(layers, facts),
