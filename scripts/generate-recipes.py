@@ -225,7 +225,7 @@ def pattern_of(shape, members, fixed):
         fits = sorted((one for one in fits if one[1]), key=lambda one: one[1] != (1, 0))
         if len(set(ys)) == 1 and not (fits and fits[0][1] == (1, 0)):
             uses.append(str(ys[0]))
-        elif fits:
+        elif fits and fits[0][1] == (1, 0):
             taken[fits[0][0]] = CAPTURES[len(taken)]
             uses.append(counted(taken[fits[0][0]], fits[0][1]))
         else:
@@ -527,7 +527,7 @@ def text_of(model_type, renames, lines, lets):
     words |= set(re.findall(r"\{(\w)\}", " ".join(name for name, _ in lines)))
     sized = sorted(words - set(lets))
     out = [f"# Made by scripts/generate-recipes.py of transformers {transformers.__version__}; proved against its save_pretrained.",
-           "recipe " + re.sub(r"\W", "_", model_type), "format 1", "uses none", f'match @model_type = "{model_type}"', "pass *"]
+           "recipe " + re.sub(r"\W", "_", model_type) + ("_tree" if (ROOT / f"src/models/recipes/{model_type}.recipe").exists() else ""), "format 1", "uses none", f'match @model_type = "{model_type}"', "pass *"]
     out += ["sized " + " ".join(sized)] if sized else []
     out += [f"let {name} = {value}" for name, value in sorted(lets.items())]
     out += [f"rename {a} = {b}" for a, b in renames]

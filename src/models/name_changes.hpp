@@ -18,7 +18,4 @@ std::string renamed_by(const std::vector<RenameRule>& rules, std::string_view na
 std::string renamed_back_by(const std::vector<RenameRule>& rules, std::string_view name,
                             std::string_view dialect);
 
-/// "layers.{l*2+1}.mlp." Error(usage) beginning with `origin`.
-NameTemplate parse_template(std::string_view text, const std::string& origin);
-
 }  // namespace shardweld::models

@@ -139,17 +139,6 @@ struct WrittenRule {
     std::string origin;
 };
 
-/// The beginning of a name with numbers in it: "layers.{l*2+1}.mlp.".
-struct NameTemplate {
-    struct Number {
-        std::string capture;
-        Index factor = 1;
-        Index plus = 0;  ///< the name has capture * factor + plus
-    };
-    std::vector<std::string> literals;  ///< one more than numbers
-    std::vector<Number> numbers;
-};
-
 /// `rename PREFIX = HUB_PREFIX [in DIALECT] [unwritten]`: names of the module tree, or of a
 /// framework, that begin otherwise on the hub.
 struct RenameRule {
@@ -157,8 +146,8 @@ struct RenameRule {
     std::string to;
     std::string dialect = {};   ///< "": the module tree's
     bool is_read_only = false;  ///< not one of those with which the framework's names are written
-    /// `from` and `to` where they hold numbers.
-    std::shared_ptr<const std::pair<NameTemplate, NameTemplate>> counted = nullptr;
+    /// `from` and `to` where they hold captures.
+    std::shared_ptr<const std::pair<Pattern, Pattern>> counted = nullptr;
 };
 
 /// `needs END.. [if COND]`: ends of names of what passes, or of what is optional as checkpoints go,

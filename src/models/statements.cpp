@@ -9,7 +9,6 @@
 
 #include "declaration.hpp"
 #include "expr.hpp"
-#include "name_changes.hpp"
 #include "pattern.hpp"
 
 namespace shardweld::models {
@@ -142,12 +141,11 @@ RenameRule parse_rename(Scanner& in) {
     }
     rule.is_read_only = in.accept_name("unwritten");
     if (rule.from.find('{') != std::string::npos) {
-        rule.counted = std::make_shared<const std::pair<NameTemplate, NameTemplate>>(
-            parse_template(rule.from, in.origin()), parse_template(rule.to, in.origin()));
+        rule.counted = std::make_shared<const std::pair<Pattern, Pattern>>(
+            parse_pattern(rule.from, in.origin()), parse_pattern(rule.to, in.origin()));
         const auto& [from, to] = *rule.counted;
-        if (!std::ranges::is_permutation(from.numbers, to.numbers, {},
-                                         &NameTemplate::Number::capture,
-                                         &NameTemplate::Number::capture)) {
+        if (!std::ranges::is_permutation(from.captures, to.captures) ||
+            from.text.find('+') != std::string::npos || to.text.find('+') != std::string::npos) {
             in.fail(1, "both beginnings of a name need the same captures");
         }
     }

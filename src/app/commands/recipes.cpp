@@ -133,16 +133,19 @@ bool is_part(const models::Recipe& recipe) {
 
 /// Model types whose recipes were made of transformers itself.
 std::string generated_listing() {
-    std::string plain;
-    std::string others;
+    constexpr std::size_t kTypesLine = 98;
+    std::vector<std::string> plain;
+    std::vector<std::string> others;
     for (const models::TriedType& type : models::tried_types()) {
-        std::string& names = type.is_plain ? plain : others;
-        names += type.refused.empty() ? " " + type.name : "";
+        if (type.refused.empty()) {
+            (type.is_plain ? plain : others).push_back(type.name);
+        }
     }
     return "\nmade of " + models::saving_library() +
-           " and proved against its save_pretrained, module trees only: saved as the module tree "
-           "has them:" +
-           plain + "\nrenamed or cut anew:" + others + "\n";
+           " and proved against its save_pretrained, for module trees alone\nrenamed or cut "
+           "anew:\n" +
+           joined(broken(joined(others, ", "), kTypesLine), ",\n") + "\nsaved as they are:\n" +
+           joined(broken(joined(plain, ", "), kTypesLine), ",\n") + "\n";
 }
 
 /// Families by formats.
