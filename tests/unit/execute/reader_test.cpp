@@ -115,13 +115,13 @@ TEST_F(ReaderTest, counts_what_differs_instead_of_copying) {
     std::vector<std::byte> same = expected(copy, 2, 0, 200'000);
     Index n_different = 3;
     Reader reader(source, 4096);
-    reader.read({{0, 0, 2, copy, same, &n_different}});
+    reader.read({{0, 0, 2, copy, same, &n_different, {DType::i16, DType::i16}}});
     EXPECT_EQ(n_different, 3);
     for (const std::size_t at : {std::size_t{0}, std::size_t{1}, std::size_t{199'999}}) {
         same[at] ^= std::byte{1};
     }
     const auto before = same;
-    reader.read({{0, 0, 2, copy, same, &n_different}});
+    reader.read({{0, 0, 2, copy, same, &n_different, {DType::i16, DType::i16}}});
     EXPECT_EQ(n_different, 3 + 2);  // two bytes of one element count once
     EXPECT_EQ(same, before);
 }

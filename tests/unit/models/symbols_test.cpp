@@ -252,9 +252,9 @@ TEST(RecipeFor, prefers_a_recipe_given_at_run_time) {
 
 TEST(RecipeFor, lists_the_families_it_knows) {
     const std::string error = error_of(
-        [] { recipe_for(RecipeLibrary::load(), config_of(R"({"model_type": "squeezebert"})")); });
+        [] { recipe_for(RecipeLibrary::load(), config_of(R"({"model_type": "lxmert"})")); });
     EXPECT_TRUE(
-        error.starts_with("unsupported: config.json: model_type is \"squeezebert\", which has no "
+        error.starts_with("unsupported: config.json: model_type is \"lxmert\", which has no "
                           "recipe; give a recipe with "
                           "--recipe; there are recipes for "))
         << error;
@@ -284,7 +284,7 @@ TEST(RecipeFor, holds_the_class_against_the_model_type) {
         EXPECT_TRUE(error(other).starts_with("mismatch: config.json: there is no model_type"))
             << other;
     }
-    EXPECT_TRUE(error(R"({"architectures": ["SqueezeBertModel"], "model_type": "squeezebert"})")
+    EXPECT_TRUE(error(R"({"architectures": ["LxmertModel"], "model_type": "lxmert"})")
                     .starts_with("unsupported"));
     // Code of its own has other tensors than the library's class of that type.
     EXPECT_TRUE(error(R"({"architectures": ["BertModel"], "model_type": "bert", "auto_map": {}})")
