@@ -95,8 +95,26 @@ std::string_view take_part(std::string_view& pattern) {
     return part;
 }
 
-/// Once more from each '*', which is never reconsidered when a later one was reached.
-bool match_into(std::string_view pattern, std::string_view name, NameParts& parts) {
+}  // namespace
+
+const NameRules& name_rules() {
+    static const NameRules rules = [] {
+        NameRules all;
+        parse_rules(path_rules_text(), all);
+        parse_rules(tensor_rules_text(), all);
+        return all;
+    }();
+    return rules;
+}
+
+Index NameParts::number(std::string_view part) const {
+    const auto digits = find(part);
+    return digits == end() ? 0 : parse_index(digits->second).value_or(0);
+}
+
+// Once more from each '*', which is never reconsidered when a later one was reached.
+std::optional<NameParts> match_name(std::string_view pattern, std::string_view name) {
+    NameParts parts;
     std::optional<std::string_view> behind_star;
     std::string_view at_star;
     while (!pattern.empty() || !name.empty()) {
@@ -121,37 +139,14 @@ bool match_into(std::string_view pattern, std::string_view name, NameParts& part
             pattern = *behind_star;
             name = at_star;
         } else {
-            return false;
+            return std::nullopt;
         }
     }
-    return true;
-}
-
-}  // namespace
-
-const NameRules& name_rules() {
-    static const NameRules rules = [] {
-        NameRules all;
-        parse_rules(path_rules_text(), all);
-        parse_rules(tensor_rules_text(), all);
-        return all;
-    }();
-    return rules;
-}
-
-Index NameParts::number(std::string_view part) const {
-    const auto digits = find(part);
-    return digits == end() ? 0 : parse_index(digits->second).value_or(0);
-}
-
-std::optional<NameParts> match_name(std::string_view pattern, std::string_view name) {
-    std::optional<NameParts> parts(std::in_place);
-    return match_into(pattern, name, *parts) ? std::move(parts) : std::nullopt;
+    return parts;
 }
 
 bool matches(std::string_view pattern, std::string_view name) {
-    NameParts parts;
-    return match_into(pattern, name, parts);
+    return match_name(pattern, name).has_value();
 }
 
 bool matches_any(const std::vector<std::string_view>& patterns, std::string_view name) {

@@ -270,7 +270,7 @@ Location find_along(const InputRequest& request, fs::path& at) {
     require_own_options(*location, request);
     require_role(*location, request.role);
     require_iteration(*location, request.iteration);
-    location->statements = steps_stated(location->directory);
+    location->statements = steps_stated(location->directory, request.state != TakenState::weights);
     add_companions(*location, io::without_dots(request.directory));
     location->mesh = request.mesh;
     location->prefix = request.prefix;

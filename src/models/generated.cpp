@@ -17,6 +17,13 @@ const RecipeFile* built_in_file(std::string_view name) {
     return at == sources.end() ? nullptr : &*at;
 }
 
+/// nullptr: it was not tried.
+const TriedType* find_tried(std::string_view model_type) {
+    const auto& types = tried_types();
+    const auto type = std::ranges::find(types, model_type, &TriedType::name);
+    return type == types.end() ? nullptr : &*type;
+}
+
 }  // namespace
 
 const std::vector<TriedType>& tried_types() {
@@ -41,9 +48,8 @@ const std::vector<TriedType>& tried_types() {
 }
 
 std::optional<RecipeFile> generated_source(std::string_view model_type) {
-    const auto& types = tried_types();
-    const auto type = std::ranges::find(types, model_type, &TriedType::name);
-    if (type == types.end() || !type->refused.empty()) {
+    const TriedType* const type = find_tried(model_type);
+    if (type == nullptr || !type->refused.empty()) {
         return std::nullopt;
     }
     if (type->is_plain) {
@@ -58,9 +64,8 @@ std::optional<RecipeFile> generated_source(std::string_view model_type) {
 }
 
 std::string refusal_of(std::string_view model_type) {
-    const auto& types = tried_types();
-    const auto type = std::ranges::find(types, model_type, &TriedType::name);
-    return type == types.end() ? "" : type->refused;
+    const TriedType* const type = find_tried(model_type);
+    return type == nullptr ? "" : type->refused;
 }
 
 }  // namespace shardweld::models

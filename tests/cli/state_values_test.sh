@@ -247,6 +247,16 @@ reshape 0 0 "$WORK/tree" dcp:world=2
 ! grep -q optimizer_step "$WORK/made/shardweld_report.json" || fail "equal steps are told of"
 printf '{"global_step": 7, "log_history": [{"step": 2}]}' >"$WORK/tree/trainer_state.json"
 warned_of_step "$WORK/tree" "$hf" 2 "the step in trainer_state.json is 7"
+for stated in '-1' '2.5' '"2"' true '[2]'; do
+    printf '{"global_step": %s}' "$stated" >"$WORK/tree/trainer_state.json"
+    reshape 4 0 "$WORK/tree" dcp:world=2
+    expect_text "trainer_state.json"
+done
+expect_code 0 "$SHARDWELD" merge "$WORK/tree" "$WORK/weights" --dtype bf16 -q  # which reads no states
+for stated in '{"global_step": null}' '{"epoch": 1}'; do
+    printf '%s' "$stated" >"$WORK/tree/trainer_state.json"
+    reshape 0 0 "$WORK/tree" dcp:world=2
+done
 
 # What is no number is named with its state; one moment in the place of both.
 changed 'states["exp_avg"]["model.norm.weight"][1] = float("nan"); states["exp_avg_sq"]["model.layers.0.mlp.up_proj.weight"][3] = float("inf")'

@@ -14,6 +14,8 @@
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
 
+#include "optimizer_claims.hpp"
+
 namespace shardweld::formats {
 
 namespace {
@@ -298,28 +300,31 @@ std::optional<Index> iteration_of(const fs::path& directory) {
 
 namespace {
 
-/// The step that transformers' Trainer has kept; nullopt where it has not, or not as a number.
+/// The step that transformers' Trainer has kept; nullopt where it has not. Error(corrupt) for one
+/// that is no whole number.
 std::optional<Index> trainer_step(const fs::path& file) {
-    if (!io::is_file(file)) {
-        return std::nullopt;
-    }
     using nlohmann::json;
     const json root =
         parse_json<json>(io::read_text(file, kLargestTrainerState), nullptr,
                          [](int depth, json::parse_event_t, const json&) { return depth <= 1; });
     const auto step = root.is_object() ? root.find("global_step") : root.end();
-    return step != root.end() && step->is_number_integer() ? std::optional(step->get<Index>())
-                                                           : std::nullopt;
+    StepClaims claims;
+    if (step != root.end() && !step->is_null()) {
+        claims.add(step->dump(), kTrainerState);
+    }
+    const auto whole = claims.step();
+    return whole ? std::optional(static_cast<Index>(*whole)) : std::nullopt;
 }
 
 }  // namespace
 
-std::vector<catalogue::FileAssertion> steps_stated(const fs::path& directory) {
+std::vector<catalogue::FileAssertion> steps_stated(const fs::path& directory, bool has_states) {
     std::vector<catalogue::FileAssertion> statements;
-    const auto add = [&](const fs::path& file, const char* source, std::optional<Index> iteration) {
-        if (iteration) {
+    const auto add = [&](const fs::path& file, const char* source, std::optional<Index> step,
+                         const char* key = "iteration") {
+        if (step) {
             statements.push_back(
-                {file.string(), source, {}, {{"iteration", std::to_string(*iteration)}}, false});
+                {file.string(), source, {}, {{key, std::to_string(*step)}}, false});
         }
     };
     add(own_step(directory).filename(), "the directory's name", iteration_of(directory));
@@ -327,9 +332,8 @@ std::vector<catalogue::FileAssertion> steps_stated(const fs::path& directory) {
         const auto tracked = read_tracker(directory / kTrackerFile);
         add(kTrackerFile, "the tracker", tracked ? tracked->iteration : std::nullopt);
     }
-    if (const auto step = trainer_step(directory / kTrainerState)) {
-        statements.push_back(
-            {kTrainerState, kTrainerState, {}, {{kTrainerStep, std::to_string(*step)}}, false});
+    if (has_states && io::is_file(directory / kTrainerState)) {
+        add(kTrainerState, kTrainerState, trainer_step(directory / kTrainerState), kTrainerStep);
     }
     return statements;
 }

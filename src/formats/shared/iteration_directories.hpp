@@ -56,8 +56,8 @@ std::optional<Index> iteration_of(const fs::path& directory);
 /// What the directory of a checkpoint's shards says of its iteration: by its name or that of the
 /// step it is part of (iter_0000010, global_step_10/actor/dist_ckpt), by a tracker file in it, and,
 /// as kTrainerStep, by the state that transformers' Trainer keeps: directories of models are called
-/// anything, so that one is held against the optimizer alone.
+/// anything, so that one is held against the optimizer alone, and read with its states only.
 inline constexpr const char* kTrainerStep = "the trainer's step";
-std::vector<catalogue::FileAssertion> steps_stated(const fs::path& directory);
+std::vector<catalogue::FileAssertion> steps_stated(const fs::path& directory, bool has_states);
 
 }  // namespace shardweld::formats

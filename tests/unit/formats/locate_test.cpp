@@ -183,7 +183,7 @@ class Directories : public testing::TestWithParam<Case> {
     void expect_stated(const std::string& row) {
         auto words = words_in(row);
         std::vector<std::string> stated;
-        for (const auto& one : steps_stated(path(words.front()))) {
+        for (const auto& one : steps_stated(path(words.front()), true)) {
             EXPECT_FALSE(one.is_inner);
             stated.push_back(one.file + "=" + one.save.at("iteration"));
         }
