@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/commands/print_plan.hpp"
-#include "app/survey/survey.hpp"
+#include "app/survey/in_turns.hpp"
 #include "core/text.hpp"
 #include "plan/plan.hpp"
 #include "plan/schedule/cost.hpp"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/messages/table.hpp"
-#include "app/survey/survey.hpp"
+#include "app/survey/in_turns.hpp"
 #include "core/text.hpp"
 #include "process/process.hpp"
 

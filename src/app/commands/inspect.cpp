@@ -17,8 +17,8 @@
 #include "app/report/report_json.hpp"
 #include "app/report/session.hpp"
 #include "app/settings/options.hpp"
+#include "app/survey/checkpoint.hpp"
 #include "app/survey/input.hpp"
-#include "app/survey/survey.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "formats/rank_grid.hpp"
@@ -53,11 +53,11 @@ struct InspectedFiles {
 
 /// The model's files, or why there are none.
 /// The model's files, or what stands in their way.
-std::pair<ModelFiles, std::string> find_files(const Options& options, const Survey& survey,
+std::pair<ModelFiles, std::string> find_files(const Options& options, const Checkpoint& read,
                                               const ModelChoice& choice) {
     try {
-        const bool is_alone = is_adapter_alone(choice.lora, survey.catalogue);
-        return {read_model_files(options, survey.location, {}, !is_alone), ""};
+        const bool is_alone = is_adapter_alone(choice.lora, read.catalogue);
+        return {read_model_files(options, read.location, {}, !is_alone), ""};
     } catch (const Error& error) {
         return {{}, app::text_of(error)};
     }
@@ -198,9 +198,9 @@ std::vector<std::string> all_notes(const formats::Location& location,
     return notes;
 }
 
-std::string head_text(const Survey& survey, const std::vector<StoredRow>& rows) {
-    const formats::Location& location = survey.location;
-    const catalogue::Catalogue& catalogue = survey.catalogue;
+std::string head_text(const Checkpoint& read, const std::vector<StoredRow>& rows) {
+    const formats::Location& location = read.location;
+    const catalogue::Catalogue& catalogue = read.catalogue;
     Cells head{{kHeadKey, location.directory.string()},
                {"format", catalogue.format},
                {"files", std::to_string(catalogue.files.size()) + ", " +
@@ -208,7 +208,7 @@ std::string head_text(const Survey& survey, const std::vector<StoredRow>& rows) 
                {"config", location.hf_directory ? (*location.hf_directory / "config.json").string()
                                                 : "none: a merge needs --hf_config"},
                {"facts", facts_text(catalogue)},
-               {"provenance", printable(catalogue::text_of(survey.provenance), 1000)}};
+               {"provenance", printable(catalogue::text_of(read.provenance), 1000)}};
     for (const std::string& note : all_notes(location, catalogue)) {
         head.push_back({"note", printable(note, 1000)});
     }
@@ -278,11 +278,11 @@ std::string command_text(const ModelSummary& model, bool is_finished, const Opti
 
 /// Collective, the same on the first rank only: elsewhere it stays empty. Takes the catalogue.
 /// Whatever stands in the way of a merge is its obstacle, never an Error.
-ModelSummary summarise_model(mpi::Comm& comm, const Options& options, Survey& survey) {
+ModelSummary summarise_model(mpi::Comm& comm, const Options& options, Checkpoint& read) {
     const ModelChoice choice =
         model_choice(options, output_requests(options).front(), Destination::model);
     const std::pair<ModelFiles, std::string> found =
-        mpi::share(comm, survey.home, [&] { return find_files(options, survey, choice); });
+        mpi::share(comm, read.home, [&] { return find_files(options, read, choice); });
     ModelSummary summary;
     summary.obstacle = found.second;
     mpi::collectively(comm, [&] {
@@ -290,7 +290,7 @@ ModelSummary summarise_model(mpi::Comm& comm, const Options& options, Survey& su
             return;
         }
         try {
-            bind_into(summary, found.first, choice, options, std::move(survey.catalogue));
+            bind_into(summary, found.first, choice, options, std::move(read.catalogue));
         } catch (const Error& error) {
             summary.obstacle = app::text_of(error);
         }
@@ -298,12 +298,12 @@ ModelSummary summarise_model(mpi::Comm& comm, const Options& options, Survey& su
     return summary;
 }
 
-InspectedFiles look_at(const Survey& survey, const Options& options) {
-    const catalogue::Catalogue& catalogue = survey.catalogue;
+InspectedFiles look_at(const Checkpoint& read, const Options& options) {
+    const catalogue::Catalogue& catalogue = read.catalogue;
     const std::vector<StoredRow> rows = stored_rows(catalogue);
     InspectedFiles files;
     files.is_finished = catalogue.format == "huggingface";
-    files.head = head_text(survey, rows);
+    files.head = head_text(read, rows);
     files.ranks = grid_text(formats::rank_grid(catalogue), copies_only(catalogue));
     files.tensors = options.is_whole ? "" : tensor_tree(rows);
     if (files.tensors.empty()) {
@@ -350,9 +350,9 @@ ordered_json tensor_json(const StoredRow& row) {
 }
 
 /// Fields are never renamed or removed.
-std::string inspect_json(const Survey& survey) {
-    const formats::Location& location = survey.location;
-    const catalogue::Catalogue& catalogue = survey.catalogue;
+std::string inspect_json(const Checkpoint& read) {
+    const formats::Location& location = read.location;
+    const catalogue::Catalogue& catalogue = read.catalogue;
     ordered_json json = {{"schema", kInspectSchema},
                          {"dir", location.directory.string()},
                          {"format", catalogue.format},
@@ -361,7 +361,7 @@ std::string inspect_json(const Survey& survey) {
                             ? ordered_json((*location.hf_directory / "config.json").string())
                             : ordered_json();
     json["notes"] = all_notes(location, catalogue);
-    json["provenance"] = json_of(survey.provenance);
+    json["provenance"] = json_of(read.provenance);
     json["warnings"] = ordered_json(catalogue.warnings);
     json["facts"] = ordered_json(catalogue.facts);
     json["claims"] = ordered_json(catalogue.claims);
@@ -389,7 +389,7 @@ std::string ranks_found(const Options& options) {
     }
 }
 
-Survey look_for(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
+Checkpoint look_for(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
     try {
         const Run run(comm, options, log);
         Session session = run.session();
@@ -402,7 +402,7 @@ Survey look_for(mpi::Comm& comm, const Options& options, std::ostream& out, Log&
     }
 }
 
-void print_text(mpi::Comm& comm, const Options& options, Survey& found, std::ostream& out) {
+void print_text(mpi::Comm& comm, const Options& options, Checkpoint& found, std::ostream& out) {
     InspectedFiles files;
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
@@ -422,7 +422,7 @@ int inspect(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log
         print(comm, out, [&] { return steps_text(options.input.directory, options.json); });
         return 0;
     }
-    Survey found = look_for(comm, options, out, log);
+    Checkpoint found = look_for(comm, options, out, log);
     if (options.hf_config) {
         found.location.hf_directory = *options.hf_config;
     }

@@ -30,21 +30,21 @@ namespace shardweld::app {
 
 namespace {
 
-void require_seen(mpi::Comm& comm, const Survey& survey) {
-    const auto& files = survey.catalogue.files;
+void require_seen(mpi::Comm& comm, const Checkpoint& read) {
+    const auto& files = read.catalogue.files;
     for (std::uint32_t file = 0; file < files.size(); ++file) {
-        if (!survey.visibility.sees(comm.rank(), file)) {
+        if (!read.seen.sees(comm.rank(), file)) {
             throw Error(ErrorCode::not_found,
-                        "there is no " + (survey.location.directory / files[file].path).string() +
+                        "there is no " + (read.location.directory / files[file].path).string() +
                             " for this rank",
                         "put the model that is compared with where all ranks see it");
         }
     }
 }
 
-std::string share_config(mpi::Comm& comm, const Survey& survey) {
-    return mpi::share(comm, survey.home, [&]() -> std::string {
-        const fs::path path = survey.location.directory / "config.json";
+std::string share_config(mpi::Comm& comm, const Checkpoint& read) {
+    return mpi::share(comm, read.home, [&]() -> std::string {
+        const fs::path path = read.location.directory / "config.json";
         return io::is_file(path) ? io::read_text(path, models::kMaxConfig) : "";
     });
 }
@@ -304,8 +304,7 @@ ModelDirectory read_model_directory(Session& session, const fs::path& directory)
     request.backend = "hf";
     request.wants_model = true;
     request.check_crc = session.options.check_crc != CheckCrc::off;
-    const std::string name = (directory / "").parent_path().filename().string();
-    Survey found = survey_shown(session, request, " of " + printable(name));
+    Checkpoint found = survey_shown(session, request, Role::compared);
     mpi::collectively(session.comm, [&] { require_seen(session.comm, found); });
     std::string config = share_config(session.comm, found);
     return {input_of(found, meter, request.check_crc), std::move(found.catalogue.tensors),

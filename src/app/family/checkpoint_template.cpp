@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "adapters/separate.hpp"
-#include "app/survey/survey.hpp"
+#include "app/survey/own_files.hpp"
 #include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "formats/closed_world.hpp"

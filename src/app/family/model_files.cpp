@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "adapters/declared.hpp"
-#include "app/survey/survey.hpp"
+#include "app/survey/own_files.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "core/weight_map.hpp"

@@ -23,8 +23,8 @@ using catalogue::Catalogue;
 using plan::Binding;
 using plan::Target;
 
-std::string shown(const Supplement& reference) {
-    return "the reference " + printable(reference.directory.string());
+std::string shown(const Checkpoint& reference) {
+    return "the reference " + printable(reference.given.string());
 }
 
 /// A name without what stands before its family's own modules.
@@ -71,7 +71,7 @@ class ModuleNames {
 
 /// Error(mismatch) where a module is stored in part.
 void require_whole_modules(const ModuleNames& modules, const std::vector<Target>& stored,
-                           const std::set<std::string>& supplied, const Supplement& reference) {
+                           const std::set<std::string>& supplied, const Checkpoint& reference) {
     std::map<std::string, std::string> of_stored;
     for (const Target& target : stored) {
         of_stored.emplace(modules.of(target.name), target.name);
@@ -106,7 +106,7 @@ Binding bind_some(const PreparedModel& prepared, Catalogue catalogue,
 
 /// The reference, bound by the checkpoint's config.json.
 Binding bind_reference(const PreparedModel& prepared, const plan::BindOptions& bind_options,
-                       Catalogue catalogue, const Supplement& reference) {
+                       Catalogue catalogue, const Checkpoint& reference) {
     try {
         return bind_some(prepared, std::move(catalogue), bind_options);
     } catch (Error& error) {
@@ -138,7 +138,7 @@ std::set<std::string> supplied_names(const PreparedModel& hub, const Binding& ch
 
 /// Error(mismatch) where both have a tensor, and write it in two types.
 void require_types(const std::vector<Target>& reference, const std::vector<Target>& stored,
-                   const Supplement& of) {
+                   const Checkpoint& of) {
     std::map<std::string_view, DType> types;
     for (const Target& target : stored) {
         types.emplace(target.name, target.dtype);
@@ -155,7 +155,7 @@ void require_types(const std::vector<Target>& reference, const std::vector<Targe
     }
 }
 
-void require_no_codes(const Supplement& reference) {
+void require_no_codes(const Checkpoint& reference) {
     if (plan::holds_encoded(reference.catalogue) ||
         !named_trace(reference.catalogue).tensor.empty() ||
         !integer_trace(reference.catalogue).tensor.empty()) {
@@ -187,7 +187,7 @@ std::vector<Target> take_supplied(std::vector<Target> reference, const Binding& 
 
 Binding bind_supplemented(const PreparedModel& prepared, const ModelFiles& files,
                           const plan::BindOptions& bind_options, Catalogue checkpoint) {
-    const Supplement& reference = *prepared.choice.supplement;
+    const Checkpoint& reference = *prepared.choice.supplement;
     require_no_codes(reference);
     Catalogue copy = checkpoint;
     const PreparedModel hub = prepare_hub(prepared, files, copy);
@@ -217,7 +217,7 @@ Binding bind_supplemented(const PreparedModel& prepared, const ModelFiles& files
     return binding;
 }
 
-std::string supplement_text(const Supplement& reference, const Binding& binding) {
+std::string supplement_text(const Checkpoint& reference, const Binding& binding) {
     return binding.supplied.empty()
                ? shown(reference) + " gives nothing: the checkpoint has all of the model"
                : shown(reference) + " gives " + counted(binding.supplied.size(), "tensor") +

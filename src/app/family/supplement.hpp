@@ -2,22 +2,15 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
+#include "app/survey/checkpoint.hpp"
 #include "catalogue/catalogue.hpp"
-#include "core/path.hpp"
 #include "plan/binding.hpp"
 
 #include "model.hpp"
 #include "model_files.hpp"
 
 namespace shardweld::app {
-
-/// A model that has what the checkpoint lacks.
-struct Supplement {
-    fs::path directory;
-    catalogue::Catalogue catalogue;  ///< its files stand behind the checkpoint's
-};
 
 /// As plan::bind of the checkpoint with `bind_options`; beside its targets stand those of the
 /// reference (ModelChoice::supplement) whose names the model has and the checkpoint does not, bound
@@ -31,6 +24,6 @@ plan::Binding bind_supplemented(const PreparedModel& prepared, const ModelFiles&
                                 catalogue::Catalogue checkpoint);
 
 /// "3 tensors of DIR, which the checkpoint does not have: ..."; "nothing: ...".
-std::string supplement_text(const Supplement& reference, const plan::Binding& binding);
+std::string supplement_text(const Checkpoint& reference, const plan::Binding& binding);
 
 }  // namespace shardweld::app

@@ -36,11 +36,10 @@ std::optional<catalogue::Catalogue> kept_if_needed(const PreparedModel& prepared
                : std::nullopt;
 }
 
-BoundModel bind(Session& session, const Input& input, Unbound checkpoint,
-                const ModelChoice& choice) {
+BoundModel bind(Session& session, const Input& input, ModelFiles files,
+                catalogue::Catalogue catalogue, const ModelChoice& choice) {
     const std::string& trace = session.options.trace;
-    catalogue::Catalogue& catalogue = checkpoint.catalogue;
-    BoundModel model{std::move(checkpoint.files), {}, {}, {}, {}};
+    BoundModel model{std::move(files), {}, {}, {}, {}};
     mpi::collectively(session.comm, [&] {
         model.prepared = prepare_for_fold(model.files, choice, catalogue);
         model.kept = kept_if_needed(model.prepared, catalogue);
@@ -88,12 +87,12 @@ std::string said_untied(const models::Config& config) {
 BoundModel bind_untied(Session& session, const Input& input, BoundModel tied,
                        const Untied& untied) {
     const std::string text = text_of(untied);
-    Unbound again{std::move(tied.files), std::move(tied.kept).value()};
-    if (shares_embeddings(again.catalogue)) {
+    catalogue::Catalogue catalogue = std::move(tied.kept).value();
+    if (shares_embeddings(catalogue)) {
         throw Error(ErrorCode::mismatch, text + " and the training job shared them",
                     "copy all files from one save: the checkpoint contradicts itself");
     }
-    ModelFiles& files = again.files;
+    ModelFiles files = std::move(tied.files);
     ModelChoice choice = tied.prepared.choice;
     models::Config config = models::Config::parse(files.config_text, files.config_path);
     if (!models::promises_tensors(*tied.prepared.recipe)) {
@@ -104,7 +103,7 @@ BoundModel bind_untied(Session& session, const Input& input, BoundModel tied,
     }
     choice.is_tied = false;
     tied = {};
-    BoundModel model = bind(session, input, std::move(again), choice);
+    BoundModel model = bind(session, input, std::move(files), std::move(catalogue), choice);
     warn(session,
          plan::Warning{
              "tied_differs", untied.stored_name,
@@ -132,9 +131,10 @@ BoundModel resolve_ties(Session& session, const Input& input, BoundModel model,
 
 }  // namespace
 
-BoundModel bind_checkpoint(Session& session, const Input& input, Unbound checkpoint,
-                           const ModelChoice& wanted, const plan::PlanChoice& choice) {
-    BoundModel model = bind(session, input, std::move(checkpoint), wanted);
+BoundModel bind_checkpoint(Session& session, const Input& input, ModelFiles files,
+                           catalogue::Catalogue catalogue, const ModelChoice& wanted,
+                           const plan::PlanChoice& choice) {
+    BoundModel model = bind(session, input, std::move(files), std::move(catalogue), wanted);
     return resolve_ties(session, input, std::move(model), choice);
 }
 

@@ -10,16 +10,12 @@
 
 namespace shardweld::app {
 
-/// A checkpoint before it is bound: its metadata, and the files that lie beside its shards.
-struct Unbound {
-    ModelFiles files;
-    catalogue::Catalogue catalogue;
-};
-
-/// Collective. Copies that must equal another tensor are compared with it, by the ranks that are
-/// here, and bound anew as tensors of their own where they differ. Errors as plan::bind;
-/// Error(mismatch) where tied tensors differ that may not.
-BoundModel bind_checkpoint(Session& session, const Input& input, Unbound checkpoint,
-                           const ModelChoice& wanted, const plan::PlanChoice& choice);
+/// Collective. Its metadata, and the files that lie beside its shards, move into the model. Copies
+/// that must equal another tensor are compared with it, by the ranks that are here, and bound anew
+/// as tensors of their own where they differ. Errors as plan::bind; Error(mismatch) where tied
+/// tensors differ that may not.
+BoundModel bind_checkpoint(Session& session, const Input& input, ModelFiles files,
+                           catalogue::Catalogue catalogue, const ModelChoice& wanted,
+                           const plan::PlanChoice& choice);
 
 }  // namespace shardweld::app

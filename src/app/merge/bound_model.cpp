@@ -170,37 +170,26 @@ void report_output(const Session& session, const BoundModel& model, const BoundM
     warn_of(model.bound.binding.warnings, first.bound.binding.warnings);
 }
 
-/// How training checkpoints come about.
-struct Cutting {
-    bool is_wanted = false;  ///< from the model's weights; else they are bound to what is stored
-    std::shared_ptr<const CheckpointTemplate> like;  ///< of the first output
-    std::uint32_t n_files = 0;                       ///< that are read
-};
-
-/// The first output's model; `model` stays only where a training checkpoint is cut from it.
-BoundModel first_of(const Outputs& outputs, const Cutting& cutting, BoundModel& model) {
-    const OutputRequest& output = outputs.front().output;
-    if (!cutting.is_wanted || !output.is_training()) {
-        return std::move(model);
-    }
-    BoundModel cut = cut_from(model, output.form, cutting.like, cutting.n_files);
-    cut.bound.factors = model.bound.factors;
-    return cut;
-}
-
-/// Binds the others to what was read for the first. `primary`: the first that is a model.
-std::vector<BoundModel> bound_for_all(const Outputs& outputs, std::size_t primary,
-                                      const Cutting& cutting, BoundModel model) {
+/// Binds the others to what was read for the first. `primary`: the first that is a model. `is_cut`:
+/// training checkpoints are cut from the model's weights, else they are bound to what is stored.
+std::vector<BoundModel> bound_for_all(const Outputs& outputs, std::size_t primary, bool is_cut,
+                                      const Sources& read, BoundModel model) {
+    const auto n_files = static_cast<std::uint32_t>(read.input.files.size());
+    const bool is_first_cut = is_cut && outputs.front().output.is_training();
     std::vector<BoundModel> models;
     models.reserve(outputs.size());
-    models.push_back(first_of(outputs, cutting, model));
-    const bool is_first_cut = cutting.is_wanted && outputs.front().output.is_training();
+    if (is_first_cut) {
+        models.push_back(cut_from(model, outputs.front().output.form, read.like, n_files));
+        models.front().bound.factors = model.bound.factors;
+    } else {
+        models.push_back(std::move(model));
+    }
     const BoundModel& source = is_first_cut ? model : models.front();
     for (std::size_t at = 0; at < outputs.size(); ++at) {
         const OutputRequest& output = outputs[at].output;
         const bool has_own_tensors = at == primary || output.is_training() || output.ggml();
-        if (at > 0 && cutting.is_wanted && output.is_training()) {
-            models.push_back(cut_from(source, output.form, nullptr, cutting.n_files));
+        if (at > 0 && is_cut && output.is_training()) {
+            models.push_back(cut_from(source, output.form, nullptr, n_files));
         } else if (at > 0) {
             models.push_back(has_own_tensors
                                  ? in_other_form(outputs[at], source)
@@ -216,12 +205,13 @@ std::vector<BoundModel> bound_for_all(const Outputs& outputs, std::size_t primar
 
 /// A model for each output. Every tensor of a model is made of what is read for the first of them,
 /// training checkpoints of what is read for each. Local.
-std::vector<BoundModel> output_models(const Outputs& outputs, const Cutting& cutting,
+std::vector<BoundModel> output_models(const Outputs& outputs, bool is_cut, const Sources& read,
                                       BoundModel model) {
     const auto first_model =
         std::ranges::find_if(outputs, [](const Session& one) { return !one.output.is_training(); });
     const auto primary = static_cast<std::size_t>(first_model - outputs.begin());
-    std::vector<BoundModel> models = bound_for_all(outputs, primary, cutting, std::move(model));
+    std::vector<BoundModel> models =
+        bound_for_all(outputs, primary, is_cut, read, std::move(model));
     std::vector<std::vector<plan::Target>*> others;
     for (std::size_t at = 0; at < outputs.size(); ++at) {
         BoundModel& one = models[at];
@@ -282,28 +272,25 @@ void report_binding(Session& session, const BoundModel& model) {
 
 }  // namespace
 
-std::vector<BoundModel> bind_outputs(const Outputs& outputs, Destination sink,
-                                     SurveyedSources& read, const plan::PlanChoice& choice) {
+std::vector<BoundModel> bind_outputs(const Outputs& outputs, Destination sink, Sources& read,
+                                     const plan::PlanChoice& choice) {
     Session session = outputs.front();
+    catalogue::Catalogue& catalogue = read.weights().catalogue;
     ModelChoice wanted = model_choice(session.options, session.output, sink);
-    const Cutting cutting{is_cut_from_model(session.options, read.survey.catalogue), read.like,
-                          static_cast<std::uint32_t>(read.input.files.size())};
+    const bool is_cut = is_cut_from_model(session.options, catalogue);
     wanted.like = read.like;
     wanted.supplement = read.supplement;
-    if (!wanted.output.dtype && plan::holds_encoded(read.survey.catalogue)) {
+    if (!wanted.output.dtype && plan::holds_encoded(catalogue)) {
         mpi::collectively(session.comm, [&] { wanted.output.dtype = type_beside_codes(outputs); });
     }
-    if (cutting.is_wanted && session.output.is_training()) {
+    if (is_cut && session.output.is_training()) {
         wanted.output.form.clear();
     }
-    BoundModel model =
-        bind_checkpoint(session, read.input,
-                        {std::move(read.files), std::move(read.survey.catalogue)}, wanted, choice);
-    if (!read.others.empty()) {
-        model = mix_in(session, read.input, std::move(model), std::move(read.others), choice);
-    }
+    BoundModel model = bind_checkpoint(session, read.input, *std::move(read.files),
+                                       std::move(catalogue), wanted, choice);
+    model = mix_in(session, read, std::move(model), choice);
     std::vector<BoundModel> models = mpi::collectively_get(
-        session.comm, [&] { return output_models(outputs, cutting, std::move(model)); });
+        session.comm, [&] { return output_models(outputs, is_cut, read, std::move(model)); });
     for (std::size_t at = 1; at < models.size(); ++at) {
         read.input.sums->want(models[at].bound.binding.targets);
     }

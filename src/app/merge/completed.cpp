@@ -279,7 +279,7 @@ Told told_by_report(const Session& session, const Sources& sources) {
     const auto failure = mpi::error_of([&] { told.report = read_reported_output(report); });
     const MadeOf made = told.report.made_of.value_or(MadeOf());
     const std::string& from = told.report.input.directory;
-    const fs::path input = io::resolved(sources.checkpoint.location.directory);
+    const fs::path input = io::resolved(sources.weights().location.directory);
     if (failure) {
         told.why_not = failure->what();
     } else if (made.target.empty()) {
@@ -377,7 +377,7 @@ std::string why_not_complete(const Session& session, Sources& sources) {
         return told.why_not;
     });
     if (why.empty()) {
-        why = change_of_inputs(comm, sources.checkpoint.visibility,
+        why = change_of_inputs(comm, sources.weights().visibility,
                                report.made_of.value_or(MadeOf()).inputs);
     }
     if (why.empty()) {

@@ -26,12 +26,13 @@ Planned plan_here(const Outputs& outputs, const PlanRequest& request, Sources so
                   const Workers& workers, const BetweenSteps& between_steps) {
     Session session = outputs.front();
     between_steps(session.comm);
-    SurveyedSources read = survey_sources(session, request, std::move(sources));
+    survey_sources(session, request, sources);
     between_steps(session.comm);
-    std::vector<BoundModel> models = bind_outputs(
-        outputs, request.sink, read, choice_for(outputs, request, read.input, workers.resources));
+    std::vector<BoundModel> models =
+        bind_outputs(outputs, request.sink, sources,
+                     choice_for(outputs, request, sources.input, workers.resources));
     between_steps(session.comm);
-    Planned planned = plan_models(outputs, request, std::move(read), std::move(models), workers);
+    Planned planned = plan_models(outputs, request, std::move(sources), std::move(models), workers);
     between_steps(session.comm);
     return planned;
 }

@@ -46,7 +46,7 @@ void compare_configs(Session& session, const std::string& name, const ModelFiles
 }
 
 /// Its own config.json where it has one; what lies beside it is not written.
-ModelFiles files_of(Session& session, const Survey& other, const BoundModel& lead) {
+ModelFiles files_of(Session& session, const Checkpoint& other, const BoundModel& lead) {
     ModelFiles files = mpi::share(session.comm, other.home, [&] {
         return read_model_files(session.options, other.location, {}, false, other.given);
     });
@@ -64,11 +64,11 @@ ModelFiles files_of(Session& session, const Survey& other, const BoundModel& lea
 }
 
 /// Binds a checkpoint as it would be alone.
-BoundModel bind_other(Session& session, const Input& input, Survey other, const BoundModel& lead,
-                      const plan::PlanChoice& choice) {
+BoundModel bind_other(Session& session, const Input& input, Checkpoint& other,
+                      const BoundModel& lead, const plan::PlanChoice& choice) {
     try {
         ModelFiles files = files_of(session, other, lead);
-        return bind_checkpoint(session, input, {std::move(files), std::move(other.catalogue)},
+        return bind_checkpoint(session, input, std::move(files), std::move(other.catalogue),
                                lead.prepared.choice, choice);
     } catch (Error& error) {
         error.add_context("checkpoint " + other.given.string());
@@ -144,17 +144,23 @@ void report_inputs(RunReport& report, const std::vector<plan::MixInput>& shares,
 
 }  // namespace
 
-BoundModel mix_in(Session& session, const Input& input, BoundModel lead, std::vector<Survey> others,
+BoundModel mix_in(Session& session, Sources& read, BoundModel lead,
                   const plan::PlanChoice& choice) {
     std::vector<plan::MixInput> bindings;
-    for (Survey& other : others) {
+    for (Checkpoint& other : read.inputs) {
+        if (other.role != Role::mixed) {
+            continue;
+        }
         const std::string name = other.given.string();
-        BoundModel bound = bind_other(session, input, std::move(other), lead, choice);
+        BoundModel bound = bind_other(session, read.input, other, lead, choice);
         for (std::string& line : bound.trace) {
             lead.trace.push_back(name + ": ");
             lead.trace.back() += line;
         }
         bindings.push_back(mix_input(name, bound));
+    }
+    if (bindings.empty()) {
+        return lead;
     }
     const std::size_t place = session.options.averaging.base ? 1 : 0;
     plan::Binding& binding = lead.bound.binding;
@@ -168,7 +174,7 @@ BoundModel mix_in(Session& session, const Input& input, BoundModel lead, std::ve
     const auto kind = place == 0 ? plan::Mix::Kind::sum : plan::Mix::Kind::deltas;
     binding = mpi::collectively_get(session.comm,
                                     [&] { return plan::mixed(std::move(shares), kind, place); });
-    require_equal(session, input, binding, choice);
+    require_equal(session, read.input, binding, choice);
     settle_tie(tied, lead);
     return lead;
 }

@@ -324,10 +324,6 @@ Output of_run(const Session& session, Output output) {
             std::move(output.config_text)};
 }
 
-bool sees_as(const FoundCheckpoint& found, const HostGroups& hosts) {
-    return found.visibility.hosts().group_of_rank == hosts.group_of_rank;
-}
-
 /// Which ranks plan, and for which others.
 class NodePlanning {
   public:
@@ -359,7 +355,7 @@ class NodePlanning {
 };
 
 NodePlanning::NodePlanning(const Outputs& outputs, const Sources& sources)
-    : outputs_(outputs), session_(outputs.front()), hosts_(sources.checkpoint.visibility.hosts()) {
+    : outputs_(outputs), session_(outputs.front()), hosts_(sources.weights().visibility.hosts()) {
     const int own = session_.comm.rank();
     auto planners = session_.comm.split(hosts_.is_leader(own) ? 0 : 1);
     if (hosts_.is_leader(own)) {
@@ -378,14 +374,8 @@ Outputs NodePlanning::sessions_of_planners() const {
 }
 
 void NodePlanning::leave_to_planners(Sources& sources) const {
-    sources.checkpoint.leave_to(*planners_);
-    for (auto* const beside : {&sources.base, &sources.supplement}) {
-        if (*beside) {
-            (*beside)->leave_to(*planners_);
-        }
-    }
-    for (FoundCheckpoint& other : sources.others) {
-        other.leave_to(*planners_);
+    for (Checkpoint& one : sources.inputs) {
+        one.leave_to(*planners_);
     }
 }
 
@@ -541,7 +531,7 @@ plan::PlanChoice choice_for(const Outputs& outputs, const PlanRequest& request, 
     return choice;
 }
 
-Planned plan_models(const Outputs& outputs, const PlanRequest& request, SurveyedSources read,
+Planned plan_models(const Outputs& outputs, const PlanRequest& request, Sources read,
                     std::vector<BoundModel> models, const Workers& workers) {
     Session session = outputs.front();
     Planned planned;
@@ -608,9 +598,10 @@ void say_plans(const Planned& planned) {
 }
 
 bool plans_once_a_node(const Outputs& outputs, const Sources& sources) {
-    const HostGroups& hosts = sources.checkpoint.visibility.hosts();
-    const bool see_alike = std::ranges::all_of(
-        sources.all(), [&](const FoundCheckpoint* one) { return sees_as(*one, hosts); });
+    const HostGroups& hosts = sources.weights().visibility.hosts();
+    const bool see_alike = std::ranges::all_of(sources.inputs, [&](const Checkpoint& one) {
+        return one.visibility.hosts().group_of_rank == hosts.group_of_rank;
+    });
     const bool are_models =
         std::ranges::none_of(outputs, [](const Session& one) { return one.output.is_training(); });
     return hosts.leaders.size() < hosts.group_of_rank.size() && see_alike && are_models;

@@ -79,7 +79,7 @@ struct Workers {
 
 /// Collective. A plan for each output, whose `models` are bound to what was read; config.json is
 /// true of what will be written.
-Planned plan_models(const Outputs& outputs, const PlanRequest& request, SurveyedSources read,
+Planned plan_models(const Outputs& outputs, const PlanRequest& request, Sources read,
                     std::vector<BoundModel> models, const Workers& workers);
 
 /// Collective. The plan of a model whose tensors stay as they are stored.

@@ -45,7 +45,7 @@ void require_enough(const std::string& name, const Host& host) {
 }
 
 /// All that may be read of a checkpoint.
-void add_files(const FoundCheckpoint& found, std::vector<fs::path>& paths) {
+void add_files(const Checkpoint& found, std::vector<fs::path>& paths) {
     for (const auto* const files : {&found.location.shard_files, &found.files}) {
         for (const std::string& file : *files) {
             paths.push_back(found.location.directory / file);
@@ -99,7 +99,7 @@ Needs needs_of(const Output& output, const Needs& beside, Bytes factor_bytes) {
 
 /// Collective. The least that a merge of a checkpoint will put there, by the sizes of its files: 0
 /// where these do not tell.
-Needs least_needs(const Session& session, FoundCheckpoint& found, const Needs& beside) {
+Needs least_needs(const Session& session, Checkpoint& found, const Needs& beside) {
     const Options& options = session.options;
     // What is selected, cast or left out makes the output smaller by no one knows how much.
     const bool is_whole = !options.selection.include && !options.selection.exclude &&
@@ -152,11 +152,10 @@ void require_room(const Session& session, const publish::Room& room, const Needs
 /// The sizes of files tell the least that is needed.
 void check_least_room(const Session& session, Sources& sources) {
     mpi::Comm& comm = session.comm;
-    const Needs beside = gather_side_files(comm, sources.checkpoint.home, [&] {
+    const Needs beside = gather_side_files(comm, sources.weights().home, [&] {
         return sources.files ? sources.files->assets : std::vector<publish::Asset>();
     });
-    require_room(session, room_of_target(session),
-                 least_needs(session, sources.checkpoint, beside));
+    require_room(session, room_of_target(session), least_needs(session, sources.weights(), beside));
 }
 
 /// Outputs on one file system need their room together.
@@ -228,8 +227,8 @@ void check_inputs_apart(const Session& session, const Sources& sources) {
         if (options.recipe) {
             inputs.push_back(*options.recipe);
         }
-        for (const FoundCheckpoint* const one : sources.all()) {
-            add_files(*one, inputs);
+        for (const Checkpoint& one : sources.inputs) {
+            add_files(one, inputs);
         }
         if (sources.files && !sources.files->hf_directory.empty()) {
             // Below the checkpoint they may lie without being named.

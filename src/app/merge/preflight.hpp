@@ -11,7 +11,6 @@
 #include "app/report/session.hpp"
 #include "app/runtime/memory.hpp"
 #include "app/settings/options.hpp"
-#include "app/survey/survey.hpp"
 #include "core/system.hpp"
 #include "mpi/comm.hpp"
 #include "publish/assets.hpp"

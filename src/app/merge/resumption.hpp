@@ -7,7 +7,7 @@
 #include "app/messages/log.hpp"
 #include "app/report/report.hpp"
 #include "app/report/session.hpp"
-#include "app/survey/survey.hpp"
+#include "app/survey/checkpoint.hpp"
 #include "execute/run.hpp"
 #include "mpi/comm.hpp"
 #include "publish/run_facts.hpp"

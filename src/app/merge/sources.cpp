@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -17,34 +18,40 @@ namespace shardweld::app {
 
 namespace {
 
-/// Where a model directory is looked for, as `request` has its checkpoint read.
-formats::InputRequest base_request(const PlanRequest& request) {
-    formats::InputRequest base;
-    base.directory = *request.base;
-    base.backend = "hf";
-    base.wants_model = true;
-    base.check_crc = request.checkpoint.check_crc;
-    return base;
-}
-
-/// The base of --delta comes first, then the others in their order.
-std::vector<FoundCheckpoint> find_others(Session& session, formats::InputRequest request) {
-    const Averaging& averaging = session.options.averaging;
-    std::vector<fs::path> directories = averaging.others;
-    if (averaging.base) {
-        directories.insert(directories.begin(), *averaging.base);
+/// What is read, by role: the lists of checkpoints that the options give in several places.
+std::vector<std::pair<Role, formats::InputRequest>> wanted_inputs(const Session& session,
+                                                                  const PlanRequest& request) {
+    std::vector<std::pair<Role, formats::InputRequest>> wanted{{Role::weights, request.checkpoint}};
+    const auto add = [&](Role role, const fs::path& directory, formats::InputRequest how = {}) {
+        how.directory = directory;
+        how.check_crc = request.checkpoint.check_crc;
+        wanted.emplace_back(role, std::move(how));
+    };
+    formats::InputRequest model;
+    model.wants_model = true;
+    if (request.base) {
+        formats::InputRequest base = model;
+        base.backend = "hf";
+        add(Role::base, *request.base, base);
     }
-    std::vector<FoundCheckpoint> found;
-    for (const fs::path& directory : directories) {
-        request.directory = directory;
-        found.push_back(find_shown(session, request, " of " + directory.string()));
+    if (session.options.averaging.base) {
+        add(Role::mixed, *session.options.averaging.base, request.checkpoint);
     }
-    return found;
+    for (const fs::path& directory : session.options.averaging.others) {
+        add(Role::mixed, directory, request.checkpoint);
+    }
+    if (const std::string like = reshape::template_in(session.output.form); !like.empty()) {
+        add(Role::like, like);
+    }
+    if (!session.options.supplement.empty()) {
+        add(Role::supplement, session.options.supplement, model);
+    }
+    return wanted;
 }
 
 /// Before the metadata of module trees are read nobody knows whether they are an adapter's alone,
 /// which needs no model's files.
-ModelFiles early_files(Session& session, const FoundCheckpoint& found, const PlanRequest& request) {
+ModelFiles early_files(Session& session, const Checkpoint& found, const PlanRequest& request) {
     const formats::Format& format = formats::format_of(found.location);
     return mpi::share(session.comm, found.home, [&] {
         const bool is_needed = needs_recipe(format);
@@ -58,8 +65,8 @@ ModelFiles early_files(Session& session, const FoundCheckpoint& found, const Pla
     });
 }
 
-InputReport report_of(const Survey& survey) {
-    return input_report(survey.location.directory, survey.catalogue, survey.provenance);
+InputReport report_of(const Checkpoint& read) {
+    return input_report(read.location.directory, read.catalogue, read.provenance);
 }
 
 /// What a checkpoint is: the first of its notes.
@@ -110,32 +117,12 @@ void say_checkpoint(Log& log, const Options& options, const catalogue::Catalogue
     }
 }
 
-void tell_survey(Session& session, const std::string& name, const Survey& survey) {
-    const catalogue::Catalogue& catalogue = survey.catalogue;
-    tell_notes(session.log, catalogue);
-    session.log.debug("provenance of " + name + " " + catalogue::text_of(survey.provenance));
-    for (const auto& [code, text] : catalogue.warnings) {
+void tell_survey(Session& session, const std::string& name, const Checkpoint& read) {
+    tell_notes(session.log, read.catalogue);
+    session.log.debug("provenance of " + name + " " + catalogue::text_of(read.provenance));
+    for (const auto& [code, text] : read.catalogue.warnings) {
         warn(session, plan::Warning{code, "", name + ": " + text});
     }
-}
-
-/// Their files are put behind those of `first`.
-std::vector<Survey> survey_others(Session& session, std::vector<FoundCheckpoint> others,
-                                  Survey& first) {
-    if (others.empty()) {
-        return {};
-    }
-    session.run.mixed = {{report_of(first)}};
-    std::vector<Survey> read;
-    for (FoundCheckpoint& other : others) {
-        const std::string name = other.given.string();
-        Survey survey = read_shown(session, std::move(other), " of " + name);
-        tell_survey(session, name, survey);
-        session.run.mixed.push_back({report_of(survey)});
-        put_files_behind(first, survey);
-        read.push_back(std::move(survey));
-    }
-    return read;
 }
 
 /// Whether --base is the model of a checkpoint that holds an adapter alone; else a merge compares
@@ -161,125 +148,134 @@ bool is_base_of_adapter(const Session& session, const PlanRequest& request,
     return is_adapter;
 }
 
-/// Puts the base's tensors and files into a checkpoint's survey; the files keep their visibility.
-void add_base(Survey& survey, Survey base_survey) {
-    catalogue::Catalogue& checkpoint = survey.catalogue;
-    catalogue::Catalogue& base = base_survey.catalogue;
+/// Puts the base's tensors and files into a checkpoint; the files keep their visibility.
+void add_base(Checkpoint& first, Checkpoint& with) {
+    catalogue::Catalogue& checkpoint = first.catalogue;
+    catalogue::Catalogue& base = with.catalogue;
     if (base.dialect != checkpoint.dialect && !holds_framework_adapter(checkpoint)) {
         throw Error(ErrorCode::unsupported, "--base is a " + base.format + " model",
                     "give the HuggingFace model that the adapter was trained on");
     }
-    put_files_behind(survey, base_survey);
+    put_files_behind(first, with);
     std::move(base.tensors.begin(), base.tensors.end(), std::back_inserter(checkpoint.tensors));
     std::move(base.shards.begin(), base.shards.end(), std::back_inserter(checkpoint.shards));
     std::move(base.notes.begin(), base.notes.end(), std::back_inserter(checkpoint.notes));
     std::move(base.ignored.begin(), base.ignored.end(), std::back_inserter(checkpoint.ignored));
     std::stable_sort(checkpoint.tensors.begin(), checkpoint.tensors.end(),
                      [](const auto& a, const auto& b) { return a.name < b.name; });
+    base = {};
 }
 
-/// Its files are put behind all others.
-Survey survey_template(Session& session, Sources& sources, SurveyedSources& read) {
-    FoundCheckpoint found = std::move(sources.like).value();
-    CheckpointTemplate like{found.given, found.location, {}, 0, session.options.copies_template};
+/// Collective. The template: what is read, and its other files on the rank that reads side files.
+std::shared_ptr<const CheckpointTemplate> template_of(Session& session, const Checkpoint& read,
+                                                      int home) {
+    CheckpointTemplate like{
+        read.given, read.location, {}, read.first_file, session.options.copies_template};
     if (like.name_of(like.location.directory).starts_with("..")) {
         like.root = like.location.directory;
     }
-    Survey survey = read_shown(session, std::move(found), " of the template");
-    tell_survey(session, like.root.string(), survey);
-    mpi::collectively(session.comm, [&] { require_no_other_weights(like, survey.catalogue); });
-    like.stamps = survey.stamps;
-    like.first_file = static_cast<std::uint32_t>(read.survey.catalogue.files.size());
-    put_files_behind(read.survey, survey);
-    like.catalogue = survey.catalogue;
+    tell_survey(session, like.root.string(), read);
+    mpi::collectively(session.comm, [&] { require_no_other_weights(like, read.catalogue); });
+    like.stamps = read.stamps;
+    like.catalogue = read.catalogue;
     mpi::collectively(session.comm, [&] {
-        if (session.comm.rank() == read.survey.home) {
+        if (session.comm.rank() == home) {
             like.assets = assets_of(like);
         }
     });
-    read.like = std::make_shared<const CheckpointTemplate>(std::move(like));
-    return survey;
+    return std::make_shared<const CheckpointTemplate>(std::move(like));
 }
 
-/// Its files are put behind all others.
-Survey survey_reference(Session& session, Sources& sources, SurveyedSources& read) {
-    FoundCheckpoint found = std::move(sources.supplement).value();
-    const fs::path directory = found.given;
-    Survey survey = read_shown(session, std::move(found), " of the reference");
-    tell_survey(session, directory.string(), survey);
-    put_files_behind(read.survey, survey);
-    read.supplement = std::make_shared<const Supplement>(Supplement{directory, survey.catalogue});
-    return survey;
-}
-
-SurveyedSources read_metadata(Session& session, const PlanRequest& request, Sources& sources) {
+/// Reads the checkpoints; the files of all stand behind those of the first.
+void read_inputs(Session& session, const PlanRequest& request, Sources& sources) {
     const MemoryMeter meter;
-    SurveyedSources read{read_shown(session, std::move(sources.checkpoint))};
-    read.holds_adapter_only = app::holds_adapter_only(read.survey.catalogue);
-    if (is_base_of_adapter(session, request, read.survey.catalogue)) {
-        Survey base = read_shown(session, std::move(sources.base).value(), " of the base");
-        read.base = base.location;
-        mpi::collectively(session.comm, [&] { add_base(read.survey, std::move(base)); });
+    Checkpoint& first = sources.weights();
+    for (Checkpoint& one : sources.inputs) {
+        if (one.role == Role::base && !is_base_of_adapter(session, request, first.catalogue)) {
+            continue;
+        }
+        read_shown(session, one);
+        switch (one.role) {
+            case Role::weights:
+                sources.holds_adapter_only = holds_adapter_only(first.catalogue);
+                break;
+            case Role::base:
+                mpi::collectively(session.comm, [&] { add_base(first, one); });
+                break;
+            case Role::mixed:
+                if (session.run.mixed.empty()) {
+                    session.run.mixed = {{report_of(first)}};
+                }
+                tell_survey(session, one.given.string(), one);
+                session.run.mixed.push_back({report_of(one)});
+                put_files_behind(first, one);
+                break;
+            case Role::like:
+                put_files_behind(first, one);
+                sources.like = template_of(session, one, first.home);
+                break;
+            case Role::supplement:
+            case Role::compared:
+                tell_survey(session, one.given.string(), one);
+                put_files_behind(first, one);
+                break;
+        }
     }
-    read.others = survey_others(session, std::move(sources.others), read.survey);
-    std::vector<const Survey*> behind;
-    for (const Survey& other : read.others) {
-        behind.push_back(&other);
+    sources.input = input_of(first, meter, session.options.check_crc == CheckCrc::during,
+                             std::span(sources.inputs).subspan(1));
+    const auto reference = std::ranges::find(sources.inputs, Role::supplement, &Checkpoint::role);
+    if (reference != sources.inputs.end()) {
+        sources.supplement = std::make_shared<const Checkpoint>(std::move(*reference));
     }
-    std::optional<Survey> like;
-    if (sources.like) {
-        like = survey_template(session, sources, read);
-        behind.push_back(&*like);
-    }
-    std::optional<Survey> reference;
-    if (sources.supplement) {
-        reference = survey_reference(session, sources, read);
-        behind.push_back(&*reference);
-    }
-    read.input =
-        input_of(read.survey, meter, session.options.check_crc == CheckCrc::during, behind);
-    return read;
+    std::erase_if(sources.inputs, [](const Checkpoint& one) {
+        return one.role == Role::like || one.role == Role::supplement;
+    });
 }
 
-void report_survey(Session& session, const SurveyedSources& read) {
-    const catalogue::Catalogue& catalogue = read.survey.catalogue;
+void report_survey(Session& session, const Sources& read) {
+    const catalogue::Catalogue& catalogue = read.weights().catalogue;
     say_checkpoint(session.log, session.options, catalogue);
     tell_notes(session.log, catalogue);
     session.log.debug("read the metadata of " + counted(catalogue.files.size(), "shard file") +
                       ": " +
                       counted(catalogue.tensors.size() + catalogue.shards.size(), "stored tensor"));
-    session.log.debug("provenance " + catalogue::text_of(read.survey.provenance));
+    session.log.debug("provenance " + catalogue::text_of(read.weights().provenance));
     for (const auto& [code, text] : catalogue.warnings) {
         warn(session, plan::Warning{code, "", text});
     }
-    session.run.input = report_of(read.survey);
+    session.run.input = report_of(read.weights());
     session.run.metadata_reads = read.input.n_reads;
     session.watch.lap("survey");
 }
 
 /// Without the tokenizer's directory where the run says that no model could use what is there.
-formats::Location with_own_tokenizer(const Survey& survey) {
-    formats::Location location = survey.location;
-    if (survey.catalogue.facts.contains(formats::kForeignTokenizer)) {
+formats::Location with_own_tokenizer(const Checkpoint& read) {
+    formats::Location location = read.location;
+    if (read.catalogue.facts.contains(formats::kForeignTokenizer)) {
         location.tokenizer_directory.reset();
     }
     return location;
 }
 
 /// The files, now that it is known which are needed.
-ModelFiles settled_files(Session& session, const SurveyedSources& read,
-                         std::optional<ModelFiles> early, const PlanRequest& request) {
+ModelFiles settled_files(Session& session, const Sources& read, std::optional<ModelFiles> early,
+                         const PlanRequest& request) {
+    const Checkpoint& checkpoint = read.weights();
     const Lora lora = model_choice(session.options, session.output, request.sink).lora;
-    const bool is_needed = !is_adapter_alone(lora, read.survey.catalogue);
-    const formats::Location location = with_own_tokenizer(read.survey);
+    const bool is_needed = !is_adapter_alone(lora, checkpoint.catalogue);
+    const formats::Location location = with_own_tokenizer(checkpoint);
     const bool is_known = early && location.tokenizer_directory.has_value() ==
-                                       read.survey.location.tokenizer_directory.has_value();
+                                       checkpoint.location.tokenizer_directory.has_value();
+    std::optional<formats::Location> base;
+    if (request.base && read.holds_adapter_only) {
+        base = read.inputs[1].location;
+    }
     const auto settle = [&] {
         ModelFiles files = is_known ? std::move(*early)
-                                    : read_model_files(session.options, location, read.base,
-                                                       is_needed, request.checkpoint.directory);
+                                    : read_model_files(session.options, location, base, is_needed,
+                                                       request.checkpoint.directory);
         if (is_needed) {
-            require_config(files, session.options, read.survey.location);
+            require_config(files, session.options, checkpoint.location);
         }
         if (is_needed && request.sink == Destination::model) {
             require_readable(files);
@@ -295,64 +291,29 @@ PlanRequest merge_request(const Options& options) {
     return {options.input, options.base, Destination::model, options.base.has_value()};
 }
 
-std::vector<const FoundCheckpoint*> Sources::all() const {
-    std::vector<const FoundCheckpoint*> all{&checkpoint};
-    for (const auto* const one : {&base, &like, &supplement}) {
-        if (*one) {
-            all.push_back(&**one);
-        }
-    }
-    for (const FoundCheckpoint& other : others) {
-        all.push_back(&other);
-    }
-    return all;
-}
-
 Sources find_sources(Session& session, const PlanRequest& request) {
-    Sources sources{find_shown(session, request.checkpoint),
-                    find_others(session, request.checkpoint),
-                    {},
-                    {},
-                    {},
-                    {}};
-    if (request.base) {
-        sources.base = find_shown(session, base_request(request), " of the base");
-    } else {
-        sources.files = early_files(session, sources.checkpoint, request);
+    Sources sources;
+    for (const auto& [role, wanted] : wanted_inputs(session, request)) {
+        sources.inputs.push_back(find_shown(session, wanted, role));
     }
-    if (const std::string like = reshape::template_in(session.output.form); !like.empty()) {
-        formats::InputRequest wanted;
-        wanted.directory = like;
-        sources.like = find_shown(session, wanted, " of the template");
-    }
-    if (!session.options.supplement.empty()) {
-        formats::InputRequest wanted;
-        wanted.directory = session.options.supplement;
-        wanted.wants_model = true;
-        wanted.check_crc = request.checkpoint.check_crc;
-        sources.supplement = find_shown(session, wanted, " of the reference");
+    if (!request.base) {
+        sources.files = early_files(session, sources.weights(), request);
     }
     return sources;
 }
 
 void check_sums(Session& session, Sources& sources) {
-    check_sums_shown(session, sources.checkpoint);
-    if (sources.base) {
-        check_sums_shown(session, *sources.base);
-    }
-    if (sources.supplement) {
-        check_sums_shown(session, *sources.supplement);
-    }
-    for (FoundCheckpoint& other : sources.others) {
-        check_sums_shown(session, other);
+    for (Checkpoint& one : sources.inputs) {
+        if (one.role != Role::like) {
+            check_sums_shown(session, one);
+        }
     }
 }
 
-SurveyedSources survey_sources(Session& session, const PlanRequest& request, Sources sources) {
-    SurveyedSources read = read_metadata(session, request, sources);
-    report_survey(session, read);
-    read.files = settled_files(session, read, std::move(sources.files), request);
-    return read;
+void survey_sources(Session& session, const PlanRequest& request, Sources& sources) {
+    read_inputs(session, request, sources);
+    report_survey(session, sources);
+    sources.files = settled_files(session, sources, std::exchange(sources.files, {}), request);
 }
 
 }  // namespace shardweld::app

@@ -8,12 +8,11 @@
 
 #include "app/family/checkpoint_template.hpp"
 #include "app/family/model.hpp"
-#include "app/family/supplement.hpp"
 #include "app/report/session.hpp"
 #include "app/runtime/memory.hpp"
 #include "app/settings/options.hpp"
+#include "app/survey/checkpoint.hpp"
 #include "app/survey/input.hpp"
-#include "app/survey/survey.hpp"
 
 namespace shardweld::app {
 
@@ -30,43 +29,37 @@ struct PlanRequest {
 /// How a merge is planned that the session's ranks make.
 PlanRequest merge_request(const Options& options);
 
-/// All that is known before the checkpoint's metadata are read.
+/// What a merge is made of: its checkpoints and the small files of its model. find_sources makes
+/// it, survey_sources completes it.
 struct Sources {
-    FoundCheckpoint checkpoint;
-    std::vector<FoundCheckpoint> others;             ///< --average, --delta
-    std::optional<FoundCheckpoint> base;             ///< --base
-    std::optional<FoundCheckpoint> like = {};        ///< --like
-    std::optional<FoundCheckpoint> supplement = {};  ///< --supplement
-    /// The model's; nullopt: with --base the checkpoint's metadata tell whose they are.
-    std::optional<ModelFiles> files;
+    /// The one that is merged first, then the base of an adapter, those that are mixed (the base of
+    /// --delta first), the template, and the reference that has what the checkpoint lacks.
+    std::vector<Checkpoint> inputs;
+    /// The model's; nullopt until they are read: with --base the checkpoint's metadata tell whose
+    /// they are.
+    std::optional<ModelFiles> files = {};
 
-    /// All that are found, the checkpoint first.
-    [[nodiscard]] std::vector<const FoundCheckpoint*> all() const;
+    // When the metadata are read. Catalogues move into a binding.
+    Input input = {};
+    std::shared_ptr<const CheckpointTemplate> like = {};
+    std::shared_ptr<const Checkpoint> supplement = {};
+    bool holds_adapter_only = false;
+
+    [[nodiscard]] Checkpoint& weights() { return inputs.front(); }
+    [[nodiscard]] const Checkpoint& weights() const { return inputs.front(); }
 };
 
-/// Collective. Finds the checkpoint and the files of its model, which are right as far as they show
-/// it themselves. Error as by find_checkpoint, read_model_files and check_model_files.
+/// Collective. Finds the checkpoints and the files of the model, which are right as far as they
+/// show it themselves. Error as by find_checkpoint, read_model_files and check_model_files.
 Sources find_sources(Session& session, const PlanRequest& request);
 
 /// Collective. Holds the sums that a save lists of its files against them.
 void check_sums(Session& session, Sources& sources);
 
-/// A checkpoint's metadata, which move into a binding, and all that stays.
-struct SurveyedSources {
-    Survey survey;
-    std::optional<formats::Location> base = {};  ///< --base, of an adapter
-    bool holds_adapter_only = false;
-    std::vector<Survey> others = {};                      ///< that are mixed into it
-    std::shared_ptr<const CheckpointTemplate> like = {};  ///< --like
-    std::shared_ptr<const Supplement> supplement = {};    ///< --supplement
-    Input input = {};
-    ModelFiles files = {};
-};
-
 /// Collective. Reads the metadata, and what of the model's files they ask for. The report and the
-/// log say what was found. Errors as by survey, read_model_files and require_config; Error(usage)
-/// where a checkpoint with a base of its own is compared, Error(unsupported) where the base has
-/// other names.
-SurveyedSources survey_sources(Session& session, const PlanRequest& request, Sources sources);
+/// log say what was found. Errors as by read_checkpoint, read_model_files and require_config;
+/// Error(usage) where a checkpoint with a base of its own is compared, Error(unsupported) where the
+/// base has other names.
+void survey_sources(Session& session, const PlanRequest& request, Sources& sources);
 
 }  // namespace shardweld::app

@@ -114,7 +114,7 @@ struct OutputRequest {
 };
 
 struct CheckpointTemplate;
-struct Supplement;
+struct Checkpoint;
 
 /// Names of modules that begin with `from` in an adapter, and with `to` in its base.
 struct Respelling {
@@ -135,7 +135,7 @@ struct ModelChoice {
     bool is_bound_again = false;  ///< what is stored is bound to another output's tensors, too
     bool has_states = false;      ///< of an optimizer, which padding rows have, too
     std::shared_ptr<const CheckpointTemplate> like = {};  ///< the template that its form names
-    std::shared_ptr<const Supplement> supplement = {};    ///< has what the checkpoint does not
+    std::shared_ptr<const Checkpoint> supplement = {};    ///< has what the checkpoint does not
     bool is_untied = false;  ///< head and embedding are two, though one may stand for both
     std::vector<Respelling> respelled =
         {};  ///< what an adapter's names were before (respelled.hpp)

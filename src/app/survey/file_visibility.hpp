@@ -67,6 +67,8 @@ using SizesByGroup = std::vector<std::vector<Index>>;
 /// is looked at twice by a group: on a parallel file system each look is a request to one server.
 class FileVisibility {
   public:
+    /// Of nothing.
+    FileVisibility() = default;
     FileVisibility(mpi::Comm& comm, HostGroups hosts, fs::path directory)
         : comm_(&comm), hosts_(std::move(hosts)), directory_(std::move(directory)) {}
 
@@ -94,7 +96,7 @@ class FileVisibility {
     };
     void look_for(const std::vector<std::string>& files);
 
-    mpi::Comm* comm_;
+    mpi::Comm* comm_ = nullptr;
     HostGroups hosts_;
     fs::path directory_;
     std::unordered_map<std::string, KnownFile> known_;

@@ -18,7 +18,7 @@
 #include "mpi/share.hpp"
 #include "shardweld/error.hpp"
 
-#include "survey.hpp"
+#include "checkpoint.hpp"
 
 namespace shardweld::app {
 
@@ -50,7 +50,7 @@ std::vector<std::string> listed_names(const Sums& sums, const Location& location
 }
 
 /// Each file is read by one rank that sees it.
-std::vector<FileEntry> hashed_together(Session& session, FoundCheckpoint& found,
+std::vector<FileEntry> hashed_together(Session& session, Checkpoint& found,
                                        const std::vector<std::string>& names,
                                        const SizesByGroup& sizes) {
     std::vector<FileEntry> files;
@@ -114,7 +114,7 @@ void state(const std::vector<FileEntry>& files, std::size_t n_listed, Location& 
 /// weights, else those that are no shards; none under --check_crc off. Adds to the location what
 /// was found right, as a statement of each file and a note, and returns it. Error(not_found) naming
 /// files that no rank sees, Error(corrupt) naming those of another sum.
-std::vector<FileEntry> check_listed_sums(Session& session, FoundCheckpoint& found) {
+std::vector<FileEntry> check_listed_sums(Session& session, Checkpoint& found) {
     Location& location = found.location;
     const Sums sums = mpi::share(session.comm, found.home,
                                  [&] { return formats::listed_sums(location.directory); });
@@ -174,45 +174,44 @@ std::shared_ptr<execute::RecordSums> record_sums(
                 : std::make_shared<execute::RecordSums>(std::move(records), std::move(name_of));
 }
 
-FoundCheckpoint find_shown(Session& session, const formats::InputRequest& request,
-                           const std::string& of) {
-    session.progress.begin("looking at files" + of);
-    FoundCheckpoint found = find_checkpoint(session.comm, request);
+Checkpoint find_shown(Session& session, const formats::InputRequest& request, Role role) {
+    session.progress.begin("looking at files" + Checkpoint{role, request.directory, {}}.of_role());
+    Checkpoint found = find_checkpoint(session.comm, request, role);
     session.progress.end();
     return found;
 }
 
-void check_sums_shown(Session& session, FoundCheckpoint& found) {
+void check_sums_shown(Session& session, Checkpoint& found) {
     const auto sums = check_listed_sums(session, found);
     session.run.input_sums.insert(session.run.input_sums.end(), sums.begin(), sums.end());
 }
 
-Survey read_shown(Session& session, FoundCheckpoint found, const std::string& of) {
-    Survey read = survey(session.comm, std::move(found),
-                         shown(session.progress, "reading metadata" + of, "files"));
+void read_shown(Session& session, Checkpoint& found) {
+    read_checkpoint(session.comm, found,
+                    shown(session.progress, "reading metadata" + found.of_role(), "files"));
     session.progress.end();
-    return read;
 }
 
-Survey survey_shown(Session& session, const formats::InputRequest& request, const std::string& of) {
-    FoundCheckpoint found = find_shown(session, request, of);
+Checkpoint survey_shown(Session& session, const formats::InputRequest& request, Role role) {
+    Checkpoint found = find_shown(session, request, role);
     check_sums_shown(session, found);
-    return read_shown(session, std::move(found), of);
+    read_shown(session, found);
+    return found;
 }
 
-Input input_of(Survey& survey, const MemoryMeter& meter, bool is_checked,
-               std::span<const Survey* const> behind) {
-    catalogue::Records records = catalogue::records_of(survey.catalogue);
-    for (const Survey* const more : behind) {
-        catalogue::append(records, catalogue::records_of(more->catalogue));
+Input input_of(Checkpoint& read, const MemoryMeter& meter, bool is_checked,
+               std::span<const Checkpoint> behind) {
+    catalogue::Records records = catalogue::records_of(read.catalogue);
+    for (const Checkpoint& more : behind) {
+        catalogue::append(records, catalogue::records_of(more.catalogue));
     }
-    Input input{survey.location.directory,
-                survey.catalogue.files,
-                std::move(survey.visibility),
-                std::move(survey.stamps),
-                std::move(survey.digests),
-                survey.n_reads,
-                survey.home,
+    Input input{read.location.directory,
+                read.catalogue.files,
+                std::move(read.seen),
+                std::move(read.stamps),
+                std::move(read.digests),
+                read.n_reads,
+                read.home,
                 nullptr,
                 is_checked,
                 meter};

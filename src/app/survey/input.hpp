@@ -1,4 +1,4 @@
-// A checkpoint or a model as its tensors are read from it, when its metadata are in a plan.
+// What tensors are read from, when its metadata are in a plan: one checkpoint, or several.
 #pragma once
 
 #include <memory>
@@ -13,36 +13,37 @@
 #include "execute/record_check.hpp"
 #include "execute/run.hpp"
 
-#include "survey.hpp"
+#include "checkpoint.hpp"
 
 namespace shardweld::app {
 
+/// The files of all checkpoints of a run, as their tensors are read.
 struct Input {
     fs::path directory;  ///< of the shard files, as this rank sees it
     std::vector<catalogue::File> files;
     plan::Visibility visibility;
-    std::vector<io::FileStamp> stamps;          ///< as Survey::stamps; empty: nobody asked
-    std::vector<InputDigest> digests;           ///< as Survey::digests
-    Index n_reads = 0;                          ///< as Survey::n_reads
+    std::vector<io::FileStamp> stamps;          ///< as Checkpoint::stamps; empty: nobody asked
+    std::vector<InputDigest> digests;           ///< as Checkpoint::digests
+    Index n_reads = 0;                          ///< as Checkpoint::n_reads
     int home = 0;                               ///< the rank that reads config and side files
     std::shared_ptr<execute::RecordSums> sums;  ///< of the files' records; null: not looked for
     bool is_checked = false;                    ///< they are held against what is read
     MemoryMeter meter;
 };
 
-/// Collective. A survey, whose progress is shown; `of` says of what, if not of the checkpoint.
-Survey survey_shown(Session& session, const formats::InputRequest& request,
-                    const std::string& of = "");
-/// Its steps: what is there, the sums that the save lists of its files, and the metadata.
-FoundCheckpoint find_shown(Session& session, const formats::InputRequest& request,
-                           const std::string& of = "");
-void check_sums_shown(Session& session, FoundCheckpoint& found);
-Survey read_shown(Session& session, FoundCheckpoint found, const std::string& of = "");
+/// Collective, with progress. A checkpoint's steps: what is there, the sums that the save lists of
+/// its files, and the metadata; and all of them.
+Checkpoint find_shown(Session& session, const formats::InputRequest& request,
+                      Role role = Role::weights);
+void check_sums_shown(Session& session, Checkpoint& found);
+void read_shown(Session& session, Checkpoint& found);
+Checkpoint survey_shown(Session& session, const formats::InputRequest& request,
+                        Role role = Role::weights);
 
-/// Local. Takes out of a survey all but its location, catalogue and provenance; `meter` was made
-/// before it. `behind`: those whose files are put behind its own, in order.
-Input input_of(Survey& survey, const MemoryMeter& meter, bool is_checked,
-               std::span<const Survey* const> behind = {});
+/// Local. Takes out of a checkpoint that was read all but its location, catalogue and provenance;
+/// `meter` was made before it. `behind`: others whose files are put behind its own, in order.
+Input input_of(Checkpoint& read, const MemoryMeter& meter, bool is_checked,
+               std::span<const Checkpoint> behind = {});
 
 /// The sums of records of these files, which must outlive them; none of them wanted yet unless
 /// `uses` says so.

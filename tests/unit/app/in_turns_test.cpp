@@ -1,3 +1,5 @@
+#include "app/survey/in_turns.hpp"
+
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -5,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include "app/survey/survey.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::app {

@@ -1,7 +1,6 @@
-#include "app/survey/survey.hpp"
-
 #include <gtest/gtest.h>
 
+#include "app/survey/checkpoint.hpp"
 #include "catalogue/catalogue.hpp"
 
 namespace shardweld::app {
