@@ -89,9 +89,21 @@ std::optional<std::size_t> too_wide_at(std::string_view text) {
     });
 }
 
+std::optional<std::size_t> too_long_at(std::string_view text) {
+    constexpr std::string_view kOfNumbers = "0123456789+-.eE";
+    std::size_t length = 0;
+    return find_outside_strings(text, [&](std::size_t /*at*/, char c) {
+        length = kOfNumbers.find(c) == std::string_view::npos ? 0 : length + 1;
+        return length > kLongestNumber;
+    });
+}
+
 std::optional<JsonFault> fault_of_size(std::string_view text, bool keeps_order) {
     if (const auto at = too_deep_at(text)) {
         return JsonFault{JsonFault::Kind::deep, *at, ""};
+    }
+    if (const auto at = too_long_at(text)) {
+        return JsonFault{JsonFault::Kind::number, *at, "a number is longer than any is"};
     }
     const auto at = keeps_order ? too_wide_at(text) : std::nullopt;
     return at ? std::optional(JsonFault{JsonFault::Kind::wide, *at, ""}) : std::nullopt;
@@ -180,7 +192,7 @@ Json parse_known_json(std::string_view text) {
 
 template <typename Json>
 bool hear_json(std::string_view text, typename Json::json_sax_t& listener) {
-    return !fault_of_bytes(text) && !too_deep_at(text) && Json::sax_parse(text, &listener);
+    return !fault_of_bytes(text) && !fault_of_size(text, false) && Json::sax_parse(text, &listener);
 }
 
 #define SHARDWELD_READERS_OF(Json)                                              \

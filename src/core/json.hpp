@@ -20,6 +20,13 @@ std::optional<std::size_t> too_deep_at(std::string_view text);
 /// order, and so looks through those before, gets through in seconds.
 std::optional<std::size_t> too_wide_at(std::string_view text);
 
+/// Far more than any number written out in full has (a double: 1,077 characters).
+inline constexpr std::size_t kLongestNumber = 1100;
+
+/// The byte at which a number is longer than that: reading it takes the parser time and nothing can
+/// stop it meanwhile.
+std::optional<std::size_t> too_long_at(std::string_view text);
+
 /// What to do about JsonFault::Kind::mark.
 inline constexpr const char* kMarkHint = "save it as UTF-8 without one";
 
@@ -30,7 +37,7 @@ struct JsonFault {
         wide,    ///< more fields than a parser that keeps their order gets through
         mark,    ///< a byte order mark before it, which the parsers that load models refuse
         syntax,  ///< no valid JSON
-        number   ///< a number that no type holds
+        number   ///< a number that no type holds, or longer than kLongestNumber
     };
     Kind kind = Kind::syntax;
     std::size_t at = 0;  ///< byte, from 0; of a number: unknown
@@ -63,7 +70,7 @@ Json parse_json(std::string_view text, std::optional<JsonFault>* fault = nullptr
 template <typename Json>
 Json parse_known_json(std::string_view text);
 
-/// Tells `listener` what is in the text; false when it is not valid JSON, nested too deeply (then
+/// Tells `listener` what is in the text; false when it is not valid JSON, beyond the limits (then
 /// the listener gets nothing) or not read to its end.
 template <typename Json>
 bool hear_json(std::string_view text, typename Json::json_sax_t& listener);

@@ -245,10 +245,10 @@ cp -r "$WORK/good" "$WORK/tree"
 printf '{"global_step": 2, "log_history": [{"step": 1}]}' >"$WORK/tree/trainer_state.json"
 reshape 0 0 "$WORK/tree" dcp:world=2
 ! grep -q optimizer_step "$WORK/made/shardweld_report.json" || fail "equal steps are told of"
-printf '{"global_step": 7, "log_history": [{"step": 2}]}' >"$WORK/tree/trainer_state.json"
+printf '{"global_step": 7, "log_history": [{"step": 2, "loss": NaN}]}' >"$WORK/tree/trainer_state.json"
 warned_of_step "$WORK/tree" "$hf" 2 "the step in trainer_state.json is 7"
-for stated in '-1' '2.5' '"2"' true '[2]'; do
-    printf '{"global_step": %s}' "$stated" >"$WORK/tree/trainer_state.json"
+for stated in '{"global_step": '{-1,2.5,'"2"',true,'[2]','2, }'}'}' '{"global_step": 2' '[]' '' "{\"global_step\": 1$(printf '%01200d' 2)}"; do
+    printf '%s' "$stated" >"$WORK/tree/trainer_state.json"
     reshape 4 0 "$WORK/tree" dcp:world=2
     expect_text "trainer_state.json"
 done
@@ -275,8 +275,9 @@ huge() {
     cp -r "$WORK/good" "$WORK/bad"
     python3 -c "$1" "$WORK/bad/optimizer/optimizer.json" || fail "cannot write it"
     expect_code 4 timeout 20 "$SHARDWELD" reshape "$WORK/bad" "$WORK/made" --to dcp:world=1 --state all --no_fsync
-    expect_text "some dozens of settings"
+    expect_text "${2:-some dozens of settings}"
 }
+huge 'import sys; open(sys.argv[1], "w").write("{\"step\": 1" + "0" * 60000000 + ", \"groups\": []}")' "it is no JSON object"
 huge 'import json, sys; j = json.load(open(sys.argv[1])); j["groups"][0].update({"k%d" % i: 0 for i in range(100000)}); json.dump(j, open(sys.argv[1], "w"))'
 huge 'import sys; open(sys.argv[1], "w").write("{\"step\": 2, \"groups\": [" + "[],[]," * 5000000 + "{}]}")'
 

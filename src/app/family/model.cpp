@@ -289,6 +289,11 @@ void follow_reference(PreparedModel& prepared, const models::Recipe& own,
     if (is_dialect_alone) {
         Spelled stored = spelled_as({}, catalogue, {own, *prepared.dialect}, *prepared.symbols);
         prepared.dialect = std::make_shared<const models::Dialect>(std::move(stored.dialect));
+        if (!prepared.recipe->is_form) {
+            auto recipe = std::make_shared<models::Recipe>(*prepared.recipe);
+            follow_old_names(reference, *recipe);
+            prepared.recipe = std::move(recipe);
+        }
         return;
     }
     Spelled spelled =

@@ -1,6 +1,7 @@
 #include "model_files.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -195,6 +196,21 @@ void write_by_module_lines(const Reference& reference, const std::string& logica
     }
 }
 
+/// Of those logical tensors that have a module line which `is_meant`.
+template <typename IsMeant>
+void write_by_lines_of(const Reference& reference, models::Recipe& recipe,
+                       const IsMeant& is_meant) {
+    std::set<std::string> logicals;
+    for (const models::Line& line : recipe.module) {
+        if (std::invoke(is_meant, line)) {
+            logicals.insert(line.logical);
+        }
+    }
+    for (const std::string& logical : logicals) {
+        write_by_module_lines(reference, logical, recipe);
+    }
+}
+
 /// The module line of the same name and another order of dims.
 const models::Line* twin_of(const models::Line& line, const models::Recipe& recipe) {
     const auto twin = std::ranges::find_if(recipe.module, [&](const models::Line& other) {
@@ -280,7 +296,11 @@ ModelFiles read_model_files(const Options& options, const formats::Location& che
             const fs::path& directory = *model.tokenizer_directory;
             add_tokenizer(directory, own_opener(directory, given), files);
         }
-        if (options.hf_config) {
+        // An adapter's base keeps its names, of whatever age they are.
+        if (base && options.model.lora == Lora::fold) {
+            files.reference = read_reference(base->directory);
+        }
+        if (options.hf_config && files.reference.shapes.empty()) {
             files.reference = read_reference(files.hf_directory);
         }
         if (options.is_verl) {
@@ -358,14 +378,12 @@ Spelled spelled_as(const Reference& reference, const catalogue::Catalogue& catal
     for (models::Line& line : known.recipe.hub) {
         settle_order(reference, catalogue, line, known, symbols);
     }
-    std::set<std::string> logicals;
-    for (const models::Line& line : known.recipe.module) {
-        logicals.insert(line.logical);
-    }
-    for (const std::string& logical : logicals) {
-        write_by_module_lines(reference, logical, known.recipe);
-    }
+    write_by_lines_of(reference, known.recipe, [](const models::Line&) { return true; });
     return known;
+}
+
+void follow_old_names(const Reference& reference, models::Recipe& recipe) {
+    write_by_lines_of(reference, recipe, &models::Line::is_read_only);
 }
 
 std::string spelled_name(const Reference& reference, const models::Recipe& recipe,

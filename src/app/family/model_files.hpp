@@ -55,6 +55,9 @@ struct Spelled {
 Spelled spelled_as(const Reference& reference, const catalogue::Catalogue& catalogue, Spelled known,
                    const models::Symbols& symbols);
 
+/// Takes the older names of tensors (`unwritten`) that the reference has in place of the hub's.
+void follow_old_names(const Reference& reference, models::Recipe& recipe);
+
 /// The name, or another beginning of it (`rename`, `either`), where only that is the reference's.
 std::string spelled_name(const Reference& reference, const models::Recipe& recipe,
                          const std::string& name);
@@ -78,8 +81,8 @@ struct ModelFiles {
     std::vector<std::string> lost_assets = {};   ///< side files that are none, see publish
     bool has_tokenizer = true;                   ///< false: it was looked for, and is not there
     std::optional<TokenizerTokens> tokens = {};  ///< where the vocabulary may be padded
-    Reference reference = {};                    ///< the model in --hf_config, if there is one
-    GgufTokenizer gguf_tokenizer = {};           ///< of them, where GGUF is written
+    Reference reference = {};  ///< an adapter's base, else the model in --hf_config, if any
+    GgufTokenizer gguf_tokenizer = {};        ///< of them, where GGUF is written
     std::vector<publish::Asset> assets = {};  ///< side files, on the rank that has read them alone
 
     static constexpr auto fields = [](auto& self) {

@@ -15,6 +15,7 @@
 
 #include "core/in_context.hpp"
 #include "core/index.hpp"
+#include "core/json.hpp"
 #include "core/strides.hpp"
 #include "core/text.hpp"
 #include "io/input_file.hpp"
@@ -239,6 +240,9 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
 SafetensorsText parse_safetensors_text(std::string_view text) {
     SafetensorsText out;
     HeaderReader reader(out);
+    if (too_long_at(text)) {
+        refuse_header("a number in it is longer than any is");
+    }
     Json::sax_parse(text, &reader);
     reader.keep_last_of_each();
     return out;

@@ -14,6 +14,7 @@
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
 
+#include "hints.hpp"
 #include "optimizer_claims.hpp"
 
 namespace shardweld::formats {
@@ -301,13 +302,18 @@ std::optional<Index> iteration_of(const fs::path& directory) {
 namespace {
 
 /// The step that transformers' Trainer has kept; nullopt where it has not. Error(corrupt) for one
-/// that is no whole number.
+/// that is no whole number, and for a file that is no JSON object.
 std::optional<Index> trainer_step(const fs::path& file) {
     using nlohmann::json;
-    const json root =
-        parse_json<json>(io::read_text(file, kLargestTrainerState), nullptr,
-                         [](int depth, json::parse_event_t, const json&) { return depth <= 1; });
-    const auto step = root.is_object() ? root.find("global_step") : root.end();
+    // Losses may be NaN.
+    const std::string text = without_nonfinite(io::read_text(file, kLargestTrainerState));
+    const json root = parse_json<json>(
+        text, nullptr, [](int depth, json::parse_event_t, const json&) { return depth <= 1; });
+    if (!root.is_object()) {
+        throw Error(ErrorCode::corrupt, file.string() + " is not a JSON object",
+                    "copy it again, remove it, or " + std::string(kWeightsOnly));
+    }
+    const auto step = root.find("global_step");
     StepClaims claims;
     if (step != root.end() && !step->is_null()) {
         claims.add(step->dump(), kTrainerState);

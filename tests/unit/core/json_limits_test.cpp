@@ -26,6 +26,14 @@ TEST(TooDeepAt, forgives_closing_brackets_that_were_never_opened) {
     EXPECT_EQ(too_deep_at(std::string(1000, ']') + "[]"), std::nullopt);
 }
 
+TEST(TooLongAt, names_the_character_beyond_the_limit_of_numbers_outside_strings) {
+    const std::string longest(kLongestNumber, '1');
+    EXPECT_EQ(too_long_at("[" + longest + "," + longest + "]"), std::nullopt);
+    EXPECT_EQ(too_long_at("[" + longest + "1]"), 1 + kLongestNumber);
+    EXPECT_EQ(too_long_at("[\"" + longest + "1\"]"), std::nullopt);
+    EXPECT_EQ(too_long_at("[-0." + longest + "]"), 1 + kLongestNumber);
+}
+
 std::string fields(std::size_t n) {
     std::string text = "{";
     for (std::size_t i = 0; i < n; ++i) {

@@ -41,6 +41,8 @@ TEST(ParseJson, says_why_a_text_is_not_read) {
     EXPECT_TRUE(parse_json<json>("[1e999]", &fault).is_discarded());
     EXPECT_EQ(fault.value().kind, JsonFault::Kind::number);
     EXPECT_TRUE(fault->what.starts_with("number overflow")) << fault->what;
+    EXPECT_TRUE(parse_json<json>(std::string(kLongestNumber + 1, '1'), &fault).is_discarded());
+    EXPECT_EQ(fault.value().kind, JsonFault::Kind::number);
     EXPECT_TRUE(parse_json<json>(std::string(100, '['), &fault).is_discarded());
     EXPECT_EQ(fault.value().kind, JsonFault::Kind::deep);
     EXPECT_EQ(fault->at, kDeepestJson);
@@ -77,6 +79,7 @@ TEST(HearJson, stops_at_texts_that_are_too_deep) {
     EXPECT_TRUE(hear_json<json>("[[]]", listener));
     EXPECT_FALSE(hear_json<json>("[[}", listener));
     EXPECT_FALSE(hear_json<json>(std::string(100, '[') + std::string(100, ']'), listener));
+    EXPECT_FALSE(hear_json<json>(std::string(kLongestNumber + 1, '1'), listener));
 }
 
 TEST(PythonJson, stands_in_for_numbers_that_json_has_not) {
