@@ -12,7 +12,9 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
+
+from .text import wrapped
 
 # docs/using/errors.md
 USAGE, NOT_FOUND, CORRUPT, UNSUPPORTED, MISMATCH, IO, SPACE, MEMORY, LAUNCH, STOPPED, TARGET, DIFFERS, STRICT, LOCKED, INCOMPLETE = range(2, 17)
@@ -96,6 +98,7 @@ class Command:
         self.passes_on: str = self.told.get("passes_on", "")
         self.refuses: Dict[str, str] = self.told.get("refuses", {})
         self.usage: str = self.told["usage"]
+        self.about = "".join(line + "\n" for line in self.told["about"])
 
     def start(self, words: Sequence[str]) -> int:
         """Runs the command line behind the name; all errors become one message and their code."""
@@ -103,11 +106,11 @@ class Command:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # names as the file system has them
         try:
-            text, code = self._text_asked_for(words), 0
-            if text is None:
-                code = self.run(self._parse(list(words)))
+            asked, code = next((word for word in words if word in ("-h", "--help")), ""), 0
+            if asked or "--describe" in words:
+                print(self._help(asked == "-h") if "--describe" not in words else json.dumps(self.description(), indent=1) + "\n", end="")
             else:
-                print(text, end="")
+                code = self.run(self._parse(list(words)))
             sys.stdout.flush()
             return code
         except Failed as failed:
@@ -125,41 +128,27 @@ class Command:
 
     # Its help.
 
-    def _text_asked_for(self, words: Sequence[str]) -> Optional[str]:
-        if "--describe" in words:
-            return json.dumps(self.description(), indent=1) + "\n"
-        asked = next((word for word in words if word in ("-h", "--help")), None)
-        return None if asked is None else self._short_help() if asked == "-h" else self._long_help()
-
     def description(self) -> Row:
         """The rows of `help --json` that are this command's."""
         def rows(key: str, more: Dict[str, str]) -> List[Row]:
             return [{"name": name, "meaning": meaning} for name, meaning in {**self.told.get(key, {}), **more}.items()]
 
-        return {"name": self.name, "usage": self.usage, "summary": self.told["summary"], "about": self._about(), "arguments": self.arguments,
+        return {"name": self.name, "usage": self.usage, "summary": self.told["summary"], "about": self.about, "arguments": self.arguments,
                 "passes_on": self.passes_on, "refuses": list(self.refuses),
                 "options": [{key: value for key, value in row.items() if key != "is_usual"} for row in self.options.values()],
                 "exit_codes": [{"code": int(code), "meaning": meaning} for code, meaning in self.told.get("exit_codes", {}).items()],
                 "environment": rows("environment", _PROGRAM), "files": rows("files", {})}
 
-    def _about(self) -> str:
-        return "".join(line + "\n" for line in self.told["about"])
-
-    def _heading(self) -> str:
-        return f"Usage: {self.usage}\n\n{self.told['summary']}\n"
-
-    def _short_help(self) -> str:
-        rows = "".join(_option_text(row) for row in self.options.values() if row["is_usual"] and row["is_listed"])
-        return f"{self._heading()}\n{rows}\nAll options, and examples: shardweld {self.name} --help, or man shardweld-{self.name}\n"
-
-    def _long_help(self) -> str:
-        others = ({**row, "help": row["help_by_command"][self.passes_on]} for row in self._options_passed_on().values())
-        text, group = self._heading(), ""
-        for row in (row for row in (*self.options.values(), *others) if row["is_listed"] and row["name"] not in self.refuses):
-            text += f"\n{row['group']}\n" if row["group"] != group else ""
-            group = row["group"]
-            text += _option_text(row)
-        return f"{text}\n{self._about()}"
+    def _help(self, is_short: bool) -> str:
+        """The usual options, or all of them by groups with those that are passed on, and what more there is to say."""
+        text, group = f"Usage: {self.usage}\n\n{self.told['summary']}\n" + "\n" * is_short, ""
+        others = () if is_short else ({**row, "help": row["help_by_command"][self.passes_on]} for row in self._options_passed_on().values())
+        for row in (*self.options.values(), *others):
+            if row["is_listed"] and row["name"] not in self.refuses and (not is_short or row["is_usual"]):
+                text += f"\n{row['group']}\n" if row["group"] != group and not is_short else ""
+                group = row["group"]
+                text += _option_text(row)
+        return text + (f"\nAll options, and examples: shardweld {self.name} --help, or man shardweld-{self.name}\n" if is_short else f"\n{self.about}")
 
     # Its command line.
 
@@ -203,8 +192,16 @@ class Command:
 
     def _meant(self, name: str, known: Dict[str, Row]) -> str:
         """An option's name, which may be that in another tool."""
-        from .typed_words import taken_for  # most names are our own
-        return name if name in known else taken_for((self.name, self.passes_on), name)
+        meant = "" if name in known else self._typed_row(name)[0]
+        return name if name in known else meant[3:] if meant.startswith("=--") else ""
+
+    def _typed_row(self, typed: str) -> Tuple[str, str]:
+        """What an option of another tool is called here, and what to know of it: a row of typed_words.txt, which the program reads, too."""
+        with open(os.path.join(os.path.dirname(__file__), "typed_words.txt"), encoding="utf-8") as file:
+            part = file.read().split("\n[options]\n")[1].split("\n[values]\n")[0]
+        rows = [(line + "|||").split("|")[:4] for line in part.splitlines() if line and not line.startswith("#")]
+        return next(((means.strip(), text.strip()) for command in (self.name, self.passes_on) if command for at, words, means, text in rows
+                     if typed in words.split() and (command in at.split() or ("every" in at.split() and "-" + command not in at.split()))), ("", ""))
 
     def _value(self, row: Row, has_value: bool, value: str, words: List[str]) -> str:
         """The value behind "=", else the next word, which is taken off; "true" for a flag."""
@@ -231,24 +228,19 @@ class Command:
 
     def _refuse_unknown(self, word: str, known: Dict[str, Row]) -> NoReturn:
         import difflib  # only where something is wrong
-        from .typed_words import option_guess
         typed = word.lstrip("-").partition("=")[0].replace("-", "_")
-        near = difflib.get_close_matches(typed, known, 1)
-        self._refuse(f"unknown option {word}", option_guess((self.name, self.passes_on), typed) or (f"did you mean --{near[0]}?" if near else ""))
+        (means, text), near = self._typed_row(typed), difflib.get_close_matches(typed, known, 1)
+        guess = " ".join(filter(None, [means and f"did you mean {means.lstrip('=')}?", text]))
+        self._refuse(f"unknown option {word}", guess or (f"did you mean --{near[0]}?" if near else ""))
 
     def _refuse(self, what: str, hint: str = "") -> NoReturn:
         raise Failed(USAGE, what, hint or f"shardweld {self.name} --help lists the options")
 
 
 def _option_text(row: Row) -> str:
-    import textwrap  # for helps alone
     name = (f"  -{row['letter']}, " if row["letter"] else "      ") + f"--{row['name']}" + (f" {row['value']}" if row["value"] else "")
-    lines = textwrap.wrap(row["help"], _WIDTH - _NAME_COLUMN, break_long_words=False, break_on_hyphens=False) or [""]
-    if len(name) < _NAME_COLUMN:
-        lines[0] = name.ljust(_NAME_COLUMN) + lines[0]
-    else:
-        lines.insert(0, name)
-    return ("\n" + " " * _NAME_COLUMN).join(lines) + "\n"
+    front = name.ljust(_NAME_COLUMN) if len(name) < _NAME_COLUMN else f"{name}\n{' ' * _NAME_COLUMN}"
+    return front + wrapped(row["help"], _NAME_COLUMN, _WIDTH)
 
 
 def say(text: str) -> None:

@@ -45,14 +45,6 @@ def load_packages() -> None:
                      f"{sys.executable} -m pip install {' '.join(missing)}, or on Debian apt-get install {' '.join('python3-' + name for name in missing)}")
 
 
-def require_same_tensors(old: Model, new: Model) -> None:
-    names = sorted(name for name in {**old.tensors, **new.tensors} if old.form(name) != new.form(name))
-    if names:
-        raise Failed(MISMATCH, f"{old.directory} and {new.directory} differ in the names, dtypes or shapes of {counted(len(names), 'tensor')}",
-                     "give two steps of one run, merged with the same options",
-                     f"tensor {names[0]}; found {new.form(names[0])}, expected {old.form(names[0])}")
-
-
 # Versions.
 
 def version_name(version: int) -> str:
@@ -72,16 +64,6 @@ def read_history(directory: str) -> Tuple[int, Dict[str, str]]:
             tensors, sums = read_header(path)
             digests.update({name: str(sums[name]) for name in tensors if name in sums})
     return last, digests
-
-
-def require_writable(directory: str) -> None:
-    place = os.path.realpath(directory)
-    while not os.path.lexists(place):
-        place = os.path.dirname(place)
-    if not os.path.isdir(place):
-        raise Failed(NOT_FOUND, f"{place} is not a directory", "name a directory for the versions")
-    if not os.access(place, os.W_OK | os.X_OK, effective_ids=True):
-        raise Failed(IO, f"no right to write in {place}", "name another directory for the versions")
 
 
 @contextmanager
@@ -145,7 +127,7 @@ class Work:
             raise self.error
 
     def over_parts(self, model: Model, do: Callable[[int, List[str]], Any]) -> List[Any]:
-        """What `do` returns of each part, in their order."""
+        """What `do` returns of each part of the tensors, in their order."""
         def guarded(number: int) -> Any:
             try:
                 return do(number, parts[number])
@@ -153,7 +135,14 @@ class Work:
                 self.stop(error)
                 raise
 
-        parts, self.done = parts_of(model), 0
+        # At most about 128 parts of at least 64 MiB, cut by the tensors' bytes alone: any number of threads makes the same.
+        enough, size, parts, self.done = max(LEAST_PART, model.size() // MOST_PARTS), 0, [[]], 0  # type: int, int, List[List[str]], int
+        for name, tensor in model.tensors.items():
+            if size >= enough:
+                parts.append([])
+                size = 0
+            parts[-1].append(name)
+            size += tensor.size
         with ThreadPoolExecutor(min(len(os.sched_getaffinity(0)), MOST_THREADS)) as pool:
             futures = [pool.submit(guarded, number) for number in range(len(parts))]
             while wait(futures, 0.2, FIRST_EXCEPTION).not_done and not self.error:
@@ -162,18 +151,6 @@ class Work:
         if self.error:
             raise self.error
         return [future.result() for future in futures]
-
-
-def parts_of(model: Model) -> List[List[str]]:
-    """The tensors of each file: at most about 128 parts of at least 64 MiB, cut by the tensors' bytes alone: any number of threads makes the same."""
-    enough, parts, size = max(LEAST_PART, model.size() // MOST_PARTS), [[]], 0  # type: int, List[List[str]], int
-    for name, tensor in model.tensors.items():
-        if size >= enough:
-            parts.append([])
-            size = 0
-        parts[-1].append(name)
-        size += tensor.size
-    return parts
 
 
 class Reader:
@@ -315,9 +292,15 @@ def complete_version(directory: str, version: int, parts: List[Tuple[Dict[str, F
 def write_delta(previous: str, model: str, versions: str, work: Work) -> Dict[str, Any]:
     """Writes the next version, and returns what is told of it; what a run leaves that fails is nothing."""
     old, new = read_model(previous), read_model(model)
-    require_same_tensors(old, new)
-    require_writable(versions)
-    os.makedirs(versions, exist_ok=True)
+    others = sorted(name for name in {**old.tensors, **new.tensors} if old.form(name) != new.form(name))
+    if others:
+        raise Failed(MISMATCH, f"{previous} and {model} differ in the names, dtypes or shapes of {counted(len(others), 'tensor')}",
+                     "give two steps of one run, merged with the same options",
+                     f"tensor {others[0]}; found {new.form(others[0])}, expected {old.form(others[0])}")
+    try:
+        os.makedirs(versions, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise Failed(NOT_FOUND, f"{error.filename} is not a directory", "name a directory for the versions") from None
     last, digests = read_history(versions)
 
     version, target = last + 1, os.path.join(versions, version_name(last + 1))

@@ -1,6 +1,7 @@
 """Headers of safetensors and GGUF files, and the tensors of pickles; no tensor data. What is wrong with a file is told in its `fault`, what is not known of
 it in `unknown`."""
 import json
+import math
 import os
 import struct
 import subprocess
@@ -61,13 +62,6 @@ class GgufFile:
     def number(self, key: str) -> Optional[int]:
         value = self.values.get(key)
         return value if isinstance(value, int) else None
-
-
-def volume(shape: Tuple[int, ...]) -> int:
-    product = 1
-    for extent in shape:
-        product *= extent
-    return product
 
 
 # Safetensors.
@@ -140,26 +134,15 @@ def _tensor_in(name: str, value: Any) -> Tuple[Stored, int, int]:
         raise _refuse(f"{where}: dtype is not a text, shape not a list of numbers from 0, or data_offsets not a begin and an end")
     if dtype not in SIZES:
         raise Fault(f"{where}: safetensors dtype {printable(dtype)} is not supported", is_unknown=True)
-    if volume(tuple(shape)) * SIZES[dtype] != offsets[1] - offsets[0]:
+    if math.prod(shape) * SIZES[dtype] != offsets[1] - offsets[0]:
         raise _refuse(f"{where}: shape {shape_text(tuple(shape))} of {dtype} does not take the {offsets[1] - offsets[0]} bytes that data_offsets give it")
     return Stored(dtype, tuple(shape)), offsets[0], offsets[1]
 
 
-def _require_tiling(places: Dict[str, Tuple[int, int]], size: int) -> None:
-    """The tensors lie one after another and fill the data."""
-    end = 0
-    for name, (begin, own_end) in sorted(places.items(), key=lambda place: place[1]):
-        if own_end > size or begin != end:
-            raise _refuse(f"tensor {printable(name)} " + (f"ends at byte {own_end} of the data, which has {size}: is the file cut short?" if own_end > size else
-                          "overlaps the one before it" if begin < end else f"has a hole of {begin - end} bytes before it"))
-        end = own_end
-    if end != size:
-        raise _refuse(f"{size - end} bytes follow after the last tensor")
-
-
 def _read_safetensors(file: BinaryIO, found: WeightFile) -> None:
     """Of a tensor that comes twice the last counts, as in the reference."""
-    text = _header_text(file)
+    text, size = _header_text(file), size_of(file)
+    front = 8 + len(text)
     try:
         entries = parse_json(text, pairs=_Pairs)
     except ValueError as error:
@@ -172,8 +155,17 @@ def _read_safetensors(file: BinaryIO, found: WeightFile) -> None:
     for name, value in entries:
         if name != "__metadata__":
             found.tensors[name], begin, end = _tensor_in(name, value)
-            found.places[name] = (8 + len(text) + begin, 8 + len(text) + end)
-    _require_tiling({name: (begin - 8 - len(text), end - 8 - len(text)) for name, (begin, end) in found.places.items()}, size_of(file) - 8 - len(text))
+            found.places[name] = (front + begin, front + end)
+    # The tensors lie one after another and fill the data.
+    at = front
+    for name, (begin, end) in sorted(found.places.items(), key=lambda place: place[1]):
+        if end > size or begin != at:
+            raise _refuse(f"tensor {printable(name)} " + (
+                f"ends at byte {end - front} of the data, which has {size - front}: is the file cut short?" if end > size else
+                "overlaps the one before it" if begin < at else f"has a hole of {begin - at} bytes before it"))
+        at = end
+    if at != size:
+        raise _refuse(f"{size - at} bytes follow after the last tensor")
 
 
 def _read_pickled(file: BinaryIO, found: WeightFile) -> None:
@@ -251,7 +243,7 @@ class _GgufReader:
         values, n_bytes = _GGML_TYPES.get(kind, (1, 1))
         if n_dims > 4 or (shape and shape[-1] % values):
             raise _odd_gguf(f"{printable(name)} has {n_dims} dims, or rows that fill no blocks")
-        return name, shape, volume(shape) // values * n_bytes, self.number()
+        return name, shape, math.prod(shape) // values * n_bytes, self.number()
 
 
 def _odd_gguf(what: str) -> Fault:

@@ -22,16 +22,8 @@ def shapes_of(inspected: Any) -> Shapes:
 
 def numbered(name: str) -> Tuple[Tuple[str, ...], Tuple[int, ...]]:
     """A name in texts between the numbers in it: "experts.7.w1" as ("experts.", ".w1") and 7."""
-    texts, numbers, dot = [""], [], ""
-    for part in name.split("."):
-        texts[-1] += dot
-        if re.fullmatch("[0-9]{1,18}", part):
-            numbers.append(int(part))
-            texts.append("")
-        else:
-            texts[-1] += part
-        dot = "."
-    return tuple(texts), tuple(numbers)
+    parts = re.split(r"(?<![^.])([0-9]{1,18})(?![^.])", name)
+    return tuple(parts[::2]), tuple(map(int, parts[1::2]))
 
 
 def made_by(recipe: Any) -> List[Any]:
@@ -39,7 +31,9 @@ def made_by(recipe: Any) -> List[Any]:
     return sorted(recipe["tensors"], key=lambda tensor: (tensor["line"], numbered(tensor["name"])[1]))
 
 
-def faults_of(recipe: Any, model: Shapes) -> List[str]:
+def run_check(given: Given) -> int:
+    directory, model = finished_model(given, "recipes check")
+    recipe = read_json(["recipes", "--config", directory, "--json", *(["--recipe", given.get("recipe")] if "recipe" in given else [])])
     faults, left = [], dict(model)
     for tensor in made_by(recipe):
         name, shape = tensor["name"], left.pop(tensor["name"], None)
@@ -48,13 +42,7 @@ def faults_of(recipe: Any, model: Shapes) -> List[str]:
             faults.append(f"extra: {name} {expected}")
         elif shape is not None and shape != tuple(tensor["shape"]):
             faults.append(f"shape: {name} is {shape_text(shape)}, not {expected}")
-    return faults + [f"missing: {printable(name)} {shape_text(left[name])}" for name in sorted(left) if not any(glob_matches(glob, name) for glob in recipe["passes"])]
-
-
-def run_check(given: Given) -> int:
-    directory, model = finished_model(given, "recipes check")
-    recipe = read_json(["recipes", "--config", directory, "--json", *(["--recipe", given.get("recipe")] if "recipe" in given else [])])
-    faults = faults_of(recipe, model)
+    faults += [f"missing: {printable(name)} {shape_text(left[name])}" for name in sorted(left) if not any(glob_matches(glob, name) for glob in recipe["passes"])]
     if not faults:
         print(f"the recipe {recipe['recipe']} makes the names and shapes of all {len(model)} tensors")
         return 0

@@ -1,5 +1,6 @@
 """`shardweld recipes suggest`: the text of a recipe to begin with, for a finished model that no family makes as it is."""
 import itertools
+import math
 import re
 from collections import Counter
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
@@ -90,12 +91,9 @@ class Suggestion:
             if shape is not None and shape != tuple(tensor["shape"]):
                 self.notes.append(f"{tensor['name']} is {shape_text(shape)}, the recipe makes {shape_text(tensor['shape'])} "
                                   f"({nearest['lines'][tensor['line']]['layout']})")
-
-    def add_stored(self, model: Shapes) -> None:
-        """Names of a module tree that the model does not have: `module` lines may be missing."""
-        if self.stored is None or self.store is not None:
-            return
-        for texts, group in grouped({name: shape for name, shape in self.stored.items() if name not in model}).items():
+        # Names of a module tree that the model does not have: `module` lines may be missing.
+        stored = self.stored if self.stored is not None and self.store is None else {}
+        for texts, group in grouped({name: shape for name, shape in stored.items() if name not in model}).items():
             self.notes.append(f"only the checkpoint has {printable('*'.join(texts))} {shape_text(group.usual()[0])}")
 
     def text(self, model_type: str) -> str:
@@ -113,7 +111,12 @@ class Suggestion:
         axes = {"l"}
         name = own = texts[1][1:]  # without the dot
         for text, end in zip(texts[2:], group.ends[1:]):
-            name += "{" + self._capture(end, axes) + "}" + text
+            capture = "e"  # the family's experts, else one of its own
+            if capture not in self.indices_known or self.sizes.get(capture) != end or capture in axes:
+                capture = self._fresh("i", end, axes)
+                self.indices[capture] = end
+            axes.add(capture)
+            name += "{" + capture + "}" + text
             own += text
         tail = f"   # {count} of {shape_text(shape)}: check"
         line = next((line for line in self.module if line["name"] == self.prefix + name), None)
@@ -143,25 +146,10 @@ class Suggestion:
                 found = line
         return found
 
-    def _capture(self, end: int, axes: Set[str]) -> str:
-        """The capture that counts to `end`: the family's experts, else one of its own."""
-        name = "e"
-        if name not in self.indices_known or self.sizes.get(name) != end or name in axes:
-            name = self._fresh("i", end, axes)
-            self.indices[name] = end
-        axes.add(name)
-        return name
-
     def _layout_text(self, shape: Shape, axes: Set[str]) -> str:
-        def extent_of(dim: Sequence[str]) -> int:
-            product = 1
-            for axis in dim:
-                product *= 0 if axis in axes else self.sizes.get(axis, 0)
-            return product
-
         text = ""
         for extent in shape:
-            dim = next((dim for dim in _KNOWN_DIMS if not axes & set(dim) and extent_of(dim) == extent), None)
+            dim = next((dim for dim in _KNOWN_DIMS if not axes & set(dim) and math.prod(self.sizes.get(axis, 0) for axis in dim) == extent), None)
             if dim is None:
                 dim = (self._fresh("x", extent, axes),)
                 self.lets[dim[0]] = extent
@@ -176,15 +164,8 @@ class Suggestion:
         return next(name for name in names if name not in axes)
 
 
-def nearest_family(families: Any, model: Shapes) -> Tuple[Optional[Any], int]:
-    """The family whose tensors are nearest to a finished model's, and how many it has of them."""
-    best: Optional[Tuple[Tuple[int, int], Any, int]] = None
-    for family in families:
-        equal = sum(model.get(name) == tuple(shape) for name, shape in family["tensors"].items())
-        rank = (2 * equal - len(family["tensors"]), -family["depth"])
-        if equal > 0 and (best is None or rank > best[0]):
-            best = rank, family, equal
-    return best[1:] if best else (None, 0)
+def _n_equal(family: Any, model: Shapes) -> int:
+    return sum(model.get(name) == tuple(shape) for name, shape in family["tensors"].items())
 
 
 def run_suggest(given: Given) -> int:
@@ -196,14 +177,15 @@ def run_suggest(given: Given) -> int:
         stored, dialect = shapes_of(inspected), read_json(["recipes", inspected["dialect"], *more, "--json"])
         store = None if dialect["has_own_names"] else dialect["store"]
     told = read_json(["recipes", "all", "--config", directory, *more, "--json"])
-    family, n_equal = nearest_family(told["families"], model)
+    family = max((one for one in told["families"] if _n_equal(one, model)), default=None,
+                 key=lambda one: (2 * _n_equal(one, model) - len(one["tensors"]), -one["depth"]))  # the nearest
+    n_equal = _n_equal(family, model) if family else 0
     if family is None or 4 * n_equal < len(model):
         found = f"{family['recipe']} makes {n_equal} of {len(model)} tensors" if family else "none makes any of its tensors"
         raise Failed(UNSUPPORTED, f"no family is near to {printable(directory)}: {found}", "begin with `shardweld recipes llama` and docs/using/recipes.md")
     nearest = read_json(["recipes", family["recipe"], "--config", directory, *more, "--json"])
     suggestion = Suggestion(nearest, stored, store)
     suggestion.add(nearest, model)
-    suggestion.add_stored(model)
     print(f"# {n_equal} of {len(model)} tensors are as {family['recipe']} makes them.\n{suggestion.text(told['model_type'] or 'my_family')}", end="")
     return 0
 

@@ -1,6 +1,6 @@
 """Text as the program writes it for people: numbers, tables, and whatever a file says made safe to print."""
 import re
-from typing import Iterable, List, Sequence
+from typing import Iterable, Sequence
 
 # Shows nothing, or changes how other characters are shown: controls, marks of direction, separators of lines; half of a surrogate pair is no character.
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]")
@@ -84,12 +84,6 @@ def table(aligns: str, rows: Iterable[Sequence[str]]) -> str:
 
 def wrapped(text: str, indent: int, width: int) -> str:
     """Words in lines of at most `width`, all but the first indented, where one is not longer itself."""
-    lines: List[str] = []
-    for word in text.split(" "):
-        if lines and lines[-1] and indent + len(lines[-1]) + 1 + len(word) <= width:
-            lines[-1] += " " + word
-        elif lines and not lines[-1]:
-            lines[-1] = word
-        else:
-            lines.append(word)
+    import textwrap  # for people alone
+    lines = textwrap.wrap(text, width - indent, break_long_words=False, break_on_hyphens=False) or [""]
     return ("\n" + " " * indent).join(lines) + "\n"

@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import time
@@ -124,11 +123,7 @@ def _is_trace(name: str) -> bool:
 
 
 def _is_full(file: Path) -> bool:
-    try:
-        found = file.stat()
-    except OSError:
-        return False
-    return stat.S_ISREG(found.st_mode) and found.st_size > 0
+    return file.is_file() and file.stat().st_size > 0
 
 
 def _is_adapter(directory: Path) -> bool:
@@ -210,26 +205,21 @@ def find_client(given: str, secrets: List[str]) -> str:
     candidates = [os.path.abspath(found) for found in map(shutil.which, [given] if given else ["hf", "huggingface-cli"]) if found]
     if given and not candidates:
         raise Failed(NO_CLIENT, f"--hf_cli {given} is {'not a program that can be run' if '/' in given else 'not on PATH'}", INSTALL)
-    faults = []
+    what = ""
     for client in candidates:
-        fault = _fault_of(client, secrets)
+        run = ClientRun(secrets)
+        run.run([client, "upload", "--help"], HELP_LIMIT_S)
+        if run.was_stopped:
+            raise Failed(INTERRUPTED, f"stopped by a signal while trying {client}")
+        fault = (f"it cannot be started ({run.fault})" if run.fault else
+                 "it does not answer to 'upload --help' within two minutes" if run.took_too_long else
+                 "'upload --help' fails" + (f" ({run.last[:400]})" if run.last else "") if run.code != 0 else
+                 # In the help of every version.
+                 "" if "repo_id" in run.text.lower() else "it is not the Hub's client ('upload --help' mentions no repository)")
         if not fault:
             return client
-        faults.append(f"the client {client} cannot be used: {fault}")
-    raise Failed(NO_CLIENT, faults[0] if faults else "uploads need the Hub's client, but neither hf nor huggingface-cli is on PATH", INSTALL)
-
-
-def _fault_of(client: str, secrets: List[str]) -> str:
-    run = ClientRun(secrets)
-    run.run([client, "upload", "--help"], HELP_LIMIT_S)
-    if run.was_stopped:
-        raise Failed(INTERRUPTED, f"stopped by a signal while trying {client}")
-    if run.fault or run.took_too_long:
-        return f"it cannot be started ({run.fault})" if run.fault else "it does not answer to 'upload --help' within two minutes"
-    if run.code != 0:
-        return "'upload --help' fails" + (f" ({run.last[:400]})" if run.last else "")
-    # In the help of every version.
-    return "" if "repo_id" in run.text.lower() else "it is not the Hub's client ('upload --help' mentions no repository)"
+        what = what or f"the client {client} cannot be used: {fault}"
+    raise Failed(NO_CLIENT, what or "uploads need the Hub's client, but neither hf nor huggingface-cli is on PATH", INSTALL)
 
 
 class ClientRun:
@@ -283,10 +273,6 @@ class ClientRun:
                 self.last = line
             self.on_line(line)
 
-    def words(self) -> str:
-        words = self.error or self.last
-        return f"; the client says: {words[:300]}" if words else ""
-
 
 def shown(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text)
@@ -305,11 +291,19 @@ def send(asked: Upload, sizes: Dict[str, int], teller: Teller) -> None:
     if run.code == 0 and not run.fault and not run.was_stopped:
         teller.tell("end", f"uploaded {asked.directory} to {asked.repository}: {human_bytes(size)} in {time.monotonic() - begun:.1f} s", bytes=size)
         return
-    code, what = _failure_of(run)
+    if run.fault:
+        code, what = NO_CLIENT, f"the client cannot be started ({run.fault})"
+    elif run.was_stopped:
+        code, what = INTERRUPTED, "the upload was stopped by a signal"
+    elif run.code < 0:
+        code, what = INTERRUPTED, f"the client was ended by a signal (signal {-run.code}{', killed' if run.code == -signal.SIGKILL else ''})"
+    else:
+        code, what = failure_of(run.text)
+    says = f"; the client says: {(run.error or run.last)[:300]}" if run.error or run.last else ""
     advice = {NO_CLIENT: INSTALL, NO_TOKEN: "run hf auth login or set HF_TOKEN", NO_REPOSITORY: "check the owner and the name",
               NO_RIGHTS: f"use a token that may write to {asked.repository.split('/')[0]}",
               NO_NETWORK: "compute nodes are often offline: upload from one with a network, or later"}
-    raise Failed(code, f"not uploaded to {asked.repository}: {what}{run.words()}",
+    raise Failed(code, f"not uploaded to {asked.repository}: {what}{says}",
                  f"{advice.get(code, 'what the Hub already has is not sent again')}; then, from {asked.directory}: {asked.retry()}")
 
 
@@ -317,7 +311,6 @@ def _run_client(asked: Upload, sizes: Dict[str, int], teller: Teller) -> ClientR
     # The client makes the repository itself; absolute, so that no name looks like an option.
     words = [asked.client, "upload", asked.repository, os.path.abspath(asked.directory), ".", "--repo-type", "model"]
     words += ["--private"] * asked.is_private + (["--revision", asked.revision] if asked.revision else [])
-    words += [word for name in asked.kept_back for word in ("--exclude", name)]
     bars = Bars(sizes)
 
     def on_line(line: str) -> None:
@@ -327,7 +320,7 @@ def _run_client(asked: Upload, sizes: Dict[str, int], teller: Teller) -> ClientR
             teller.tell("sent", f"uploading: {100 * now // sum(sizes.values())} %", bytes=now)
 
     run = ClientRun(asked.secrets, on_line)
-    run.run(words)
+    run.run(words + [word for name in asked.kept_back for word in ("--exclude", name)])
     return run
 
 
@@ -373,51 +366,32 @@ def failure_of(output: str) -> Tuple[int, str]:
     return (code, what) if last >= 0 else (INTERRUPTED, "the client gave up")
 
 
-def _failure_of(run: ClientRun) -> Tuple[int, str]:
-    if run.fault:
-        return NO_CLIENT, f"the client cannot be started ({run.fault})"
-    if run.was_stopped:
-        return INTERRUPTED, "the upload was stopped by a signal"
-    if run.code < 0:
-        return INTERRUPTED, f"the client was ended by a signal (signal {-run.code}{', killed' if run.code == -signal.SIGKILL else ''})"
-    return failure_of(run.text)
-
-
 def run(given: Given) -> int:
+    """As a step of a merge only what can be known before there is a model ("check"), or all but the look at the model, which the merge has just made."""
     asked = Upload(given.get("local_dir"), given.get("hf_upload_path"), "private" in given, given.get("revision"), given.get("hf_cli"))
-    teller = Teller(given)
-    if teller.is_step:
-        return _run_step(given.get("merge_step"), asked, teller)
-    if not asked.directory or not asked.repository:
-        raise Failed(USAGE, f"no {'repository' if asked.directory else 'directory'} is given", f"usage: {COMMAND.usage}")
-    check_repository(asked.repository)
-    check_branch(asked.revision)
+    teller, step, sizes = Teller(given), given.get("merge_step"), {}  # type: Teller, str, Dict[str, int]
     try:
-        check_model(asked.directory)
-    except Failed:
-        command.refuse_checkpoint(asked.directory)
-        raise
-    sizes = files_sent(asked.directory, asked.kept_back)
-    prepare(asked)
-    send(asked, sizes, teller)
-    return 0
-
-
-def _run_step(step: str, asked: Upload, teller: Teller) -> int:
-    """What can be known before there is a model; or all of it, but for the look at the model, which the merge has just made."""
-    try:
+        if not step and (not asked.directory or not asked.repository):
+            raise Failed(USAGE, f"no {'repository' if asked.directory else 'directory'} is given", f"usage: {COMMAND.usage}")
         check_repository(asked.repository)
-        if step == "check":
-            prepare(asked)
-            return 0
-        try:
+        if not step:
+            check_branch(asked.revision)
+            try:
+                check_model(asked.directory)
+            except Failed:
+                command.refuse_checkpoint(asked.directory)
+                raise
+        if step != "check":
             sizes = files_sent(asked.directory, asked.kept_back)
-        except Failed as failed:
-            raise Failed(failed.code, f"not uploaded to {asked.repository}: {failed.what}", f"{failed.hint}; then: {asked.retry()}") from None
         prepare(asked)
-        send(asked, sizes, teller)
+        if step != "check":
+            send(asked, sizes, teller)
         return 0
     except Failed as failed:
+        if not step:
+            raise
+        if failed.code == CORRUPT:
+            failed.what, failed.hint = f"not uploaded to {asked.repository}: {failed.what}", f"{failed.hint}; then: {asked.retry()}"
         teller.tell("failed", failed.what, code=failed.code, hint=shown(failed.hint))
         return failed.code
 

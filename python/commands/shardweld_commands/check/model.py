@@ -3,7 +3,7 @@ import functools
 import json
 import subprocess
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..command import INTERNAL, Failed, program, run
 from ..files import is_whole, object_of, parsed
@@ -12,6 +12,9 @@ from .known import known_words, plain, without_head
 from ..headers import Stored
 from .reading import Directory
 from .scheme import Module, Scheme, modules_of
+
+
+Shape = Tuple[int, ...]
 
 
 class Finding(NamedTuple):
@@ -28,10 +31,11 @@ def first_of(names: Sequence[str]) -> str:
 
 
 class Findings:
-    """Those of one rule; those of many tensors are told once, by the first of them."""
+    """Those of one rule. What is to be said of many tensors is said once, by the first of them."""
 
     def __init__(self, rule: str, out: List[Finding]) -> None:
         self.rule, self.out = rule, out
+        self.names: Dict[Tuple[str, str, str], List[str]] = {}
 
     def add(self, is_fatal: bool, text: str, hint: str) -> None:
         self.out.append(Finding(is_fatal, self.rule, text, hint))
@@ -42,9 +46,23 @@ class Findings:
     def doubtful(self, text: str, hint: str) -> None:
         self.add(False, text, hint)
 
-    def fatal_for(self, names: Sequence[str], text: str, hint: str) -> None:
-        if names:
-            self.fatal(text + first_of(names), hint)
+    def of(self, name: str, text: str, hint: str, behind: str = "") -> None:
+        """What is fatally wrong with a tensor, as it may be with others."""
+        self.names.setdefault((text, hint, behind), []).append(name)
+
+    def fatal_for(self, names: Iterable[str], text: str, hint: str) -> None:
+        for name in names:
+            self.of(name, text, hint)
+
+    def end(self) -> None:
+        for (text, hint, behind), names in self.names.items():
+            self.fatal(text + first_of(names) + behind, hint)
+
+
+def ends_in(names: Iterable[str], *endings: str) -> str:
+    """The first name that ends in one of them, in whole components; "": none."""
+    behind_dots = tuple("." + ending for ending in endings)
+    return next((name for name in names if name in endings or name.endswith(behind_dots)), "")
 
 
 # The family.
@@ -52,7 +70,7 @@ class Findings:
 @dataclass(frozen=True)
 class Expected:
     """A tensor that the model's family has."""
-    shape: Tuple[int, ...]
+    shape: Shape
     is_optional: bool = False  # models without it are whole
     is_linear: bool = False    # the weight of a linear layer
     spellings: Tuple[str, ...] = ()  # other names in use on the Hub, and last that in the tree of transformers' modules
@@ -72,9 +90,6 @@ class Family:
     renames: List[List[str]] = field(default_factory=list)  # beginnings of names in the tree of modules, and on the Hub
     renamed: List[str] = field(default_factory=list)  # without a recipe: parts of names of the tree of modules that transformers saves otherwise
     transformers_types: FrozenSet[str] = frozenset()
-
-    def name_of(self, logical: str) -> str:
-        return next((name for name, tensor in self.expected.items() if tensor.logical == logical), "")
 
     @property
     def is_whole(self) -> bool:
@@ -196,8 +211,3 @@ class Model:
     @property
     def for_transformers(self) -> bool:
         return self.loader.name == "transformers"
-
-    def ending_in(self, *endings: str) -> str:
-        """The first tensor whose name ends in one of them; "": none."""
-        behind_dots = tuple("." + ending for ending in endings)
-        return next((name for name in self.tensors if name in endings or name.endswith(behind_dots)), "")

@@ -4,16 +4,17 @@ Sources: transformers 5.24 core_model_loading (rename_source_key), run; torch 2.
 Hub and the drafters of vLLM, SGLang and llama.cpp for layers that predict further tokens.
 """
 import re
-from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import List, NamedTuple, Optional, Set, Tuple
 
-from .model import Expected, Model
+from ..text import printable
+from .known import facts
+from .model import Expected, Model, Shape, ends_in
 from .scheme import CODES, is_part_of_codes
 
 HEAD, EMBEDDING = "head", "embed"  # logical names
 
 # Fields that count layers which predict further tokens (MTP): a model without them is whole, but servers that are told of them fail to start.
-PREDICTION_FIELDS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers", "mtp_num_layers", "num_mtp_modules", "num_mtp_heads",
-                     "mtp_depth", "n_predict", "num_nextn_layers", "mtp_layers", "num_mtp")
+PREDICTION_FIELDS = facts("prediction-fields")
 # Parts of a model beside its language model: the field that promises one, what people call it, and a word in the name of each of its tensors.
 TOWERS = {"vision_config": ("vision tower", re.compile("vis|vit|image|img")), "audio_config": ("audio tower", re.compile("audio|speech|wav|sound"))}
 
@@ -61,18 +62,13 @@ def is_of_adapter(name: str) -> bool:
     return name.startswith("base_model.model.") or any(part in name for part in parts)
 
 
-_WRAPPERS = ("_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module", "_fpw_module", "_forward_module")  # anywhere in a name
-# In front of all names only; the last are what the parts of a trainer are called.
-_LEADING = ("module", "pretrained_model", "state_dict", "model_state_dict", "model_state", "actor", "policy", "critic", "student", "network")
-
-
 def wrapper_in(model: Model) -> str:
-    """A component that a training framework's wrapper adds, or that all names begin with; "" for none."""
-    for word in _WRAPPERS:
+    """A component that a training framework's wrapper adds anywhere in a name, or one of those that all names begin with; "" for none."""
+    for word in facts("wrappers"):
         if any(name.startswith(word + ".") or f".{word}." in name for name in model.tensors):
             return word + "."
     first = next(iter(model.tensors), "").split(".")[0]
-    return first + "." if first in _LEADING and all(name.startswith(first + ".") for name in model.tensors) else ""
+    return first + "." if first in facts("leading-wrappers") and all(name.startswith(first + ".") for name in model.tensors) else ""
 
 
 # Where the family's tensors are.
@@ -80,74 +76,53 @@ def wrapper_in(model: Model) -> str:
 class Place(NamedTuple):
     """Where a tensor of the family is stored."""
     name: str = ""  # "": nowhere
-    shape: Optional[Tuple[int, ...]] = None  # None: of an encoding whose shape is checked elsewhere
+    shape: Optional[Shape] = None  # None: of an encoding whose shape is checked elsewhere
     is_other: bool = False  # under a name that servers may not know
 
 
-def _base_of(expected: Dict[str, Expected]) -> str:
-    """"model." of the names of most families' layers, or of their embedding."""
-    base = ""
-    for name, tensor in expected.items():
-        if tensor.logical.startswith("layer.") or tensor.logical == EMBEDDING:
-            for one in (*tensor.spellings, name):
-                part = one[:one.find(".") + 1]
-                if part == "model.":
-                    return part
-                if not base and part not in ("layers.", "h.", "encoder.", "language_model.", "thinker."):
-                    base = part
-    return base
-
-
-def name_in_tree(base: str, name: str, tensor: Expected) -> str:
-    """The name in the tree of modules: of the spellings the last one, if the base is in front of it."""
-    for one in reversed(tensor.spellings):
-        if one.startswith(base):
-            return one
-    return name if name.startswith(base) or not tensor.spellings else tensor.spellings[-1]
-
-
 class Places:
-    """Finds the tensors of a family by all names that the loader's own renamings know."""
+    """Finds the tensors of a family by all names that the loader's own renamings know. `base`: "model." of the names of most families' layers, or of their
+    embedding."""
 
     def __init__(self, model: Model) -> None:
         expected = model.family.expected
-        self.model, self.base = model, _base_of(expected)
+        fronts = [one[:one.find(".") + 1] for name, tensor in expected.items() if tensor.logical.startswith("layer.") or tensor.logical == EMBEDDING
+                  for one in (*tensor.spellings, name)]
+        others = (front for front in fronts if front not in ("", "layers.", "h.", "encoder.", "language_model.", "thinker."))
+        self.model, self.base = model, "model." if "model." in fronts else next(others, "")
         self.takes_base = self.base != "" and (model.for_transformers or not model.is_language_model)  # names without it, or with it twice
         # The tree has something more behind the base than names on the Hub have ("model.language_model.layers." of "model.layers.").
-        trees = ((name, name_in_tree(self.base, name, tensor)) for name, tensor in expected.items() if name.startswith(self.base))
+        trees = ((name, self._name_in_tree(name, tensor)) for name, tensor in expected.items() if name.startswith(self.base))
         self.has_more = any(len(tree) > len(name) and tree.endswith(name[len(self.base):]) for name, tree in trees)
         codes = filter(is_part_of_codes, model.tensors if model.scheme.method == "other" else ())
         self.stems = {name[:end.start()] for name in codes for end in re.finditer("[._]", name)}
         self.known: Set[str] = {one for name, tensor in expected.items() for one in self._names_of(name, tensor)}
         self.known.update(one for parts in model.family.module_parts.values() for names in parts for one in names)
 
+    def _name_in_tree(self, name: str, tensor: Expected) -> str:
+        """The name in the tree of modules: of the spellings the last one, if the base is in front of it."""
+        spelled = next((one for one in reversed(tensor.spellings) if one.startswith(self.base)), "")
+        return spelled or (name if name.startswith(self.base) or not tensor.spellings else tensor.spellings[-1])
+
     def _names_of(self, name: str, tensor: Expected) -> List[str]:
         names = [name, *tensor.spellings]
-        if not self.takes_base:
-            return names
-        base, tree = self.base, name_in_tree(self.base, name, tensor)
-        if tree.startswith(base):
-            names.append(tree[len(base):])
-        if name.startswith(base) and not self.has_more:  # rules for what lies behind the base rename these otherwise, or not at all
-            names.append(name[len(base):])
-        if tree.startswith(base) or not self.has_more:
-            names.append(base + tree)
-        if name.startswith(base) or tensor.logical != HEAD:  # a head's other name is renamed only where nothing is in front of it
-            names.append(base + name)
+        if self.takes_base:
+            base, tree = self.base, self._name_in_tree(name, tensor)
+            names += [tree[len(base):]] if tree.startswith(base) else ()
+            # Rules for what lies behind the base rename these otherwise, or not at all.
+            names += [name[len(base):]] if name.startswith(base) and not self.has_more else ()
+            names += [base + tree] if tree.startswith(base) or not self.has_more else ()
+            # A head's other name is renamed only where nothing is in front of it.
+            names += [base + name] if name.startswith(base) or tensor.logical != HEAD else ()
         return names
 
-    def _has_parts_of(self, name: str) -> bool:
-        """Whether all of it, whatever its encoding, lies below or beside the name."""
-        stem = name[:-len(".weight")] if name.endswith(".weight") else name
-        module = self.model.modules.get(stem)
-        if (module is not None and (module.packed is not None or module.other)) or name + "_blocks" in self.model.tensors:
-            return True
-        return stem in self.stems
-
     def at(self, name: str) -> Place:
-        stored = self.model.tensors.get(name)
+        """Where that name is stored; all of it, whatever its encoding, may lie below or beside the name."""
+        stem, stored = name[:-len(".weight")] if name.endswith(".weight") else name, self.model.tensors.get(name)
         if stored is None:
-            return Place(name) if self._has_parts_of(name) else Place()
+            module = self.model.modules.get(stem)
+            is_there = stem in self.stems or name + "_blocks" in self.model.tensors or (module and (module.packed or module.other))
+            return Place(name) if is_there else Place()
         # Codes of 8 bits have the weight's own shape in these encodings only.
         is_plain = stored.dtype not in CODES or stored.dtype in ("F8_E4M3", "F8_E5M2") or (stored.dtype == "I8" and self.model.scheme.is_compressed)
         is_word = stored.dtype == "U32" and name[:-len("weight")] + "scales" in self.model.tensors  # mlx-lm
@@ -171,38 +146,38 @@ def places_of(model: Model) -> Places:
     return model.places
 
 
+def _place_of(model: Model, logical: str, *endings: str) -> Place:
+    """Of a tensor that is one of the family's, else of one that a name ends in."""
+    name = next((name for name, tensor in model.family.expected.items() if tensor.logical == logical), "")
+    found = "" if name else ends_in(model.tensors, *endings)
+    return places_of(model).of(name, model.family.expected[name]) if name else Place(found, model.tensors[found].shape if found else None)
+
+
 def is_tied(model: Model) -> Optional[bool]:
     """Whether head and embedding are one; a family knows what config.json means where it says nothing."""
     if model.family.is_whole:
-        return not model.family.name_of(HEAD)
+        return all(tensor.logical != HEAD for tensor in model.family.expected.values())
     ties = model.field("tie_word_embeddings")
     return ties if isinstance(ties, bool) else None
 
 
 def stored_head(model: Model) -> str:
-    name = model.family.name_of(HEAD)
-    return places_of(model).of(name, model.family.expected[name]).name if name else model.ending_in("lm_head.weight", "embed_out.weight")
+    return _place_of(model, HEAD, "lm_head.weight", "embed_out.weight").name
 
 
 def rows_of_embedding(model: Model) -> Tuple[str, Optional[int]]:
     """The embedding's name, and how many rows it has; None where that is not seen."""
-    name = model.family.name_of(EMBEDDING)
-    if name:
-        place = places_of(model).of(name, model.family.expected[name])
-        return place.name, place.shape[0] if place.shape else None
-    found = model.ending_in("embed_tokens.weight", "wte.weight", "word_embeddings.weight", "embed_in.weight", "embed.weight")
-    return found, model.tensors[found].shape[0] if found and model.tensors[found].shape else None
+    place = _place_of(model, EMBEDDING, "embed_tokens.weight", "wte.weight", "word_embeddings.weight", "embed_in.weight", "embed.weight")
+    return place.name, place.shape[0] if place.shape else None
 
 
 # For people.
 
-def prefix_before(model: Model, name: str) -> str:
-    """"model.layers." where `name` is stored behind it: what all names have in front."""
-    return next((stored[:-len(name)] for stored in model.tensors if len(stored) > len(name) + 1 and stored.endswith("." + name)), "")
-
-
-def nearest_to(model: Model, name: str) -> str:
-    """The stored name that shares the longest end with `name`, by components; "" for none."""
+def whereabouts(model: Model, name: str) -> str:
+    """Where a missing tensor may be stored instead: behind "model.layers.", or as the name that shares the longest end with it, by components."""
+    prefix = next((stored[:-len(name)] for stored in model.tensors if len(stored) > len(name) + 1 and stored.endswith("." + name)), "")
+    if prefix:
+        return f" (stored behind {printable(prefix)})"
     parts = name.split(".")[::-1]
     nearest, longest = "", len(parts[0])
     for stored in model.tensors:
@@ -213,4 +188,4 @@ def nearest_to(model: Model, name: str) -> str:
             length += len(one) + 1
         if length > longest:
             nearest, longest = stored, length
-    return nearest
+    return f" (the nearest that is stored is {printable(nearest)})" if nearest else ""

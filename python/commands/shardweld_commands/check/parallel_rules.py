@@ -3,7 +3,7 @@
 Sources: vLLM config/model.py (verify_with_parallel_config), model_executor/layers/linear.py (QKVParallelLinear, MergedColumnParallelLinear,
 RowParallelLinear), layers/quantization/utils/fp8_utils.py (validate_fp8_block_shape); SGLang's files of the same names.
 """
-from typing import List, Tuple
+from typing import Tuple
 
 from .model import Findings, Model
 from .names import is_of_tower
@@ -36,22 +36,17 @@ def rule_heads(model: Model, found: Findings) -> None:
 
 
 def rule_extents(model: Model, found: Findings) -> None:
-    uneven: List[str] = []
-    broken: List[str] = []
-    cut = ""
+    hint, cut = "choose another --tp, or expert parallelism for experts", ""
     for name, module in model.modules.items():
         extents = module.extents(model.scheme)
         if module.kind not in _CUT_OF or not extents or is_of_tower(name):  # towers are repeated on each device
             continue
         whole, parts, block = _share_of(model, module, extents)
         if whole % parts:
-            uneven.append(name)
+            found.of(name, f"weights do not divide by {model.tp} devices: ", hint)
         elif whole // parts % block:
             cut = cut or f"a device would get {whole // parts} of {whole}, which cuts blocks of {block} that share a scale: "
-            broken.append(name)
-    hint = "choose another --tp, or expert parallelism for experts"
-    found.fatal_for(uneven, f"weights do not divide by {model.tp} devices: ", hint)
-    found.fatal_for(broken, cut, hint)
+            found.of(name, cut, hint)
 
 
 def rule_stages(model: Model, found: Findings) -> None:

@@ -1,14 +1,15 @@
 """quantization_config against the tensors: what loads wrong without a word, and what is refused."""
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Dict
 
 from ..files import object_of, parsed
 from ..text import printable, shape_text
 from .known import known_words
-from .model import Findings, Model, first_of
-from .scheme import CODES, Group, Module, kinds_of_quantised
+from .model import Findings, Model
+from .scheme import CODES
 from .tensor_rules import TRY
 
 WRITE_AGAIN = "write the model again, or copy all of its files"
+WITHOUT_SCALES = "quantised weights have no scales: "
 
 
 def _quantised_tensor(model: Model) -> str:
@@ -32,11 +33,11 @@ def _tell_unstated(model: Model, tensor: str, found: Findings) -> None:
 
 def _look_at_torchao(model: Model, found: Findings) -> None:
     """The classes of torchao's weights are in the metadata of the files, each under the weight's name."""
-    parts = [name for name in model.tensors if "._weight_" in name]
-    undescribed = [name for name in parts if name.split("._weight_")[1] not in
-                   object_of(parsed(model.weights.metadata.get(f"{name.split('._weight_')[0]}.weight", "").encode())).get("_tensor_data_names", ())]
-    found.fatal_for(undescribed, "the metadata of the safetensors files do not say of which of torchao's classes weights are: ",
-                    "transformers would make them random: copy the files as they were saved")
+    for name in model.tensors:
+        owner, is_part, part = name.partition("._weight_")
+        if is_part and part not in object_of(parsed(model.weights.metadata.get(f"{owner}.weight", "").encode())).get("_tensor_data_names", ()):
+            found.of(name, "the metadata of the safetensors files do not say of which of torchao's classes weights are: ",
+                     "transformers would make them random: copy the files as they were saved")
 
 
 def rule_quantised(model: Model, found: Findings) -> None:
@@ -60,151 +61,109 @@ def rule_quantised(model: Model, found: Findings) -> None:
         found.add(not model.for_transformers, f"config.json has a {called}, but no tensor is quantised", "remove quantization_config")
 
 
-def _scale_names(model: Model, group: Optional[Group]) -> Tuple[str, ...]:
-    """The names under which the loader looks for the scale of a weight."""
-    if model.scheme.is_compressed:
-        return ("weight_scale",)
-    return ("weight_scale_inv" if model.for_transformers or (group and group.block) else "weight_scale", "scale")
-
-
 def rule_scales(model: Model, found: Findings) -> None:
+    """compressed-tensors has one name for the scale of a weight; others two, the first of which goes by the loader and by blocks."""
     if not model.scheme.is_known or not model.scheme.method:
         return
-    alone: List[str] = []
-    misnamed: List[str] = []
-    wanted = ""
     for name, module in model.modules.items():
         if module.other or not (module.packed or module.has_codes):
             continue
         group = model.scheme.group_of(name)
-        names = _scale_names(model, group)
+        wanted = "weight_scale_inv" if not model.scheme.is_compressed and (model.for_transformers or (group and group.block)) else "weight_scale"
         if module.scale is None or (group and group.strategy == "tensor_group" and module.global_scale is None):
-            alone.append(name)
-        elif module.scale_name not in names:
-            misnamed.append(f"{name}.{module.scale_name}")
-            wanted = names[0]
-    alone += [name for name, tensor in model.tensors.items()
-              if name.endswith("_blocks") and tensor.dtype == "U8" and name[:-len("blocks")] + "scales" not in model.tensors]
-    found.fatal_for(alone, "quantised weights have no scales: ", WRITE_AGAIN)
-    if misnamed:
-        found.fatal(f"scales are stored as {first_of(misnamed)}, where {model.loader.name} reads {wanted} for quant_method {printable(model.scheme.stated)}",
-                    "rename them, or state the quantization_config that they were made for")
+            found.of(name, WITHOUT_SCALES, WRITE_AGAIN)
+        elif module.scale_name != wanted and (model.scheme.is_compressed or module.scale_name != "scale"):
+            found.of(f"{name}.{module.scale_name}", "scales are stored as ", "rename them, or state the quantization_config that they were made for",
+                     f", where {model.loader.name} reads {wanted} for quant_method {printable(model.scheme.stated)}")
+    for name, tensor in model.tensors.items():
+        if name.endswith("_blocks") and tensor.dtype == "U8" and name[:-len("blocks")] + "scales" not in model.tensors:
+            found.of(name, WITHOUT_SCALES, WRITE_AGAIN)
 
 
 def rule_blocks(model: Model, found: Findings) -> None:
     """transformers derives the blocks from the grid of scales; others take them from config.json."""
-    wrong: List[str] = []
-    misread: List[str] = []
     for name, module in model.modules.items():
         group, extents = model.scheme.group_of(name), module.extents(model.scheme)
         if not module.scale or not extents or not module.weight or module.packed or not group or not group.block or module.weight.dtype != "F8_E4M3":
             continue
         grid = tuple(-(-extent // block) for extent, block in zip(extents, group.block))
         if module.scale.shape != grid:
-            wrong.append(f"{name} {shape_text(module.scale.shape)}, not {shape_text(grid)}")
-        elif any(extent % block and extent > block for extent, block in zip(extents, group.block)):
-            misread.append(name)
-    found.fatal_for(wrong, "scales are not one for each block that quantization_config states: ", "correct weight_block_size, or write the model again")
-    if model.scheme.method == "fp8" and model.for_transformers:
-        found.fatal_for(misread, "blocks at an edge are partial: ", "transformers would read other blocks, without a word: leave these weights in bf16, or "
-                        "use compressed-tensors' blocks")
+            found.of(f"{name} {shape_text(module.scale.shape)}, not {shape_text(grid)}", "scales are not one for each block that quantization_config states: ",
+                     "correct weight_block_size, or write the model again")
+        elif model.scheme.method == "fp8" and model.for_transformers and any(extent % block and extent > block for extent, block in zip(extents, group.block)):
+            found.of(name, "blocks at an edge are partial: ",
+                     "transformers would read other blocks, without a word: leave these weights in bf16, or use compressed-tensors' blocks")
 
 
 def rule_packed(model: Model, found: Findings) -> None:
     """Integers: how many rows and columns there are, and scales for rows or groups of columns."""
-    shapeless: List[str] = []
-    wrong: List[str] = []
     for name, module in model.modules.items():
         group, extents = model.scheme.group_of(name), module.extents(model.scheme)
         if not module.is_quantised or not extents or not group or group.strategy not in ("channel", "group", "tensor_group"):
             continue
         if module.packed and module.packed.dtype == "I32" and name + ".weight_shape" not in model.tensors:
-            shapeless.append(name)
+            found.of(name, "packed weights have no weight_shape: ", WRITE_AGAIN)
         size = 0 if group.strategy == "channel" else group.size or 0
         scales = (extents[0], -(-extents[1] // size) if size > 0 else 1)
         if module.scale and module.scale.shape != scales:
-            wrong.append(f"{name} {shape_text(module.scale.shape)}, not {shape_text(scales)}")
-    found.fatal_for(shapeless, "packed weights have no weight_shape: ", WRITE_AGAIN)
-    found.fatal_for(wrong, "scales are not one for each group of columns: ", "correct group_size, or write the model again")
+            found.of(f"{name} {shape_text(module.scale.shape)}, not {shape_text(scales)}", "scales are not one for each group of columns: ",
+                     "correct group_size, or write the model again")
 
 
 def rule_scalars(model: Model, found: Findings) -> None:
     """compressed-tensors makes parameters of one element where a tensor has one scale; servers take both."""
-    parts = ("weight_scale", "weight_zero_point", "weight_global_scale", "input_scale", "input_zero_point", "input_global_scale", "output_scale",
-             "output_zero_point")
-    if model.scheme.is_compressed:
-        found.fatal_for([f"{name} of shape []" for name, tensor in model.tensors.items() if not tensor.shape and name.endswith(tuple("." + part for part in parts))],
-                        "scales have no axis, where compressed-tensors makes parameters of shape [1]: ",
-                        "transformers refuses them: store them with the shape [1], or serve the model with vLLM")
-
-
-def _look_at_groups(model: Model, found: Findings) -> None:
-    """What the groups of compressed-tensors say of what is stored."""
-    alone: List[str] = []
-    misread: List[str] = []
-    for name, module in model.modules.items():
-        if not module.is_quantised or module.other or model.scheme.ignores(name):
-            continue
-        group = model.scheme.group_of(name)
-        if model.scheme.is_in_no_group(name):
-            alone.append(name)
-        elif group and module.weight and module.has_codes and (group.num_bits != 8 or group.is_float == (module.weight.dtype == "I8")):
-            misread.append(name)
-        elif group and not group.size and group.strategy in ("group", "tensor_group"):
-            misread.append(name + " (no group_size)")
-    found.fatal_for(alone, "quantised layers belong to no group of quantization_config: ",
-                    "the raw codes would be taken for weights: add them to the targets of a group")
-    found.fatal_for(misread, "num_bits, type or group_size of quantization_config is not that of the stored codes: ",
-                    "the weights would be wrong: correct the group's `weights`")
+    parts = tuple(f".{part}" for part in "weight_scale weight_zero_point weight_global_scale input_scale input_zero_point input_global_scale output_scale "
+                  "output_zero_point".split())
+    for name, tensor in model.tensors.items() if model.scheme.is_compressed else ():
+        if not tensor.shape and name.endswith(parts):
+            found.of(f"{name} of shape []", "scales have no axis, where compressed-tensors makes parameters of shape [1]: ",
+                     "transformers refuses them: store them with the shape [1], or serve the model with vLLM")
 
 
 def rule_status(model: Model, found: Findings) -> None:
-    if not model.scheme.is_compressed:
+    """What compressed-tensors' status and groups say of what is stored."""
+    scheme = model.scheme
+    if not scheme.is_compressed:
         return
-    if model.for_transformers and model.scheme.status != "compressed" and _quantised_tensor(model):
+    if model.for_transformers and scheme.status != "compressed" and _quantised_tensor(model):
         found.fatal('quantization_config does not say quantization_status "compressed"', "the weights would be wrong, without a word: add it")
-    _look_at_groups(model, found)
-    groups = ((name, module, model.scheme.group_of(name)) for name, module in model.modules.items())
-    found.fatal_for([name for name, module, group in groups if module.global_scale and group and group.strategy != "tensor_group"],
-                    "weights have a global scale, but quantization_config says no strategy tensor_group: ", "the global scale would be ignored: add it")
-
-
-def _is_meant(model: Model, quantised_kinds: Callable[[str], bool], module: Module) -> bool:
-    """Whether a plain weight is one that is quantised where nothing says otherwise: of a linear layer as the family has it, else one whose like is
-    quantised in other layers. vLLM and its kin quantise no head unless its name is a target."""
-    known = model.family.expected.get(module.name + ".weight")
-    is_linear = known.is_linear if known else quantised_kinds(module.kind)
-    if module.kind in ("embed_tokens", "wte", "wpe", "word_embeddings", "embed_in") or model.scheme.group_of(module.name) is None:
-        return False
-    return model.for_transformers if module.kind == "lm_head" else is_linear
+    for name, module in model.modules.items():
+        group = scheme.group_of(name)
+        if module.global_scale and group and group.strategy != "tensor_group":
+            found.of(name, "weights have a global scale, but quantization_config says no strategy tensor_group: ", "the global scale would be ignored: add it")
+        if not module.is_quantised or module.other or scheme.ignores(name):
+            continue
+        is_misread = group and module.weight and module.has_codes and (group.num_bits != 8 or group.is_float == (module.weight.dtype == "I8"))
+        if scheme.is_in_no_group(name):
+            found.of(name, "quantised layers belong to no group of quantization_config: ",
+                     "the raw codes would be taken for weights: add them to the targets of a group")
+        elif is_misread or (group and not group.size and group.strategy in ("group", "tensor_group")):
+            found.of(name if is_misread else f"{name} (no group_size)", "num_bits, type or group_size of quantization_config is not that of the stored codes: ",
+                     "the weights would be wrong: correct the group's `weights`")
 
 
 def rule_ignored(model: Model, found: Findings) -> None:
-    """compressed-tensors looks for the names of transformers' modules; transformers goes by the scales where there are blocks of fp8."""
+    """compressed-tensors looks for the names of transformers' modules; transformers goes by the scales where there are blocks of fp8. A plain weight is one
+    that is quantised where nothing says otherwise if it is of a linear layer as the family has it, else if its like is quantised in other layers. vLLM and
+    its kin quantise no head unless its name is a target."""
     scheme, is_exact = model.scheme, model.scheme.is_compressed and model.for_transformers
     if not (scheme.is_compressed or scheme.method == "fp8") or not _quantised_tensor(model):
         return
-    kinds = kinds_of_quantised(list(model.modules.values()))
-    unlisted: List[str] = []
-    listed_too: List[str] = []
+    kinds = {module.kind for module in model.modules.values() if module.is_quantised}
     for name, module in model.modules.items():
-        if module.is_quantised:
-            listed_too += [name] if scheme.ignores(name) else ()
-            continue
-        tree = _name_of_module(model, name) if is_exact else name
-        if not (scheme.ignores_exactly(tree) if is_exact else scheme.ignores(name)) and _is_meant(model, kinds.__contains__, module):
-            unlisted.append(name if tree == name else f"{name} (of the module {tree})")
-    if scheme.is_compressed or not model.for_transformers:
-        found.fatal_for(unlisted, "layers that are not quantised are not listed as such: ", "add them to the list of ignored modules in quantization_config" +
-                        (", by the names of transformers' modules, too" if is_exact else ""))
-    found.fatal_for(listed_too, "quantised layers are listed as left alone: ", "remove them from the list of ignored modules")
-
-
-def _name_of_module(model: Model, name: str) -> str:
-    """In the tree of transformers' modules."""
-    known = model.family.expected.get(name + ".weight")
-    spelled = known.spellings[-1][:-len(".weight")] if known and known.spellings else ""
-    return model.family.name_in_tree(name) if model.family.name_in_tree(name) != name else spelled or name
+        known = model.family.expected.get(name + ".weight")
+        is_meant = model.for_transformers if module.kind == "lm_head" else known.is_linear if known else module.kind in kinds
+        is_left = module.kind in ("embed_tokens", "wte", "wpe", "word_embeddings", "embed_in") or scheme.group_of(name) is None or not is_meant
+        tree = name
+        if is_exact:  # the name in the tree of transformers' modules
+            spelled = known.spellings[-1][:-len(".weight")] if known and known.spellings else name
+            tree = model.family.name_in_tree(name) if model.family.name_in_tree(name) != name else spelled
+        if module.is_quantised and scheme.ignores(name):
+            found.of(name, "quantised layers are listed as left alone: ", "remove them from the list of ignored modules")
+        elif not module.is_quantised and not is_left and (scheme.is_compressed or not model.for_transformers) and not (
+                scheme.ignores_exactly(tree) if is_exact else scheme.ignores(name)):
+            found.of(name if tree == name else f"{name} (of the module {tree})", "layers that are not quantised are not listed as such: ",
+                     "add them to the list of ignored modules in quantization_config" + (", by the names of transformers' modules, too" if is_exact else ""))
 
 
 def _experts_of(name: str) -> str:
@@ -215,13 +174,10 @@ def _experts_of(name: str) -> str:
 def rule_experts(model: Model, found: Findings) -> None:
     """All loaders keep the experts of a layer in one tensor."""
     seen: Dict[str, Dict[bool, str]] = {}
-    mixed: List[str] = []
     for name, module in model.modules.items():
         layer = seen.setdefault(_experts_of(name), {})
-        if _experts_of(name) and module.is_quantised not in layer:
-            layer[module.is_quantised] = name
-            mixed += [f"{layer[False]} (beside {layer[True]})"] if len(layer) == 2 else ()
-    found.fatal_for(mixed, "experts of one layer are quantised in part: not ", "quantise all experts of a layer, or none")
+        if _experts_of(name) and layer.setdefault(module.is_quantised, name) == name and len(layer) == 2:
+            found.of(f"{layer[False]} (beside {layer[True]})", "experts of one layer are quantised in part: not ", "quantise all experts of a layer, or none")
 
 
 _FUSED = {"q_proj": ("k_proj", "v_proj"), "gate_proj": ("up_proj",), "q_a_proj": ("kv_a_proj_with_mqa",), "w1": ("w3",)}
@@ -229,12 +185,10 @@ _FUSED = {"q_proj": ("k_proj", "v_proj"), "gate_proj": ("up_proj",), "q_a_proj":
 
 def rule_fused(model: Model, found: Findings) -> None:
     """Weights that servers join into one matrix must be quantised all, or none of them."""
-    mixed: List[str] = []
     for name, module in model.modules.items():
         others = (model.modules.get(name[:-len(module.kind)] + kind) for kind in _FUSED.get(module.kind, ()))
-        mixed += [name] if any(other and other.is_quantised != module.is_quantised for other in others) else ()
-    if mixed:
-        found.fatal(f"only a part of what is joined into one matrix is quantised: {first_of(mixed)} and its neighbours", "quantise all of them, or none")
+        if any(other and other.is_quantised != module.is_quantised for other in others):
+            found.of(name, "only a part of what is joined into one matrix is quantised: ", "quantise all of them, or none", " and its neighbours")
 
 
 def rule_expert_scales(model: Model, found: Findings) -> None:

@@ -28,5 +28,7 @@ def findings_of(model: Model) -> List[Finding]:
     found: List[Finding] = []
     for rule in all_rules():
         if model.loader.name in rule.loaders.split(", "):
-            _LOOKS[rule.name](model, Findings(rule.name, found))
+            told = Findings(rule.name, found)
+            _LOOKS[rule.name](model, told)
+            told.end()
     return sorted(found, key=lambda finding: not finding.is_fatal)

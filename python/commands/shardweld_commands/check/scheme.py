@@ -222,7 +222,3 @@ def modules_of(tensors: Dict[str, Stored]) -> Dict[str, Module]:
             module.other = "scales"
     return {name: module for name, module in sorted(modules.items())
             if module.packed or module.other or (module.weight and len(module.weight.shape) == 2)}
-
-
-def kinds_of_quantised(modules: Sequence[Module]) -> Set[str]:
-    return {module.kind for module in modules if module.is_quantised}

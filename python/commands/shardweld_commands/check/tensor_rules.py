@@ -3,10 +3,10 @@ from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from ..files import object_of
 from ..text import glob_matches, listed, printable, shape_text
-from .model import Expected, Findings, Model, first_of
+from .model import Expected, Findings, Model, Shape, ends_in, first_of
 from .known import facts
-from .names import (EMBEDDING, HEAD, PREDICTION_FIELDS, TOWERS, Place, Places, digits_hidden, is_computed, is_number, is_of_adapter, is_of_tower, is_tied,
-                    nearest_to, places_of, predicts_further_tokens, prefix_before, rows_of_embedding, stack_layer_of, stored_head, wrapper_in)
+from .names import (EMBEDDING, HEAD, PREDICTION_FIELDS, TOWERS, Places, digits_hidden, is_computed, is_number, is_of_adapter, is_of_tower, is_tied, places_of,
+                    predicts_further_tokens, rows_of_embedding, stack_layer_of, stored_head, whereabouts, wrapper_in)
 from .scheme import is_part_of_codes
 
 RANDOM = "they would be random: merge again, or copy all files"
@@ -47,7 +47,7 @@ def rule_classifier(model: Model, found: Findings) -> None:
     name, is_of_tokens = model.architecture, model.architecture.endswith("ForTokenClassification")
     if not (is_of_tokens or name.endswith("ForSequenceClassification")) or not model.is_whole:
         return
-    head = model.ending_in("score.weight", "classifier.weight", "classifier.out_proj.weight")
+    head = ends_in(model.tensors, "score.weight", "classifier.weight", "classifier.out_proj.weight")
     if not head:
         found.fatal(f"architectures names {printable(name)}, but there is no head (score.weight or classifier.weight)",
                     "it would be random: merge again, or name the class that was trained")
@@ -101,37 +101,31 @@ def _is_other_rules(name: str, logical: str) -> bool:
     return logical == HEAD or name.endswith("lm_head.weight") or name.startswith(("score.", "classifier."))
 
 
-def _is_of_other_shape(place: Place, tensor: Expected) -> bool:
+def _is_of_other_shape(stored: Optional[Shape], tensor: Expected) -> bool:
     """Stacks of experts are released with either order of the last two dims; rows of an embedding have a rule of their own."""
-    stored, expected = place.shape, tensor.shape
+    expected = tensor.shape
     if stored is None or (len(stored) == len(expected) == 3 and (stored[0], stored[2], stored[1]) == expected):
         return False
     return stored != (stored[:1] + expected[1:] if tensor.logical == EMBEDDING and expected and stored else expected)
 
 
-def _census_of(model: Model, places: Places) -> Tuple[List[str], List[str], List[str]]:
-    """Of the family's tensors those that are missing, of another shape, and under another name."""
+def _tell_family(model: Model, places: Places, found: Findings) -> List[str]:
+    """Of the family's tensors those that are of another shape, or under another name; returned are those that are missing."""
     missing: List[str] = []
-    of_other_shape: List[str] = []
     of_other_name: List[str] = []
     may_lack_embedding = model.for_transformers and stored_head(model) != "" and is_tied(model) is True
     for name, tensor in model.family.expected.items():
         place, is_others = places.of(name, tensor), _is_other_rules(name, tensor.logical)
         if not place.name:
-            if not is_others and not tensor.is_optional and not (tensor.logical == EMBEDDING and may_lack_embedding):
-                missing.append(name)
-            continue
-        if (not is_others or (tensor.logical == HEAD and model.is_language_model)) and _is_of_other_shape(place, tensor):
-            of_other_shape.append(f"{place.name} {shape_text(place.shape or ())}, not {shape_text(tensor.shape)}")
-        if place.is_other and not is_others:
-            of_other_name.append(f"{place.name}, for {name}")
-    return missing, of_other_shape, of_other_name
-
-
-def _twin_of(name: str) -> str:
-    """"layer.bias" of "layer.weight", and the other way round."""
-    stem, _, end = name.rpartition(".")
-    return f"{stem}.{'bias' if end == 'weight' else 'weight'}" if end in ("weight", "bias") else ""
+            missing += [name] if not is_others and not tensor.is_optional and not (tensor.logical == EMBEDDING and may_lack_embedding) else ()
+        elif (not is_others or (tensor.logical == HEAD and model.is_language_model)) and _is_of_other_shape(place.shape, tensor):
+            found.of(f"{place.name} {shape_text(place.shape or ())}, not {shape_text(tensor.shape)}", "shapes are not those of config.json: ",
+                     "correct config.json, or merge again with the model's own")
+        of_other_name += [f"{place.name}, for {name}"] if place.is_other and not is_others else ()
+    if of_other_name:
+        found.doubtful(f"names are not those of the Hub: {first_of(of_other_name)}",
+                       f"transformers renames them, whether {model.loader.name} does is not checked here")
+    return missing
 
 
 def _missing_optional(model: Model, places: Places) -> Iterator[str]:
@@ -146,32 +140,19 @@ def _missing_optional(model: Model, places: Places) -> Iterator[str]:
             continue
         company = digits_hidden(name) if tensor.logical.startswith("layer.") else tensor.logical.split(".")[0]
         stored, missing = companies.setdefault(company, ([], []))
-        twin = expected.get(_twin_of(name))
+        stem, _, end = name.rpartition(".")
+        twin_name = f"{stem}.{'bias' if end == 'weight' else 'weight'}" if end in ("weight", "bias") else ""
+        twin = expected.get(twin_name)
         if places.of(name, tensor).name:
             stored.append(name)
         elif (is_masked and (tensor.logical.startswith("words") or (tensor.logical.startswith("head_bias") and not has_bias))) or \
-                (twin is not None and twin.is_optional and places.of(_twin_of(name), twin).name):
+                (twin is not None and twin.is_optional and places.of(twin_name, twin).name):
             yield name
         else:
             missing.append(name)
     for _, (stored, missing) in sorted(companies.items()):
         if len(stored) >= len(missing):
             yield from missing
-
-
-def _layers_beyond(model: Model, more: List[str]) -> List[str]:
-    """Those that other layers of the family have; layers that predict further tokens have more, and stand behind the others."""
-    patterns = {digits_hidden(name) for name, tensor in model.family.expected.items() if tensor.logical.startswith("layer.")}
-    count = model.number("num_hidden_layers")
-    if count is None or any(map(predicts_further_tokens, model.tensors)):
-        return []
-    return [name for name in more if (stack_layer_of(name) or 0) >= count and stack_layer_of(name) is not None and digits_hidden(name) in patterns]
-
-
-def _whereabouts(model: Model, name: str) -> str:
-    """Where a missing tensor may be stored instead."""
-    prefix, nearest = prefix_before(model, name), nearest_to(model, name)
-    return f" (stored behind {printable(prefix)})" if prefix else f" (the nearest that is stored is {printable(nearest)})" if nearest else ""
 
 
 def _tell_wrapping(model: Model, found: Findings) -> bool:
@@ -188,25 +169,20 @@ def _tell_wrapping(model: Model, found: Findings) -> bool:
     return wrapper != ""
 
 
-def _tell_fault(model: Model, found: Findings) -> None:
-    """The family makes nothing of config.json. Some fields are left out where a class's default is meant."""
+def _tell_unknown(model: Model, found: Findings) -> None:
+    """Of names that no recipe makes: why the family makes nothing of config.json (some fields are left out where a class's default is meant); of a family
+    without a recipe those of the tree of modules, where engines look for what transformers saves."""
     fault = model.family.fault
     if model.family.name and fault:
         is_default = "@text_config" in fault or any(model.field(name) is None and name in fault
                                                     for name in ("vocab_size", "num_attention_heads", "num_key_value_heads", "head_dim"))
         found.add(not is_default, f"names and shapes of the family {printable(model.family.name)} cannot be told from config.json: {fault}",
                   "the loader takes a default, with which they are not checked" if is_default else "take it from the model that was trained")
-
-
-def _tell_saved_otherwise(model: Model, found: Findings) -> None:
-    """Names of the tree of modules in a family without a recipe: engines look for those that transformers saves."""
-    def ended(name: str) -> str:
-        return ".^." + "".join(("#" if is_number(part) else part) + "." for part in name.split(".")) + "$."
-
-    renamed = [name for name in model.tensors if any(run in ended(name) for run in model.family.renamed)]
-    if not model.for_transformers:
-        found.fatal_for(renamed, "transformers saves models of this model_type with other names or shapes of tensors, which engines look for: ",
-                        "save it with transformers' save_pretrained, or give merge a recipe")
+    for name in model.tensors if not model.for_transformers else ():
+        ended = ".^." + "".join(("#" if is_number(part) else part) + "." for part in name.split(".")) + "$."
+        if any(run in ended for run in model.family.renamed):
+            found.of(name, "transformers saves models of this model_type with other names or shapes of tensors, which engines look for: ",
+                     "save it with transformers' save_pretrained, or give merge a recipe")
 
 
 def rule_names(model: Model, found: Findings) -> None:
@@ -218,23 +194,21 @@ def rule_names(model: Model, found: Findings) -> None:
                     f"{printable(next(iter(model.tensors)))} and others",
                     "the language model would be random: rename them, or use the config.json of the text model")
     if not family.expected:
-        _tell_fault(model, found)
-        _tell_saved_otherwise(model, found)
+        _tell_unknown(model, found)
         return
     places = places_of(model)
-    missing, of_other_shape, of_other_name = _census_of(model, places)
-    missing += _missing_optional(model, places)
+    missing = [*_tell_family(model, places, found), *_missing_optional(model, places)]
     if missing:
-        found.fatal(f"tensors of the family {printable(family.name)} are missing: {first_of(missing)}{_whereabouts(model, missing[0])}", RANDOM)
-    found.fatal_for(of_other_shape, "shapes are not those of config.json: ", "correct config.json, or merge again with the model's own")
-    if of_other_name:
-        found.doubtful(f"names are not those of the Hub: {first_of(of_other_name)}",
-                       f"transformers renames them, whether {model.loader.name} does is not checked here")
+        found.fatal(f"tensors of the family {printable(family.name)} are missing: {first_of(missing)}{whereabouts(model, missing[0])}", RANDOM)
     more = [name for name in model.tensors if name not in places.known and not is_part_of_codes(name) and not _is_other_rules(name, "")
             and not is_computed(name) and not any(glob_matches(glob, name) for glob in family.passes)]
-    beyond = _layers_beyond(model, more)
+    # Layers that predict further tokens have more, and stand behind the others.
+    patterns = {digits_hidden(name) for name, tensor in family.expected.items() if tensor.logical.startswith("layer.")}
+    count = model.number("num_hidden_layers") if not any(map(predicts_further_tokens, model.tensors)) else None
+    layers = ((name, stack_layer_of(name)) for name in more if digits_hidden(name) in patterns)
+    beyond = [name for name, layer in layers if count is not None and layer is not None and layer >= count]
     if beyond:
-        found.fatal(f"config.json says num_hidden_layers {model.number('num_hidden_layers')}, but further layers of the same kind are stored: {first_of(beyond)}",
+        found.fatal(f"config.json says num_hidden_layers {count}, but further layers of the same kind are stored: {first_of(beyond)}",
                     "they would be left out, without a word: correct num_hidden_layers")
     elif more:
         found.doubtful(f"the family {printable(family.name)} has no such tensors: {first_of(more)}", "loaders leave them out, or refuse them")
@@ -255,19 +229,15 @@ def _spot_of(name: str) -> Optional[Tuple[str, int, str]]:
     return None
 
 
-def _weight_of(model: Model, name: str) -> str:
-    """The weight that a tensor is a part of, however it is encoded; "" for what stands beside weights, and for what only some layers have."""
-    if predicts_further_tokens(name) or is_computed(name) or name.endswith("relative_attention_bias.weight"):
-        return ""
-    module = name[:name.rfind(".")]
-    return name if not is_part_of_codes(name) else module + ".weight" if module in model.modules else ""
-
-
 def _stacks_of(model: Model) -> Dict[str, Dict[int, Set[str]]]:
+    """What each layer of each stack has, by the weights that tensors are parts of, however they are encoded; without what only some layers have."""
     stacks: Dict[str, Dict[int, Set[str]]] = {}
     known = places_of(model).known
     for name in model.tensors:
-        spot = None if name in known else _spot_of(_weight_of(model, name))
+        if name in known or predicts_further_tokens(name) or is_computed(name) or name.endswith("relative_attention_bias.weight"):
+            continue
+        module = name[:name.rfind(".")]
+        spot = _spot_of(name if not is_part_of_codes(name) else module + ".weight" if module in model.modules else "")
         if spot:
             stacks.setdefault(spot[0], {}).setdefault(spot[1], set()).add(spot[2])
     return stacks
@@ -321,18 +291,6 @@ def _look_at_tower(model: Model, field: str, found: Findings) -> None:
                     "the others would be random: merge again, or copy all files")
 
 
-def _needed_but_absent(model: Model, has_towers: bool) -> Iterator[str]:
-    """Ends of names, of which one of each entry is there: of towers where there is one, and of what the family has, which some checkpoints lack."""
-    for entry in model.family.needs:
-        endings = entry.split("|")
-        behind_dots = tuple("." + ending for ending in endings)
-        if not has_towers and not any(name in endings or name.endswith(behind_dots) for name in model.family.expected):
-            continue
-        stems = tuple("." + ending[:ending.rfind(".")] for ending in endings)
-        if not model.ending_in(*endings) and not any(module.is_quantised and name.endswith(stems) for name, module in model.modules.items()):
-            yield entry
-
-
 def _has_passing(model: Model) -> bool:
     """Whether a tower passes. Classes without a head have no `model.` in front."""
     return any(is_of_tower(name) and any(glob_matches(glob, name) or glob_matches(glob, "model." + name) for glob in model.family.passes)
@@ -354,7 +312,14 @@ def rule_parts(model: Model, found: Findings) -> None:
             missing += _without_company(stack, layers[min(layers)]) if is_of_tower(stack) else ()
     for field in TOWERS if _loads_towers(model) else ():
         _look_at_tower(model, field, found)
-    missing += _needed_but_absent(model, _loads_towers(model) and _has_passing(model))
+    # Of each entry one end of a name is there: of towers where there is one, and of what the family has, which some checkpoints lack.
+    has_towers = _loads_towers(model) and _has_passing(model)
+    for entry in model.family.needs:
+        endings = entry.split("|")
+        is_meant = has_towers or ends_in(model.family.expected, *endings)
+        stems = tuple("." + ending[:ending.rfind(".")] for ending in endings)
+        if is_meant and not ends_in(model.tensors, *endings) and not any(module.is_quantised and name.endswith(stems) for name, module in model.modules.items()):
+            missing.append(entry)
     found.fatal_for(missing, "tensors are missing that models of this kind have: ", RANDOM)
 
 

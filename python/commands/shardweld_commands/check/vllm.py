@@ -1,7 +1,8 @@
 """vLLM 0.33: read, not run."""
+import math
+
 from ..text import printable
 from .model import Findings, Loader, Model, Weights
-from ..headers import volume
 from .weights import COPY_AGAIN, Choice, choose_for_server, takes_safetensors
 
 
@@ -15,7 +16,7 @@ def choose(model: Model, found: Findings) -> Weights:
     for file in own:
         if file.fault:
             found.fatal(f"{printable(file.name)}: {file.fault}", COPY_AGAIN)
-    elements = {file.name: sum(volume(tensor.shape) for tensor in file.tensors.values()) for file in model.directory.weights}
+    elements = {file.name: sum(math.prod(tensor.shape) for tensor in file.tensors.values()) for file in model.directory.weights}
     mine = sum(elements[file.name] for file in own)
     text = f"vLLM loads {printable(own[-1].name)} and no other file of weights"
     if 2 * mine < sum(elements.values()) - mine:

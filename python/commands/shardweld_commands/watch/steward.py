@@ -36,6 +36,14 @@ def is_own_output(output: str, run: str) -> bool:
         return False
 
 
+def _beside(output: str, trace: str) -> str:
+    return os.path.join(os.path.dirname(output), "." + os.path.basename(output) + trace)
+
+
+def _text(failed: Failed) -> str:
+    return "; ".join(filter(None, [failed.what, failed.where, failed.hint]))
+
+
 class Steward:
     def __init__(self, asked: Request, voice: Voice, stop: Stop) -> None:
         self._asked, self._voice, self._stop = asked, voice, stop
@@ -70,13 +78,14 @@ class Steward:
         """Until there is nothing more to do. Failed(INCOMPLETE) naming what is still owed."""
         code, why = INTERNAL, "it was cut off"
         try:
-            self._note_begun_delta()
+            begun = self._chain.begun  # a watch that was killed may have made a delta, and not told of it
+            if begun and f"weight_v{begun['version']}" in self._versions() and "delta" in self._owed.get(begun["step"], []):
+                self._link(begun["step"], begun["number"], int(begun["version"]))
             while not self._is_done():
                 pass
-            why = self._faults()
-            code = INCOMPLETE if why else 0
+            code, why = 0, self._faults()
             if why:
-                raise Failed(code, why, "the messages above say why; the same command tries again")
+                raise Failed(INCOMPLETE, why, "the messages above say why; the same command tries again")
         except Failed as failed:
             code, why = failed.code, failed.what
             raise
@@ -84,22 +93,26 @@ class Steward:
             code, why = IO, str(error)
             raise
         finally:
-            counts = self._counts
-            made, complete = counts["steps_made_total"], counts["steps_complete_total"]
-            self._diary.write("ended", why=why or "done", code=code, made=made, complete=complete, failed=counts["steps_failed_total"],
-                              lost=counts["steps_lost_total"])
+            made, complete, failures, lost = (self._counts[f"steps_{what}_total"] for what in ("made", "complete", "failed", "lost"))
+            self._diary.write("ended", why=why or "done", code=code, made=made, complete=complete, failed=failures, lost=lost)
             self._write_metrics()
             self._voice.info(f"{counted(made, 'step')} made, {complete} complete before")
 
     def _is_done(self) -> bool:
-        self._wait()
+        """Waits for the next look, looks, and takes a step that is complete."""
+        self._stop.check("between two steps")
+        while time.monotonic() < self._next_look:
+            time.sleep(min(max(self._next_look - time.monotonic(), 0), 0.2))
+            self._stop.check("between two steps")
         is_asked = bool(self._asked.until) and os.path.lexists(self._asked.until)  # first: what is complete when the file comes is made
+        look: Optional[Look] = None
+        why = ""
         try:
-            look, why = self._lookout.look(time.monotonic()), ""
+            look = self._lookout.look(time.monotonic())
         except (OSError, Failed) as error:
             if isinstance(error, Failed) and error.code in _ENDS_WATCH:
                 raise
-            look, why = None, str(error)
+            why = str(error)
         if why and why != self._unseen:
             self._voice.warning(f"the run cannot be looked at: {why}")
         self._unseen = why
@@ -107,22 +120,18 @@ class Steward:
         if look is None:
             return False
         self._keep_books(look)
-        self._serve_all()
+        # What earlier watches, or failures that may be over, have left; also where the trainer has deleted the step.
+        for name in sorted((name for name in self._owed if self._owes(name)), key=lambda name: self._numbers.get(name, 0)):
+            when, passes = self._tried.get(name, (0.0, True))
+            if passes and (not when or time.monotonic() - when >= self._lookout.patience_s) and is_own_output(os.path.join(self._out, name), self._asked.run):
+                self._tried.pop(name, None)
+                self._serve(name)
+                self._remove_older()
         if look.next:
             self._take(look.next)
             self._next_look = 0
             return False
-        is_idle = self._asked.idle_exit is not None and look.idle_s >= self._asked.idle_exit
-        return not look.is_awaited and (is_idle or is_asked)
-
-    def _wait(self) -> None:
-        """For the next look."""
-        while True:
-            self._stop.check("between two steps")
-            left = self._next_look - time.monotonic()
-            if left <= 0:
-                return
-            time.sleep(min(left, 0.2))
+        return not look.is_awaited and (is_asked or (self._asked.idle_exit is not None and look.idle_s >= self._asked.idle_exit))
 
     def _keep_books(self, look: Look) -> None:
         for path in look.doubles:
@@ -131,7 +140,7 @@ class Steward:
         for name, why in look.news:
             self._voice.info(f"{name}: {why}")
             self._diary.write("waiting", step=name, why=why)
-        self._counts["steps"], self._counts["steps_waiting"], self._counts["last_look_timestamp_seconds"] = look.n_steps, look.n_waiting, int(time.time())
+        self._counts.update(steps=look.n_steps, steps_waiting=look.n_waiting, last_look_timestamp_seconds=int(time.time()))
         self._write_metrics()
 
     def _write_metrics(self) -> None:
@@ -141,27 +150,39 @@ class Steward:
         except OSError as error:
             self._voice.warning(f"the metrics are not written: {error.filename}: {error.strerror}")
 
+    def _note(self, name: str, event: str, owes: List[str], **fields: Any) -> None:
+        self._owed[name] = owes
+        self._diary.write(event, step=name, number=self._numbers.get(name, 0), **fields, owes=owes)
+
+    def _tell(self, failed: Failed, place: str) -> None:
+        failed.where = "; ".join(filter(None, [place, failed.where]))
+        self._voice.error(failed)
+
     # A step.
 
     def _take(self, ready: Ready) -> None:
         """Merges a step and does what is owed behind it. Its errors are its own, but for those that end the watch."""
         step, output, before = ready.step, os.path.join(self._out, ready.step.name), self._owed.get(ready.step.name, [])
         self._numbers[step.name] = step.number
-        is_over = ready.was_made or "--overwrite" in self._asked.merge
+        over = ["--overwrite"] if ready.was_made or "--overwrite" in self._asked.merge else []
         begin = time.monotonic()
-        failed: Optional[Failed] = self._fault_of_place(step.name)
         n_bytes: Optional[int] = None
+        # A step's name becomes one in OUT and is told to commands: no link that somebody put there leads its output elsewhere.
+        link = next((output for output in self._outputs(step.name) if os.path.islink(output)), "")
+        failed = Failed(TARGET, f"{link} is a link: the output would be where it leads", "remove it") if link else None
+        if not books.PLAIN_NAME.fullmatch(step.name):
+            failed = Failed(UNSUPPORTED, f"{step.name!r} is no plain name: an output would get it, too", 'rename the step: letters, digits, ".", "_" and "-"')
         if not failed:
-            if is_over or not os.path.lexists(output):
+            if over or not os.path.lexists(output):
                 self._begin(ready)
-            failed, n_bytes = self._merge(ready, ["--overwrite"] if is_over else [])
-            if failed and failed.code == TARGET and not is_over and self._may_replace(ready):
+            failed, n_bytes = self._merge(ready, over)
+            if failed and failed.code == TARGET and not over and self._may_replace(ready):
                 self._begin(ready)
                 failed, n_bytes = self._merge(ready, ["--overwrite"])
             if failed and failed.code in (MISMATCH, TARGET) and os.path.lexists(_beside(output, _PARTIAL)):
                 self._voice.info(f"begins again with {step.name}: what an earlier run left does not fit: {failed.what}")
                 self._diary.write("restarted", step=step.name, error=_text(failed))
-                failed, n_bytes = self._merge(ready, ["--restart"] + (["--overwrite"] if is_over else []))
+                failed, n_bytes = self._merge(ready, ["--restart", *over])
         if failed:
             self._owed[step.name] = before
             self._take_failure(ready, failed, before)
@@ -188,23 +209,12 @@ class Steward:
         self._serve(step.name)
         self._remove_older()
 
-    def _note(self, name: str, event: str, owes: List[str], **fields: Any) -> None:
-        self._owed[name] = owes
-        self._diary.write(event, step=name, number=self._numbers.get(name, 0), **fields, owes=owes)
-
     def _begin(self, ready: Ready) -> None:
         self._voice.info(f"merging {ready.step.name}")
         self._note(ready.step.name, "merging", self._asked.duties(), source=ready.step.path, output=os.path.join(self._out, ready.step.name))
 
     def _outputs(self, name: str) -> List[str]:
         return [os.path.join(out, name) for out in self._asked.outs]
-
-    def _fault_of_place(self, name: str) -> Optional[Failed]:
-        """A step's name becomes one in OUT and is told to commands: no link that somebody put there leads its output elsewhere."""
-        if not books.PLAIN_NAME.fullmatch(name):
-            return Failed(UNSUPPORTED, f"{name!r} is no plain name: an output would get it, too", 'rename the step: letters, digits, ".", "_" and "-"')
-        link = next((output for output in self._outputs(name) if os.path.islink(output)), "")
-        return Failed(TARGET, f"{link} is a link: the output would be where it leads", "remove it") if link else None
 
     def _merge(self, ready: Ready, more: List[str]) -> Tuple[Optional[Failed], Optional[int]]:
         """How a merge of the step failed; else how many bytes of tensors it wrote, None where all was there."""
@@ -237,22 +247,23 @@ class Steward:
                 self._voice.progress(row)
                 self._voice.line(line)
 
-        how = (signal.SIGUSR1, signal.SIGTERM if asked.launch else signal.SIGKILL)
         deadline = time.monotonic() + _LOCKED_S
         while True:
-            ended = self._stop.run(words, on_line, *how, environment=command.own_environment())
+            ended = self._stop.run(words, on_line, signal.SIGUSR1, signal.SIGTERM if asked.launch else signal.SIGKILL, command.own_environment())
             code = self._code_of(done, ended, told)
             if code != LOCKED or time.monotonic() > deadline:
                 break
             told.clear()
             self._stop.check(f"while {step.name} was locked")
             time.sleep(0.5)
-        self._stop.check(f"while {step.name} was merged") if code else None
-        failed = (told or [Failed(code, f"the merge of {step.name} ended with code {code}")])[-1] if code else None
-        if failed and (code in _ENDS_WATCH or code > 128):
+        if not code:
+            return None, sum(summaries) if summaries else None
+        self._stop.check(f"while {step.name} was merged")
+        failed = told[-1] if told else Failed(code, f"the merge of {step.name} ended with code {code}")
+        if code in _ENDS_WATCH or code > 128:
             failed.where = "; ".join(filter(None, [f"step {step.name}", failed.where]))
             raise failed
-        return failed, sum(summaries) if summaries else None
+        return failed, None
 
     def _code_of(self, done: str, ended: int, told: List[Failed]) -> int:
         """How a merge ended, as the file says that it wrote itself: a launcher may return 0 where nothing ran."""
@@ -266,11 +277,10 @@ class Steward:
         if ended < 0 or ended > 128:
             code = ended if ended > 0 else 128 - ended
             told.append(Failed(code, f"the merge was killed by signal {code - 128}", "the same command goes on"))
-            return code
-        if told:
-            return told[-1].code
-        told.append(Failed(ended if ended == USAGE else LAUNCH, f"no rank has told of its end, and {'the launcher' if self._asked.launch else 'the program'} returned {ended}",
-                           "the lines above may say why; look for what other jobs left on the nodes"))
+        elif not told:
+            told.append(Failed(ended if ended == USAGE else LAUNCH,
+                               f"no rank has told of its end, and {'the launcher' if self._asked.launch else 'the program'} returned {ended}",
+                               "the lines above may say why; look for what other jobs left on the nodes"))
         return told[-1].code
 
     def _may_replace(self, ready: Ready) -> bool:
@@ -284,64 +294,49 @@ class Steward:
 
     def _leave_cache(self, name: str) -> None:
         """What was written leaves the page cache, which is the trainer's."""
-        for output in self._outputs(name) if self._asked.is_polite else []:
-            for path in files_of(output):
-                try:
-                    with open(os.path.join(output, path), "rb") as file:
-                        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-                except OSError:
-                    pass
+        for path in (os.path.join(output, path) for output in self._outputs(name) if self._asked.is_polite for path in files_of(output)):
+            try:
+                with open(path, "rb") as file:
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            except OSError:
+                pass
 
     def _take_failure(self, ready: Ready, failed: Failed, owes: List[str]) -> None:
-        name = ready.step.name
+        """The step was deleted while it was read, was not complete after all, or cannot be merged."""
+        name, now = ready.step.name, time.monotonic()
         try:
             files = files_of(ready.step.path)
         except OSError:
             files = {}
-        now = time.monotonic()
-        if len(files) < ready.n_files:
-            self._leave_lost(name, failed, owes)
-            return
         is_changed = print_of(files) != ready.print
-        if is_changed or (not ready.has_signs and failed.code in _TELLS_INCOMPLETE):
+        if len(files) < ready.n_files:
+            self._counts["steps_lost_total"] += 1
+            text = f"{name} was deleted while it was read: {failed.what}"
+            if self._asked.skips_lost:
+                self._voice.warning(text)
+            else:
+                self._voice.error(Failed(failed.code, text, "let the trainer keep more steps, or give --on_lost skip"))
+                self._unmade[name] = "it was deleted while it was read"
+            self._note(name, "lost", owes, error=_text(failed))
+            for output in self._outputs(name):
+                shutil.rmtree(_beside(output, _PARTIAL), ignore_errors=True)
+            self._lookout.forget(name)
+        elif is_changed or (not ready.has_signs and failed.code in _TELLS_INCOMPLETE):
             self._voice.warning(f"{name} was not complete: {_text(failed)}")
             self._note(name, "incomplete", owes, error=_text(failed))
             self._unmade[name] = "it was not complete"
             self._lookout.settle(ready, "" if is_changed else "failed", now)
-            return
-        self._counts["steps_failed_total"] += 1
-        self._unmade[name] = failed.what
-        self._note(name, "failed", owes, code=failed.code, error=_text(failed))
-        failed.where = "; ".join(filter(None, [f"step {name}", failed.where]))
-        self._voice.error(failed)
-        self._lookout.settle(ready, "failed" if may_pass(failed.code) else "refused", now)
-
-    def _leave_lost(self, name: str, failed: Failed, owes: List[str]) -> None:
-        self._counts["steps_lost_total"] += 1
-        text = f"{name} was deleted while it was read: {failed.what}"
-        if self._asked.skips_lost:
-            self._voice.warning(text)
         else:
-            self._voice.error(Failed(failed.code, text, "let the trainer keep more steps, or give --on_lost skip"))
-            self._unmade[name] = "it was deleted while it was read"
-        self._note(name, "lost", owes, error=_text(failed))
-        for output in self._outputs(name):
-            shutil.rmtree(_beside(output, _PARTIAL), ignore_errors=True)
-        self._lookout.forget(name)
+            self._counts["steps_failed_total"] += 1
+            self._unmade[name] = failed.what
+            self._note(name, "failed", owes, code=failed.code, error=_text(failed))
+            self._tell(failed, f"step {name}")
+            self._lookout.settle(ready, "failed" if may_pass(failed.code) else "refused", now)
 
     # What is owed behind it.
 
     def _owes(self, name: str) -> List[str]:
         return [duty for duty in self._asked.duties() if duty in self._owed.get(name, [])]
-
-    def _serve_all(self) -> None:
-        """What earlier watches, or failures that may be over, have left; also where the trainer has deleted the step."""
-        for name in sorted((name for name in self._owed if self._owes(name)), key=lambda name: self._numbers.get(name, 0)):
-            when, passes = self._tried.get(name, (0.0, True))
-            if passes and (not when or time.monotonic() - when >= self._lookout.patience_s) and is_own_output(os.path.join(self._out, name), self._asked.run):
-                self._tried.pop(name, None)
-                self._serve(name)
-                self._remove_older()
 
     def _serve(self, name: str) -> None:
         """A hook waits for the rest; else each duty is done, whatever becomes of the others."""
@@ -379,8 +374,7 @@ class Steward:
     def _complain(self, name: str, event: str, failed: Failed, where: str) -> int:
         self._counts["steps_failed_total"] += 1
         self._note(name, event, self._owed[name], code=failed.code, error=_text(failed))
-        failed.where = "; ".join(filter(None, [f"{where} {name}", failed.where]))
-        self._voice.error(failed)
+        self._tell(failed, f"{where} {name}")
         return failed.code
 
     def _upload(self, name: str) -> int:
@@ -406,12 +400,13 @@ class Steward:
             return self._link(name, number, last)
         if chain.step == name and not chain.version:
             return self._link(name, number, 0)
-        self._diary.write("delta_begun", step=name, number=number, directory=asked.delta_dir, version=f"{last + 1:06d}")
+        told = {"step": name, "number": number, "directory": asked.delta_dir}
+        self._diary.write("delta_begun", **told, version=f"{last + 1:06d}")
         failed = self._run_program(["delta", previous, os.path.join(self._out, name), asked.delta_dir], signal.SIGKILL)
         if failed:
             if failed.code == NOT_FOUND:
                 failed.hint = "without the model that the last version leads to, begin anew: give another --delta_dir, and the engines the whole model"
-            self._diary.write("delta_failed", step=name, number=number, directory=asked.delta_dir, code=failed.code, error=_text(failed))
+            self._diary.write("delta_failed", **told, code=failed.code, error=_text(failed))
             return self._complain(name, "waiting", failed, "delta of step")
         self._counts["deltas_made_total"] += 1
         return self._link(name, number, last + 1)
@@ -426,12 +421,6 @@ class Steward:
             self._settle_duty(other, "delta", "bridged")
         self._settle_duty(name, "delta", "delta", directory=self._asked.delta_dir, version=f"{version:06d}", bytes=n_bytes)
         return 0
-
-    def _note_begun_delta(self) -> None:
-        """A watch that was killed may have made a delta, and not told of it."""
-        begun = self._chain.begun
-        if begun and f"weight_v{begun['version']}" in self._versions() and "delta" in self._owed.get(begun["step"], []):
-            self._link(begun["step"], begun["number"], int(begun["version"]))
 
     def _follow(self, name: str) -> int:
         output = os.path.join(self._out, name)
@@ -472,20 +461,9 @@ class Steward:
 
     def _faults(self) -> str:
         """What is still owed, for people; "" if nothing."""
-        waiting = {name: why for name, why in self._lookout.waiting().items() if name not in self._unmade}
-        owes = [("without a delta", "delta"), ("not uploaded", "upload"), ("without its command (--then)", "then")]
-        rows = [(f"{counted(len(self._unmade), 'step')} not finished", self._unmade)] if self._unmade else []
-        rows += [(f"{counted(len(waiting), 'step')} never complete", {f"{name} ({why})": why for name, why in waiting.items()})] if waiting else []
-        for text, duty in owes:
-            names = {name: "" for name in self._owed if duty in self._owes(name) and is_own_output(os.path.join(self._out, name), self._asked.run)}
-            names.update(self._bridged if duty == "delta" else {})
-            rows += [(f"{counted(len(names), 'step')} {text}", names)] if names else []
-        return "; ".join(f"{text}: {', '.join(names)}" for text, names in rows)
-
-
-def _beside(output: str, trace: str) -> str:
-    return os.path.join(os.path.dirname(output), "." + os.path.basename(output) + trace)
-
-
-def _text(failed: Failed) -> str:
-    return "; ".join(filter(None, [failed.what, failed.where, failed.hint]))
+        rows = [("not finished", list(self._unmade)),
+                ("never complete", [f"{name} ({why})" for name, why in self._lookout.waiting().items() if name not in self._unmade])]
+        for text, duty in (("without a delta", "delta"), ("not uploaded", "upload"), ("without its command (--then)", "then")):
+            names = [name for name in self._owed if duty in self._owes(name) and is_own_output(os.path.join(self._out, name), self._asked.run)]
+            rows.append((text, names + [name for name in self._bridged if duty == "delta" and name not in names]))
+        return "; ".join(f"{counted(len(names), 'step')} {text}: {', '.join(names)}" for text, names in rows if names)
