@@ -136,7 +136,8 @@ class Work:
                 raise
 
         # At most about 128 parts of at least 64 MiB, cut by the tensors' bytes alone: any number of threads makes the same.
-        enough, size, parts, self.done = max(LEAST_PART, model.size() // MOST_PARTS), 0, [[]], 0  # type: int, int, List[List[str]], int
+        parts: List[List[str]] = [[]]
+        enough, size, self.done = max(LEAST_PART, model.size() // MOST_PARTS), 0, 0
         for name, tensor in model.tensors.items():
             if size >= enough:
                 parts.append([])

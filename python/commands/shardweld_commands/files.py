@@ -58,18 +58,13 @@ def read_bytes(path: str, most: int) -> bytes:
 def write_file(path: str, text: str, is_own: Callable[[bytes], bool]) -> None:
     """The text in a file of that name, on the disk; a link stays one. Replaces an empty file and one whose first bytes are the caller's own, by
     `is_own`; anything else is left as it is: Failed(IO)."""
-    path = os.path.realpath(path)
-    why = ""
-    if os.path.isdir(path):
-        why = "it is a directory"
-    elif os.path.lexists(path) and not os.path.isfile(path):
-        why = "it is not a regular file"
-    elif os.path.lexists(path):
+    path, why = os.path.realpath(path), ""
+    if os.path.isfile(path):
         with open(path, "rb") as old:
             head = old.read(4096)
         why = "" if not head or is_own(head) else "it exists and is something else"
-    if why:
-        raise Failed(IO, f"{path} is left as it is: {why}", "give another name")
+    elif os.path.lexists(path):
+        why = "it is a directory" if os.path.isdir(path) else "it is not a regular file"
     fresh = f"{path}.partial-{os.urandom(8).hex()}"
     try:
         with open(fresh, "x", encoding="utf-8", errors="replace") as file:
@@ -127,6 +122,14 @@ def parsed(text: Optional[bytes]) -> Any:
 
 def object_of(value: Any) -> Dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def list_of(value: Any) -> List[Any]:
+    return value if isinstance(value, list) else []
+
+
+def text_of(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def is_whole(value: Any) -> bool:

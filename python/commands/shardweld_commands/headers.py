@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
 
 from .command import UNSUPPORTED, Failed, run
-from .files import MARK, MIB, is_whole, leads_below, object_of, opened, parse_json, parsed, size_of
+from .files import MARK, MIB, is_whole, leads_below, object_of, opened, parse_json, parsed, size_of, text_of, whole
 from .text import printable, shape_text
 
 # Bytes of an element, and torch's name. Names: safetensors 0.8 tensor.rs (Dtype).
@@ -56,12 +56,10 @@ class GgufFile:
     unknown: str = ""
 
     def text(self, key: str) -> str:
-        value = self.values.get(key)
-        return value if isinstance(value, str) else ""
+        return text_of(self.values.get(key))
 
     def number(self, key: str) -> Optional[int]:
-        value = self.values.get(key)
-        return value if isinstance(value, int) else None
+        return whole(self.values.get(key))
 
 
 # Safetensors.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..command import INTERNAL, Failed, program, run
-from ..files import is_whole, object_of, parsed
+from ..files import is_whole, list_of, object_of, parsed, text_of
 from ..text import printable
 from .known import known_words, plain, without_head
 from ..headers import Stored
@@ -83,13 +83,13 @@ class Family:
     name: str = ""   # "": no recipe is known
     fault: str = ""  # why it makes nothing of config.json
     expected: Dict[str, Expected] = field(default_factory=dict)
+    transformers_types: FrozenSet[str] = frozenset()
     module_parts: Dict[str, List[List[str]]] = field(default_factory=dict)  # by logical tensor: parts of it, each with its names
     passes: List[str] = field(default_factory=list)  # globs of names that it lets pass
     needs: List[str] = field(default_factory=list)   # ends of names that are there; "|" between alternatives
     roots: List[str] = field(default_factory=list)   # how names of the language model begin, where all of them pass
     renames: List[List[str]] = field(default_factory=list)  # beginnings of names in the tree of modules, and on the Hub
     renamed: List[str] = field(default_factory=list)  # without a recipe: parts of names of the tree of modules that transformers saves otherwise
-    transformers_types: FrozenSet[str] = frozenset()
 
     @property
     def is_whole(self) -> bool:
@@ -103,18 +103,15 @@ class Family:
         return module + name[len(hub):]
 
 
-def family_from(told: Dict[str, Any]) -> Family:
-    expected = {row["name"]: Expected(tuple(row["shape"]), row["optional"], row["linear"], tuple(row["spellings"]), row["logical"]) for row in told["tensors"]}
-    return Family(told["recipe"], told["fault"], expected, told["module_parts"], told["passes"], told["needs"], told["roots"], told["renames"],
-                  told["renamed"], frozenset(told["transformers_types"]))
-
-
 @functools.lru_cache(maxsize=1)
 def family_of(directory: str) -> Family:
     """Nothing is said of what no recipe knows, and what is wrong with config.json is told by rules. Failed where the program does not answer."""
     done = run(["recipes", "--config", directory, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        return family_from(json.loads(done.stdout))
+        told = json.loads(done.stdout)
+        expected = {row["name"]: Expected(tuple(row["shape"]), row["optional"], row["linear"], tuple(row["spellings"]), row["logical"]) for row in told["tensors"]}
+        return Family(told["recipe"], told["fault"], expected, frozenset(told["transformers_types"]), told["module_parts"],
+                      **{name: told[name] for name in ("passes", "needs", "roots", "renames", "renamed")})
     except (ValueError, KeyError, TypeError):
         raise Failed(INTERNAL, f"{program()} recipes did not print what a config.json stands for: {printable(done.stderr.strip())}",
                      "take a program of the same version as this command") from None
@@ -161,6 +158,12 @@ class Model:
 
     def __post_init__(self) -> None:
         self.config: Dict[str, Any] = object_of(parsed(self.directory.config_text))  # empty without config.json
+        classes = list_of(self.config.get("architectures"))
+        self.architecture = text_of(classes[0]) if classes else ""  # the first class that config.json names
+        self.is_language_model = self.architecture.endswith(("ForCausalLM", "ForConditionalGeneration", "LMHeadModel"))
+        self.model_type = text_of(self.config.get("model_type"))
+        self.has_own_code = bool(object_of(self.config.get("auto_map")))
+        self.for_transformers = self.loader.name == "transformers"
         stated = self.field("quantization_config")
         self.scheme = Scheme(self.field("compression_config") if stated is None else stated)
         self.modules: Dict[str, Module] = {}
@@ -187,27 +190,3 @@ class Model:
     def is_whole(self) -> bool:
         """All weights are read, and there are some."""
         return self.weights.is_whole and bool(self.tensors)
-
-    @property
-    def architecture(self) -> str:
-        """The first class that config.json names."""
-        classes = self.config.get("architectures")
-        return classes[0] if isinstance(classes, list) and classes and isinstance(classes[0], str) else ""
-
-    @property
-    def is_language_model(self) -> bool:
-        return self.architecture.endswith(("ForCausalLM", "ForConditionalGeneration", "LMHeadModel"))
-
-    @property
-    def model_type(self) -> str:
-        value = self.config.get("model_type")
-        return value if isinstance(value, str) else ""
-
-    @property
-    def has_own_code(self) -> bool:
-        code = self.config.get("auto_map")
-        return isinstance(code, dict) and bool(code)
-
-    @property
-    def for_transformers(self) -> bool:
-        return self.loader.name == "transformers"

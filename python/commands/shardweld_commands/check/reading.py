@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Set
 
-from ..files import MIB, failed, is_whole, object_of, opened, parsed, read_bytes
+from ..files import MIB, failed, is_whole, list_of, object_of, opened, parsed, read_bytes, text_of
 from ..headers import LONGEST_INDEX, GgufFile, WeightFile, WeightIndex, gguf_file, weight_file, weight_index
 
 _LONGEST_CONFIG, _LONGEST_SIDE_FILE, _LONGEST_TOKENIZER = 16 * MIB, 64 * MIB, 256 * MIB
@@ -34,11 +34,6 @@ def _added_in(root: Any) -> Dict[int, Dict[str, Any]]:
     return {int(key): object_of(one) for key, one in object_of(object_of(root).get("added_tokens_decoder")).items() if key.isdecimal() and len(key) < 9}
 
 
-def _entries_in(root: Any) -> List[Dict[str, Any]]:
-    added = object_of(root).get("added_tokens")
-    return [object_of(one) for one in added] if isinstance(added, list) else []
-
-
 def _numbers_in(name: str, root: Any) -> List[Any]:
     """All numbers of tokens that a file names."""
     if name in ("vocab.json", "added_tokens.json"):
@@ -47,17 +42,16 @@ def _numbers_in(name: str, root: Any) -> List[Any]:
     numbers: List[Any] = list(words.values()) if isinstance(words, dict) else []
     if isinstance(words, list):  # Unigram: [token, score] in the order of numbers
         numbers += [at if isinstance(word, list) else word for at, word in enumerate(words)]
-    return numbers + list(_added_in(root)) + [entry.get("id") for entry in _entries_in(root)]
+    return numbers + list(_added_in(root)) + [object_of(entry).get("id") for entry in list_of(object_of(root).get("added_tokens"))]
 
 
 def _content(value: Any) -> str:
-    text = value.get("content") if isinstance(value, dict) else value
-    return text if isinstance(text, str) else ""
+    return text_of(value.get("content") if isinstance(value, dict) else value)
 
 
-def _number_of(token: str, config: Dict[str, Any], words: Any) -> Optional[int]:
+def _number_of(token: str, config: Dict[str, Any], words: Dict[str, Any]) -> Optional[int]:
     """The number of a token that files name by its text: tokenizer.json goes before tokenizer_config.json."""
-    vocabulary, entries = object_of(object_of(words).get("model")).get("vocab", {}), _entries_in(words)
+    vocabulary, entries = object_of(words.get("model")).get("vocab", {}), list(map(object_of, list_of(words.get("added_tokens"))))
     is_good = isinstance(vocabulary, dict) and all(map(_is_token, vocabulary.values())) and all(_is_token(entry.get("id")) for entry in entries)
     numbers = [int(entry["id"]) for entry in entries if entry.get("content") == token] if is_good else []
     numbers = sorted(numbers) or [number for number, one in _added_in(config).items() if _content(one) == token]
@@ -65,20 +59,15 @@ def _number_of(token: str, config: Dict[str, Any], words: Any) -> Optional[int]:
 
 
 def _read_tokenizer(directory: str, files: Set[str]) -> Tokenizer:
-    found = Tokenizer()
-    values: Dict[str, Any] = {}
-    for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json"):
-        if name in files:
-            values[name] = parsed(read_bytes(os.path.join(directory, name), _LONGEST_TOKENIZER))
-            if not isinstance(values[name], dict) and name != "vocab.json" and not found.fault:
-                found.fault = f"{name} is not a JSON object"
-    found.is_there = any(os.path.isfile(os.path.join(directory, name)) for name in files if name in _TOKENIZERS or name.endswith(".tiktoken"))
-    numbers = [number for name in values if name != "special_tokens_map.json" for number in _numbers_in(name, values[name]) if _is_token(number)]
-    found.n_tokens = max(numbers) + 1 if numbers else None
-    found.config = object_of(values.get("tokenizer_config.json"))
-    found.eos = _content(found.config.get("eos_token"))
-    found.eos_number = _number_of(found.eos, found.config, values.get("tokenizer.json")) if found.eos else None
-    return found
+    names = [name for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json") if name in files]
+    values = {name: parsed(read_bytes(os.path.join(directory, name), _LONGEST_TOKENIZER)) for name in names}
+    odd = next((name for name in names if not isinstance(values[name], dict) and name != "vocab.json"), "")
+    is_there = any(os.path.isfile(os.path.join(directory, name)) for name in files if name in _TOKENIZERS or name.endswith(".tiktoken"))
+    numbers = [number for name in names if name != "special_tokens_map.json" for number in _numbers_in(name, values[name]) if _is_token(number)]
+    config = object_of(values.get("tokenizer_config.json"))
+    eos = _content(config.get("eos_token"))
+    return Tokenizer(is_there, f"{odd} is not a JSON object" if odd else "", max(numbers) + 1 if numbers else None, config, eos,
+                     _number_of(eos, config, object_of(values.get("tokenizer.json"))) if eos else None)
 
 
 # The directory.
@@ -113,16 +102,6 @@ class Directory:
                     return False
         return True
 
-    def read_weights(self, takes_safetensors: bool) -> None:
-        """The files of the directory, and others that the index names: safetensors, else pickles."""
-        names = {name for name in self.files if (name.endswith(".safetensors") if takes_safetensors else name.startswith("pytorch_model") and name.endswith(".bin"))}
-        index = "model.safetensors.index.json" if takes_safetensors else "pytorch_model.bin.index.json"
-        text = self.side_text(index, LONGEST_INDEX)
-        if text is not None:
-            self.index = weight_index(text, index)
-            names.update(name for name in set(self.index.file_of.values()) if os.path.exists(os.path.join(self.path, name)))
-        self.weights = [weight_file(self.path, name) for name in sorted(names)]
-
 
 def read_directory(path: str, is_gguf: bool, takes_safetensors: Callable[[Set[str]], bool]) -> Directory:
     """What a loader reads of it: `is_gguf`: GGUF files and config.json alone. Failed."""
@@ -135,6 +114,14 @@ def read_directory(path: str, is_gguf: bool, takes_safetensors: Callable[[Set[st
         found.gguf = [gguf_file(path, name) for name in sorted(found.files) if name.endswith(".gguf")]
         return found
     found.generation_text = found.side_text("generation_config.json", _LONGEST_SIDE_FILE)
-    found.read_weights(takes_safetensors(found.files))
+    # The files of the directory, and others that the index names: safetensors, else pickles.
+    is_safe = takes_safetensors(found.files)
+    names = {name for name in found.files if (name.endswith(".safetensors") if is_safe else name.startswith("pytorch_model") and name.endswith(".bin"))}
+    index = "model.safetensors.index.json" if is_safe else "pytorch_model.bin.index.json"
+    text = found.side_text(index, LONGEST_INDEX)
+    if text is not None:
+        found.index = weight_index(text, index)
+        names.update(name for name in set(found.index.file_of.values()) if os.path.exists(os.path.join(path, name)))
+    found.weights = [weight_file(path, name) for name in sorted(names)]
     found.tokenizer = _read_tokenizer(path, found.files)
     return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Pattern, Sequence, Set, Tuple
 
 from ..command import UNSUPPORTED, Failed
-from ..files import is_whole, object_of
+from ..files import is_whole, list_of, object_of, text_of, whole
 from ..text import glob_matches, printable
 from .known import known_words
 from ..headers import SIZES, Stored
@@ -48,17 +48,16 @@ class Expressions:
     @classmethod
     def match(cls, expression: str, name: str) -> bool:
         """From the name's beginning, as re.match. What is no expression matches nothing. Failed where it takes too long."""
-        begun = time.monotonic()
-        before = signal.signal(signal.SIGALRM, _stop)
+        begun, before = time.monotonic(), signal.signal(signal.SIGALRM, _stop)
         signal.setitimer(signal.ITIMER_REAL, max(cls.seconds_left, 0.001))
         try:
             if expression not in cls.compiled:
-                try:
-                    cls.compiled[expression] = re.compile(expression)
-                except (re.error, RecursionError, OverflowError):
-                    cls.compiled[expression] = None
+                cls.compiled[expression] = None
+                cls.compiled[expression] = re.compile(expression)
             pattern = cls.compiled[expression]
             return pattern is not None and pattern.match(name) is not None
+        except (re.error, RecursionError, OverflowError):
+            return False
         except _TooLong:
             raise Failed(UNSUPPORTED, f"the expression {printable(expression)} of quantization_config takes too long to match",
                          "write it without nested repetitions") from None
@@ -86,9 +85,9 @@ class Scheme:
 
     def __init__(self, config: Any) -> None:
         fields = object_of(config)
-        stated = fields.get("quant_method")
-        self.stated = stated if isinstance(stated, str) else ""
+        self.stated = text_of(fields.get("quant_method"))
         self.method = "" if not isinstance(config, dict) else self.stated if self.stated in ("fp8", "compressed-tensors", "mxfp4") else "other"
+        self.is_known, self.is_compressed = self.method != "other", self.method == "compressed-tensors"
         self.is_mlx = not self.stated and is_whole(fields.get("bits")) and is_whole(fields.get("group_size"))
         self.status = fields.get("quantization_status")
         self.groups: List[Group] = []
@@ -98,19 +97,11 @@ class Scheme:
             self.has_targets = bool(self.groups)
         elif isinstance(config, dict) and self.method != "compressed-tensors":
             self.groups = [Group(block=_block_in(fields.get("weight_block_size")))]
-        self.ignored = [text for key in ("ignore", "modules_to_not_convert", "ignored_layers") for text in _texts_in(fields.get(key))]
+        self.ignored = [text for key in ("ignore", "modules_to_not_convert", "ignored_layers") for text in list_of(fields.get(key)) if isinstance(text, str)]
         self._plain: Set[str] = set(self.ignored)
         self._expressions = [text[3:] for text in self.ignored if text.startswith("re:")]
         self._globs = [text for text in self.ignored if "*" in text and not text.startswith("re:")]
         self._groups: Dict[str, Optional[Group]] = {}
-
-    @property
-    def is_known(self) -> bool:
-        return self.method != "other"
-
-    @property
-    def is_compressed(self) -> bool:
-        return self.method == "compressed-tensors"
 
     def ignores_exactly(self, module: str) -> bool:
         """As compressed-tensors itself reads the list: names, and expressions."""
@@ -136,22 +127,15 @@ class Scheme:
         return self.has_targets and not any(_rank(target, module) for group in self.groups for target in group.targets)
 
 
-def _texts_in(value: Any) -> List[str]:
-    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
-
-
 def _block_in(value: Any) -> Optional[Tuple[int, int]]:
-    is_one = isinstance(value, list) and len(value) == 2 and all(is_whole(extent) and extent > 0 for extent in value)
-    return (value[0], value[1]) if is_one else None
+    return (value[0], value[1]) if len(list_of(value)) == 2 and all(is_whole(extent) and extent > 0 for extent in value) else None
 
 
 def _group_in(group: Dict[str, Any]) -> Group:
-    weights = group["weights"]
-    size = weights.get("group_size") if is_whole(weights.get("group_size")) else None
-    strategy = weights.get("strategy")
-    num_bits = weights.get("num_bits")
-    return Group(_texts_in(group.get("targets")) or ["Linear"], _block_in(weights.get("block_structure")), size, num_bits if is_whole(num_bits) else 8,
-                 strategy if isinstance(strategy, str) and strategy else "group" if (size or 0) > 0 else "tensor", weights.get("type") == "float")
+    weights, targets = group["weights"], [text for text in list_of(group.get("targets")) if isinstance(text, str)]
+    size, num_bits, strategy = whole(weights.get("group_size")), whole(weights.get("num_bits")), text_of(weights.get("strategy"))
+    return Group(targets or ["Linear"], _block_in(weights.get("block_structure")), size, 8 if num_bits is None else num_bits,
+                 strategy or ("group" if (size or 0) > 0 else "tensor"), weights.get("type") == "float")
 
 
 def _rank(target: str, module: str) -> int:

@@ -68,8 +68,13 @@ class Choice:
             self.weights.tensors.update(file.tensors)
         if in_two:
             self.found.fatal(in_two, f"{twice}: remove the file that is not the model's")
-        if is_by_index:
-            self._compare_with_index()
+        # Loaders go by the files that an index names, not by what it says is in them.
+        index = self.directory.index.file_of if self.directory.index and is_by_index and self.weights.is_whole else {}
+        absent = [f"{tensor} in {file}" for tensor, file in index.items() if tensor not in self.weights.tensors and file in self.names]
+        if absent:
+            is_known = bool(self.model.family.expected)
+            self.found.add(not is_known, f"{self.index_file} names tensors that are not there: {first_of(absent)}",
+                           "only tensors that are in the files are loaded" if is_known else "they would be random: merge it again, or copy all files")
         return self.weights
 
     def _look_for_others(self) -> None:
@@ -82,15 +87,6 @@ class Choice:
             self.found.doubtful(f"weights are not safetensors ({printable(other)}), and not checked", "write safetensors with shardweld merge --backend hf")
         else:
             self.found.fatal("there is no file of weights", "merge it again, or copy all files")
-
-    def _compare_with_index(self) -> None:
-        """Loaders go by the files that an index names, not by what it says is in them."""
-        index = self.directory.index
-        absent = [f"{tensor} in {file}" for tensor, file in (index.file_of if index else {}).items() if tensor not in self.weights.tensors and file in self.names]
-        if absent and self.weights.is_whole:
-            is_known = bool(self.model.family.expected)
-            self.found.add(not is_known, f"{self.index_file} names tensors that are not there: {first_of(absent)}",
-                           "only tensors that are in the files are loaded" if is_known else "they would be random: merge it again, or copy all files")
 
 
 def takes_safetensors(files: Set[str]) -> bool:

@@ -9,13 +9,6 @@ from .request import Request, moment_of, refuse_ranks, seconds_of
 from .steward import Steward
 
 
-def _be_polite() -> None:
-    """Processor and disk are the trainer's first; what is run inherits it."""
-    os.nice(19)
-    if shutil.which("ionice"):
-        subprocess.run(["ionice", "-t", "-c", "3", "-p", str(os.getpid())], stderr=subprocess.DEVNULL, check=False)
-
-
 def _watch(given: Given) -> int:
     refuse_ranks()
     voice = Voice(given.get("progress", "auto"), "quiet" in given, "verbose" in given)
@@ -23,8 +16,10 @@ def _watch(given: Given) -> int:
         stop = Stop()
         asked = Request(given)
         stop.deadline = deadline(seconds_of(given, "stop_before"), moment_of(given, "stop_at"))
-        if asked.is_polite:
-            _be_polite()
+        if asked.is_polite:  # processor and disk are the trainer's first; what is run inherits it
+            os.nice(19)
+            if shutil.which("ionice"):
+                subprocess.run(["ionice", "-t", "-c", "3", "-p", str(os.getpid())], stderr=subprocess.DEVNULL, check=False)
         if os.path.lexists(asked.outs[0]) and not os.path.isdir(asked.outs[0]):
             raise Failed(TARGET, f"{asked.outs[0]} is not a directory", "name a directory for the outputs")
         os.makedirs(asked.outs[0], exist_ok=True)

@@ -20,9 +20,10 @@ def job() -> str:
     return os.environ.get("SLURM_JOB_ID", "")
 
 
-def _restarts() -> int:
-    text = os.environ.get("SLURM_RESTART_COUNT", "")
-    return int(text) if text.isdigit() else 0
+def _is_same_job(earlier: str) -> bool:
+    """Whether the batch system has ended an earlier run of this job, and started it again."""
+    restarts = os.environ.get("SLURM_RESTART_COUNT", "")
+    return job() == earlier != "" and restarts.isdigit() and int(restarts) > 0
 
 
 @dataclass
@@ -85,11 +86,6 @@ class Earlier:
             chain.step, chain.number, chain.version, chain.begun = step, int(row.get("number", 0)), int(row.get("version", 0)), {}
             chain.done.add(step)
 
-    def end(self) -> None:
-        """All is read: the clock of --idle_exit goes on only where the batch system has started this job again."""
-        if not job() or self.job != job() or not _restarts():
-            self.idle_since = None
-
 
 def _moment(row: Dict[str, Any]) -> Optional[float]:
     try:
@@ -125,9 +121,10 @@ class Diary:
             for line in text:
                 self.earlier.read(line)
         # The batch system has ended the earlier run of this job; a node that was lost cannot give its lock back.
-        if is_held and not (self.earlier.job == job() and _restarts()):
+        if is_held and not _is_same_job(self.earlier.job):
             raise Failed(LOCKED, f"another run is writing {out}: {self.earlier.holder} holds {path}", "there is one watch for each OUT: end that one, or take another OUT")
-        self.earlier.end()
+        if not _is_same_job(self.earlier.job):
+            self.earlier.idle_since = None
         if not line.endswith(b"\n"):  # the end of a watch that was killed while it wrote
             os.write(self._file, b"\n")
 
@@ -166,6 +163,6 @@ class Counts(Dict[str, Any]):
         fresh = path + ".tmp"
         if os.path.lexists(fresh):
             os.unlink(fresh)
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666), "w") as file:
+        with open(fresh, "x", encoding="utf-8") as file:
             file.write(text)
         os.rename(fresh, path)

@@ -86,15 +86,14 @@ class Stop:
     def _note(self, number: int, _: Any) -> None:
         self._signal = self._signal or signal.Signals(number).name
         self._n_told += number in (signal.SIGINT, signal.SIGTERM) or not self._n_told
-        if self._child:
-            self._tell(self._child, self._stop_with if self._n_told == 1 else signal.SIGTERM if self._n_told == 2 else signal.SIGKILL)
+        self._tell(self._stop_with if self._n_told == 1 else signal.SIGTERM if self._n_told == 2 else signal.SIGKILL)
 
-    @staticmethod
-    def _tell(child: "subprocess.Popen[bytes]", number: int) -> None:
-        try:
-            os.killpg(child.pid, number)
-        except ProcessLookupError:
-            pass
+    def _tell(self, number: int) -> None:
+        if self._child:
+            try:
+                os.killpg(self._child.pid, number)
+            except ProcessLookupError:
+                pass
 
     def why(self) -> str:
         if self._signal:
@@ -123,14 +122,14 @@ class Stop:
             raise Failed(command.LAUNCH, f"cannot run {words[0]}: {error.strerror}", "give its path") from None
         self._child, self._stop_with = child, signal.Signals(stop_with)
         if self._signal:
-            self._tell(child, stop_with)
+            self._tell(stop_with)
         told: List[float] = []
 
         def insist() -> None:
             if self._signal and stop_with == signal.SIGTERM:
                 told.append(time.monotonic())
                 if told[-1] - told[0] > _GRACE_S:
-                    self._tell(child, signal.SIGKILL)
+                    self._tell(signal.SIGKILL)
 
         for line in lines_of(child, insist):
             on_line(line.decode(errors="replace"))
@@ -138,22 +137,16 @@ class Stop:
         return child.wait()
 
 
-def _job_end() -> Optional[float]:
-    """When Slurm's job of this process ends, in seconds since 1970; None elsewhere or where it does not tell."""
-    told, job = os.environ.get("SLURM_JOB_END_TIME", ""), os.environ.get("SLURM_JOB_ID", "")
-    if told.isdigit() or not job:
-        return float(told) if told.isdigit() else None
-    try:  # Slurm 22.05 has no such variable
-        answer = subprocess.run(["squeue", "-h", "-j", job, "-o", "%e"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=20, text=True, check=False)
-        return datetime.fromisoformat(answer.stdout.strip()).timestamp()
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return None
-
-
 def deadline(before_s: Optional[float], at: Optional[float]) -> Optional[float]:
     """When to stop: so long before the end of Slurm's job (a minute, less where less than ten are left), or at that time, if that is earlier."""
-    end = _job_end()
-    if end is None:
+    told, job = os.environ.get("SLURM_JOB_END_TIME", ""), os.environ.get("SLURM_JOB_ID", "")
+    if not told.isdigit() and not job:
+        return at
+    try:  # Slurm 22.05 has no such variable
+        squeue = ["squeue", "-h", "-j", job, "-o", "%e"]
+        answer = "" if told.isdigit() else subprocess.run(squeue, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=20, text=True, check=False).stdout
+        end = float(told) if told.isdigit() else datetime.fromisoformat(answer.strip()).timestamp()
+    except (OSError, ValueError, subprocess.TimeoutExpired):
         return at
     end -= min(max((end - time.time()) / 10, 0), _USUAL_LEAD_S) if before_s is None else before_s
     return min(end, at or end)

@@ -93,7 +93,16 @@ class Request:
         self.merge = given.passed_on + [f"--stop_before={one}" for one in given.all("stop_before")] + ["--verbose"] * ("verbose" in given) + (
             [f"--stop_at={stop_at:.0f}"] if stop_at else [])
         _check_merge(given)
-        self._check_run()
+        # The run's directory need not be there yet; the one above it must.
+        hint = "name the directory in which the training run saves its steps"
+        if os.path.lexists(self.run) and not os.path.isdir(self.run):
+            raise Failed(USAGE, f"{self.run} is a file", hint)
+        if not os.path.isdir(self.run) and not os.path.isdir(os.path.dirname(self.run)):
+            raise Failed(NOT_FOUND, f"there is no directory {self.run}", hint)
+        if self.run in self.outs:
+            raise Failed(USAGE, f"{self.run} cannot be watched and written to", "name another directory for the outputs")
+        if os.path.isdir(self.run) and ask(self.run)["number"] is not None:
+            raise Failed(USAGE, f"{self.run} is a step itself", "watch the directory above it, or merge this one")
         if self.upload:  # client and token
             from ..upload import Upload, check_branch, check_repository, prepare
             check_repository(given.get("hf_upload_path"))
@@ -106,19 +115,6 @@ class Request:
     def duties(self) -> List[str]:
         """What is owed behind each merge, in its order."""
         return [duty for duty, asked in (("delta", self.delta_dir), ("upload", self.upload), ("then", self.then)) if asked]
-
-    def _check_run(self) -> None:
-        """The run's directory need not be there yet; the one above it must."""
-        hint = "name the directory in which the training run saves its steps"
-        if os.path.lexists(self.run) and not os.path.isdir(self.run):
-            raise Failed(USAGE, f"{self.run} is a file", hint)
-        if not os.path.isdir(self.run) and not os.path.isdir(os.path.dirname(self.run)):
-            raise Failed(NOT_FOUND, f"there is no directory {self.run}", hint)
-        if self.run in self.outs:
-            raise Failed(USAGE, f"{self.run} cannot be watched and written to", "name another directory for the outputs")
-        if os.path.isdir(self.run) and ask(self.run)["number"] is not None:
-            raise Failed(USAGE, f"{self.run} is a step itself", "watch the directory above it, or merge this one")
-
 
 def _check_merge(given: Given) -> None:
     """Options of merge are looked at before there is anything to merge."""

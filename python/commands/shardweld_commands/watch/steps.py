@@ -23,7 +23,7 @@ _LEAST_SLACK_S = 1.0    # clocks of hosts differ
 _TRACKER, _DEEPSPEED_TAG = "latest_checkpointed_iteration.txt", "latest"
 _DEEPSPEED = ("*_model_states.pt", "*_optim_states.pt")
 _WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.distcp", "*.ckpt")
-_RANDOM_STATES = ("rng_state*", "random_states*")  # each rank writes its own, whenever it comes to that
+_RANDOM_STATES = ("rng_state", "random_states")  # each rank writes its own, whenever it comes to that
 # One of them is the last file of a step that transformers, accelerate or ms-swift (with Megatron) calls checkpoint-10 or checkpoint_10.
 _TRAINER = ("trainer_state.json", "random_states_0.pkl", _TRACKER)
 _TRACKED = re.compile(r"(iter_|global_steps?_?)\d+")  # in a step of another name
@@ -108,11 +108,11 @@ def verdict_on(step: Step, files: Files, trackers: Dict[str, Tuple[Optional[int]
         return Verdict(waits_for="its files", is_unfinished=True)
     verdict = Verdict()
 
-    def newest(globs: Sequence[str], directory: Optional[str] = None, but: Sequence[str] = ()) -> Optional[int]:
+    def newest(globs: Sequence[str], directory: Optional[str] = None) -> Optional[int]:
         def fits(path: str) -> bool:
             above, name = os.path.split(path)
-            return directory in (None, above) and any(fnmatch.fnmatchcase(name, glob) for glob in globs) and not any(
-                fnmatch.fnmatchcase(name, glob) for glob in but)
+            return directory in (None, above) and any(fnmatch.fnmatchcase(name, glob) for glob in globs) and (
+                globs is not _WEIGHTS or not name.startswith(_RANDOM_STATES))
         return max((time for path, (_, time) in files.items() if fits(path)), default=None)
 
     def judge(name: str, written: Optional[int], behind: int, is_denied: bool = False) -> None:
@@ -130,14 +130,9 @@ def verdict_on(step: Step, files: Files, trackers: Dict[str, Tuple[Optional[int]
         is_denied = name in trackers and (number is None or number < step.number)
         judge(name, written if name in trackers and not is_denied else None, behind, is_denied)
 
-    weights = newest(_WEIGHTS, but=_RANDOM_STATES) or 0
-    directories = {""}
-    for path in files:
-        above = os.path.dirname(path)
-        while above not in directories:
-            directories.add(above)
-            above = os.path.dirname(above)
-    for directory in sorted(directories):
+    weights = newest(_WEIGHTS) or 0
+    directories = {path[:end.start()] for path in files for end in re.finditer("/", path)}
+    for directory in ["", *sorted(directories)]:
         above = os.path.dirname(directory)
         shards, states = newest(["*.distcp"], directory), newest(_DEEPSPEED, directory)
         if shards is not None:
@@ -236,7 +231,9 @@ class Lookout:
             files = files_of(step.path)
         except OSError as error:
             look.n_waiting += 1
-            self._say(known, step, f"{error.filename}: {error.strerror}", look)
+            why = f"{error.filename}: {error.strerror}"
+            look.news += [(step.name, why)] if why != known.why else []
+            known.why = why
             return
         found = print_of(files)
         if found != known.print:
@@ -259,18 +256,10 @@ class Lookout:
         else:
             verdict.has_signs = False  # a run that was copied has lost its signs, or their times
         look.is_awaited |= is_awaited
-        if is_awaited:
-            known.why = why
-        else:
-            self._say(known, step, why, look)
+        look.news += [(step.name, why)] if why not in ("", known.why) and not is_awaited else []
+        known.why = why
         if not why and look.next is None:
             look.next = Ready(step, found, len(files), verdict.has_signs, known.was_made)
-
-    @staticmethod
-    def _say(known: _Known, step: Step, why: str, look: Look) -> None:
-        if why and why != known.why:
-            look.news.append((step.name, why))
-        known.why = why
 
     def _is_over(self, known: _Known, now: float) -> bool:
         return known.end != "" and (known.end != "failed" or now - known.ended < self.patience_s)
