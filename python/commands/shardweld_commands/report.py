@@ -8,7 +8,7 @@ import re
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from .command import CORRUPT, UNSUPPORTED, USAGE, Command, Failed, Given
-from .files import is_whole, read_bytes, write_file
+from .files import is_whole, list_of, read_bytes, text_of, write_file
 from .redact import without_secrets
 from .text import bar, counted, duration, human_bytes, percent, printable, table, wrapped
 
@@ -24,7 +24,7 @@ Sizes = List[Tuple[str, int]]
 
 
 class Told:
-    """A value of a report, taken as what it should be: what it is not, or what is not there, is "", 0 or nothing."""
+    """A value of a report, taken as what it should be: what it is not, or what is not there, is "", 0 or nothing. Names lead to a value inside of it."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -35,44 +35,47 @@ class Told:
             value = value.get(name) if isinstance(value, dict) else None
         return Told(value)
 
-    def each(self, most: int) -> List["Told"]:
-        return [Told(one) for one in self.value[:most]] if isinstance(self.value, list) else []
+    def each(self, name: str, most: int) -> List["Told"]:
+        return [Told(one) for one in list_of(self.at(name).value)[:most]]
 
     def is_object(self) -> bool:
         return isinstance(self.value, dict)
 
-    def text(self) -> str:
+    def text(self, *names: str) -> str:
         """Text, number or truth value without secrets, which older versions wrote down."""
-        value = self.value
+        value = self.at(*names).value
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, (int, float)):
             return str(value) if math.isfinite(value) else ""
-        if not isinstance(value, str):
-            return ""
-        long = value[:2 * _LONGEST_TEXT]
+        long = text_of(value)[:2 * _LONGEST_TEXT]
         whole = long if long == value else long.rpartition(" ")[0]  # a secret that was cut in two is not known for one
         text = without_secrets(whole)
-        return text if whole == value and len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + " ..."
+        return text if text_of(value) == whole and len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + " ..."
 
-    def line(self) -> str:
+    def line(self, *names: str) -> str:
         """A value of any kind on one line: "tp 2, pp 4"."""
-        value = self.value
+        value = self.at(*names).value
         if not isinstance(value, (dict, list)):
-            return self.text()
+            return self.text(*names)
         items = [(f"{name} ", value[name]) for name in sorted(value)] if isinstance(value, dict) else [("", one) for one in value]
         texts = [name + ("..." if isinstance(one, (dict, list)) else Told(one).text()) for name, one in items[:_MOST_LISTED]]
         return ", ".join(texts + ["..."] * (len(items) > _MOST_LISTED))
 
-    def integer(self) -> int:
-        return int(self.value) if is_whole(self.value) and abs(self.value) < 1 << 63 else 0
+    def integer(self, *names: str) -> int:
+        return whole(self.at(*names).value, 1 << 63)
 
-    def bytes(self) -> int:
-        return int(self.value) if is_whole(self.value) and 0 <= self.value <= _MOST_BYTES else 0
+    def bytes(self, *names: str) -> int:
+        return max(whole(self.at(*names).value, 1 << 64), 0)
 
-    def seconds(self) -> float:
-        is_number = isinstance(self.value, (int, float)) and not isinstance(self.value, bool) and math.isfinite(self.value)
-        return min(max(float(self.value), 0.0), _YEAR) if is_number else 0.0
+    def seconds(self, name: str) -> float:
+        value = self.at(name).value
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        return min(max(float(value), 0.0), _YEAR) if is_number else 0.0
+
+
+def whole(value: Any, end: int) -> int:
+    return int(value) if is_whole(value) and abs(value) < end else 0
 
 
 class Phases(NamedTuple):
@@ -115,36 +118,31 @@ class Record:
     def __init__(self, value: Any) -> None:
         root = Told(value)
         ending, environment = root.at("exit"), root.at("environment")
-        self.title, self.code, self.ending = root.at("command").text(), ending.at("code").integer(), ending.at("name").text()
-        self.tool = f"shardweld {root.at('tool', 'version').text()} ({root.at('tool', 'git').text()})"
+        self.title, self.code, self.ending = root.text("command"), ending.integer("code"), ending.text("name")
+        self.tool = f"shardweld {root.text('tool', 'version')} ({root.text('tool', 'git')})"
         published = root.at("published").value  # reports before 0.3 do not say
         self.is_published: bool = (published if isinstance(published, bool) else self.code == 0) or self.title != "merge"
-        hint = ending.at("hint").text()
-        self.message = ending.at("message").text() + "".join(f"\nwhere: {one.text()}" for one in ending.at("where").each(_MOST_LINES)) + (
-            f"\nhint: {hint}" if hint else "")
-        self.n_ranks, self.started = environment.at("ranks").bytes(), ""
-        time = environment.at("started").text()
-        if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", time):
-            self.started = f"{time[:10]} {time[11:16]} UTC"
+        lines = [ending.text("message"), *(f"where: {one.text()}" for one in ending.each("where", _MOST_LINES)), f"hint: {ending.text('hint')}"]
+        self.message = "\n".join(lines if ending.text("hint") else lines[:-1])
+        time = re.fullmatch(r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9]{2}:[0-9]{2}):[0-9]{2}Z", environment.text("started"))
+        self.n_ranks, self.started = environment.bytes("ranks"), f"{time[1]} {time[2]} UTC" if time else ""
         self.command, self.command_note = _command(environment, self.n_ranks)
-        self.model, self.target, self.format = root.at("model_class").text(), root.at("target").text(), root.at("input", "format").text()
-        mixed = [one.at("dir").text() for one in root.at("mixed").each(_MOST_LINES)]
-        self.input = f"{counted(len(mixed), 'checkpoint')}: {', '.join(mixed)}" if mixed else root.at("input", "dir").text()
+        self.model, self.target, self.format = root.text("model_class"), root.text("target"), root.text("input", "format")
+        mixed = [one.text("dir") for one in root.each("mixed", _MOST_LINES)]
+        self.input = f"{counted(len(mixed), 'checkpoint')}: {', '.join(mixed)}" if mixed else root.text("input", "dir")
         self.phases = _phases(root)
         sizes = ("peak_bytes", "bytes_read", "bytes_sent", "bytes_written")
-        self.ranks = [Rank(one.at("rank").integer(), one.at("host").text(), _phases(one), *(one.at(size).bytes() for size in sizes))
-                      for one in root.at("ranks").each(_MOST_ROWS)]
-        self.ledger, self.stored = _ledger(root.at("ledger"), self.is_published), root.at("ledger", "stored").bytes()
+        self.ranks = [Rank(one.integer("rank"), one.text("host"), _phases(one), *(one.bytes(size) for size in sizes))
+                      for one in root.each("ranks", _MOST_ROWS)]
+        self.ledger, self.stored = _ledger(root.at("ledger"), self.is_published), root.bytes("ledger", "stored")
         self.facts = _facts(root)
-        self.files: Sizes = [(one.at("name").text(), one.at("bytes").bytes()) for one in root.at("files").each(_MOST_ROWS)]
-        tensors = root.at("tensors").value if isinstance(root.at("tensors").value, list) else []
-        of_each = [Told(tensor).at("bytes").bytes() for tensor in tensors]
-        self.n_tensors, self.tensor_bytes = len(of_each), min(sum(of_each), _MOST_BYTES)
-        largest = sorted(range(len(of_each)), key=lambda at: -of_each[at])[:_LARGEST_SHOWN]
-        self.largest: Sizes = [(Told(tensors[at]).at("name").text(), of_each[at]) for at in largest]
+        self.files: Sizes = [(one.text("name"), one.bytes("bytes")) for one in root.each("files", _MOST_ROWS)]
+        tensors = list(map(Told, list_of(root.at("tensors").value)))
+        self.n_tensors, self.tensor_bytes = len(tensors), min(sum(one.bytes("bytes") for one in tensors), _MOST_BYTES)
+        self.largest: Sizes = [(one.text("name"), one.bytes("bytes")) for one in sorted(tensors, key=lambda one: -one.bytes("bytes"))[:_LARGEST_SHOWN]]
         self.checks = self._checks(root)
-        self.warnings = [(one.at("code").text(), "".join(f"{tensor}: " for tensor in [one.at("tensor").text()] if tensor) + one.at("text").text())
-                         for one in root.at("warnings").each(_MOST_LINES)]
+        self.warnings = [(one.text("code"), "".join(f"{tensor}: " for tensor in [one.text("tensor")] if tensor) + one.text("text"))
+                         for one in root.each("warnings", _MOST_LINES)]
 
     def headline(self) -> str:
         """"Qwen3ForCausalLM in merged": the model and where it is, or what else is known."""
@@ -160,74 +158,70 @@ class Record:
         return [rank for at, rank in enumerate(self.ranks) if at % step == 0 or rank is slowest]
 
     def _checks(self, root: Told) -> List[Check]:
-        standing, evidence = root.at("provenance", "standing").text(), root.at("provenance", "evidence").line()
+        standing, evidence = root.text("provenance", "standing"), root.line("provenance", "evidence")
         crc, base = root.at("crc"), root.at("base")
-        unchecked, without = crc.at("unchecked_records").bytes(), crc.at("without").bytes()
-        right = f"{crc.at('records').bytes()} records ({human_bytes(crc.at('bytes').bytes())}) are as they state"
+        unchecked, without = crc.bytes("unchecked_records"), crc.bytes("without")
+        right = f"{crc.bytes('records')} records ({human_bytes(crc.bytes('bytes'))}) are as they state"
         right += (f", {unchecked} were read only in part" if unchecked else "") + (f", {without} state none" if without else "")
         accounted = min(sum(row.bytes for row in self.ledger), _MOST_BYTES)
-        odd, is_looked_at = len(root.at("sanity", "tensors").each(1000000)), root.at("sanity", "checked").value is True
+        odd, is_looked_at = len(root.at("sanity").each("tensors", 1000000)), root.at("sanity", "checked").value is True
+        sums = ("unknown", "nothing was read") if self.stored == 0 else ("good", f"{human_bytes(self.stored)} in all") if accounted == self.stored else (
+            "bad", f"{human_bytes(accounted)} of {human_bytes(self.stored)}")
+        crcs = ("in part" if unchecked + without else "good", right) if crc.is_object() else ("unknown", "not looked at")
         checks = [
             Check("bad" if self.code else "good", "the run", f"ended with code {self.code}" if self.code else "ended well"),
             Check({"proved": "good", "consistent": "in part"}.get(standing, "unknown"), "every file in its place, of one save",
                   "not looked at" if not evidence and standing == "unknown" else f"{standing}: {evidence}"),
-            Check("in part" if unchecked + without else "good", "checksums of the input", right) if crc.is_object() else
-            Check("unknown", "checksums of the input", "not looked at"),
-            Check(*(("unknown", "every stored byte accounted for", "nothing was read") if self.stored == 0 else
-                    ("good", "every stored byte accounted for", f"{human_bytes(self.stored)} in all") if accounted == self.stored else
-                    ("bad", "every stored byte accounted for", f"{human_bytes(accounted)} of {human_bytes(self.stored)}"))),
+            Check(crcs[0], "checksums of the input", crcs[1]), Check(sums[0], "every stored byte accounted for", sums[1]),
             Check("unknown" if not is_looked_at else "in part" if odd else "good", "values of the output",
                   counted(odd, "suspicious tensor") if is_looked_at else "not looked at")]
-        equal = f"{base.at('equal').line()} of {base.at('compared').line()} tensors are equal"
+        equal = f"{base.line('equal')} of {base.line('compared')} tensors are equal"
         return checks + ([Check("good", "beside the base", equal)] if base.is_object() else [])
 
 
 def _phases(told: Told) -> Phases:
-    return Phases([(phase.at("name").text(), phase.at("wall_s").seconds()) for phase in told.at("phases").each(_MOST_PHASES)])
+    return Phases([(phase.text("name"), phase.seconds("wall_s")) for phase in told.each("phases", _MOST_PHASES)])
 
 
 def _ledger(ledger: Told, is_there: bool) -> List[Row]:
     # Several checkpoints have rows of their own for what is left aside in each: equal ones are one.
     ignored: Dict[Tuple[str, str], int] = {}
-    for told in ledger.at("ignored").each(_MOST_ROWS):
-        key = told.at("pattern").text(), told.at("reason").text()
-        ignored[key] = ignored.get(key, 0) + told.at("bytes").bytes()
+    for told in ledger.each("ignored", _MOST_ROWS):
+        key = told.text("pattern"), told.text("reason")
+        ignored[key] = ignored.get(key, 0) + told.bytes("bytes")
     return [Row("written", "written" if is_there else "planned", "in the model, each element once" if is_there else "but not published",
-                ledger.at("consumed").bytes()),
-            Row("replica", "replicas", "held again by other files", ledger.at("replica").bytes()),
-            Row("padding", "padding", "rows that only fill the vocabulary up", ledger.at("padding").bytes()),
+                ledger.bytes("consumed")),
+            Row("replica", "replicas", "held again by other files", ledger.bytes("replica")),
+            Row("padding", "padding", "rows that only fill the vocabulary up", ledger.bytes("padding")),
             *(Row("ignored", *key, bytes=n_bytes) for key, n_bytes in ignored.items())]
-
-
-def _hosts(told: Told) -> str:
-    """Hosts with their numbers of ranks: "node1 x 8, node2 x 8"."""
-    runs = [(name, len(list(run))) for name, run in itertools.groupby(host.text() for host in told.each(_MOST_ROWS))]
-    return ", ".join(name + (f" x {count}" if count > 1 else "") for name, count in runs)
 
 
 def _facts(root: Told) -> List[Tuple[str, str]]:
     parallel, resume, environment = root.at("input", "facts"), root.at("resume"), root.at("environment")
     if parallel.is_object():
         parallel = Told({name: value for name, value in parallel.value.items() if name not in ("t", "te")})  # as recipes compute with them
-    why = root.at("plan", "why").text()
+    why = root.text("plan", "why")
     facts = [("parallel sizes", parallel.line()),
-             ("taken up", f"{human_bytes(resume.at('bytes_reused').bytes())} that an earlier merge had written" if resume.is_object() else ""),
-             ("strategy", root.at("plan", "strategy").text() + (f": {why}" if why else "")),
-             ("plan", root.at("plan", "hash").text()), ("root of all tensors", root.at("root").text())]
+             ("taken up", f"{human_bytes(resume.bytes('bytes_reused'))} that an earlier merge had written" if resume.is_object() else ""),
+             ("strategy", root.text("plan", "strategy") + (f": {why}" if why else "")),
+             ("plan", root.text("plan", "hash")), ("root of all tensors", root.text("root"))]
     for name in sorted(environment.value) if environment.is_object() else []:
         if name not in ("command_line", "launcher", "launcher_unseen", "started"):
-            facts.append((printable(name), _hosts(environment.at(name)) if name == "hosts" else environment.at(name).line()))
+            facts.append((printable(name), environment.line(name)))
+        if name == "hosts":  # with their numbers of ranks: "node1 x 8, node2 x 8"
+            runs = [(host, len(list(run))) for host, run in itertools.groupby(host.text() for host in environment.each(name, _MOST_ROWS))]
+            facts[-1] = (name, ", ".join(host + (f" x {count}" if count > 1 else "") for host, count in runs))
     return [fact for fact in facts if fact[1]]
 
 
 def _command(environment: Told, n_ranks: int) -> Tuple[str, str]:
     """The command with its launcher, and what is not known of that."""
-    own, launcher = environment.at("command_line").text(), environment.at("launcher").text()
+    own, launcher = environment.text("command_line"), environment.text("launcher")
     is_whole = own != "" and launcher.endswith(own[own.find(" ") + 1:])  # launchers may write the program with its directory
     if launcher and not is_whole:
         return own, f"started by {launcher}"
     if not launcher and n_ranks > 1:
-        return own, environment.at("launcher_unseen").text() or "how the ranks were started is not known"
+        return own, environment.text("launcher_unseen") or "how the ranks were started is not known"
     return launcher if is_whole else own, ""
 
 
@@ -242,12 +236,8 @@ def read_report(path: str) -> Record:
                           parse_int=lambda digits: int(digits) if len(digits) <= 20 else float(digits))
     except (ValueError, RecursionError):
         root = None
-    why = ""
-    if not isinstance(root, dict):
-        why = "it is no JSON object"
-    elif not isinstance(root.get("ledger"), dict) or not isinstance(root.get("phases"), list):
-        why = "it has no ledger and no phases"
-    if why:
+    if not isinstance(root, dict) or not isinstance(root.get("ledger"), dict) or not isinstance(root.get("phases"), list):
+        why = "it has no ledger and no phases" if isinstance(root, dict) else "it is no JSON object"
         raise Failed(CORRUPT, f"{path} is no report of a run: {why}", "give one that --report has written")
     if root.get("schema") != 1:
         raise Failed(UNSUPPORTED, f"{path} is a report of schema {printable(json.dumps(root.get('schema'), ensure_ascii=False))}, this version reads schema 1",
