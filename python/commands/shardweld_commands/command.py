@@ -220,6 +220,7 @@ class Command:
         if name not in self.options:
             given.passed_on.append(f"--{name}" if row["kind"] == "none" else f"--{name}={value}")
             return
+        value = next((word for word in row["words"] if word.lower() == value.lower()), value)  # as their makers write them: vLLM, SGLang
         if row["words"] and value not in row["words"]:
             self._refuse(f"--{name} is {value!r}, which is none of {', '.join(row['words'])}")
         if name in given.values and not row["is_repeated"]:

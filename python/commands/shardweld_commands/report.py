@@ -10,7 +10,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from .command import CORRUPT, UNSUPPORTED, USAGE, Command, Failed, Given
 from .files import is_whole, list_of, read_bytes, text_of, write_file
 from .redact import without_secrets
-from .text import bar, counted, duration, human_bytes, percent, printable, table, wrapped
+from .text import bar, counted, duration, human_bytes, percent, printable, range_text, table, wrapped
 
 KEPT_REPORT = "shardweld_report.json"
 _LARGEST_REPORT = 1 << 30
@@ -134,6 +134,7 @@ class Record:
         sizes = ("peak_bytes", "bytes_read", "bytes_sent", "bytes_written")
         self.ranks = [Rank(one.integer("rank"), one.text("host"), _phases(one), *(one.bytes(size) for size in sizes))
                       for one in root.each("ranks", _MOST_ROWS)]
+        self.seconds = max([self.phases.seconds(), *(rank.phases.seconds() for rank in self.ranks)])
         self.ledger, self.stored = _ledger(root.at("ledger"), self.is_published), root.bytes("ledger", "stored")
         self.facts = _facts(root)
         self.files: Sizes = [(one.text("name"), one.bytes("bytes")) for one in root.each("files", _MOST_ROWS)]
@@ -157,20 +158,25 @@ class Record:
         step = max(1, -(-len(self.ranks) // most))
         return [rank for at, rank in enumerate(self.ranks) if at % step == 0 or rank is slowest]
 
+    def seconds_of(self, phase: str) -> Tuple[float, float]:
+        """Of the fastest and of the slowest rank."""
+        times = [rank.phases.seconds(phase) for rank in self.ranks] or [self.phases.seconds(phase)]
+        return min(times), max(times)
+
     def _checks(self, root: Told) -> List[Check]:
         standing, evidence = root.text("provenance", "standing"), root.line("provenance", "evidence")
         crc, base = root.at("crc"), root.at("base")
-        unchecked, without = crc.bytes("unchecked_records"), crc.bytes("without")
-        right = f"{crc.bytes('records')} records ({human_bytes(crc.bytes('bytes'))}) are as they state"
-        right += (f", {unchecked} were read only in part" if unchecked else "") + (f", {without} state none" if without else "")
+        records, unchecked, without = (crc.bytes(name) for name in ("records", "unchecked_records", "without"))
+        right = f"{records} records ({human_bytes(crc.bytes('bytes'))}) are as they state" + (f", {unchecked} were read only in part" if unchecked else "")
+        right = (right + f", {without} state none" if records else f"{without} records state none") if without else right
         accounted = min(sum(row.bytes for row in self.ledger), _MOST_BYTES)
         odd, is_looked_at = len(root.at("sanity").each("tensors", 1000000)), root.at("sanity", "checked").value is True
         sums = ("unknown", "nothing was read") if self.stored == 0 else ("good", f"{human_bytes(self.stored)} in all") if accounted == self.stored else (
             "bad", f"{human_bytes(accounted)} of {human_bytes(self.stored)}")
-        crcs = ("in part" if unchecked + without else "good", right) if crc.is_object() else ("unknown", "not looked at")
+        crcs = ("in part" if unchecked else "unknown" if without and not records else "good", right) if crc.is_object() else ("unknown", "not looked at")
         checks = [
             Check("bad" if self.code else "good", "the run", f"ended with code {self.code}" if self.code else "ended well"),
-            Check({"proved": "good", "consistent": "in part"}.get(standing, "unknown"), "every file in its place, of one save",
+            Check({"proved": "good", "consistent": "good"}.get(standing, "unknown"), "every file in its place, of one save",
                   "not looked at" if not evidence and standing == "unknown" else f"{standing}: {evidence}"),
             Check(crcs[0], "checksums of the input", crcs[1]), Check(sums[0], "every stored byte accounted for", sums[1]),
             Check("unknown" if not is_looked_at else "in part" if odd else "good", "values of the output",
@@ -253,7 +259,7 @@ def _head_text(record: Record) -> str:
             ("ended", f"with code {record.code} ({record.ending})" if record.code else "well")]
     told += [("", line) for line in record.message.split("\n")]
     told += [("output", size if record.is_published else "nothing was published" + (f" (planned: {size})" if record.n_tensors else "")),
-             ("took", f"{duration(record.phases.seconds())} with {counted(record.n_ranks, 'rank')}")]
+             ("took", f"{duration(record.seconds)} with {counted(record.n_ranks, 'rank')}")]
     told += record.facts + [("written by", record.tool)]
     return table("<<", [(name, printable(value, _LONGEST_LINE)) for name, value in told if value])
 
@@ -270,12 +276,9 @@ def _ledger_text(record: Record) -> str:
 
 
 def _phases_text(record: Record) -> str:
-    def spread(name: str) -> str:
-        times = [rank.phases.seconds(name) for rank in record.ranks]
-        return f"{duration(min(times))} to {duration(max(times))}" if len(times) > 1 and max(times) > 0 else ""
-
-    cells = [("  " + printable(name), duration(seconds), bar(seconds, record.phases.seconds()), spread(name)) for name, seconds in record.phases.each]
-    return "\n" + table("<><<", [("phase", "first rank", "", "ranks")] + cells) if cells else ""
+    cells = [("  " + printable(name), range_text(*record.seconds_of(name)), bar(record.seconds_of(name)[1], record.seconds))
+             for name in dict.fromkeys(name for name, _ in record.phases.each)]
+    return "\n" + table("<><", [("phase", "time of a rank", "")] + cells) if cells else ""
 
 
 def _ranks_text(record: Record) -> str:

@@ -6,7 +6,7 @@ import re
 from typing import Any, Dict, List
 
 from .report import Phases, Record, Row, Sizes
-from .text import UNSEEN, counted, duration, human_bytes, percent, share
+from .text import UNSEEN, counted, duration, human_bytes, percent, range_text, share
 
 _HEIGHT, _LEAST_ROW, _LEAST_BAND, _MOST_BANDS = 260, 66, 1.5, 8  # of the bar that all bytes are; three lines of text
 _DRAWN_RANKS, _LISTED_FILES, _COLOURS = 48, 100, 10
@@ -75,13 +75,13 @@ def _times(record: Record) -> Values:
     """A lane of phases for each rank; those of one name have one colour, in the order in which they are met."""
     colours: Dict[str, int] = {}
     ranks = [rank for rank in record.shown_ranks(_DRAWN_RANKS) if rank.phases.each]
-    longest = max([record.phases.seconds()] + [rank.phases.seconds() for rank in ranks])
 
     def rows(phases: Phases) -> List[Values]:
-        return [{"phase": phase, "time": duration(seconds), "width": _width(seconds, longest), "colour": colours.setdefault(phase, len(colours)) % _COLOURS,
-                 "label": phase if seconds > _ROOM_FOR_NAME * longest else ""} for phase, seconds in phases.each]
+        return [{"phase": phase, "time": duration(seconds), "width": _width(seconds, record.seconds), "colour": colours.setdefault(phase, len(colours)) % _COLOURS,
+                 "label": phase if seconds > _ROOM_FOR_NAME * record.seconds else ""} for phase, seconds in phases.each]
 
-    return {"legend": rows(record.phases), "axis": [{"time": duration(longest * at / 4) if at else "0"} for at in range(5)],
+    legend = [{**row, "time": range_text(*record.seconds_of(row["phase"]))} for row in {row["phase"]: row for row in rows(record.phases)}.values()]
+    return {"legend": legend, "axis": [{"time": duration(record.seconds * at / 4) if at else "0"} for at in range(5)],
             "lanes": [{"name": f"rank {rank.rank}", "host": rank.host, "parts": rows(rank.phases)} for rank in ranks] or
             [{"name": "first rank", "parts": rows(record.phases)}], "chosen_lanes": _chosen(record, len(ranks)) if ranks else ""}
 
@@ -95,7 +95,7 @@ def _did(record: Record) -> Values:
 
 
 def _tiles(record: Record) -> List[Values]:
-    seconds, peak = record.phases.seconds(), max((rank.peak for rank in record.ranks), default=0)
+    seconds, peak = record.seconds, max((rank.peak for rank in record.ranks), default=0)
     tiles = [(human_bytes(record.tensor_bytes), "of tensors"), (str(record.n_tensors), "tensors"), (duration(seconds), "in all"),
              (human_bytes(int(min(record.tensor_bytes / seconds, 1e30)) if seconds > 0 else 0) + "/s", "of output"),
              (str(record.n_ranks), "rank" if record.n_ranks == 1 else "ranks")]

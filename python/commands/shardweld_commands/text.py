@@ -61,6 +61,11 @@ def duration(seconds: float) -> str:
     return f"{seconds:.{0 if seconds >= 9.95 else 1 if seconds >= 0.995 else 2}f} s"
 
 
+def range_text(least: float, most: float) -> str:
+    """"12 s", or "12 s to 15 s" where that can be seen."""
+    return duration(least) if duration(least) == duration(most) else f"{duration(least)} to {duration(most)}"
+
+
 def share(part: float, whole: float) -> float:
     return min(max(part / whole, 0.0), 1.0) if whole > 0 else 0.0
 
