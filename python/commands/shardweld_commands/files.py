@@ -65,6 +65,8 @@ def write_file(path: str, text: str, is_own: Callable[[bytes], bool]) -> None:
         why = "" if not head or is_own(head) else "it exists and is something else"
     elif os.path.lexists(path):
         why = "it is a directory" if os.path.isdir(path) else "it is not a regular file"
+    if why:
+        raise Failed(IO, f"{path} is left as it is: {why}", "give another name")
     fresh = f"{path}.partial-{os.urandom(8).hex()}"
     try:
         with open(fresh, "x", encoding="utf-8", errors="replace") as file:
@@ -134,6 +136,10 @@ def text_of(value: Any) -> str:
 
 def is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def whole(value: Any) -> Optional[int]:

@@ -8,7 +8,7 @@ import re
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from .command import CORRUPT, UNSUPPORTED, USAGE, Command, Failed, Given
-from .files import is_whole, list_of, read_bytes, text_of, write_file
+from .files import is_number, is_whole, list_of, read_bytes, text_of, write_file
 from .redact import without_secrets
 from .text import bar, counted, duration, human_bytes, percent, printable, range_text, table, wrapped
 
@@ -70,8 +70,7 @@ class Told:
 
     def seconds(self, name: str) -> float:
         value = self.at(name).value
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-        return min(max(float(value), 0.0), _YEAR) if is_number else 0.0
+        return min(max(float(value), 0.0), _YEAR) if is_number(value) and math.isfinite(value) else 0.0
 
 
 def whole(value: Any, end: int) -> int:

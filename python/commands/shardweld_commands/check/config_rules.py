@@ -1,10 +1,12 @@
 """What config.json says by itself, and the files between text and numbers: the tokenizer, chat templates, generation_config.json."""
+import itertools
 import json
+import math
 from typing import Any, Dict, Iterator, Optional, Set, Tuple
 
-from ..files import MARK, is_whole, object_of, parsed, whole
+from ..files import MARK, is_number, is_whole, list_of, object_of, parsed, whole
 from ..text import listed, printable
-from .known import facts, known_words, nonfinite_in, taken_instead, used_nonfinite_in
+from .known import facts, known_words, nonfinite_in, taken_instead
 from .model import Findings, Model
 
 FROM_TRAINED = "take it from the model that was trained"
@@ -30,7 +32,9 @@ def rule_config(model: Model, found: Findings) -> None:
 def rule_numbers(model: Model, found: Findings) -> None:
     """Python's parser takes NaN and Infinity, Rust's refuses the file."""
     is_rust = model.loader.name == "tgi"
-    path, used = nonfinite_in(model.config, not is_rust), used_nonfinite_in(model.config)
+    odd = list(nonfinite_in(model.config))
+    path = ".".join(next((path for path, number in odd if is_rust or math.isnan(number)), ()))
+    used = ".".join(next((path for path, _ in odd if known_words("computed-with").intersection(itertools.takewhile(lambda part: not part.isdigit(), path))), ()))
     if used and not is_rust:
         found.fatal(f"config.json has NaN or Infinity in {printable(used)}",
                     "Python reads it, and all that the model gives is NaN or without meaning: take the number from the model that was trained")
@@ -135,27 +139,18 @@ def rule_code(model: Model, found: Findings) -> None:
 # Rotary embeddings. Sources: transformers 5.24 modeling_rope_utils (validate_rope, ROPE_INIT_FUNCTIONS), run; vLLM 0.33 layers/rotary_embedding and
 # transformers_utils/config (patch_legacy_rope_type), SGLang 0.5.23 layers/rotary_embedding/factory, read.
 
-def _has_value(rope: Dict[str, Any], key: str) -> bool:
-    """Lists are of factors for each pair of dims, all else numbers."""
-    value = rope.get(key)
-    if key.endswith("_section") or key.startswith(("short_", "long_")):
-        return isinstance(value, list) and bool(value)
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
-
-
 def _pairs_of(rope: Dict[str, Any], around: Dict[str, Any]) -> Optional[int]:
     """How many pairs of dims turn."""
     head, hidden, heads = (whole(around.get(name)) for name in ("head_dim", "hidden_size", "num_attention_heads"))
     dims = head if head is not None else hidden // heads if hidden is not None and heads is not None and heads > 0 else 0
-    part = next((value for value in (around.get("partial_rotary_factor"), rope.get("partial_rotary_factor"))
-                 if isinstance(value, (int, float)) and not isinstance(value, bool)), 1)
+    part: Any = next(filter(is_number, (around.get("partial_rotary_factor"), rope.get("partial_rotary_factor"))), 1)
     return int(dims * part) // 2 if 2 <= dims * part < 1e6 else None
 
 
 def _faults_of_rope(model: Model, rope: Dict[str, Any], path: str, around: Dict[str, Any]) -> Iterator[Tuple[str, str]]:
     """Of one form: what is wrong, and what to do."""
     stated, theta = rope.get("rope_type", rope.get("type")), rope.get("rope_theta")
-    if theta is not None and (isinstance(theta, bool) or not isinstance(theta, (int, float))):
+    if theta is not None and not is_number(theta):
         yield f"{path} has rope_theta {shown(theta)}, which is no number", FROM_TRAINED
     if stated is None:
         if "rope_type" in rope and model.for_transformers:
@@ -176,10 +171,11 @@ def _faults_of_rope(model: Model, rope: Dict[str, Any], path: str, around: Dict[
     if not is_taken:
         yield f"{path} has rope_type {printable(form)}, which {model.loader.name} does not compute", "correct it: default, linear, dynamic, yarn, longrope or llama3"
         return
-    alpha = rope.get("alpha")
-    is_by_alpha = form == "dynamic" and not model.for_transformers and isinstance(alpha, (int, float)) and not isinstance(alpha, bool)
+    is_by_alpha = form == "dynamic" and not model.for_transformers and is_number(rope.get("alpha"))
     for key in filter(None, needed[form]):
-        if not _has_value(rope, key) and not is_by_alpha:
+        value: Any = rope.get(key)
+        is_usable = list_of(value) if key.endswith("_section") or key.startswith(("short_", "long_")) else is_number(value) and value > 0
+        if not is_usable and not is_by_alpha:
             yield f"{path} ({form}) has no usable {key}", FROM_TRAINED
     pairs = _pairs_of(rope, around) if form in ("longrope", "su") else None
     for key in ("short_factor", "long_factor"):

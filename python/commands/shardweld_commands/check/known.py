@@ -14,7 +14,7 @@ import functools
 import math
 import os
 import re
-from typing import Any, Dict, FrozenSet, Iterable, List
+from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, Tuple
 
 from ..files import is_whole
 
@@ -71,26 +71,13 @@ def taken_instead(model_type: str, field: str, value: Any) -> str:
     return "" if is_good or not kinds else ", or ".join(text for kind, text in _KINDS.items() if kind in kinds)
 
 
-def nonfinite_in(value: Any, is_nan: bool, path: str = "") -> str:
-    """The path of the first number that JSON has not, "" for none; NaN alone where `is_nan`."""
-    if isinstance(value, float) and (math.isnan(value) if is_nan else not math.isfinite(value)):
-        return path
+def nonfinite_in(value: Any, path: Tuple[str, ...] = ()) -> Iterator[Tuple[Tuple[str, ...], float]]:
+    """All numbers that JSON has not, and where they are."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield path, value
     items: Iterable[Any] = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    inner = (nonfinite_in(one, is_nan, f"{path}.{key}" if path else str(key)) for key, one in items)
-    return next(filter(None, inner), "")
-
-
-def used_nonfinite_in(config: Dict[str, Any]) -> str:
-    """The path of the first such number that the model computes with."""
-    for field, value in config.items():
-        is_used = field in known_words("computed-with")
-        inner = nonfinite_in(value, False, field) if is_used else ""
-        if not is_used and isinstance(value, dict):
-            inner = used_nonfinite_in(value)
-            inner = inner and f"{field}.{inner}"
-        if inner:
-            return inner
-    return ""
+    for key, one in items:
+        yield from nonfinite_in(one, (*path, str(key)))
 
 
 def plain(word: str) -> str:
