@@ -29,10 +29,11 @@ def redacted(line: str, secrets: Sequence[str]) -> str:
 
 def without_secrets(text: str) -> str:
     """The same for what this program says itself: without what the environment calls a token, key or password, and without HF_TOKEN=..."""
-    for secret in _secrets_of_environment():
-        text = text.replace(secret, HIDDEN)
-    text = _VALUE.sub(r"\1" + HIDDEN, _without_forms(text))
     is_secret = re.compile(_SECRET_NAME).fullmatch
+    for name, value in os.environ.items():
+        if is_secret(name) and len(value) >= _PIECE and not (value.startswith("/") and os.path.exists(value)):
+            text = text.replace(value, HIDDEN)
+    text = _VALUE.sub(r"\1" + HIDDEN, _without_forms(text))
     return _OPTION.sub(lambda found: found[1] + HIDDEN if is_secret("_" + found[2].upper().replace("-", "_")) else found[0], text)
 
 
@@ -40,12 +41,6 @@ def _without_forms(text: str) -> str:
     for form, hidden in _FORMS:
         text = form.sub(hidden, text)
     return text
-
-
-def _secrets_of_environment() -> List[str]:
-    is_secret = re.compile(_SECRET_NAME).fullmatch
-    return [value for name, value in os.environ.items()
-            if is_secret(name) and len(value) >= _PIECE and not (value.startswith("/") and os.path.exists(value))]
 
 
 def _pieces(texts: Iterable[str], size: int, step: int = 1) -> Dict[int, Set[str]]:
@@ -66,15 +61,14 @@ def _in_base64(secret: bytes, shift: int) -> str:
 
 def _unescaped(text: str, places: List[int]) -> Tuple[str, List[int]]:
     """The text behind one layer of escapes, and where each of its letters begins and ends."""
-    out, kept, at = [], [], 0
+    out, kept, at = "", [], 0
     for found in _ESCAPE.finditer(text):
-        out.append(text[at:found.start()])
-        kept += places[at:found.start()]
-        hexadecimal = next((found[i] for i in range(1, 6) if found[i]), "")
-        out.append(chr(int(hexadecimal, 16)) if hexadecimal else chr(int(found[6], 8)) if found[6] else chr(int(found[7]) % 256) if found[7] else found[8])
-        kept.append(places[found.start()])
+        digits = next((found[i] for i in range(1, 6) if found[i]), "")
+        number = int(digits, 16) if digits else int(found[6], 8) if found[6] else int(found[7]) % 256 if found[7] else ord(found[8])
+        out += text[at:found.start()] + chr(number)
+        kept += places[at:found.start() + 1]
         at = found.end()
-    return "".join(out) + text[at:], kept + places[at:]
+    return out + text[at:], kept + places[at:]
 
 
 def _without_pieces(line: str, secrets: Sequence[str]) -> str:

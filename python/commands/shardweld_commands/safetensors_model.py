@@ -29,7 +29,7 @@ class Model(NamedTuple):
         return sum(tensor.size for tensor in self.tensors.values())
 
     def form(self, name: str) -> str:
-        return "{0} {1}".format(self.tensors[name].dtype, list(self.tensors[name].shape)) if name in self.tensors else "no such tensor"
+        return f"{self.tensors[name].dtype} {list(self.tensors[name].shape)}" if name in self.tensors else "no such tensor"
 
 
 def corrupt(path: str, what: str) -> NoReturn:
@@ -46,8 +46,8 @@ def read_header(path: str) -> Tuple[Dict[str, Tensor], Dict[str, str]]:
     found = weight_file(*os.path.split(path))
     if found.unknown:
         raise Failed(UNSUPPORTED, f"{path}: {found.unknown}")
-    tensors = {name: Tensor(stored.dtype, stored.shape, found.name, found.places[name][0], found.places[name][1] - found.places[name][0])
-               for name, stored in found.tensors.items()}
+    places = ((name, stored, *found.places[name]) for name, stored in found.tensors.items())
+    tensors = {name: Tensor(stored.dtype, stored.shape, found.name, begin, end - begin) for name, stored, begin, end in places}
     return (tensors, found.metadata) if not found.fault else corrupt(path, found.fault)
 
 

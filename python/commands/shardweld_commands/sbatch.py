@@ -8,13 +8,13 @@ import subprocess
 from typing import Any, Dict, List, Optional
 
 from .command import INTERNAL, USAGE, Command, Failed, Given, program, run
+from .files import MIB, read_bytes
 from .text import human_bytes, printable
 
-_MIB = 1 << 20
 _RANKS_OF_NODE = 4      # where they are not given
 _MOST_NODES = 25000     # as many as plan's ranks allow
 _CORES_OF_RANK = 2      # one thread reads ahead while another exchanges and writes
-_LEAST_MEMORY = 512 * _MIB  # of a rank: half of it is what buffers may take by default, so the merge makes the plan that is shown
+_LEAST_MEMORY = 512 * MIB  # of a rank: half of it is what buffers may take by default, so the merge makes the plan that is shown
 _START_SECONDS, _TIME_STEP = 300, 300  # starting, the last fsync
 
 
@@ -55,8 +55,7 @@ def template(name: str) -> str:
     here = os.path.dirname(os.path.realpath(__file__))
     for place in (os.path.join(here, "..", "slurm", name), os.path.join(here, "..", "..", "..", "slurm", name)):
         if os.path.isfile(place):
-            with open(place, encoding="utf-8") as file:
-                return file.read()
+            return read_bytes(place, MIB).decode()
     raise Failed(INTERNAL, f"slurm/{name} is not where the installation has it", "install shardweld again")
 
 
@@ -75,10 +74,10 @@ def script_of(plan: Any, nodes: int, rate: int, limit: Optional[int]) -> str:
     wanted = rounded_up(_START_SECONDS + int(plan["metadata_s"]) + moved // rate, _TIME_STEP)
     seconds = wanted if limit is None else min(wanted, limit)
     peak = plan["peak_bytes"]
-    memory = rounded_up(max(_LEAST_MEMORY, peak + peak // 4 + 64 * _MIB), 64 * _MIB * _CORES_OF_RANK)
+    memory = rounded_up(max(_LEAST_MEMORY, peak + peak // 4 + 64 * MIB), 64 * MIB * _CORES_OF_RANK)
     values: Dict[str, Any] = {
         "INPUT": f"{printable(plan['input']['dir'])} ({plan['input']['format']})", "OUTPUT": human_bytes(plan["total_bytes"]), "NODES": nodes, "RANKS": plan["ranks"],
-        "RANKS_OF_NODE": -(-plan["ranks"] // nodes), "CORES": _CORES_OF_RANK, "PEAK": human_bytes(peak), "MEBIBYTES": memory // _CORES_OF_RANK // _MIB,
+        "RANKS_OF_NODE": -(-plan["ranks"] // nodes), "CORES": _CORES_OF_RANK, "PEAK": human_bytes(peak), "MEBIBYTES": memory // _CORES_OF_RANK // MIB,
         "MOVED": human_bytes(moved), "RATE": human_bytes(rate), "TIME": clock(seconds), "TARGET": shlex.quote(plan["target"]),
         "WHY": f"# It wants {clock(wanted)}, which the partition does not give: the job queues again.\n" if seconds < wanted else "",
         "PROGRAM": shlex.quote(program()), "FUNCTIONS": template("job.sh"),

@@ -34,7 +34,7 @@ def rule_numbers(model: Model, found: Findings) -> None:
     is_rust = model.loader.name == "tgi"
     odd = list(nonfinite_in(model.config))
     path = ".".join(next((path for path, number in odd if is_rust or math.isnan(number)), ()))
-    used = ".".join(next((path for path, _ in odd if known_words("computed-with").intersection(itertools.takewhile(lambda part: not part.isdigit(), path))), ()))
+    used = ".".join(next((path for path, _ in odd if known_words("computed-with").intersection(itertools.takewhile(lambda part: not str(part).isdigit(), path))), ()))
     if used and not is_rust:
         found.fatal(f"config.json has NaN or Infinity in {printable(used)}",
                     "Python reads it, and all that the model gives is NaN or without meaning: take the number from the model that was trained")

@@ -85,17 +85,6 @@ def rule_gguf_keys(model: Model, found: Findings) -> None:
                     found.fatal(f"{one.name} has no number {whole}", WRITE_AGAIN)
 
 
-def _look_at_lists(one: Gguf, found: Findings) -> None:
-    """Types of tokens and scores are read by the number of a token."""
-    n_tokens = one.length(_TOKENS)
-    for key in ("tokenizer.ggml.token_type", "tokenizer.ggml.scores"):
-        if one.length(key) not in (0, n_tokens):
-            found.add(one.length(key) < n_tokens, f"{one.name} has {n_tokens} tokens ({_TOKENS}), but {one.length(key)} entries in {key}", WRITE_AGAIN)
-    for key in ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.bos_token_id"):
-        if (one.first.number(key) or 0) >= n_tokens:
-            found.doubtful(f"{one.name} has {key} {one.first.number(key)}, and {n_tokens} tokens", f"llama.cpp takes another: {WRITE_AGAIN}")
-
-
 def rule_gguf_tokens(model: Model, found: Findings) -> None:
     for one in _models_of(model):
         has_none = one.first.text("tokenizer.ggml.model") == "none"
@@ -104,7 +93,13 @@ def rule_gguf_tokens(model: Model, found: Findings) -> None:
             continue
         if not one.first.text("tokenizer.ggml.model"):
             found.fatal(f"{one.name} does not say of what kind its tokenizer is (tokenizer.ggml.model)", WRITE_AGAIN)
-        _look_at_lists(one, found)
+        n_listed = one.length(_TOKENS)
+        for key in ("tokenizer.ggml.token_type", "tokenizer.ggml.scores"):  # are read by the number of a token
+            if one.length(key) not in (0, n_listed):
+                found.add(one.length(key) < n_listed, f"{one.name} has {n_listed} tokens ({_TOKENS}), but {one.length(key)} entries in {key}", WRITE_AGAIN)
+        for key in ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.bos_token_id"):
+            if (one.first.number(key) or 0) >= n_listed:
+                found.doubtful(f"{one.name} has {key} {one.first.number(key)}, and {n_listed} tokens", f"llama.cpp takes another: {WRITE_AGAIN}")
         n_tokens = (one.own("vocab_size") or 0) if has_none else one.length(_TOKENS)
         for name in ("token_embd.weight", "output.weight"):
             shape = one.tensors.get(name, ())
@@ -150,14 +145,6 @@ def _lacking_in_family(architecture: str, blocks: Dict[int, Set[str]]) -> Iterat
         for choices in (entry.split("|") for entry in facts("gguf-together")):
             if f"{choices[0]}.weight" not in parts and any(f"{one}.weight" in parts for one in choices):
                 yield f"blk.{number}.{choices[0]}.weight"
-
-
-def _missing(one: Gguf, n_blocks: int, blocks: Dict[int, Set[str]]) -> List[str]:
-    has_other_ends = "bert" in one.architecture or one.architecture.startswith(("t5", "wav"))  # encoders
-    missing = [name for name in ("token_embd.weight", "output_norm.weight") if name not in one.tensors and not has_other_ends]
-    missing += [f"all of blk.{block}" for block in range(min(n_blocks, len(blocks) + 1000)) if block not in blocks]
-    missing += _lacking(blocks) if one.architecture not in facts("gguf-uneven") else ()
-    return missing or list(_lacking_in_family(one.architecture, blocks) if _is_plain(one) else ())
 
 
 def _unknown(one: Gguf) -> List[str]:
@@ -217,7 +204,12 @@ def rule_gguf_tensors(model: Model, found: Findings) -> None:
         n_blocks, blocks, width = one.own("block_count"), _blocks_of(one), one.own("embedding_length")
         if n_blocks is None:
             continue
-        found.fatal_for(_missing(one, n_blocks, blocks), f"{one.name} lacks tensors: ",
+        has_other_ends = "bert" in one.architecture or one.architecture.startswith(("t5", "wav"))  # encoders
+        missing = [name for name in ("token_embd.weight", "output_norm.weight") if name not in one.tensors and not has_other_ends]
+        missing += [f"all of blk.{block}" for block in range(min(n_blocks, len(blocks) + 1000)) if block not in blocks]
+        missing += _lacking(blocks) if one.architecture not in facts("gguf-uneven") else ()
+        missing += _lacking_in_family(one.architecture, blocks) if not missing and _is_plain(one) else ()
+        found.fatal_for(missing, f"{one.name} lacks tensors: ",
                         "llama.cpp refuses it, or computes without them: write it again, or copy all of its files")
         found.fatal_for(_unknown(one), f"{one.name} has tensors that llama.cpp does not know in the architecture {printable(one.architecture)}: ",
                         "it counts them, and refuses the file: write it again without them")

@@ -8,27 +8,20 @@ from .weights import Choice
 
 def takes_safetensors(files: Set[str]) -> bool:
     """Only where they have the name that it looks for, or no pickle has."""
-    if files & {"model.safetensors", "model.safetensors.index.json"}:
-        return True
-    return not files & {"pytorch_model.bin", "pytorch_model.bin.index.json"} and any(name.endswith(".safetensors") for name in files)
-
-
-def _tell_adapter(choice: Choice) -> None:
-    """With PEFT installed an adapter's settings go before all weights."""
-    if choice.whole_file not in choice.names and choice.directory.index is None:
-        choice.found.fatal("the directory holds an adapter (adapter_config.json) and no model",
-                           "fold it into its base: shardweld merge DIR OUT --base MODEL --lora fold")
-    else:
-        choice.found.doubtful("adapter_config.json lies beside the weights: transformers with PEFT loads the base model that it names, and the adapter",
-                              "remove it if the weights are whole")
+    return bool(files & {"model.safetensors", "model.safetensors.index.json"}) or (
+        not files & {"pytorch_model.bin", "pytorch_model.bin.index.json"} and any(name.endswith(".safetensors") for name in files))
 
 
 def choose(model: Model, found: Findings) -> Weights:
-    """model.safetensors goes before the index, and all that neither names is left alone."""
+    """model.safetensors goes before the index, and all that neither names is left alone. With PEFT installed an adapter's settings go before all weights."""
     choice, index, named = Choice(model, found), model.directory.index, model.config.get("transformers_weights")
     whole, index_file = choice.whole_file, choice.index_file
     if "adapter_config.json" in model.directory.files:
-        _tell_adapter(choice)
+        if whole not in choice.names and index is None:
+            found.fatal("the directory holds an adapter (adapter_config.json) and no model", "fold it into its base: shardweld merge DIR OUT --base MODEL --lora fold")
+        else:
+            found.doubtful("adapter_config.json lies beside the weights: transformers with PEFT loads the base model that it names, and the adapter",
+                           "remove it if the weights are whole")
     if isinstance(named, str):
         if named not in choice.names:
             choice.weights.is_whole = False
