@@ -9,12 +9,13 @@ from typing import Any, Dict, List, Optional
 
 from .command import INTERNAL, USAGE, Command, Failed, Given, program, run
 from .files import MIB, read_bytes
-from .text import human_bytes, printable
+from .text import duration, human_bytes, printable
 
 _RANKS_OF_NODE = 4      # where they are not given
 _MOST_NODES = 25000     # as many as plan's ranks allow
 _CORES_OF_RANK = 2      # one thread reads ahead while another exchanges and writes
 _LEAST_MEMORY = 512 * MIB  # of a rank: half of it is what buffers may take by default, so the merge makes the plan that is shown
+_ASSUMED_RATE = 200_000_000  # bytes per second of all ranks, that most file systems keep up in a bad hour
 _START_SECONDS, _TIME_STEP = 300, 300  # starting, the last fsync
 
 
@@ -68,17 +69,22 @@ def merge_words(plan: Any) -> List[str]:
     return words
 
 
-def script_of(plan: Any, nodes: int, rate: int, limit: Optional[int]) -> str:
-    """Memory is the forecast's peak with room beside it; time is the plan's bytes at this rate, at most what the partition allows."""
-    moved = sum(plan["read_by_rank"]) + sum(plan["written_by_rank"])
+def script_of(plan: Any, nodes: int, stated_rate: Optional[int], limit: Optional[int]) -> str:
+    """Memory is the forecast's peak with room beside it; time is the plan's bytes at the rate that is stated, at most what the partition allows. Else a slow one
+    is assumed, and told beside the forecast's time: a limit that was too short costs more than one that was too long."""
+    moved, rate = sum(plan["read_by_rank"]) + sum(plan["written_by_rank"]), stated_rate or _ASSUMED_RATE
     wanted = rounded_up(_START_SECONDS + int(plan["metadata_s"]) + moved // rate, _TIME_STEP)
+    times = f"at {human_bytes(rate)} a second, as --rate states"
+    if not stated_rate:
+        fast = next(one["total_s"] for one in plan["advice"]["forecasts"] if one["ranks"] == plan["ranks"])
+        times = f"{duration(fast)} at the rates that plan assumes, {duration(moved / rate)} at {human_bytes(rate)} a second, which the limit is for; --rate states yours"
     seconds = wanted if limit is None else min(wanted, limit)
     peak = plan["peak_bytes"]
     memory = rounded_up(max(_LEAST_MEMORY, peak + peak // 4 + 64 * MIB), 64 * MIB * _CORES_OF_RANK)
     values: Dict[str, Any] = {
         "INPUT": f"{printable(plan['input']['dir'])} ({plan['input']['format']})", "OUTPUT": human_bytes(plan["total_bytes"]), "NODES": nodes, "RANKS": plan["ranks"],
         "RANKS_OF_NODE": -(-plan["ranks"] // nodes), "CORES": _CORES_OF_RANK, "PEAK": human_bytes(peak), "MEBIBYTES": memory // _CORES_OF_RANK // MIB,
-        "MOVED": human_bytes(moved), "RATE": human_bytes(rate), "TIME": clock(seconds), "TARGET": shlex.quote(plan["target"]),
+        "MOVED": human_bytes(moved), "TIMES": times, "TIME": clock(seconds), "TARGET": shlex.quote(plan["target"]),
         "WHY": f"# It wants {clock(wanted)}, which the partition does not give: the job queues again.\n" if seconds < wanted else "",
         "PROGRAM": shlex.quote(program()), "FUNCTIONS": template("job.sh"),
         "WORDS": "".join((" \\\n    " if word.startswith("--") else " ") + shlex.quote(word) for word in merge_words(plan))}
@@ -88,7 +94,7 @@ def script_of(plan: Any, nodes: int, rate: int, limit: Optional[int]) -> str:
 def run_command(given: Given) -> int:
     if "json" in given:
         raise Failed(USAGE, "--sbatch and --json exclude each other", "shardweld plan --json prints what it is made of")
-    nodes, rate = given.number("nodes", 1, _MOST_NODES), given.size("rate", "200MB")
+    nodes, rate = given.number("nodes", 1, _MOST_NODES), given.size("rate", "") if "rate" in given else None
     ranks = given.number("ranks", _RANKS_OF_NODE * nodes, _RANKS_OF_NODE * _MOST_NODES)
     if ranks < nodes:
         raise Failed(USAGE, f"--nodes {nodes} is more than --ranks {ranks}", "give each node at least one rank")
