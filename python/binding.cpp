@@ -7,7 +7,6 @@
 #include <chrono>
 #include <functional>
 #include <future>
-#include <map>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -133,20 +132,13 @@ json outcome_of(const std::function<json()>& call) {
     }
 }
 
-MergeRequest request_in(const json& text) {
-    MergeRequest request;
-    for (const std::string path : text.at("checkpoints")) {
-        request.checkpoints.emplace_back(path);
+Request request_in(const json& text) {
+    Request request;
+    for (const std::string path : text.at("inputs")) {
+        request.inputs.emplace_back(path);
     }
-    request.average_weights = text.value("average_weights", std::vector<double>());
-    request.model_dir = text.value("model_dir", "");
-    for (const json& one : text.at("outputs")) {
-        request.outputs.push_back({one.value("directory", ""), one.value("dtype", ""),
-                                   one.value("quantize", ""), one.value("to", "")});
-    }
-    request.report = text.value("report", "");
-    request.overwrite = text.value("overwrite", false);
-    request.options = text.value("options", std::map<std::string, std::string>());
+    request.options = text.at("options");
+    request.also = text.value("also", std::vector<OptionTexts>());
     return request;
 }
 
@@ -192,7 +184,7 @@ PyObject* merge_py(PyObject*, PyObject* args) {
         return nullptr;
     }
     return run(on_message, on_progress, [&](Events& events, std::stop_token token) {
-        MergeRequest request = request_in(json::parse(text));
+        Request request = request_in(json::parse(text));
         request.stop = std::move(token);
         const MergeReport report = merge(serial(), request, events);
         json outputs = json::array();
@@ -208,27 +200,6 @@ PyObject* merge_py(PyObject*, PyObject* args) {
     });
 }
 
-Examination examined(const std::string& command, const json& text, Events& events) {
-    const Comm comm = serial();
-    ExamineRequest request;
-    request.directory = text.value("directory", "");
-    request.options = text.value("options", std::map<std::string, std::string>());
-    const std::filesystem::path other = text.value("other", "");
-    if (command == "inspect") {
-        return inspect_checkpoint(comm, request, events);
-    }
-    if (command == "plan") {
-        return plan_merge(comm, request_in(text), text.value("ranks", 1), events);
-    }
-    if (command == "test") {
-        return test_merge(comm, request_in(text), other, events);
-    }
-    if (command == "diff") {
-        return diff_models(comm, request, other, events);
-    }
-    return verify_model(comm, request, other, events);
-}
-
 /// examine(command, request, on_message)
 PyObject* examine_py(PyObject*, PyObject* args) {
     const char* command = nullptr;
@@ -238,7 +209,7 @@ PyObject* examine_py(PyObject*, PyObject* args) {
         return nullptr;
     }
     return run(on_message, Py_None, [&](Events& events, const std::stop_token&) {
-        const Examination found = examined(command, json::parse(text), events);
+        const Examination found = examine(serial(), command, request_in(json::parse(text)), events);
         return json{{"is_good", found.is_good},
                     {"why", found.why},
                     {"found", json::parse(found.json, nullptr, false)}};
@@ -270,7 +241,7 @@ PyObject* open_py(PyObject*, PyObject* args) {
     std::unique_ptr<OpenModel> model;
     PyObject* const outcome =
         run(on_message, Py_None, [&](Events& events, const std::stop_token& token) {
-            MergeRequest request = request_in(json::parse(text));
+            Request request = request_in(json::parse(text));
             request.stop = token;
             model = std::make_unique<OpenModel>(request, events);
             return description_of(*model);

@@ -23,10 +23,12 @@ class Printed : public shardweld::Events {
 
 int main(int argc, char** argv) {
     shardweld::MpiSession mpi(argc, argv);
-    shardweld::MergeRequest request;
-    request.checkpoints = {argv[1]};
-    request.model_dir = argv[2];
-    request.outputs = {{.directory = argv[3], .dtype = argc > 4 ? argv[4] : "", .quantize = {}}};
+    shardweld::Request request;
+    request.inputs = {argv[1]};
+    request.options = {{"hf_config", argv[2]}, {"target_dir", argv[3]}};
+    if (argc > 4) {
+        request.options["dtype"] = argv[4];
+    }
     Printed printed;
     try {
         const auto report = shardweld::merge(mpi.world(), request, printed);

@@ -2,8 +2,6 @@
 // model is whole and equal to another one.
 #pragma once
 
-#include <filesystem>
-#include <map>
 #include <string>
 
 #include "shardweld/comm.hpp"
@@ -19,36 +17,20 @@ struct Examination {
     std::string json;     ///< in full, as the command of the same name prints it with --json
 };
 
-/// A directory to look at, and how.
-struct ExamineRequest {
-    std::filesystem::path directory;
-    /// Options of the command of the same name, as in MergeRequest::options.
-    std::map<std::string, std::string> options;
-};
-
-// All are collective. Errors as merge's; a difference or fault that the command
-// exists to find is no Error but an Examination that is not good. Each takes Events as merge does.
-
-/// What a checkpoint holds: format, parallel sizes, provenance, every stored tensor. Reads
-/// metadata.
-Examination inspect_checkpoint(const Comm& comm, const ExamineRequest& request, Events& events);
-
-/// What merge would do with `request` on `n_ranks` ranks: files, rounds, memory, time. Writes
-/// nothing, so that the outputs need no directory. Not good: what would end the merge, as warnings
-/// under the option strict.
-Examination plan_merge(const Comm& comm, const MergeRequest& request, int n_ranks, Events& events);
-
-/// Whether merge would write the model in `reference`; assembles all tensors and writes none.
-Examination test_merge(const Comm& comm, const MergeRequest& request,
-                       const std::filesystem::path& reference, Events& events);
-
-/// Whether two models' tensors are equal, within the options atol and rtol.
-Examination diff_models(const Comm& comm, const ExamineRequest& request,
-                        const std::filesystem::path& reference, Events& events);
-
-/// Whether a written model keeps the format's rules, and has the checksums of its merge's report:
-/// `report`, or, where that is empty, the shardweld_report.json in its directory, if there is one.
-Examination verify_model(const Comm& comm, const ExamineRequest& request,
-                         const std::filesystem::path& report, Events& events);
+/// Collective. What `shardweld COMMAND --json` finds:
+///   inspect  what a checkpoint holds: format, parallel sizes, provenance, every stored tensor
+///   plan     what merge would do on so many ranks as the option ranks says: files, rounds, memory,
+///            time. Writes nothing, so that no directory is needed. Not good: what would end the
+///            merge, as warnings under the option strict
+///   test     whether merge would write the model in test_hf_dir; writes no tensor
+///   diff     whether two models' tensors, the input's and test_hf_dir's, are equal, within atol
+///            and rtol
+///   verify   whether a written model keeps the format's rules, and has the checksums of its
+///            merge's report: the option report, else the shardweld_report.json in its directory
+/// plan and test take a request of merge, and leave aside what they have no use for. Errors as
+/// merge's; a difference or fault that the command exists to find is no Error but an Examination
+/// that is not good.
+Examination examine(const Comm& comm, const std::string& command, const Request& request,
+                    Events& events);
 
 }  // namespace shardweld

@@ -32,11 +32,10 @@ struct IndexRange {
 /// that changes while the model is open ends the read that meets it with Error(io).
 class OpenModel {
   public:
-    /// Opens what merge() would write as the first of `request.outputs` (whose directory is not
-    /// used; without outputs: every tensor as it is stored). Adapters that merge would write beside
-    /// the model are not among its tensors. Throws as merge(); Error(unsupported) where the
-    /// output would be quantised: only a merge makes codes.
-    explicit OpenModel(const MergeRequest& request, Events& events);
+    /// Opens what merge() would write as its first output, whose directory is not used. Adapters
+    /// that merge would write beside the model are not among its tensors. Throws as merge();
+    /// Error(unsupported) where the output would be quantised: only a merge makes codes.
+    explicit OpenModel(const Request& request, Events& events);
     ~OpenModel();
     OpenModel(OpenModel&& other) noexcept;
     OpenModel& operator=(OpenModel&& other) noexcept;

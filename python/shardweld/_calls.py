@@ -86,20 +86,11 @@ def texts_of(options: Mapping[str, Any]) -> dict[str, str]:
     return texts
 
 
-def request_of(src: StrPath | Sequence[StrPath], outputs: Sequence[Output], hf_config: StrPath | None,
-               options: Mapping[str, Any]) -> dict[str, Any]:
-    """A request of a merge. Several checkpoints become their average."""
-    options = dict(options)
-    weights = options.pop("average_weights", None)
-    checkpoints = [src] if isinstance(src, (str, bytes, os.PathLike)) else list(src)
-    return {
-        "checkpoints": [_text_of(one) for one in checkpoints],
-        "average_weights": [float(one) for one in weights or []],
-        "model_dir": _text_of(hf_config) if hf_config is not None else "",
-        "outputs": [{"directory": _text_of(one.directory), "dtype": str(one.dtype or "").replace("torch.", ""), "quantize": one.quantize or "",
-                     "to": one.to or ""} for one in outputs],
-        "options": texts_of(options),
-    }
+def request_of(src: StrPath | Sequence[StrPath], options: Mapping[str, Any], also: Sequence[Output] = ()) -> dict[str, Any]:
+    """A request of a command. Several checkpoints become their average."""
+    inputs = [src] if isinstance(src, (str, bytes, os.PathLike)) else list(src)
+    return {"inputs": [_text_of(one) for one in inputs], "options": texts_of(options),
+            "also": [texts_of({"target_dir": one.directory, "dtype": one.dtype, "quantize": one.quantize, "to": one.to}) for one in also]}
 
 
 def merge(src: StrPath | Sequence[StrPath], out: StrPath, *, hf_config: StrPath | None = None, dtype: str | None = None,
@@ -111,9 +102,8 @@ def merge(src: StrPath | Sequence[StrPath], out: StrPath, *, hf_config: StrPath 
     `on_progress`, stops the merge; the same call then goes on with what is done. For several ranks start
     `python -m shardweld merge` or the program with mpirun.
     """
-    request = request_of(src, [Output(out, dtype, quantize), *also], hf_config, options)
-    request["report"] = _text_of(report) if report is not None else ""
-    request["overwrite"] = overwrite
+    named = {"target_dir": out, "hf_config": hf_config, "dtype": dtype, "quantize": quantize, "report": report, "overwrite": overwrite}
+    request = request_of(src, {**options, **named}, also)
     outcome = result_of(_core.merge(json.dumps(request), tell, on_progress))
     if outcome["why_stopped"]:
         raise error_of({"code": 11, "what": outcome["why_stopped"], "where": [], "hint": "call merge again to go on"})
@@ -126,26 +116,25 @@ def _examine(command: str, request: dict[str, Any]) -> Examination[Any]:
 
 def inspect(src: StrPath, **options: Any) -> Examination[Inspection]:
     """What a checkpoint holds: format, parallel sizes, provenance, every stored tensor. Reads metadata."""
-    return _examine("inspect", {"directory": _text_of(src), "options": texts_of(options)})
+    return _examine("inspect", request_of(src, options))
 
 
 def plan(src: StrPath | Sequence[StrPath], *, hf_config: StrPath | None = None, dtype: str | None = None,
          quantize: str | None = None, ranks: int = 1, **options: Any) -> Examination[Plan]:
     """What a merge would read, write and need on so many ranks. Writes nothing."""
-    outputs = [Output("", dtype, quantize)]
-    return _examine("plan", {**request_of(src, outputs, hf_config, options), "ranks": ranks})
+    named = {"hf_config": hf_config, "dtype": dtype, "quantize": quantize, "ranks": ranks}
+    return _examine("plan", request_of(src, {**options, **named}))
 
 
 def diff(a: StrPath, b: StrPath, **options: Any) -> Examination[Comparison]:
     """Whether two models' tensors are equal, within the options `atol` and `rtol`."""
-    return _examine("diff", {"directory": _text_of(a), "other": _text_of(b), "options": texts_of(options)})
+    return _examine("diff", request_of(a, {**options, "test_hf_dir": b}))
 
 
 def verify(out: StrPath, *, report: StrPath | None = None, **options: Any) -> Examination[Verification]:
     """Whether a written model keeps the format's rules and has the checksums of its merge's report: the one given, else the
     shardweld_report.json in its directory, if there is one."""
-    other = _text_of(report) if report is not None else ""
-    return _examine("verify", {"directory": _text_of(out), "other": other, "options": texts_of(options)})
+    return _examine("verify", request_of(out, {**options, "report": report}))
 
 
 _OF_RANKS = ("TORCHELASTIC_", "OMPI_COMM_", "PMIX_", "PMI_", "PALS_RANKID", "MPI_LOCALNRANKS", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS")

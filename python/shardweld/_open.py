@@ -8,7 +8,7 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 
 from . import _core
-from ._calls import Output, StrPath, request_of, result_of, tell
+from ._calls import StrPath, request_of, result_of, tell
 from ._errors import UsageError, error_of
 
 _NUMPY = {"F64": "f8", "F32": "f4", "F16": "f2", "I64": "i8", "I32": "i4", "I16": "i2", "I8": "i1", "U64": "u8",
@@ -169,8 +169,7 @@ def safe_open(filename: StrPath, framework: str = "numpy", device: Any = "cpu", 
     The tensors are those that merge would write, with HuggingFace's names. `framework` is "numpy" or "pt".
     Options are merge's: `lora="fold"`, `iteration=1000`, `role="actor"`.
     """
-    outputs = [Output("", dtype, options.pop("quantize", None))]
-    return SafeOpen(request_of(filename, outputs, hf_config, options), framework, device)
+    return SafeOpen(request_of(filename, {**options, "hf_config": hf_config, "dtype": dtype}), framework, device)
 
 
 def load_file(filename: StrPath, framework: str = "numpy", device: Any = "cpu", **options: Any) -> dict[str, Any]:

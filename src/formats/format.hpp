@@ -34,7 +34,7 @@ enum class WeightsFrom { automatic, model, master };
 enum class TakenState { weights, master, all };
 
 /// What the command line says about the input.
-struct InputRequest {
+struct JobInput {
     fs::path directory;              ///< --local_dir, any sensible level
     std::string backend = "auto";    ///< --backend
     std::optional<Index> iteration;  ///< --iteration
@@ -228,6 +228,6 @@ const Format& format_of(const Location& location);
 /// Resolves --local_dir: iteration directories, verl's step, actor, critic, dist_ckpt and model
 /// directories, the directory itself. Local. Error(not_found) says what was looked for and what was
 /// found; Error(usage) when --role or --iteration is needed to choose or contradicts.
-Location locate(const InputRequest& request);
+Location locate(const JobInput& request);
 
 }  // namespace shardweld::formats

@@ -150,7 +150,7 @@ void add_renamed(const fs::path& directory, const Listing& listing, const std::s
 
 // The level below that has a known name.
 std::optional<fs::path> named_below(const fs::path& directory, const Listing& listing,
-                                    const InputRequest& request, std::vector<std::string>& notes) {
+                                    const JobInput& request, std::vector<std::string>& notes) {
     if (const auto step = choose_step(directory, listing, request.iteration)) {
         if (!step->note.empty()) {
             notes.push_back(step->note);
@@ -164,7 +164,7 @@ std::optional<fs::path> named_below(const fs::path& directory, const Listing& li
 }
 
 // One level down.
-fs::path step_below(const fs::path& directory, const InputRequest& request,
+fs::path step_below(const fs::path& directory, const JobInput& request,
                     std::vector<std::string>& notes) {
     const Listing listing = list_directory(directory);
     try {
@@ -221,7 +221,7 @@ void require_own(const Location& location, InputOption option, const std::string
                 std::string("leave ") + (names.ends_with(" are") ? "them" : "it") + " out");
 }
 
-void require_own_options(const Location& location, const InputRequest& request) {
+void require_own_options(const Location& location, const JobInput& request) {
     if (!request.mesh.names.empty() || !request.mesh.shape.empty()) {
         require_own(location, InputOption::mesh, "--mesh_dim_names and --mesh_shape are");
     }
@@ -250,7 +250,7 @@ void require_iteration(Location& location, std::optional<Index> wanted) {
 }
 
 // `at`: where the way has led so far.
-Location find_along(const InputRequest& request, fs::path& at) {
+Location find_along(const JobInput& request, fs::path& at) {
     require_sensible(request);
     std::vector<std::string> notes;
     at = io::without_dots(request.directory);
@@ -282,7 +282,7 @@ Location find_along(const InputRequest& request, fs::path& at) {
 }
 
 /// The adapter that PEFT saved, where nothing else is found; nullopt where a model lies beside it.
-std::optional<Location> locate_adapter(InputRequest request, ErrorCode fault) {
+std::optional<Location> locate_adapter(JobInput request, ErrorCode fault) {
     const bool is_unknown = fault == ErrorCode::not_found || fault == ErrorCode::unsupported;
     if (request.backend != "auto" || !is_unknown ||
         is_hf_model(try_list_directory(io::without_dots(request.directory)))) {
@@ -302,13 +302,13 @@ std::optional<Location> locate_adapter(InputRequest request, ErrorCode fault) {
 
 }  // namespace
 
-Location locate_checkpoint(const InputRequest& request) {
+Location locate_checkpoint(const JobInput& request) {
     fs::path at;
     return find_along(request, at);
 }
 
-Location locate(const InputRequest& request) {
-    InputRequest model = request;
+Location locate(const JobInput& request) {
+    JobInput model = request;
     model.backend = "hf";
     fs::path at;
     try {

@@ -8,7 +8,7 @@
 
 namespace shardweld::formats {
 
-struct InputRequest;
+struct JobInput;
 
 /// For who expected a finished model: Error(not_found) where a directory, or what locate finds
 /// below it, is a checkpoint that is still to be merged. Local.
@@ -20,7 +20,7 @@ fs::path named_directory(const fs::path& given);
 
 /// Adds to an error of a save's files in `directory` which older save of the same run is whole, if
 /// one is. Local; reads the metadata of a few saves.
-void add_older_save(const InputRequest& request, const fs::path& directory, Error& error);
+void add_older_save(const JobInput& request, const fs::path& directory, Error& error);
 
 /// What to do where a path is the Hub's cache of a model (models--Qwen--Qwen3-8B), or does not
 /// exist and may be a model's name there ("Qwen/Qwen3-8B"): a hint; "" for other paths. Local.

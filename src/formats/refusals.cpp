@@ -204,7 +204,7 @@ std::string snapshot_in(const fs::path& given) {
 
 }  // namespace
 
-void require_sensible(const InputRequest& request) {
+void require_sensible(const JobInput& request) {
     const auto known = backends();
     if (request.backend != "auto" &&
         std::find(known.begin(), known.end(), request.backend) == known.end()) {
@@ -272,7 +272,7 @@ bool is_meant_one(const Location& found, const Listing& listing, bool is_automat
     return true;
 }
 
-void refuse_others(const fs::path& directory, const Listing& listing, const InputRequest& request) {
+void refuse_others(const fs::path& directory, const Listing& listing, const JobInput& request) {
     if (request.backend != "auto") {
         if (const auto other = otherwise(directory, listing, request.backend)) {
             throw Error(ErrorCode::usage, directory.string() + " is " + title_of(*other),
@@ -286,7 +286,7 @@ void refuse_others(const fs::path& directory, const Listing& listing, const Inpu
     refuse_finished(directory);
 }
 
-void refuse_unknown(const fs::path& directory, const Listing& listing, const InputRequest& request,
+void refuse_unknown(const fs::path& directory, const Listing& listing, const JobInput& request,
                     const std::vector<std::string>& below) {
     refuse_faults(directory, listing);
     refuse_signs(directory, listing);
@@ -306,7 +306,7 @@ void refuse_unknown(const fs::path& directory, const Listing& listing, const Inp
 void refuse_unmerged(const fs::path& directory) {
     std::optional<Location> found;
     try {
-        InputRequest request;
+        JobInput request;
         request.directory = directory;
         found = locate(request);
     } catch (const std::exception&) {
@@ -377,7 +377,7 @@ std::vector<IterationDirectory> older_than(const fs::path& save) {
 }
 
 /// Whether all that a merge would ask of its files is there.
-bool is_whole(const InputRequest& request) noexcept {
+bool is_whole(const JobInput& request) noexcept {
     try {
         const Location location = locate_checkpoint(request);
         if (format_of(location).scan_list(location).size() > kMostOpened) {
@@ -392,7 +392,7 @@ bool is_whole(const InputRequest& request) noexcept {
 
 /// The place that `given` has in an older save of `save`'s run; nullopt where none is whole.
 std::optional<fs::path> whole_beside(const fs::path& save, const fs::path& given,
-                                     InputRequest request) {
+                                     JobInput request) {
     request.iteration.reset();
     for (const IterationDirectory& step : older_than(save)) {
         request.directory = save.parent_path() / step.directory;
@@ -427,7 +427,7 @@ void require_finished(const fs::path& directory) {
     std::ranges::for_each(saves_around(directory), require_unmarked);
 }
 
-void add_older_save(const InputRequest& request, const fs::path& directory, Error& error) {
+void add_older_save(const JobInput& request, const fs::path& directory, Error& error) {
     if (error.code() != ErrorCode::not_found && error.code() != ErrorCode::corrupt &&
         error.code() != ErrorCode::mismatch) {
         return;

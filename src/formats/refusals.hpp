@@ -13,7 +13,7 @@ std::string paths_text(const fs::path& directory, const std::vector<std::string>
 
 /// Error(usage) for what no directory could make right, and where there is none; Error(not_found)
 /// where there is nothing, with a word on the Hub where the path looks like a name there.
-void require_sensible(const InputRequest& request);
+void require_sensible(const JobInput& request);
 
 /// Whether what was found in a directory, whose listing this is, is what was meant: where a backend
 /// was asked for, false for files of a format that is tried before its own and knows more of them
@@ -23,17 +23,16 @@ bool is_meant_one(const Location& found, const Listing& listing, bool is_automat
 
 /// Refuses directories that are no sharded checkpoint of the format asked for, whatever lies below
 /// them: those that another format reads, Error(usage), and finished models.
-void refuse_others(const fs::path& directory, const Listing& listing, const InputRequest& request);
+void refuse_others(const fs::path& directory, const Listing& listing, const JobInput& request);
 
 /// Refuses a directory in which and below which nothing was found. Error(unsupported) where its
 /// names, or those one level below, give away what it is; Error(not_found), which names the
 /// checkpoints `below`.
 [[noreturn]] void refuse_unknown(const fs::path& directory, const Listing& listing,
-                                 const InputRequest& request,
-                                 const std::vector<std::string>& below);
+                                 const JobInput& request, const std::vector<std::string>& below);
 
 /// locate, but for what is said of older saves where it fails.
-Location locate_checkpoint(const InputRequest& request);
+Location locate_checkpoint(const JobInput& request);
 
 /// Error(not_found) where the trainer says that the save in `directory`, or the one it is part of,
 /// did not end.

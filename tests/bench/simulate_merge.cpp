@@ -144,12 +144,12 @@ ordered_json simulated(const app::PlannedMerge& merge, const Described& machine)
 }
 
 void simulate(const cxxopts::ParseResult& given) {
-    app::Options options;
-    options.input.directory = given["source"].as<std::string>();
-    options.hf_config = given["hf_config"].as<std::string>();
+    app::Job job;
+    job.inputs.front().directory = given["source"].as<std::string>();
+    job.model.hf_config = given["hf_config"].as<std::string>();
     std::ifstream file(given["machines"].as<std::string>());
     const ordered_json machines = ordered_json::parse(file);
-    app::PlannedMerge merge = app::plan_merge(*mpi::serial_comm(), options);
+    app::PlannedMerge merge = app::plan_merge(*mpi::serial_comm(), job);
     const int most = to_int(parse_index(given["ranks"].as<std::string>()).value_or(1), "--ranks");
     for (const ordered_json& json : machines) {
         const Described machine = described(json);

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "app/cli/parse_options.hpp"
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "core/text.hpp"
 
 #include "expect.hpp"

@@ -1,5 +1,5 @@
 // Ranks that run programs of two versions.
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "support/error_text.hpp"
 
 #include "world.hpp"

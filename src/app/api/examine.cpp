@@ -1,10 +1,12 @@
 #include "shardweld/examine.hpp"
 
-#include <functional>
+#include <algorithm>
+#include <iterator>
 #include <ostream>
 #include <sstream>
 
 #include "app/commands/commands.hpp"
+#include "core/text.hpp"
 
 #include "requested.hpp"
 
@@ -13,80 +15,46 @@ namespace shardweld {
 namespace {
 
 using app::Command;
-using app::Log;
-using app::Options;
-using Read = std::function<Options()>;
 
-/// What the command says. That something differs is its result.
-Examination examined(const std::function<void(std::ostream&)>& command) {
+struct Examiner {
+    std::string_view name;
+    Command command = Command::inspect;
+    int (*run)(mpi::Comm&, const app::Job&, std::ostream&, app::Log&) = nullptr;
+};
+
+constexpr Examiner kExaminers[] = {{"inspect", Command::inspect, app::inspect},
+                                   {"plan", Command::plan, app::print_plan},
+                                   {"test", Command::test, app::test},
+                                   {"diff", Command::diff, app::diff},
+                                   {"verify", Command::verify, app::verify}};
+
+}  // namespace
+
+Examination examine(const Comm& comm, const std::string& command, const Request& request,
+                    Events& events) {
+    const auto* const found = std::ranges::find(kExaminers, command, &Examiner::name);
+    if (found == std::end(kExaminers)) {
+        throw Error(ErrorCode::usage, printable(command) + " examines nothing",
+                    "give inspect, plan, test, diff or verify");
+    }
+    mpi::Comm& ranks = comm.inner();
+    app::Job job = app::job_of(ranks, request, found->command);
+    job.run.json = true;
+    app::Log log(events, ranks.rank() == 0);
     std::ostringstream out;
-    Examination found;
+    Examination examination;
     try {
-        command(out);
+        app::run_or_abort(ranks, [&] { (void)found->run(ranks, job, out, log); });
     } catch (const Error& error) {
         if (error.code() != ErrorCode::differs && error.code() != ErrorCode::strict) {
             throw;
         }
-        found.is_good = false;
-        found.why = error.what();
+        // That something differs is its result.
+        examination.is_good = false;
+        examination.why = error.what();
     }
-    found.json = out.str();
-    return found;
-}
-
-Examination run(const Comm& comm, Events& events, const Read& read,
-                int (*command)(mpi::Comm&, const Options&, std::ostream&, Log&)) {
-    mpi::Comm& ranks = comm.inner();
-    Options options = app::agreed_options(ranks, read);
-    options.json = true;
-    Log log(events, ranks.rank() == 0);
-    return examined([&](std::ostream& out) {
-        app::run_or_abort(ranks, [&] { (void)command(ranks, options, out, log); });
-    });
-}
-
-/// The options of a request to compare something with the model in `reference`.
-template <typename Request>
-Read beside_model(const Request& request, Command command, const fs::path& reference) {
-    return [=, &request] {
-        return app::options_of(request, command, [&](Options& options) {
-            app::put_value(options, "test_hf_dir", reference.string());
-        });
-    };
-}
-
-}  // namespace
-
-Examination inspect_checkpoint(const Comm& comm, const ExamineRequest& request, Events& events) {
-    return run(
-        comm, events, [&] { return app::options_of(request, Command::inspect); }, app::inspect);
-}
-
-Examination plan_merge(const Comm& comm, const MergeRequest& request, int n_ranks, Events& events) {
-    const auto set = [=](Options& options) {
-        options.n_ranks = n_ranks;
-        options.given["ranks"] = std::to_string(n_ranks);
-    };
-    return run(
-        comm, events, [&] { return app::options_of(request, Command::plan, set); },
-        app::print_plan);
-}
-
-Examination test_merge(const Comm& comm, const MergeRequest& request,
-                       const std::filesystem::path& reference, Events& events) {
-    return run(comm, events, beside_model(request, Command::test, reference), app::test);
-}
-
-Examination diff_models(const Comm& comm, const ExamineRequest& request,
-                        const std::filesystem::path& reference, Events& events) {
-    return run(comm, events, beside_model(request, Command::diff, reference), app::diff);
-}
-
-Examination verify_model(const Comm& comm, const ExamineRequest& request,
-                         const std::filesystem::path& report, Events& events) {
-    const auto set = [&](Options& options) { app::put_value(options, "report", report.string()); };
-    return run(
-        comm, events, [&] { return app::options_of(request, Command::verify, set); }, app::verify);
+    examination.json = out.str();
+    return examination;
 }
 
 }  // namespace shardweld

@@ -59,10 +59,9 @@ Comm serial() {
 
 MpiSession::MpiSession(int /*argc*/, char** /*argv*/) : world_(mpi::world_comm()) {}
 
-MergeReport merge(const Comm& comm, const MergeRequest& request, Events& events) {
+MergeReport merge(const Comm& comm, const Request& request, Events& events) {
     mpi::Comm& ranks = comm.inner();
-    const app::Options options =
-        app::agreed_options(ranks, [&] { return app::options_of(request, app::Command::merge); });
+    const app::Job job = app::job_of(ranks, request, app::Command::merge);
     app::Log log(events, ranks.rank() == 0);
     MergeReport merged;
     const auto keep = [&](const app::Session& session) {
@@ -72,7 +71,7 @@ MergeReport merge(const Comm& comm, const MergeRequest& request, Events& events)
     };
     try {
         app::run_or_abort(
-            ranks, [&] { (void)app::run_reported(ranks, options, log, app::merge_model, keep); });
+            ranks, [&] { (void)app::run_reported(ranks, job, log, app::merge_model, keep); });
     } catch (const Error& error) {
         if (error.code() != ErrorCode::stopped) {
             throw;
@@ -82,7 +81,7 @@ MergeReport merge(const Comm& comm, const MergeRequest& request, Events& events)
     return merged;
 }
 
-MergeReport merge(const Comm& comm, const MergeRequest& request) {
+MergeReport merge(const Comm& comm, const Request& request) {
     Events nobody;
     return merge(comm, request, nobody);
 }

@@ -24,15 +24,15 @@ namespace {
 
 using app::Output;
 
-app::Options options_for(const MergeRequest& request) {
-    app::Options options = app::options_of(request, app::Command::plan);
-    if (!options.output.form.empty()) {
+app::Job job_for(mpi::Comm& alone, const Request& request) {
+    app::Job job = app::job_of(alone, request, app::Command::plan);
+    if (!job.outputs.front().form.empty()) {
         app::refuse(
             "a checkpoint is read as the model that it holds, and `to` is for what is written",
             "leave it out");
     }
-    options.run.replicas = plan::Replicas::trust;  // only a merge reads them all
-    return options;
+    job.run.plan.replicas = plan::Replicas::trust;  // only a merge reads them all
+    return job;
 }
 
 /// Bytes that only a whole merge knows.
@@ -86,13 +86,13 @@ Bytes bytes_of(const layout::Box& box, DType dtype) {
 
 class OpenModel::State {
   public:
-    State(const MergeRequest& request, Events& events)
+    State(const Request& request, Events& events)
         : comm_(mpi::serial_comm()),
-          options_(options_for(request)),
+          job_(job_for(*comm_, request)),
           log_(events, true),
-          run_(*comm_, options_, log_) {
+          run_(*comm_, job_, log_) {
         app::Session session = run_.session();
-        app::PlanRequest wanted = app::merge_request(options_);
+        app::PlanRequest wanted = app::merge_request(job_);
         wanted.sink = app::Destination::comparison;
         planned_ = app::plan_outputs(run_.outputs(), wanted, app::find_sources(session, wanted));
         require_readable(plan());
@@ -145,7 +145,7 @@ class OpenModel::State {
     [[nodiscard]] const plan::Plan& plan() const { return planned_.first().plan; }
 
     std::unique_ptr<mpi::Comm> comm_;
-    app::Options options_;
+    app::Job job_;
     app::Log log_;
     app::Run run_;
     app::Planned planned_;
@@ -156,7 +156,7 @@ class OpenModel::State {
     std::optional<execute::PartReaders> readers_;
 };
 
-OpenModel::OpenModel(const MergeRequest& request, Events& events)
+OpenModel::OpenModel(const Request& request, Events& events)
     : state_(std::make_unique<State>(request, events)) {}
 OpenModel::~OpenModel() = default;
 OpenModel::OpenModel(OpenModel&& other) noexcept = default;

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "app/runtime/external.hpp"
+#include "app/settings/job.hpp"
 #include "app/settings/nearest.hpp"
 #include "app/settings/option_table.hpp"
-#include "app/settings/options.hpp"
 #include "app/settings/settle.hpp"
 #include "app/settings/typed_words.hpp"
 #include "core/text.hpp"
@@ -23,15 +23,15 @@ namespace {
 
 /// What a merge of the same is given: for people as it was typed, with a place to write to, and for
 /// job scripts, which are made of JSON, with absolute paths.
-std::vector<std::string> merge_words(const Options& options) {
-    const bool is_shown = !(options.command == Command::plan && options.json);
+std::vector<std::string> merge_words(const Job& job) {
+    const bool is_shown = !(job.command == Command::plan && job.run.json);
     const auto shown = [&](const fs::path& path) {
         return is_shown ? path.string() : fs::absolute(path).string();
     };
     std::vector<std::string> words;
     for (const OptionRow& row : option_rows()) {
-        const auto given = options.given.find(row.name);
-        if (given == options.given.end() || !row.is_given_to(Command::merge)) {
+        const auto given = job.given.find(row.name);
+        if (given == job.given.end() || !row.is_given_to(Command::merge)) {
             continue;
         }
         const std::string name = "--" + given->first;
@@ -46,10 +46,10 @@ std::vector<std::string> merge_words(const Options& options) {
             }
         }
     }
-    for (const fs::path& checkpoint : options.averaging.others) {
+    for (const fs::path& checkpoint : job.model.averaging.others) {
         words.push_back(shown(checkpoint));
     }
-    if (is_shown && !options.has("target_dir")) {
+    if (is_shown && !job.has("target_dir")) {
         words.insert(words.end(), {"--target_dir", "OUT"});
     }
     return words;
@@ -239,18 +239,17 @@ class Splitter {
 
 /// Where there are several checkpoints, each plain argument is one, but for the last where it
 /// stands for what the command writes to or compares with. The first is the value of local_dir.
-void place_checkpoints(const CommandRow& command, Options& options,
-                       std::vector<std::string>& others) {
+void place_checkpoints(const CommandRow& command, Job& job, std::vector<std::string>& others) {
     const std::string_view last = command.others.back();
-    if (command.command != Command::plan && !options.has(last) && others.size() > 1) {
-        options.given.emplace(last, others.back());
+    if (command.command != Command::plan && !job.has(last) && others.size() > 1) {
+        job.given.emplace(last, others.back());
         others.pop_back();
     }
-    const bool has_first = options.has("local_dir") || others.empty();
+    const bool has_first = job.has("local_dir") || others.empty();
     if (!has_first) {
-        options.given.emplace("local_dir", others.front());
+        job.given.emplace("local_dir", others.front());
     }
-    options.averaging.others.assign(others.begin() + (has_first ? 0 : 1), others.end());
+    job.model.averaging.others.assign(others.begin() + (has_first ? 0 : 1), others.end());
     others.clear();
 }
 
@@ -336,57 +335,57 @@ bool asks_for_more(const std::string& argument) {
 
 }  // namespace
 
-Options parse_options(const std::vector<std::string>& arguments) {
+Job parse_options(const std::vector<std::string>& arguments) {
     if (arguments.size() < 2) {
         refuse("no command is given; these are the commands:\n" + commands_text(),
                "begin with shardweld merge CHECKPOINT OUT; shardweld COMMAND -h tells more");
     }
-    Options options;
-    options.arguments = arguments;
+    Job job;
+    job.arguments = arguments;
     const std::string& first = arguments[1];
     if (first == "--version" || first == "version") {
-        options.command = Command::version;
+        job.command = Command::version;
         if (std::any_of(arguments.begin() + 2, arguments.end(), asks_for_more)) {
-            options.log_level = LogLevel::debug;
+            job.run.log_level = LogLevel::debug;
         }
-        return options;
+        return job;
     }
     if (asks_for_help(first) || first == "help") {
         for (std::size_t i = 2; i < arguments.size(); ++i) {
             if (arguments[i] == "--json") {
-                options.help = HelpForm::json;
-            } else if (options.topic.empty()) {
-                options.topic = arguments[i];
+                job.help = HelpForm::json;
+            } else if (job.topic.empty()) {
+                job.topic = arguments[i];
             }
         }
-        return options;
+        return job;
     }
     const CommandRow& command = find_command(first);
     const bool is_named = command.name == first;
     const std::vector<std::string> rest(arguments.begin() + (is_named ? 2 : 1), arguments.end());
     if (const auto asked = std::ranges::find_if(rest, asks_for_help); asked != rest.end()) {
-        options.topic = command.name;
-        options.help = *asked == "-h" ? HelpForm::brief : HelpForm::whole;
-        return options;
+        job.topic = command.name;
+        job.help = *asked == "-h" ? HelpForm::brief : HelpForm::whole;
+        return job;
     }
     if (!is_named) {
         require_command(rest);
     }
-    options.command = command.command;
-    options.output.keeps_report =
+    job.command = command.command;
+    job.outputs.front().keeps_report =
         command.command == Command::merge || command.command == Command::plan;
     Splitter split(command, rest);
-    options.given = std::move(split.given);
-    if (options.has("average") || options.has("delta")) {
-        place_checkpoints(command, options, split.others);
+    job.given = std::move(split.given);
+    if (job.has("average") || job.has("delta")) {
+        place_checkpoints(command, job, split.others);
     }
-    place_others(command, split.others, options.given);
-    put_values(options.given, options);
-    options = settled(std::move(options), command);
-    if (options.command == Command::inspect || options.command == Command::plan) {
-        options.merge_words = merge_words(options);
+    place_others(command, split.others, job.given);
+    put_values(job.given, job);
+    job = settled(std::move(job), command);
+    if (job.command == Command::inspect || job.command == Command::plan) {
+        job.merge_words = merge_words(job);
     }
-    return options;
+    return job;
 }
 
 }  // namespace shardweld::app

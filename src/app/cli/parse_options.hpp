@@ -4,14 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 
 namespace shardweld::app {
 
 /// Parses the command line (argv[0] is skipped). Option names may be written with '-' or '_'.
 /// Error(usage) says what is wrong with which option; Error(unsupported) for options and commands
 /// of verl's mergers that this version does not have.
-Options parse_options(const std::vector<std::string>& arguments);
+Job parse_options(const std::vector<std::string>& arguments);
 
 /// The text of `shardweld help [TOPIC]`; brief: of `shardweld TOPIC -h`; json: of `shardweld help
 /// [TOPIC] --json`. Error(usage) for an unknown topic.

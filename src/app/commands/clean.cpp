@@ -86,12 +86,12 @@ std::string cleaning_json(const std::vector<Abandoned>& all, const std::vector<f
 
 }  // namespace
 
-int clean(const Options& options, std::ostream& out) {
+int clean(const Job& job, std::ostream& out) {
     std::vector<fs::path> unseen;
-    const std::vector<Abandoned> all =
-        publish::clean({options.input.directory, options.older_than, options.is_dry_run}, unseen);
-    out << (options.json ? cleaning_json(all, unseen)
-                         : cleaning_text(all, unseen, options.is_dry_run));
+    const std::vector<Abandoned> all = publish::clean(
+        {job.inputs.front().directory, job.run.older_than, job.run.is_dry_run}, unseen);
+    out << (job.run.json ? cleaning_json(all, unseen)
+                         : cleaning_text(all, unseen, job.run.is_dry_run));
     const auto failed = std::find_if(all.begin(), all.end(),
                                      [](const Abandoned& one) { return one.fate == Fate::failed; });
     if (failed != all.end()) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "app/messages/log.hpp"
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "mpi/comm.hpp"
 
 namespace shardweld::app {
@@ -15,26 +15,26 @@ namespace shardweld::app {
 // Commands of one process.
 
 /// Prints the list, or the text of the recipe or dialect named. Error(usage) for an unknown name.
-int recipes(const Options& options, std::ostream& out);
+int recipes(const Job& job, std::ostream& out);
 
 /// Removes what merges below options.input.directory left and no run holds, and prints what it
 /// found. Error(io) naming what could not be removed.
-int clean(const Options& options, std::ostream& out);
+int clean(const Job& job, std::ostream& out);
 
 // Collective; errors are the same on all ranks. The first rank prints to
 // `out`, or to standard output.
 
 /// Assembles what a merge would write, writes nothing, and compares it with options.reference.
 /// Error(differs) when the models differ.
-int test(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
+int test(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log);
 
 /// As test, with the model directory options.input.directory in the merge's place.
-int diff(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
+int diff(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log);
 
 /// Re-reads options.input.directory against the format's rules and its index; with
 /// options.output.report all tensors too, against their checksums. Error(corrupt) or
 /// Error(not_found) listing the rules broken; Error(differs) when tensors are not the report's.
-int verify(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
+int verify(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log);
 
 /// The saves that have numbers in a run's directory and, where it has none itself, up to three
 /// levels below it, and what trackers beside them say; as JSON or as a table. Error(not_found),
@@ -42,9 +42,9 @@ int verify(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log)
 std::string steps_text(const fs::path& run, bool is_json);
 
 /// Finds and reads a checkpoint's metadata, and no tensor.
-int inspect(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
+int inspect(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log);
 
 /// Goes a merge's way up to the plan.
-int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log);
+int print_plan(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log);
 
 }  // namespace shardweld::app

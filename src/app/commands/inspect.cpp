@@ -16,7 +16,7 @@
 #include "app/report/checkpoint_text.hpp"
 #include "app/report/report_json.hpp"
 #include "app/report/session.hpp"
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "app/survey/checkpoint.hpp"
 #include "app/survey/input.hpp"
 #include "catalogue/catalogue.hpp"
@@ -53,11 +53,11 @@ struct InspectedFiles {
 
 /// The model's files, or why there are none.
 /// The model's files, or what stands in their way.
-std::pair<ModelFiles, std::string> find_files(const Options& options, const Checkpoint& read,
-                                              const ModelChoice& choice) {
+std::pair<ModelFiles, std::string> find_files(const Job& job, const Checkpoint& read,
+                                              const JobModel& choice) {
     try {
         const bool is_alone = is_adapter_alone(choice.lora, read.catalogue);
-        return {read_model_files(options, read.location, {}, !is_alone), ""};
+        return {read_model_files(job, read.location, {}, !is_alone), ""};
     } catch (const Error& error) {
         return {{}, app::text_of(error)};
     }
@@ -71,12 +71,12 @@ std::string name_in(const ModelFiles& files) {
                            : printable(classes.front()) + (type.empty() ? "" : " (" + type + ")");
 }
 
-void bind_into(ModelSummary& summary, const ModelFiles& files, const ModelChoice& choice,
-               const Options& options, catalogue::Catalogue catalogue) {
+void bind_into(ModelSummary& summary, const ModelFiles& files, const JobModel& choice,
+               const Job& job, catalogue::Catalogue catalogue) {
     summary.name = name_in(files);
     const PreparedModel prepared = prepare_with_adapter(files, choice, catalogue);
     summary.recipe = prepared.recipe->name;
-    const Bound bound = bind_model(prepared, files, options, std::move(catalogue));
+    const Bound bound = bind_model(prepared, files, job, std::move(catalogue));
     for (const plan::Target& target : bound.binding.targets) {
         summary.parts.add(target.name, 1, target.dtype, target.bytes());
     }
@@ -261,13 +261,13 @@ std::string parts_table(const ModelParts& parts, const std::string& title) {
 }
 
 /// Small models are quicker without a launcher.
-std::string command_text(const ModelSummary& model, bool is_finished, const Options& options) {
+std::string command_text(const ModelSummary& model, bool is_finished, const Job& job) {
     constexpr Bytes kLarge = 1'000'000'000;
     if (!model.obstacle.empty()) {
         return "\na merge would be refused: " + model.obstacle + "\n";
     }
     const bool is_large = model.parts.all().bytes >= kLarge;
-    const std::string words = process::shell_line(options.merge_words);
+    const std::string words = process::shell_line(job.merge_words);
     return (is_finished ? "\na finished model; convert it with --quantize, --dtype or "
                           "--max_shard_size, for example\n  "
                         : "\nmerge it with\n  ") +
@@ -278,11 +278,10 @@ std::string command_text(const ModelSummary& model, bool is_finished, const Opti
 
 /// Collective, the same on the first rank only: elsewhere it stays empty. Takes the catalogue.
 /// Whatever stands in the way of a merge is its obstacle, never an Error.
-ModelSummary summarise_model(mpi::Comm& comm, const Options& options, Checkpoint& read) {
-    const ModelChoice choice =
-        model_choice(options, output_requests(options).front(), Destination::model);
+ModelSummary summarise_model(mpi::Comm& comm, const Job& job, Checkpoint& read) {
+    const JobModel choice = model_choice(job, job.outputs.front(), Destination::model);
     const std::pair<ModelFiles, std::string> found =
-        mpi::share(comm, read.home, [&] { return find_files(options, read, choice); });
+        mpi::share(comm, read.home, [&] { return find_files(job, read, choice); });
     ModelSummary summary;
     summary.obstacle = found.second;
     mpi::collectively(comm, [&] {
@@ -290,7 +289,7 @@ ModelSummary summarise_model(mpi::Comm& comm, const Options& options, Checkpoint
             return;
         }
         try {
-            bind_into(summary, found.first, choice, options, std::move(read.catalogue));
+            bind_into(summary, found.first, choice, job, std::move(read.catalogue));
         } catch (const Error& error) {
             summary.obstacle = app::text_of(error);
         }
@@ -298,14 +297,14 @@ ModelSummary summarise_model(mpi::Comm& comm, const Options& options, Checkpoint
     return summary;
 }
 
-InspectedFiles look_at(const Checkpoint& read, const Options& options) {
+InspectedFiles look_at(const Checkpoint& read, const Job& job) {
     const catalogue::Catalogue& catalogue = read.catalogue;
     const std::vector<StoredRow> rows = stored_rows(catalogue);
     InspectedFiles files;
     files.is_finished = catalogue.format == "huggingface";
     files.head = head_text(read, rows);
     files.ranks = grid_text(formats::rank_grid(catalogue), copies_only(catalogue));
-    files.tensors = options.is_whole ? "" : tensor_tree(rows);
+    files.tensors = job.run.is_whole ? "" : tensor_tree(rows);
     if (files.tensors.empty()) {
         files.tensors = every_tensor(rows);
     }
@@ -318,15 +317,14 @@ InspectedFiles look_at(const Checkpoint& read, const Options& options) {
 }
 
 /// The whole text, which ends with the command that merges the checkpoint.
-std::string inspect_text(const InspectedFiles& files, const ModelSummary& model,
-                         const Options& options) {
+std::string inspect_text(const InspectedFiles& files, const ModelSummary& model, const Job& job) {
     const bool is_bound = model.parts.all().n_tensors > 0;
     const std::string title = is_bound          ? "part of the model"
                               : files.has_local ? "part (copies on several ranks count)"
                                                 : "part";
     return files.head + model_text(model) + (files.ranks.empty() ? "" : "\n" + files.ranks) + "\n" +
            parts_table(is_bound ? model.parts : files.stored, title) + "\n" + files.tensors +
-           files.ignored + command_text(model, files.is_finished, options);
+           files.ignored + command_text(model, files.is_finished, job);
 }
 
 using nlohmann::ordered_json;
@@ -381,53 +379,53 @@ std::string inspect_json(const Checkpoint& read) {
 }
 
 /// The ranks' files that are there, of a checkpoint that cannot be read.
-std::string ranks_found(const Options& options) {
+std::string ranks_found(const Job& job) {
     try {
-        return grid_text(formats::rank_grid(formats::locate(options.input)), {});
+        return grid_text(formats::rank_grid(formats::locate(job.inputs.front())), {});
     } catch (const Error&) {
         return "";  // what is wrong with it is being told already
     }
 }
 
-Checkpoint look_for(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
+Checkpoint look_for(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
     try {
-        const Run run(comm, options, log);
+        const Run run(comm, job, log);
         Session session = run.session();
-        return survey_shown(session, options.input);
+        return survey_shown(session, job.inputs.front());
     } catch (const Error&) {
-        if (comm.rank() == 0 && !options.json) {
-            out << ranks_found(options);
+        if (comm.rank() == 0 && !job.run.json) {
+            out << ranks_found(job);
         }
         throw;
     }
 }
 
-void print_text(mpi::Comm& comm, const Options& options, Checkpoint& found, std::ostream& out) {
+void print_text(mpi::Comm& comm, const Job& job, Checkpoint& found, std::ostream& out) {
     InspectedFiles files;
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
-            files = look_at(found, options);
+            files = look_at(found, job);
         }
     });
-    const ModelSummary model = summarise_model(comm, options, found);
+    const ModelSummary model = summarise_model(comm, job, found);
     if (comm.rank() == 0) {
-        out << inspect_text(files, model, options);
+        out << inspect_text(files, model, job);
     }
 }
 
 }  // namespace
 
-int inspect(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
-    if (options.shows_steps) {
-        print(comm, out, [&] { return steps_text(options.input.directory, options.json); });
+int inspect(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
+    if (job.run.shows_steps) {
+        print(comm, out, [&] { return steps_text(job.inputs.front().directory, job.run.json); });
         return 0;
     }
-    Checkpoint found = look_for(comm, options, out, log);
-    if (options.hf_config) {
-        found.location.hf_directory = *options.hf_config;
+    Checkpoint found = look_for(comm, job, out, log);
+    if (job.model.hf_config) {
+        found.location.hf_directory = *job.model.hf_config;
     }
-    if (!options.json) {
-        print_text(comm, options, found, out);
+    if (!job.run.json) {
+        print_text(comm, job, found, out);
         return 0;
     }
     mpi::collectively(comm, [&] {

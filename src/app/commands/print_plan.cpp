@@ -188,11 +188,11 @@ ordered_json files_json(const plan::Plan& plan) {
 // Plans are for another machine: this one's limits say nothing.
 constexpr Bytes kMemoryLimit = Bytes{256} << 20U;
 
-PlanRequest request_for(const Options& options) {
+PlanRequest request_for(const Job& job) {
     // As on the nodes that forecasts suppose.
-    const int on_node = std::min(options.n_ranks, ordinary_machine().shared.ranks_per_node);
-    PlanRequest request = merge_request(options);
-    request.n_ranks = options.n_ranks;
+    const int on_node = std::min(job.run.n_ranks, ordinary_machine().shared.ranks_per_node);
+    PlanRequest request = merge_request(job);
+    request.n_ranks = job.run.n_ranks;
     request.resources = {kMemoryLimit, has_spare_core(on_node), on_node};
     return request;
 }
@@ -301,29 +301,29 @@ std::string plan_json(const PlannedMerge& merge) {
     return json_text(json);
 }
 
-PlannedMerge advised(const Options& options, Preparation ready) {
+PlannedMerge advised(const Job& job, Preparation ready) {
     const Output& output = ready.planned.first();
     Figures figures = figures_of(output.plan);
     const Basis basis{ordinary_machine(), output.session.comm};
-    const double metadata_s = metadata_seconds(ready.planned, options.n_ranks,
+    const double metadata_s = metadata_seconds(ready.planned, job.run.n_ranks,
                                                ready.planned.resources.ranks_on_node, basis);
     std::optional<Advice> advice;
-    if (!options.lists_inputs) {
+    if (!job.run.lists_inputs) {
         advice = advise(ready.planned, figures.traffic, basis);
     }
     PlannedMerge merge = planned_merge(std::move(ready.planned), std::move(figures));
     merge.metadata_s = metadata_s;
     merge.advice = std::move(advice);
-    merge.words = options.merge_words;
-    if (options.has("target_dir") || options.is_verl) {
-        merge.target = options.output.directory.string();
+    merge.words = job.merge_words;
+    if (job.has("target_dir") || job.run.is_verl) {
+        merge.target = job.outputs.front().directory.string();
         merge.bytes_free =
-            publish::room_at(publish::holder_of(options.output.directory), "").bytes_free;
+            publish::room_at(publish::holder_of(job.outputs.front().directory), "").bytes_free;
     }
     return merge;
 }
 
-void print_planned(const PlannedMerge& merge, const Options& options, std::ostream& out, Log& log) {
+void print_planned(const PlannedMerge& merge, const Job& job, std::ostream& out, Log& log) {
     for (const plan::Warning& warning : merge.warnings) {
         log.warning((warning.tensor.empty() ? "" : printable(warning.tensor) + ": ") +
                     warning.text);
@@ -331,10 +331,10 @@ void print_planned(const PlannedMerge& merge, const Options& options, std::ostre
     for (const std::string& line : merge.trace) {
         log.trace(printable(line));
     }
-    out << (options.lists_inputs ? inputs_text(merge)
-            : options.json       ? plan_json(merge)
+    out << (job.run.lists_inputs ? inputs_text(merge)
+            : job.run.json       ? plan_json(merge)
                                  : plan_text(merge));
-    if (options.strict && !merge.warnings.empty()) {
+    if (job.run.strict && !merge.warnings.empty()) {
         throw Error(
             ErrorCode::strict,
             counted(merge.warnings.size(), "warning") + " under --strict: the merge would fail",
@@ -350,35 +350,35 @@ std::string plan_text(const PlannedMerge& merge) {
            (merge.advice ? "\n" + advice_text(*merge.advice, merge.memory) : "");
 }
 
-PlannedMerge plan_merge(mpi::Comm& comm, const Options& options) {
+PlannedMerge plan_merge(mpi::Comm& comm, const Job& job) {
     Events nobody;
     Log silent(nobody, false);
-    const Run run(comm, options, silent);
+    const Run run(comm, job, silent);
     Session session = run.session();
-    const PlanRequest request = request_for(options);
+    const PlanRequest request = request_for(job);
     Planned planned = plan_outputs(run.outputs(), request, find_sources(session, request));
     Figures figures = figures_of(planned.first().plan);
     return planned_merge(std::move(planned), std::move(figures));
 }
 
-int print_plan(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
+int print_plan(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
     // What is found stands in the report, and is shown with the plan.
     Events nobody;
     Log silent(nobody, false);
-    const Run run(comm, options, output_requests(options), silent, log);
+    const Run run(comm, job, job.outputs, silent, log);
     Preparation ready;
     Preflight preflight;
-    check_before_reading(run.outputs(), preflight, ready, options.has("target_dir"));
+    check_before_reading(run.outputs(), preflight, ready, job.has("target_dir"));
     if (ready.sources && preflight.check([&] {
             ready.planned =
-                plan_outputs(run.outputs(), request_for(options), *std::move(ready.sources));
+                plan_outputs(run.outputs(), request_for(job), *std::move(ready.sources));
         })) {
-        if (options.has("target_dir")) {
+        if (job.has("target_dir")) {
             check_target_place(preflight, ready);
         }
         const auto print = [&] {
             if (comm.rank() == 0) {
-                print_planned(advised(options, std::move(ready)), options, out, log);
+                print_planned(advised(job, std::move(ready)), job, out, log);
             }
         };
         preflight.check([&] { mpi::collectively(comm, print); });

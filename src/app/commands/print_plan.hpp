@@ -7,7 +7,7 @@
 
 #include "app/report/report.hpp"
 #include "app/runtime/memory.hpp"
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "mpi/comm.hpp"
 #include "plan/schedule/traffic.hpp"
 
@@ -63,6 +63,6 @@ std::string plan_text(const PlannedMerge& merge);
 
 /// Collective: the ranks that are here go a merge's way up to the plan, for --ranks ranks that all
 /// see the checkpoint. The same on all, but for what each has measured of its memory.
-PlannedMerge plan_merge(mpi::Comm& comm, const Options& options);
+PlannedMerge plan_merge(mpi::Comm& comm, const Job& job);
 
 }  // namespace shardweld::app

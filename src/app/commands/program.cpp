@@ -25,7 +25,7 @@
 #include "app/runtime/stop.hpp"
 #include "app/runtime/version.hpp"
 #include "app/settings/command_table.hpp"
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
 #include "mpi/comm.hpp"
@@ -65,13 +65,13 @@ constexpr const char* kNoNetwork =
     "the ranks cannot reach one another, or one of them is dead: name a network that all nodes "
     "share, for example OMPI_MCA_btl_tcp_if_include=eth0 with Open MPI";
 
-double start_limit(const Options& options) {
-    return std::min(options.stall_timeout, kStartLimit_s);
+double start_limit(const Job& job) {
+    return std::min(job.run.stall_timeout, kStartLimit_s);
 }
 
-Watched watched_start(const Options& options) {
+Watched watched_start(const Job& job) {
     const int rank = rank_by_launcher();
-    return {rank, host_name(), [directory = options.log_dir, rank](const std::string& text) {
+    return {rank, host_name(), [directory = job.run.log_dir, rank](const std::string& text) {
                 if (directory) {
                     (void)mpi::error_of([&] { RankLog(*directory, rank).write("error: " + text); });
                 }
@@ -115,11 +115,11 @@ std::string own_version() {
     return version() + " (" + git_version() + ")";
 }
 
-void say_notes(const Options& options, Log& log) {
-    for (const std::string& note : options.notes) {
+void say_notes(const Job& job, Log& log) {
+    for (const std::string& note : job.notes) {
         log.debug(note);
     }
-    for (const std::string& remark : options.remarks) {
+    for (const std::string& remark : job.remarks) {
         log.info(remark);
     }
 }
@@ -148,32 +148,32 @@ int printed(int code, Log& log) {
 }
 
 /// The code, once --done has been told of it on the first rank; another one where that fails.
-int told_at_end(const Options& options, const std::string& figures, int code, Log& log) {
-    if (!options.done) {
+int told_at_end(const Job& job, const std::string& figures, int code, Log& log) {
+    if (!job.run.done) {
         return code;
     }
     const int told = exit_code_of(log, [&] {
-        write_run_end(*options.done, row_for(options.command).name, code, figures);
+        write_run_end(*job.run.done, row_for(job.command).name, code, figures);
         return 0;
     });
     return code == 0 ? told : code;
 }
 
 /// `figures`: RunReport in one line, where the command has any.
-int run_parallel(mpi::Comm& comm, const Options& options, Log& log, std::string& figures) {
-    switch (options.command) {
+int run_parallel(mpi::Comm& comm, const Job& job, Log& log, std::string& figures) {
+    switch (job.command) {
         case Command::test:
-            return test(comm, options, std::cout, log);
+            return test(comm, job, std::cout, log);
         case Command::diff:
-            return diff(comm, options, std::cout, log);
+            return diff(comm, job, std::cout, log);
         case Command::verify:
-            return verify(comm, options, std::cout, log);
+            return verify(comm, job, std::cout, log);
         case Command::plan:
-            return printed(print_plan(comm, options, std::cout, log), log);
+            return printed(print_plan(comm, job, std::cout, log), log);
         case Command::inspect:
-            return printed(inspect(comm, options, std::cout, log), log);
+            return printed(inspect(comm, job, std::cout, log), log);
         default:
-            return run_reported(comm, options, log, merge_model, [&](const Session& session) {
+            return run_reported(comm, job, log, merge_model, [&](const Session& session) {
                 if (figures.empty()) {
                     figures = speed_text(session.run, session.report, session.watch.phases());
                 }
@@ -182,13 +182,13 @@ int run_parallel(mpi::Comm& comm, const Options& options, Log& log, std::string&
 }
 
 /// The rank's own log, where --log_dir asks for one, begins with who writes it.
-void keep_log(mpi::Comm& comm, const Options& options, Log& log) {
-    if (!options.log_dir) {
+void keep_log(mpi::Comm& comm, const Job& job, Log& log) {
+    if (!job.run.log_dir) {
         return;
     }
     mpi::collectively(comm,
-                      [&] { log.keep(std::make_shared<RankLog>(*options.log_dir, comm.rank())); });
-    const Circumstances how = circumstances_of(options.arguments);
+                      [&] { log.keep(std::make_shared<RankLog>(*job.run.log_dir, comm.rank())); });
+    const Circumstances how = circumstances_of(job.arguments);
     log.note("shardweld " + version() + " (" + git_version() + "), rank " +
              std::to_string(comm.rank()) + " of " + std::to_string(comm.size()) + " on " +
              comm.host() + ", process " + std::to_string(::getpid()) + ", in " + how.directory +
@@ -203,14 +203,14 @@ void keep_log(mpi::Comm& comm, const Options& options, Log& log) {
 
 /// An Error has been agreed by all ranks; anything else failed on this one alone while the others
 /// wait for it.
-int run_or_abort(mpi::Comm& comm, const Options& options, Log& log, std::string& figures,
+int run_or_abort(mpi::Comm& comm, const Job& job, Log& log, std::string& figures,
                  const std::function<void()>& on_started) {
     try {
         require_same_program(comm, own_version());
-        require_same_options(comm, options.shared);
-        keep_log(comm, options, log);
+        require_same_options(comm, job.shared);
+        keep_log(comm, job, log);
         on_started();
-        return run_parallel(comm, options, log, figures);
+        return run_parallel(comm, job, log, figures);
     } catch (const Error&) {
         throw;
     } catch (const std::exception& error) {
@@ -228,12 +228,12 @@ int run_or_abort(mpi::Comm& comm, const Options& options, Log& log, std::string&
 }
 
 /// The log as its reader likes it: in colours on a terminal, as JSON for programs.
-Log log_for(const Options& options, bool is_speaker) {
-    Log log(std::cerr, options.log_level, is_speaker);
+Log log_for(const Job& job, bool is_speaker) {
+    Log log(std::cerr, job.run.log_level, is_speaker);
     if (is_speaker) {
         log.attach(find_terminal());
     }
-    if (options.progress == ProgressStyle::json) {
+    if (job.run.progress == ProgressStyle::json) {
         log.speak_json();
     }
     return log;
@@ -249,8 +249,8 @@ void outlast_launcher() {
 /// for ever.
 class Ranks {
   public:
-    explicit Ranks(const Options& options) {
-        watchdog_.emplace(pulse_, watched_start(options), start_limit(options));
+    explicit Ranks(const Job& job) {
+        watchdog_.emplace(pulse_, watched_start(job), start_limit(job));
         watchdog_->advise(kNoNetwork);
         comm_ = mpi::world_comm(pulse_);
         watchdog_->follow(comm_->pulse());
@@ -268,29 +268,28 @@ class Ranks {
 
 /// Runs with the ranks there are. Communication ends with this function, after all messages: a
 /// launcher ends the others as soon as one process exits with an error.
-int run_together(const Options& options) {
-    Log early(std::cerr, options.log_level, is_first_by_launcher());
+int run_together(const Job& job) {
+    Log early(std::cerr, job.run.log_level, is_first_by_launcher());
     // Merges stop in order, from their first moment on.
     std::optional<StopSignals> signals;
-    if (options.command == Command::merge) {
+    if (job.command == Command::merge) {
         signals.emplace();
     }
-    if (has_files_under_way(options.command)) {
+    if (has_files_under_way(job.command)) {
         (void)std::signal(SIGPIPE, SIG_IGN);
     }
     return exit_code_of(early, [&] {
         ExitLimit limit;
-        Ranks ranks(options);
+        Ranks ranks(job);
         mpi::Comm& comm = ranks.comm();
-        Log log = log_for(options, comm.rank() == 0);
-        say_notes(options, log);
+        Log log = log_for(job, comm.rank() == 0);
+        say_notes(job, log);
         std::string figures;
-        int code = exit_code_of(log, [&] {
-            return run_or_abort(comm, options, log, figures, [&] { ranks.have_met(); });
-        });
+        int code = exit_code_of(
+            log, [&] { return run_or_abort(comm, job, log, figures, [&] { ranks.have_met(); }); });
         log.note("exits with code " + std::to_string(code));
         if (comm.rank() == 0) {
-            code = told_at_end(options, figures, code, log);
+            code = told_at_end(job, figures, code, log);
         }
         if (code != 0) {
             outlast_launcher();
@@ -307,23 +306,23 @@ int show(const std::string& text) {
 }
 
 /// Commands of one process; under a launcher all but the first have nothing to do.
-int run_alone(const Options& options, bool is_first) {
+int run_alone(const Job& job, bool is_first) {
     if (!is_first) {
         return 0;
     }
-    Log log(std::cerr, options.log_level, true);
+    Log log(std::cerr, job.run.log_level, true);
     const int code = exit_code_of(log, [&] {
-        say_notes(options, log);
-        switch (options.command) {
+        say_notes(job, log);
+        switch (job.command) {
             case Command::recipes:
-                return recipes(options, std::cout);
+                return recipes(job, std::cout);
             case Command::clean:
-                return clean(options, std::cout);
+                return clean(job, std::cout);
             case Command::help:
-                return show(help_text(options.topic, options.help));
+                return show(help_text(job.topic, job.help));
             case Command::version:
                 return show("shardweld " + own_version() + "\n" +
-                            (options.log_level == LogLevel::debug ? build_text() : ""));
+                            (job.run.log_level == LogLevel::debug ? build_text() : ""));
             default:
                 break;
         }
@@ -369,13 +368,13 @@ int run_program(const std::vector<std::string>& arguments) {
             }
             return 0;
         }
-        Options options;
+        Job job;
         try {
-            options = parse_options(arguments);
+            job = parse_options(arguments);
         } catch (const Error& error) {
             return refuse_together(error);
         }
-        return is_parallel(options.command) ? run_together(options) : run_alone(options, is_first);
+        return is_parallel(job.command) ? run_together(job) : run_alone(job, is_first);
     });
 }
 

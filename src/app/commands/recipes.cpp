@@ -25,12 +25,12 @@ namespace shardweld::app {
 
 namespace {
 
-models::RecipeLibrary load(const Options& options) {
-    if (!options.recipe) {
+models::RecipeLibrary load(const Job& job) {
+    if (!job.model.recipe) {
         return models::RecipeLibrary::load();
     }
-    return models::RecipeLibrary::load({{options.recipe->filename().string(),
-                                         io::read_text(*options.recipe, models::kMaxRecipe)}});
+    return models::RecipeLibrary::load({{job.model.recipe->filename().string(),
+                                         io::read_text(*job.model.recipe, models::kMaxRecipe)}});
 }
 
 /// Lines of at most `width` letters, broken at commas.
@@ -220,30 +220,30 @@ std::string comments_of(const models::RecipeLibrary& library, const models::Reci
 
 }  // namespace
 
-int recipes(const Options& options, std::ostream& out) {
-    const models::RecipeLibrary library = load(options);
-    if (options.topic == "all" && options.config) {
-        print_families(library, *options.config, out);
+int recipes(const Job& job, std::ostream& out) {
+    const models::RecipeLibrary library = load(job);
+    if (job.topic == "all" && job.model.config) {
+        print_families(library, *job.model.config, out);
         return 0;
     }
     const auto is_known = [&](const std::string& name) {
-        return options.config ? library.find_recipe(name) != nullptr
-                              : library.source_of(name) != nullptr;
+        return job.model.config ? library.find_recipe(name) != nullptr
+                                : library.source_of(name) != nullptr;
     };
-    if (const auto made = models::generated_source(options.topic);
-        made && !options.config && !is_known(options.topic)) {
+    if (const auto made = models::generated_source(job.topic);
+        made && !job.model.config && !is_known(job.topic)) {
         out << made->text;
         return 0;
     }
-    if (!options.topic.empty() && !is_known(options.topic)) {
-        refuse_name(library, options.topic);
+    if (!job.topic.empty() && !is_known(job.topic)) {
+        refuse_name(library, job.topic);
     }
-    if (options.config) {
-        print_evaluated_recipe(library, options.topic, *options.config, out);
+    if (job.model.config) {
+        print_evaluated_recipe(library, job.topic, *job.model.config, out);
         return 0;
     }
-    if (options.json) {
-        const models::Dialect* const dialect = library.find_dialect(options.topic);
+    if (job.run.json) {
+        const models::Dialect* const dialect = library.find_dialect(job.topic);
         if (dialect == nullptr) {
             throw Error(ErrorCode::usage, "recipes --json prints what a config.json stands for",
                         "add --config DIR");
@@ -251,12 +251,12 @@ int recipes(const Options& options, std::ostream& out) {
         print_dialect(*dialect, out);
         return 0;
     }
-    if (options.topic.empty()) {
+    if (job.topic.empty()) {
         out << listing(library);
         return 0;
     }
-    out << library.source_of(options.topic)->text;
-    if (const models::Recipe* const recipe = library.find_recipe(options.topic)) {
+    out << library.source_of(job.topic)->text;
+    if (const models::Recipe* const recipe = library.find_recipe(job.topic)) {
         out << comments_of(library, *recipe);
     }
     return 0;

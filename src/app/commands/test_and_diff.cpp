@@ -197,7 +197,7 @@ void add_quality(Outcome& outcome, const std::vector<execute::Pair>& pairs,
 Outcome compare(Planned& planned, std::optional<bool> ties, const ModelDirectory& reference) {
     const Output& output = planned.first();
     Session session = output.session;
-    const Options& options = session.options;
+    const Job& job = session.job;
     // Factors of an adapter and scales of codes are gathered in a file before they are used.
     std::optional<Scratch> scratch;
     if (planned.factors) {
@@ -207,7 +207,7 @@ Outcome compare(Planned& planned, std::optional<bool> ties, const ModelDirectory
     reference.want(matching.pairs);
     execute::Comparer comparer(
         output.plan, {source_of(session, reference.input), &reference.tensors}, matching.pairs,
-        {options.rtol, options.atol}, output.choice.memory_limit);
+        {job.run.rtol, job.run.atol}, output.choice.memory_limit);
     execute::RunOptions run;
     run.write = false;
     run.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
@@ -223,7 +223,7 @@ Outcome compare(Planned& planned, std::optional<bool> ties, const ModelDirectory
     const auto pairs = matching.pairs;
     const auto tensor_of_pair = matching.tensor_of_pair;
     Outcome outcome =
-        judge(std::move(matching), comparer.gather(session.comm), options.strict_dtype);
+        judge(std::move(matching), comparer.gather(session.comm), job.run.strict_dtype);
     add_quality(outcome, pairs, tensor_of_pair, output.plan, comparer.gather_quality(session.comm));
     return outcome;
 }
@@ -231,18 +231,18 @@ Outcome compare(Planned& planned, std::optional<bool> ties, const ModelDirectory
 /// Collective. Prints; Error(differs) when the models differ.
 ErrorCode print_comparison(Session& session, const std::string& command, Outcome outcome,
                            std::vector<ConfigDifference> config, std::ostream& out) {
-    const Options& options = session.options;
+    const Job& job = session.job;
     const std::string difference = difference_text(outcome);
     const ComparedModels models{command,
-                                options.input.directory.string(),
-                                options.reference.string(),
-                                {options.rtol, options.atol},
-                                options.strict_dtype,
+                                job.inputs.front().directory.string(),
+                                job.run.reference.string(),
+                                {job.run.rtol, job.run.atol},
+                                job.run.strict_dtype,
                                 std::move(outcome),
                                 std::move(config),
-                                options.log_level == LogLevel::debug};
+                                job.run.log_level == LogLevel::debug};
     print(session.comm, out,
-          [&] { return options.json ? comparison_json(models) : comparison_text(models); });
+          [&] { return job.run.json ? comparison_json(models) : comparison_text(models); });
     if (!difference.empty()) {
         throw Error(ErrorCode::differs, difference);
     }
@@ -250,20 +250,19 @@ ErrorCode print_comparison(Session& session, const std::string& command, Outcome
 }
 
 /// One half of the memory assembles, the other reads a model to compare with.
-PlanRequest comparison_request(formats::InputRequest checkpoint,
-                               const std::optional<fs::path>& base) {
+PlanRequest comparison_request(formats::JobInput checkpoint, const std::optional<fs::path>& base) {
     return {std::move(checkpoint), base, Destination::comparison, true};
 }
 
 /// Collective. A model, its codes read as weights, against the weights of --base.
 CodedModel held_against_base(Session& session, const fs::path& directory) {
-    const Run run(session.comm, session.options, {{{}, {}, DType::bf16}}, session.log, session.log);
+    const Run run(session.comm, session.job, {{{}, {}, DType::bf16}}, session.log, session.log);
     Session own = run.session();
-    formats::InputRequest model = session.options.input;
+    formats::JobInput model = session.job.inputs.front();
     model.directory = directory;
     model.backend = "hf";
     const PlanRequest request = comparison_request(std::move(model), {});
-    const ModelDirectory base = read_model_directory(own, *session.options.base);
+    const ModelDirectory base = read_model_directory(own, *session.job.model.base);
     Planned planned = plan_outputs(run.outputs(), request, find_sources(own, request));
     return {directory.string(), compare(planned, planned.first().ties(), base)};
 }
@@ -271,16 +270,16 @@ CodedModel held_against_base(Session& session, const fs::path& directory) {
 /// Collective. Prints how near codes are to the weights of --base; Error(differs) when a model has
 /// other tensors.
 ErrorCode print_quality(Session& session, std::ostream& out) {
-    const Options& options = session.options;
+    const Job& job = session.job;
     std::vector<CodedModel> models;
-    models.push_back(held_against_base(session, options.input.directory));
-    if (!options.reference.empty()) {
-        models.push_back(held_against_base(session, options.reference));
+    models.push_back(held_against_base(session, job.inputs.front().directory));
+    if (!job.run.reference.empty()) {
+        models.push_back(held_against_base(session, job.run.reference));
     }
-    const std::string base = options.base->string();
+    const std::string base = job.model.base->string();
     print(session.comm, out, [&] {
-        return options.json ? quality_json(base, models)
-                            : quality_text(base, models, options.log_level == LogLevel::debug);
+        return job.run.json ? quality_json(base, models)
+                            : quality_text(base, models, job.run.log_level == LogLevel::debug);
     });
     for (const CodedModel& model : models) {
         require_same_tensors(model, base);
@@ -290,13 +289,13 @@ ErrorCode print_quality(Session& session, std::ostream& out) {
 
 }  // namespace
 
-int test(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
+int test(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
     const auto body = [&](Outputs outputs) {
         Session& session = outputs.front();
-        check_report(comm, options.output.report, {});
-        const PlanRequest request = comparison_request(options.input, options.base);
+        check_report(comm, job.outputs.front().report, {});
+        const PlanRequest request = comparison_request(job.inputs.front(), job.model.base);
         Sources sources = find_sources(session, request);
-        const ModelDirectory reference = read_model_directory(session, options.reference);
+        const ModelDirectory reference = read_model_directory(session, job.run.reference);
         Planned planned;
         Preflight preflight;
         preflight.check([&] {
@@ -309,17 +308,17 @@ int test(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
         Outcome outcome = compare(planned, planned.first().ties(), reference);
         return print_comparison(session, "test", std::move(outcome), {}, out);
     };
-    return run_reported(comm, options, log, body);
+    return run_reported(comm, job, log, body);
 }
 
-int diff(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
+int diff(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
     const auto body = [&](Outputs outputs) {
         Session& session = outputs.front();
-        if (options.base) {
+        if (job.model.base) {
             return print_quality(session, out);
         }
-        ModelDirectory tested = read_model_directory(session, options.input.directory);
-        const ModelDirectory reference = read_model_directory(session, options.reference);
+        ModelDirectory tested = read_model_directory(session, job.inputs.front().directory);
+        const ModelDirectory reference = read_model_directory(session, job.run.reference);
         const std::optional<bool> ties = tested.ties();
         Planned planned = plan_as_stored(session, comparison_request({}, {}),
                                          std::move(tested.input), targets_of(tested.tensors));
@@ -327,7 +326,7 @@ int diff(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
         return print_comparison(session, "diff", std::move(outcome),
                                 config_differences(tested.config_text, reference.config_text), out);
     };
-    return run_reported(comm, options, log, body);
+    return run_reported(comm, job, log, body);
 }
 
 }  // namespace shardweld::app

@@ -74,11 +74,11 @@ std::string findings_json(const Findings& findings, const fs::path& directory) {
 
 }  // namespace
 
-int verify(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log) {
-    const bool has_no_report = options.has("report") && !options.output.report;
+int verify(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
+    const bool has_no_report = job.has("report") && !job.outputs.front().report;
     const Findings findings =
-        verify_model(comm, options, {options.input.directory, {}, {}, options.output.report},
-                     {options.sha256, !has_no_report}, log);
+        verify_model(comm, job, {job.inputs.front().directory, {}, {}, job.outputs.front().report},
+                     {job.run.sha256, !has_no_report}, log);
     if (!findings.has_report) {
         log.warning(has_no_report
                         ? "--report none: the tensors' contents were not checked"
@@ -86,12 +86,12 @@ int verify(mpi::Comm& comm, const Options& options, std::ostream& out, Log& log)
                               ", and --report gives none: the tensors' contents were not checked");
     }
     print(comm, out, [&] {
-        return options.json ? findings_json(findings, options.input.directory)
-                            : text_of(findings, options.input.directory);
+        return job.run.json ? findings_json(findings, job.inputs.front().directory)
+                            : text_of(findings, job.inputs.front().directory);
     });
     if (!findings.differences.empty()) {
         throw Error(ErrorCode::differs, counted(findings.differences.size(), "difference") +
-                                            " between " + options.input.directory.string() +
+                                            " between " + job.inputs.front().directory.string() +
                                             " and the report, listed above");
     }
     return 0;

@@ -299,11 +299,11 @@ std::optional<bool> ModelDirectory::ties() const {
 
 ModelDirectory read_model_directory(Session& session, const fs::path& directory) {
     const MemoryMeter meter;
-    formats::InputRequest request;
+    formats::JobInput request;
     request.directory = directory;
     request.backend = "hf";
     request.wants_model = true;
-    request.check_crc = session.options.check_crc != CheckCrc::off;
+    request.check_crc = session.job.run.check_crc != CheckCrc::off;
     Checkpoint found = survey_shown(session, request, Role::compared);
     mpi::collectively(session.comm, [&] { require_seen(session.comm, found); });
     std::string config = share_config(session.comm, found);

@@ -13,7 +13,7 @@
 #include "adapters/parameters.hpp"
 #include "adapters/peft_names.hpp"
 #include "adapters/settings.hpp"
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "plan/bind/mismatches.hpp"
@@ -37,8 +37,8 @@ namespace {
 using catalogue::Catalogue;
 
 adapters::SettingsSources sources_of(const PreparedModel& prepared, const ModelFiles& files,
-                                     const Options& options) {
-    return {options.lora_alpha, files.adapter_config, files.train_meta,
+                                     const Job& job) {
+    return {job.model.lora_alpha, files.adapter_config, files.train_meta,
             prepared.config.text("_name_or_path").value_or("")};
 }
 
@@ -74,12 +74,12 @@ const plan::Warning& dropped_warning() {
 /// Binds base and adapter of one checkpoint, one after the other.
 class AdapterBinder {
   public:
-    AdapterBinder(const PreparedModel& prepared, const ModelFiles& files, const Options& options)
+    AdapterBinder(const PreparedModel& prepared, const ModelFiles& files, const Job& job)
         : prepared_(prepared),
           files_(files),
-          options_(options),
+          job_(job),
           lora_(prepared.choice.lora),
-          sources_(sources_of(prepared, files, options)) {}
+          sources_(sources_of(prepared, files, job)) {}
 
     Bound bind(Catalogue catalogue) {
         if (prepared_.framework == nullptr) {
@@ -162,7 +162,7 @@ class AdapterBinder {
             plan::Ledger left_out;
             leave_out(stored, left_out);
             std::ranges::move(left_out.ignored, std::back_inserter(catalogue.ignored));
-            bind_alone(prepared_, files_, options_, std::move(catalogue), bound_);
+            bind_alone(prepared_, files_, job_, std::move(catalogue), bound_);
             bound_.binding.warnings.push_back(dropped_warning());
             return;
         }
@@ -316,9 +316,9 @@ class AdapterBinder {
     /// Whether weights of the adapter's base are codes that are read as values.
     bool has_codes(Catalogue& base) const {
         try {
-            return !encoded_weights(prepared_, options_, base).empty();
+            return !encoded_weights(prepared_, job_, base).empty();
         } catch (Error& error) {
-            if (options_.base && error.code() == ErrorCode::unsupported) {
+            if (job_.model.base && error.code() == ErrorCode::unsupported) {
                 error.set_hint(
                     "leave --base out: the adapter is then written alone, for servers that load it "
                     "on the quantised base; to fold it, give a base that the library which "
@@ -357,10 +357,10 @@ class AdapterBinder {
                     ? "give the model it was trained on with --base DIR to fold it"
                     : "leave --lora drop out: without the adapter nothing is left to write");
         }
-        if (lora_ == Lora::split && !options_.run.output_format->takes_adapter()) {
+        if (lora_ == Lora::split && !job_.run.plan.output_format->takes_adapter()) {
             throw Error(ErrorCode::usage, "a LoRA adapter can only be written as safetensors",
                         "use --lora fold or --lora drop with --output_format " +
-                            std::string(options_.run.output_format->name()));
+                            std::string(job_.run.plan.output_format->name()));
         }
     }
 
@@ -391,7 +391,7 @@ class AdapterBinder {
     }
 
     plan::Binding bind_saved(Catalogue adapter) const {
-        ModelChoice choice = prepared_.choice;
+        JobModel choice = prepared_.choice;
         choice.names = TensorNames::module;
         const PreparedModel tree = prepare_model(files_, choice, adapter);
         return plan::bind(std::move(adapter), tree.model(), {dtype_of_adapter()});
@@ -551,7 +551,7 @@ class AdapterBinder {
 
     const PreparedModel& prepared_;
     const ModelFiles& files_;
-    const Options& options_;
+    const Job& job_;
     Lora lora_;
     adapters::SettingsSources sources_;
     std::set<std::string> base_names_;
@@ -564,9 +564,9 @@ class AdapterBinder {
 
 }  // namespace
 
-Bound bind_with_adapter(const PreparedModel& prepared, const ModelFiles& files,
-                        const Options& options, Catalogue catalogue) {
-    return AdapterBinder(prepared, files, options).bind(std::move(catalogue));
+Bound bind_with_adapter(const PreparedModel& prepared, const ModelFiles& files, const Job& job,
+                        Catalogue catalogue) {
+    return AdapterBinder(prepared, files, job).bind(std::move(catalogue));
 }
 
 }  // namespace shardweld::app

@@ -43,15 +43,15 @@ plan::Binding bind_of_floats(catalogue::Catalogue catalogue, const PreparedModel
 
 }  // namespace
 
-void bind_alone(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
+void bind_alone(const PreparedModel& prepared, const ModelFiles& files, const Job& job,
                 catalogue::Catalogue catalogue, Bound& bound) {
     const bool is_copied = prepared.recipe->hub.empty() && !prepared.choice.output.dtype;
     const auto idle = is_copied ? std::vector<std::string>() : plan::leave_idle_scales(catalogue);
-    const auto encoded = encoded_weights(prepared, options, catalogue);
+    const auto encoded = encoded_weights(prepared, job, catalogue);
     plan::BindOptions bind_options = bind_options_of(prepared);
     bind_options.spelled = spelling_of(prepared, files);
-    bind_options.keeps_padding = options.input.state != formats::TakenState::weights;
-    if (const auto& reference = prepared.choice.supplement) {
+    bind_options.keeps_padding = job.inputs.front().state != formats::TakenState::weights;
+    if (const auto& reference = prepared.choice.supplied) {
         bound.binding = bind_supplemented(prepared, files, bind_options, std::move(catalogue));
         bound.told.push_back(supplement_text(*reference, bound.binding));
     } else {

@@ -10,7 +10,7 @@ namespace shardweld::app {
 
 /// Binds such a model. Error(unsupported) for weights that are stored as codes where a training
 /// checkpoint is written; else as plan::bind.
-void bind_alone(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
+void bind_alone(const PreparedModel& prepared, const ModelFiles& files, const Job& job,
                 catalogue::Catalogue catalogue, Bound& bound);
 
 }  // namespace shardweld::app

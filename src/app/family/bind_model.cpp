@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "adapters/separate.hpp"
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "formats/recognise.hpp"
@@ -51,10 +51,10 @@ void require_place_for_adapter(const PreparedModel& prepared, Lora lora, bool is
                                   "; or leave the adapter out with --lora drop");
 }
 
-Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
+Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const Job& job,
                  Catalogue catalogue) {
     Catalogue whole;
-    if (options.input.state != formats::TakenState::weights) {
+    if (job.inputs.front().state != formats::TakenState::weights) {
         auto optimizer = std::exchange(catalogue.optimizer, {});
         whole = catalogue;
         whole.optimizer = std::move(optimizer);
@@ -64,46 +64,46 @@ Bound bind_whole(const PreparedModel& prepared, const ModelFiles& files, const O
     const bool has_adapter =
         adapters::holds_adapter(catalogue) || holds_framework_adapter(catalogue);
     if (has_adapter) {
-        require_place_for_adapter(prepared, options.model.lora, holds_adapter_only(catalogue));
+        require_place_for_adapter(prepared, job.model.lora, holds_adapter_only(catalogue));
     }
     if (prepared.framework != nullptr ||
         (prepared.dialect->has_own_names && adapters::holds_adapter(catalogue))) {
-        bound = bind_with_adapter(prepared, files, options, std::move(catalogue));
+        bound = bind_with_adapter(prepared, files, job, std::move(catalogue));
     } else {
-        if (options.model.lora != Lora::split) {
+        if (job.model.lora != Lora::split) {
             bound.unheeded = "the checkpoint holds no LoRA adapter: --lora has no effect";
         }
-        bind_alone(prepared, files, options, std::move(catalogue), bound);
+        bind_alone(prepared, files, job, std::move(catalogue), bound);
     }
-    if (!options.model.vocab_size) {
+    if (!job.model.vocab_size) {
         require_only_padding(bound.binding.padding, files.tokens);
     }
     std::ranges::move(padding_notes(bound.binding.padding), std::back_inserter(bound.notes));
-    judge_unscaled(prepared.config, options, bound.binding);
+    judge_unscaled(prepared.config, job, bound.binding);
     if (bound.has_model) {
         follow_saved_form(prepared, bound.binding);
         std::ranges::move(broken_promises(prepared, files, bound.binding.targets),
                           std::back_inserter(bound.binding.warnings));
     }
-    if (options.selection.include || options.selection.exclude) {
-        select(bound.binding, options.selection);
+    if (job.model.selection.include || job.model.selection.exclude) {
+        select(bound.binding, job.model.selection);
     }
     bound.binding.ledger.stored += stored;
     bound.binding.ledger.require_closed();
-    if (options.input.state != formats::TakenState::weights) {
-        bind_states(prepared, options, std::move(whole), bound);
+    if (job.inputs.front().state != formats::TakenState::weights) {
+        bind_states(prepared, job, std::move(whole), bound);
     }
     return bound;
 }
 
 }  // namespace
 
-Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
+Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const Job& job,
                  Catalogue catalogue) {
     const auto ranks = catalogue.facts.find(formats::kShardRanks);
     const Index n_ranks = ranks == catalogue.facts.end() ? 0 : ranks->second;
     try {
-        return bind_whole(prepared, files, options, std::move(catalogue));
+        return bind_whole(prepared, files, job, std::move(catalogue));
     } catch (Error& error) {
         // Hints about names and flags say what is wrong: it is no lost file.
         const bool may_lack_files = error.hint().empty() || error.hint() == plan::kConfigHint ||

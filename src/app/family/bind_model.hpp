@@ -10,7 +10,7 @@ namespace shardweld::app {
 /// Binds base and adapter. Pure; `catalogue` moves into the result. Error(usage) where the options
 /// leave nothing to write or no base to fold into; else as plan::bind, adapters::separate, settle
 /// and attach.
-Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const Options& options,
+Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const Job& job,
                  catalogue::Catalogue catalogue);
 
 }  // namespace shardweld::app

@@ -446,22 +446,21 @@ void tell(const catalogue::Optimizer& optimizer, const StateBinder& binder, bool
 
 }  // namespace
 
-void bind_states(const PreparedModel& prepared, const Options& options, Catalogue catalogue,
-                 Bound& bound) {
+void bind_states(const PreparedModel& prepared, const Job& job, Catalogue catalogue, Bound& bound) {
     const bool has_own_masters = has_masters(catalogue);
     StateBinder binder(prepared, catalogue, bound);
     // Weights that are their own masters need no optimizer.
-    const bool is_enough = options.input.state == formats::TakenState::master &&
+    const bool is_enough = job.inputs.front().state == formats::TakenState::master &&
                            std::ranges::all_of(bound.binding.targets, [](const Target& target) {
                                return !is_float(target.dtype) || target.stored == DType::f32;
                            });
     if (catalogue.optimizer.is_empty() && !is_enough) {
-        refuse_stateless(options);
+        refuse_stateless(job);
     }
     formats::require_claims(catalogue.optimizer);
     std::vector<reshape::Parameter> parameters = parameters_of(catalogue);
     warn_of_other_steps(catalogue, bound);
-    for (State& state : take_states(options, catalogue)) {
+    for (State& state : take_states(job, catalogue)) {
         binder.bind(std::move(state));
     }
     bound.doubt = catalogue.optimizer.doubt;

@@ -16,7 +16,7 @@ namespace shardweld::app {
 /// replica, to which it is compared while tensors are moved. Error(not_found) where there are no
 /// states; Error(unsupported) for states that are not fp32, and for forms without a place for them;
 /// Error(mismatch) where not all parameters have the same ones.
-void bind_states(const PreparedModel& prepared, const Options& options,
-                 catalogue::Catalogue catalogue, Bound& bound);
+void bind_states(const PreparedModel& prepared, const Job& job, catalogue::Catalogue catalogue,
+                 Bound& bound);
 
 }  // namespace shardweld::app

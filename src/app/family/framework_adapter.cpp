@@ -354,7 +354,7 @@ void settle_account(plan::Binding& whole, const CutFactors& cut, Bytes& repeated
 
 /// A base that was given with --base has the names of a module tree: it is prepared as if it stood
 /// alone. nullopt where there is none.
-std::optional<PreparedModel> prepare_base(const ModelFiles& files, const ModelChoice& choice,
+std::optional<PreparedModel> prepare_base(const ModelFiles& files, const JobModel& choice,
                                           const models::LoraNames& names, Catalogue& catalogue) {
     Catalogue adapter = FactorSorter(names).take(catalogue);
     std::optional<PreparedModel> prepared;
@@ -372,7 +372,7 @@ std::optional<PreparedModel> prepare_base(const ModelFiles& files, const ModelCh
 
 }  // namespace
 
-PreparedModel prepare_with_adapter(const ModelFiles& files, const ModelChoice& choice,
+PreparedModel prepare_with_adapter(const ModelFiles& files, const JobModel& choice,
                                    Catalogue& catalogue) {
     PreparedModel prepared = prepare_model(files, choice, catalogue);
     if (!holds_framework_adapter(catalogue)) {
@@ -403,7 +403,7 @@ std::optional<PreparedModel> module_tree_of(const PreparedModel& framework, cons
     if (known_type(framework.config).empty()) {
         return std::nullopt;
     }
-    ModelChoice choice = framework.choice;
+    JobModel choice = framework.choice;
     choice.output.form = "dcp";
     choice.like = nullptr;
     choice.output.quantise.reset();

@@ -14,7 +14,7 @@ namespace shardweld::app {
 /// result knows the adapter's names, and the rest describes the base: that of the checkpoint, or
 /// the one given with --base, whose tensors have the names of a module tree. Pure. Errors of
 /// prepare_model; Error(unsupported) where the dialect does not say how adapters are kept.
-PreparedModel prepare_with_adapter(const ModelFiles& files, const ModelChoice& choice,
+PreparedModel prepare_with_adapter(const ModelFiles& files, const JobModel& choice,
                                    catalogue::Catalogue& catalogue);
 
 /// Takes all that is the adapter's out of a catalogue; the base is left.

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "adapters/separate.hpp"
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/config_fields.hpp"
 #include "core/text.hpp"
@@ -54,7 +54,7 @@ const models::Dialect* dialect_of(const models::RecipeLibrary& library, TensorNa
 const models::Recipe& recipe_of(const models::RecipeLibrary& library,
                                 const models::Dialect* dialect, PreparedModel& prepared,
                                 const catalogue::Catalogue& catalogue) {
-    const ModelChoice& choice = prepared.choice;
+    const JobModel& choice = prepared.choice;
     const bool is_free = dialect != nullptr && dialect->has_own_names;
     if (is_free &&
         (choice.names == TensorNames::module || is_adapter_alone(choice.lora, catalogue))) {
@@ -240,7 +240,7 @@ void name_trained_classes(models::Config& config, PreparedModel& prepared) {
 }
 
 /// The config as the rest of the run sees it.
-models::Config edited_config(const ModelFiles& files, const ModelChoice& choice,
+models::Config edited_config(const ModelFiles& files, const JobModel& choice,
                              PreparedModel& prepared) {
     models::Config config = models::Config::parse(files.config_text, files.config_path);
     name_trained_classes(config, prepared);
@@ -439,13 +439,13 @@ bool is_adapter_alone(Lora lora, const catalogue::Catalogue& catalogue) {
            !holds_framework_adapter(catalogue);
 }
 
-ModelChoice model_choice(const Options& options, const OutputRequest& output, Destination sink) {
-    ModelChoice choice = options.model;
+JobModel model_choice(const Job& job, const JobOutput& output, Destination sink) {
+    JobModel choice = job.model;
     choice.lora = lora_for(choice.lora, sink);
     choice.output = output;
-    choice.has_logical_patches = has_gguf_beside(options);
-    choice.is_bound_again = is_bound_again(options);
-    choice.has_states = options.input.state != formats::TakenState::weights;
+    choice.has_logical_patches = has_gguf_beside(job);
+    choice.is_bound_again = is_bound_again(job);
+    choice.has_states = job.inputs.front().state != formats::TakenState::weights;
     return choice;
 }
 
@@ -459,7 +459,7 @@ models::Symbols PreparedModel::symbols_of(const catalogue::Catalogue& part) cons
     return {*recipe, *dialect, config, known_facts(part, *dialect), given};
 }
 
-PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
+PreparedModel prepare_model(const ModelFiles& files, const JobModel& choice,
                             catalogue::Catalogue& catalogue) {
     PreparedModel prepared;
     prepared.choice = choice;
@@ -524,13 +524,13 @@ PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
     return prepared;
 }
 
-plan::PlanChoice plan_choice(const Options& options, const Resources& resources) {
-    plan::PlanChoice choice = options.run;
-    choice.memory_limit = options.memory_limit.value_or(resources.memory_limit);
-    choice.digests = options.output.is_reported();
-    choice.read_ahead = options.read_ahead.value_or(resources.has_spare_core);
-    if (options.striping && options.striping->size != 0) {
-        choice.alignment = options.striping->size;
+plan::PlanChoice plan_choice(const Job& job, const Resources& resources) {
+    plan::PlanChoice choice = job.run.plan;
+    choice.memory_limit = job.run.memory_limit.value_or(resources.memory_limit);
+    choice.digests = job.outputs.front().is_reported();
+    choice.read_ahead = job.run.read_ahead.value_or(resources.has_spare_core);
+    if (job.run.striping && job.run.striping->size != 0) {
+        choice.alignment = job.run.striping->size;
     }
     return choice;
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "app/runtime/memory.hpp"
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "models/config.hpp"
 #include "models/recipe.hpp"
 #include "models/symbols.hpp"
@@ -31,12 +31,12 @@ enum class Destination {
 };
 
 /// What `output` is bound for, by what was asked of the model.
-ModelChoice model_choice(const Options& options, const OutputRequest& output, Destination sink);
+JobModel model_choice(const Job& job, const JobOutput& output, Destination sink);
 
 class TrainingForm;
 
 struct PreparedModel {
-    ModelChoice choice;
+    JobModel choice;
     /// As checkpoint, reference and written form change it.
     std::shared_ptr<const models::Recipe> recipe;
     std::shared_ptr<const models::Dialect> dialect;
@@ -77,10 +77,10 @@ bool is_adapter_alone(Lora lora, const catalogue::Catalogue& catalogue);
 /// certain how (family_names.hpp). Error(unsupported) for a family or dialect without a recipe;
 /// Error(mismatch) listing every field in which config.json contradicts the checkpoint, or where
 /// the prefix is another.
-PreparedModel prepare_model(const ModelFiles& files, const ModelChoice& choice,
+PreparedModel prepare_model(const ModelFiles& files, const JobModel& choice,
                             catalogue::Catalogue& catalogue);
 
 /// What plan::make_plan is to choose by; options win over `resources`.
-plan::PlanChoice plan_choice(const Options& options, const Resources& resources);
+plan::PlanChoice plan_choice(const Job& job, const Resources& resources);
 
 }  // namespace shardweld::app

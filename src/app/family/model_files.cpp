@@ -249,15 +249,15 @@ void settle_order(const Reference& reference, const catalogue::Catalogue& catalo
 
 }  // namespace
 
-fs::path hf_directory(const Options& options, const formats::Location& location) {
-    if (options.hf_config) {
-        return io::is_file(*options.hf_config) ? fs::absolute(*options.hf_config).parent_path()
-                                               : *options.hf_config;
+fs::path hf_directory(const Job& job, const formats::Location& location) {
+    if (job.model.hf_config) {
+        return io::is_file(*job.model.hf_config) ? fs::absolute(*job.model.hf_config).parent_path()
+                                                 : *job.model.hf_config;
     }
     if (location.hf_directory) {
         return *location.hf_directory;
     }
-    const bool needs_base = options.model.lora == Lora::fold && !options.base &&
+    const bool needs_base = job.model.lora == Lora::fold && !job.model.base &&
                             formats::format_of(location).backend == "peft";
     if (needs_base) {
         throw Error(ErrorCode::usage,
@@ -271,22 +271,22 @@ fs::path hf_directory(const Options& options, const formats::Location& location)
                 "pass --hf_config DIR: the directory with the trained model's config.json");
 }
 
-ModelFiles read_model_files(const Options& options, const formats::Location& checkpoint,
+ModelFiles read_model_files(const Job& job, const formats::Location& checkpoint,
                             const std::optional<formats::Location>& base, bool needs_config,
                             const fs::path& asked) {
     const formats::Location& model = base ? *base : checkpoint;
-    const fs::path& given = asked.empty() ? options.input.directory : asked;
+    const fs::path& given = asked.empty() ? job.inputs.front().directory : asked;
     ModelFiles files;
     files.config_text = "{}";
-    if (needs_config || options.hf_config || model.hf_directory) {
-        files.hf_directory = hf_directory(options, model);
+    if (needs_config || job.model.hf_config || model.hf_directory) {
+        files.hf_directory = hf_directory(job, model);
         const publish::Opener open =
-            options.hf_config
+            job.model.hf_config
                 ? publish::Opener([](const fs::path& path) { return io::InputFile::open(path); })
-                : own_opener(files.hf_directory, base ? *options.base : given);
+                : own_opener(files.hf_directory, base ? *job.model.base : given);
         const fs::path config = files.hf_directory / kConfigName;
         files.config_path = config.string();
-        files.config_text = options.hf_config
+        files.config_text = job.model.hf_config
                                 ? read_named(config, models::kMaxConfig, "--hf_config")
                                 : io::text_of(open(config), models::kMaxConfig);
         files.assets = publish::collect_assets(files.hf_directory, open);
@@ -297,16 +297,16 @@ ModelFiles read_model_files(const Options& options, const formats::Location& che
             add_tokenizer(directory, own_opener(directory, given), files);
         }
         // An adapter's base keeps its names, of whatever age they are.
-        if (base && options.model.lora == Lora::fold) {
+        if (base && job.model.lora == Lora::fold) {
             files.reference = read_reference(base->directory);
         }
-        if (options.hf_config && files.reference.shapes.empty()) {
+        if (job.model.hf_config && files.reference.shapes.empty()) {
             files.reference = read_reference(files.hf_directory);
         }
-        if (options.is_verl) {
+        if (job.run.is_verl) {
             add_generation_config(files);
         }
-        if (options.output.ggml() || has_gguf_beside(options)) {
+        if (job.outputs.front().ggml() || has_gguf_beside(job)) {
             files.gguf_tokenizer = gguf_tokenizer(files.assets, files.config_text);
         }
         if (formats::format_of(model).pads_vocabulary) {
@@ -315,17 +315,16 @@ ModelFiles read_model_files(const Options& options, const formats::Location& che
     }
     files.adapter_config = adapter_config_of(checkpoint, given);
     files.train_meta = train_meta_of(checkpoint.directory, given);
-    if (options.recipe) {
-        files.recipes.push_back({options.recipe->filename().string(),
-                                 read_named(*options.recipe, models::kMaxRecipe, "--recipe")});
+    if (job.model.recipe) {
+        files.recipes.push_back({job.model.recipe->filename().string(),
+                                 read_named(*job.model.recipe, models::kMaxRecipe, "--recipe")});
     }
     return files;
 }
 
-void require_config(const ModelFiles& files, const Options& options,
-                    const formats::Location& location) {
+void require_config(const ModelFiles& files, const Job& job, const formats::Location& location) {
     if (files.config_path.empty()) {
-        (void)hf_directory(options, location);
+        (void)hf_directory(job, location);
     }
 }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "adapters/settings.hpp"
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "app/tokenizer/gguf_tokenizer.hpp"
 #include "core/codec.hpp"
 #include "core/index.hpp"
@@ -94,13 +94,13 @@ struct ModelFiles {
 
 /// The directory of config.json: --hf_config (or the directory of the file it names), else the
 /// checkpoint's own. Error(usage) when there is none, saying what to do.
-fs::path hf_directory(const Options& options, const formats::Location& location);
+fs::path hf_directory(const Job& job, const formats::Location& location);
 
 /// Reads the small files of `checkpoint`, or, where there is one, config and tokenizer of `base`
 /// (--base). `needs_config`: without one its text is not "{}". `asked`: the checkpoint as the
 /// command line has it; "": --local_dir. Local. Error(usage) as above and when --hf_config or
 /// --recipe name nothing.
-ModelFiles read_model_files(const Options& options, const formats::Location& checkpoint,
+ModelFiles read_model_files(const Job& job, const formats::Location& checkpoint,
                             const std::optional<formats::Location>& base = {},
                             bool needs_config = true, const fs::path& asked = {});
 
@@ -109,8 +109,7 @@ ModelFiles read_model_files(const Options& options, const formats::Location& che
 void check_model_files(const ModelFiles& files, bool needs_recipe);
 
 /// Error(usage) as by hf_directory where no config was found.
-void require_config(const ModelFiles& files, const Options& options,
-                    const formats::Location& location);
+void require_config(const ModelFiles& files, const Job& job, const formats::Location& location);
 
 /// Whether every tensor of the format must be renamed, so that there is no merge without a config.
 bool needs_recipe(const formats::Format& format);

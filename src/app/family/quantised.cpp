@@ -24,14 +24,14 @@ bool is_eight_bit(DType dtype) {
     return is_float(dtype) && size_of(dtype) == 1;
 }
 
-bool quantises(const Options& options) {
-    return options.output.quantise ||
-           std::ranges::any_of(options.also, [](auto& also) { return also.quantise.has_value(); });
+bool quantises(const Job& job) {
+    return std::ranges::any_of(job.outputs, [](auto& one) { return one.quantise.has_value(); });
 }
 
-bool has_other_types(const Options& options) {
-    return std::ranges::any_of(
-        options.also, [&](auto& also) { return also.dtype && also.dtype != options.output.dtype; });
+bool has_other_types(const Job& job) {
+    return std::ranges::any_of(job.outputs, [&](auto& one) {
+        return one.dtype && one.dtype != job.outputs.front().dtype;
+    });
 }
 
 std::vector<std::string> texts_at(const models::Config& config, const std::string& path) {
@@ -90,11 +90,10 @@ void require_no_integers(const models::Config& config, const catalogue::Catalogu
 
 }  // namespace
 
-std::vector<plan::EncodedWeight> encoded_weights(const PreparedModel& prepared,
-                                                 const Options& options,
+std::vector<plan::EncodedWeight> encoded_weights(const PreparedModel& prepared, const Job& job,
                                                  catalogue::Catalogue& catalogue) {
     const std::optional<DType> dtype = prepared.choice.output.dtype;
-    const bool has_others = quantises(options) || has_other_types(options);
+    const bool has_others = quantises(job) || has_other_types(job);
     // Weights are written as something else than what is stored.
     const bool wants_values = dtype || has_others;
     if (wants_values || !prepared.recipe->hub.empty()) {
@@ -116,18 +115,18 @@ std::vector<plan::EncodedWeight> encoded_weights(const PreparedModel& prepared,
     if (!weights.empty() && (dtype != DType::bf16 || has_others)) {
         throw Error(ErrorCode::unsupported,
                     weights.front().name + " is stored as codes and scales, which become bf16 only",
-                    quantises(options) ? "write the model with --dtype bf16 first"
-                                       : "give --dtype bf16, or leave it out to keep the codes");
+                    quantises(job) ? "write the model with --dtype bf16 first"
+                                   : "give --dtype bf16, or leave it out to keep the codes");
     }
     return weights;
 }
 
-void judge_unscaled(const models::Config& config, const Options& options, plan::Binding& binding) {
+void judge_unscaled(const models::Config& config, const Job& job, plan::Binding& binding) {
     const auto own = publish::stated_dtype(config);
     if (own && is_eight_bit(*own)) {
         return;
     }
-    const bool is_made_of = quantises(options) || has_other_types(options);
+    const bool is_made_of = quantises(job) || has_other_types(job);
     std::vector<std::string> unscaled;
     for (const plan::Target& target : binding.targets) {
         if (is_eight_bit(target.stored) && target.literal.empty() && !target.decode) {

@@ -13,13 +13,12 @@ namespace shardweld::app {
 /// values: a cast of codes would be wrong. Pure. Error(unsupported) for other types than bf16, for
 /// what plan::take_encoded refuses, and, naming the quantisation, for tensors of one that is not
 /// read: where values are asked for, and where a recipe would miss the weights.
-std::vector<plan::EncodedWeight> encoded_weights(const PreparedModel& prepared,
-                                                 const Options& options,
+std::vector<plan::EncodedWeight> encoded_weights(const PreparedModel& prepared, const Job& job,
                                                  catalogue::Catalogue& catalogue);
 
 /// Error(unsupported) for 8-bit floats that would be cast, folded into or quantised although no
 /// scales were found for them, unless config.json says that the model's own type is such a float. A
 /// warning where they are written as they are, and config.json says that they are codes.
-void judge_unscaled(const models::Config& config, const Options& options, plan::Binding& binding);
+void judge_unscaled(const models::Config& config, const Job& job, plan::Binding& binding);
 
 }  // namespace shardweld::app

@@ -91,7 +91,7 @@ void require_whole_modules(const ModuleNames& modules, const std::vector<Target>
 /// The model as it is stored on the Hub, whatever is written.
 PreparedModel prepare_hub(const PreparedModel& prepared, const ModelFiles& files,
                           Catalogue& catalogue) {
-    ModelChoice choice = prepared.choice;
+    JobModel choice = prepared.choice;
     choice.output.form.clear();
     choice.output.quantise.reset();
     choice.like.reset();
@@ -187,7 +187,7 @@ std::vector<Target> take_supplied(std::vector<Target> reference, const Binding& 
 
 Binding bind_supplemented(const PreparedModel& prepared, const ModelFiles& files,
                           const plan::BindOptions& bind_options, Catalogue checkpoint) {
-    const Checkpoint& reference = *prepared.choice.supplement;
+    const Checkpoint& reference = *prepared.choice.supplied;
     require_no_codes(reference);
     Catalogue copy = checkpoint;
     const PreparedModel hub = prepare_hub(prepared, files, copy);

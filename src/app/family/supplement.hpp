@@ -13,7 +13,7 @@
 namespace shardweld::app {
 
 /// As plan::bind of the checkpoint with `bind_options`; beside its targets stand those of the
-/// reference (ModelChoice::supplement) whose names the model has and the checkpoint does not, bound
+/// reference (JobModel::supplement) whose names the model has and the checkpoint does not, bound
 /// by the same config.json (Binding::supplied). Nothing is taken for a module of which the
 /// checkpoint holds a part. Pure. Error(mismatch) for such a part, with a name of either side; for
 /// shapes of the reference that are not the model's; for types that are others than the

@@ -48,9 +48,9 @@ std::string unread_optimizers(const fs::path& given) {
                                listed(std::vector<std::string>(names.begin(), names.end()));
 }
 
-[[noreturn]] void refuse_lacking(const std::string& what, const Options& options) {
+[[noreturn]] void refuse_lacking(const std::string& what, const Job& job) {
     throw Error(ErrorCode::not_found,
-                "the checkpoint holds no " + what + unread_optimizers(options.input.directory),
+                "the checkpoint holds no " + what + unread_optimizers(job.inputs.front().directory),
                 "give a save with its optimizer, or " + std::string(formats::kWeightsOnly));
 }
 
@@ -60,7 +60,7 @@ bool has_masters(const Catalogue& whole) {
     return std::ranges::count(whole.optimizer.states, kMaster, &State::name) > 0;
 }
 
-std::vector<State> take_states(const Options& options, Catalogue& whole) {
+std::vector<State> take_states(const Job& job, Catalogue& whole) {
     const bool has_own = has_masters(whole);
     std::vector<State> states = std::move(whole.optimizer.states);
     if (!has_own) {
@@ -68,16 +68,16 @@ std::vector<State> take_states(const Options& options, Catalogue& whole) {
     }
     std::stable_partition(states.begin(), states.end(),
                           [](const State& one) { return one.name == kMaster; });
-    if (options.input.state == formats::TakenState::master) {
+    if (job.inputs.front().state == formats::TakenState::master) {
         states.resize(1);
     } else if (states.size() < 3) {
-        refuse_lacking("moments of an optimizer (exp_avg, exp_avg_sq)", options);
+        refuse_lacking("moments of an optimizer (exp_avg, exp_avg_sq)", job);
     }
     return states;
 }
 
-void refuse_stateless(const Options& options) {
-    refuse_lacking("state of an optimizer that is read", options);
+void refuse_stateless(const Job& job) {
+    refuse_lacking("state of an optimizer that is read", job);
 }
 
 }  // namespace shardweld::app

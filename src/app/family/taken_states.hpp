@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "catalogue/optimizer.hpp"
 
 namespace shardweld::catalogue {
@@ -18,9 +18,9 @@ bool has_masters(const catalogue::Catalogue& whole);
 /// The states in the order in which they are written, masters first; they are taken out. fp32
 /// weights are their own masters where the save has no others. Error(not_found) where moments are
 /// asked for and there are none, naming what is there of an optimizer and was not read.
-std::vector<catalogue::State> take_states(const Options& options, catalogue::Catalogue& whole);
+std::vector<catalogue::State> take_states(const Job& job, catalogue::Catalogue& whole);
 
 /// Error(not_found) likewise, where a save holds no state at all.
-[[noreturn]] void refuse_stateless(const Options& options);
+[[noreturn]] void refuse_stateless(const Job& job);
 
 }  // namespace shardweld::app

@@ -269,7 +269,7 @@ void untie(models::Config& config, const PreparedModel& tied) {
     }
 }
 
-PreparedModel prepare_for_fold(ModelFiles& files, ModelChoice choice, Catalogue& catalogue) {
+PreparedModel prepare_for_fold(ModelFiles& files, JobModel choice, Catalogue& catalogue) {
     PreparedModel tied = prepare_with_adapter(files, choice, catalogue);
     if (choice.lora != Lora::fold) {
         return tied;

@@ -17,7 +17,6 @@ void untie(models::Config& config, const PreparedModel& tied);
 /// them, `files` say that they are two, and `catalogue` holds what stood for both under either
 /// name; a warning says so. Error(unsupported) for a family that always ties them, and where no
 /// recipe tells what its head is called.
-PreparedModel prepare_for_fold(ModelFiles& files, ModelChoice choice,
-                               catalogue::Catalogue& catalogue);
+PreparedModel prepare_for_fold(ModelFiles& files, JobModel choice, catalogue::Catalogue& catalogue);
 
 }  // namespace shardweld::app

@@ -27,8 +27,8 @@ catalogue::Catalogue as_stored(const BoundModel& model, std::uint32_t first_file
 }
 
 /// As when the model is reshaped that was written: nothing is asked for but the form.
-ModelChoice choice_for(const ModelChoice& of_model, const std::string& form) {
-    ModelChoice choice = of_model;
+JobModel choice_for(const JobModel& of_model, const std::string& form) {
+    JobModel choice = of_model;
     choice.names = TensorNames::hub;
     choice.lora = Lora::drop;
     choice.output.dtype.reset();
@@ -72,10 +72,9 @@ publish::Facts facts_of(const BoundModel& model, const std::vector<plan::Target>
     return facts;
 }
 
-bool is_cut_from_model(const Options& options, const catalogue::Catalogue& catalogue) {
-    const bool is_folded =
-        options.model.lora == Lora::fold &&
-        (adapters::holds_adapter(catalogue) || holds_framework_adapter(catalogue));
+bool is_cut_from_model(const Job& job, const catalogue::Catalogue& catalogue) {
+    const bool is_folded = job.model.lora == Lora::fold && (adapters::holds_adapter(catalogue) ||
+                                                            holds_framework_adapter(catalogue));
     return is_folded || plan::holds_encoded(catalogue);
 }
 
@@ -94,7 +93,7 @@ BoundModel cut_from(const BoundModel& model, const std::string& form,
         publish::true_config(model.prepared.config, facts_of(model, whole.targets))
             .config.text_to_write();
     catalogue::Catalogue stored = as_stored(model, n_files);
-    ModelChoice choice = choice_for(model.prepared.choice, form);
+    JobModel choice = choice_for(model.prepared.choice, form);
     choice.like = std::move(like);
     cut.prepared = prepare_model(cut.files, choice, stored);
     cut.prepared.warnings = both(model.prepared.warnings, cut.prepared.warnings);

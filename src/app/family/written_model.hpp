@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "publish/config_edits.hpp"
 
 #include "bound.hpp"
@@ -17,7 +17,7 @@ publish::Facts facts_of(const BoundModel& model, const std::vector<plan::Target>
 
 /// Whether a training checkpoint is cut from the model's weights because these are made first: a
 /// LoRA adapter is folded into them, or they are stored as codes.
-bool is_cut_from_model(const Options& options, const catalogue::Catalogue& catalogue);
+bool is_cut_from_model(const Job& job, const catalogue::Catalogue& catalogue);
 
 /// The training checkpoint of `form`, like a template where there is one, with the bytes that it
 /// would have if the model were written and then reshaped. Files of the model are numbered below

@@ -37,8 +37,8 @@ std::optional<catalogue::Catalogue> kept_if_needed(const PreparedModel& prepared
 }
 
 BoundModel bind(Session& session, const Input& input, ModelFiles files,
-                catalogue::Catalogue catalogue, const ModelChoice& choice) {
-    const std::string& trace = session.options.trace;
+                catalogue::Catalogue catalogue, const JobModel& choice) {
+    const std::string& trace = session.job.run.trace;
     BoundModel model{std::move(files), {}, {}, {}, {}};
     mpi::collectively(session.comm, [&] {
         model.prepared = prepare_for_fold(model.files, choice, catalogue);
@@ -46,8 +46,7 @@ BoundModel bind(Session& session, const Input& input, ModelFiles files,
         if (!trace.empty()) {
             model.trace = plan::trace_stored(catalogue, model.prepared.model(), trace);
         }
-        model.bound =
-            bind_model(model.prepared, model.files, session.options, std::move(catalogue));
+        model.bound = bind_model(model.prepared, model.files, session.job, std::move(catalogue));
     });
     input.sums->want(model.bound.binding.targets);
     input.sums->want(model.bound.factors);
@@ -93,7 +92,7 @@ BoundModel bind_untied(Session& session, const Input& input, BoundModel tied,
                     "copy all files from one save: the checkpoint contradicts itself");
     }
     ModelFiles files = std::move(tied.files);
-    ModelChoice choice = tied.prepared.choice;
+    JobModel choice = tied.prepared.choice;
     models::Config config = models::Config::parse(files.config_text, files.config_path);
     if (!models::promises_tensors(*tied.prepared.recipe)) {
         files.config_text = said_untied(config);
@@ -132,7 +131,7 @@ BoundModel resolve_ties(Session& session, const Input& input, BoundModel model,
 }  // namespace
 
 BoundModel bind_checkpoint(Session& session, const Input& input, ModelFiles files,
-                           catalogue::Catalogue catalogue, const ModelChoice& wanted,
+                           catalogue::Catalogue catalogue, const JobModel& wanted,
                            const plan::PlanChoice& choice) {
     BoundModel model = bind(session, input, std::move(files), std::move(catalogue), wanted);
     return resolve_ties(session, input, std::move(model), choice);

@@ -15,7 +15,7 @@ namespace shardweld::app {
 /// as tensors of their own where they differ. Errors as plan::bind; Error(mismatch) where tied
 /// tensors differ that may not.
 BoundModel bind_checkpoint(Session& session, const Input& input, ModelFiles files,
-                           catalogue::Catalogue catalogue, const ModelChoice& wanted,
+                           catalogue::Catalogue catalogue, const JobModel& wanted,
                            const plan::PlanChoice& choice);
 
 }  // namespace shardweld::app

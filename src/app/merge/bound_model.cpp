@@ -10,7 +10,7 @@
 #include "app/family/training_form.hpp"
 #include "app/family/untied.hpp"
 #include "app/family/written_model.hpp"
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "layout/patch.hpp"
@@ -127,8 +127,7 @@ void add_own_patches(std::vector<plan::Target>& targets) {
 }
 
 /// --also: the same tensors in another type. Ledger, notes and factors are the first's.
-BoundModel in_other_type(const OutputRequest& first, const OutputRequest& output,
-                         const BoundModel& model) {
+BoundModel in_other_type(const JobOutput& first, const JobOutput& output, const BoundModel& model) {
     BoundModel one{model.files, model.prepared, model.bound, {}, {}};
     one.bound.notes.clear();
     one.bound.factors.clear();
@@ -140,14 +139,14 @@ BoundModel in_other_type(const OutputRequest& first, const OutputRequest& output
 
 /// --also: tensors of another form, bound to what is stored as in a merge of their own.
 BoundModel in_other_form(const Session& session, const BoundModel& model) {
-    const OutputRequest& output = session.output;
+    const JobOutput& output = session.output;
     BoundModel one{model.files, {}, {}, {}, {}};
-    ModelChoice choice = model.prepared.choice;
+    JobModel choice = model.prepared.choice;
     choice.output = output;
     choice.names = output.is_training() ? TensorNames::hub : choice.names;
     catalogue::Catalogue catalogue = *model.kept;
     one.prepared = prepare_for_fold(one.files, choice, catalogue);
-    one.bound = bind_model(one.prepared, one.files, session.options, std::move(catalogue));
+    one.bound = bind_model(one.prepared, one.files, session.job, std::move(catalogue));
     return one;
 }
 
@@ -186,7 +185,7 @@ std::vector<BoundModel> bound_for_all(const Outputs& outputs, std::size_t primar
     }
     const BoundModel& source = is_first_cut ? model : models.front();
     for (std::size_t at = 0; at < outputs.size(); ++at) {
-        const OutputRequest& output = outputs[at].output;
+        const JobOutput& output = outputs[at].output;
         const bool has_own_tensors = at == primary || output.is_training() || output.ggml();
         if (at > 0 && is_cut && output.is_training()) {
             models.push_back(cut_from(source, output.form, nullptr, n_files));
@@ -221,7 +220,7 @@ std::vector<BoundModel> output_models(const Outputs& outputs, bool is_cut, const
                 bound.binding, bound.optimizer ? &*bound.optimizer : nullptr);
         }
         quantise_bound(one.prepared, one.files, outputs[at].output.quantise,
-                       outputs[at].options.quantise_ignore, bound);
+                       outputs[at].job.model.quantise_ignore, bound);
         if (at > 0) {
             report_output(outputs[at], one, models.front());
         }
@@ -276,10 +275,10 @@ std::vector<BoundModel> bind_outputs(const Outputs& outputs, Destination sink, S
                                      const plan::PlanChoice& choice) {
     Session session = outputs.front();
     catalogue::Catalogue& catalogue = read.weights().catalogue;
-    ModelChoice wanted = model_choice(session.options, session.output, sink);
-    const bool is_cut = is_cut_from_model(session.options, catalogue);
+    JobModel wanted = model_choice(session.job, session.output, sink);
+    const bool is_cut = is_cut_from_model(session.job, catalogue);
     wanted.like = read.like;
-    wanted.supplement = read.supplement;
+    wanted.supplied = read.supplement;
     if (!wanted.output.dtype && plan::holds_encoded(catalogue)) {
         mpi::collectively(session.comm, [&] { wanted.output.dtype = type_beside_codes(outputs); });
     }

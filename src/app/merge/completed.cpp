@@ -173,7 +173,7 @@ void check_contents(Session session, bool has_hashes, Findings& findings) {
 
 /// Where the report of a written model is: where it was said to be, else in the directory; "" where
 /// there is none. Local.
-fs::path report_of(const OutputRequest& output) {
+fs::path report_of(const JobOutput& output) {
     const fs::path kept = output.directory / publish::kKeptReport;
     return output.report                             ? *output.report
            : io::kind_at(kept) == io::FileKind::file ? kept
@@ -347,8 +347,7 @@ std::string fault_of(const fs::path& target, const Report& output) {
 
 /// Collective. The first tensor that is not the report's; "" if there is none.
 std::string change_of_contents(const Session& session) {
-    const Findings found =
-        verify_model(session.comm, session.options, session.output, {}, session.log);
+    const Findings found = verify_model(session.comm, session.job, session.output, {}, session.log);
     return found.differences.empty() ? "" : found.differences.front();
 }
 
@@ -383,9 +382,9 @@ std::string why_not_complete(const Session& session, Sources& sources) {
     if (why.empty()) {
         why = mpi::share(comm, 0, [&] { return fault_of(target, report); });
     }
-    if (why.empty() && session.options.if_complete == IfComplete::verify) {
+    if (why.empty() && session.job.run.if_complete == IfComplete::verify) {
         why = change_of_contents(session);
-        if (!why.empty() && !session.options.overwrite) {
+        if (!why.empty() && !session.job.run.overwrite) {
             throw Error(ErrorCode::differs,
                         target.string() + " is not what its report says: " + why,
                         "make it again with --overwrite");
@@ -396,17 +395,17 @@ std::string why_not_complete(const Session& session, Sources& sources) {
 
 }  // namespace
 
-Findings verify_model(mpi::Comm& comm, const Options& options, const OutputRequest& output,
-                      Evidence evidence, Log& log) {
+Findings verify_model(mpi::Comm& comm, const Job& job, const JobOutput& output, Evidence evidence,
+                      Log& log) {
     Findings findings;
     const fs::path report =
         evidence.has_report ? mpi::share(comm, 0, [&] { return report_of(output); }) : fs::path();
     findings.model = mpi::share(comm, 0, [&] { return written_in(output.directory, report); });
     if (!report.empty()) {
-        Options with = options;
-        with.output = output;
-        with.output.report = report;
-        const Run run(comm, with, {with.output}, log, log);
+        Job with = job;
+        with.outputs = {output};
+        with.outputs.front().report = report;
+        const Run run(comm, with, log);
         check_contents(run.session(), evidence.has_hashes, findings);
     } else if (evidence.has_hashes) {
         throw Error(ErrorCode::usage, "--sha256 needs a report, which holds the checksums",
@@ -424,7 +423,7 @@ Outputs without_published(const Outputs& outputs) {
     const auto is_there = mpi::share(first.comm, 0, [&] {
         std::vector<int> there;
         for (const Session& one : outputs) {
-            there.push_back(&one != &first && !one.options.restart &&
+            there.push_back(&one != &first && !one.job.run.restart &&
                             publish::was_published(one.output.directory, first.output.directory));
         }
         return there;
@@ -444,11 +443,11 @@ Outputs without_published(const Outputs& outputs) {
 Completeness look_at_outputs(Outputs& outputs) {
     Session session = outputs.front();
     Completeness found;
-    if (session.options.if_complete == IfComplete::error ||
+    if (session.job.run.if_complete == IfComplete::error ||
         !holds_anything(session.comm, session.output.directory)) {
         return found;
     }
-    found.sources.emplace(find_sources(session, merge_request(session.options)));
+    found.sources.emplace(find_sources(session, merge_request(session.job)));
     Outputs left{session};
     for (std::size_t at = 1; at < outputs.size(); ++at) {
         if (!why_not_complete(outputs[at], *found.sources).empty()) {
@@ -461,7 +460,7 @@ Completeness look_at_outputs(Outputs& outputs) {
     session.run.is_left_alone = found.is_whole;
     if (found.is_whole) {
         session.log.info(session.output.directory.string() + " is complete: " +
-                         (session.options.if_complete == IfComplete::verify
+                         (session.job.run.if_complete == IfComplete::verify
                               ? "every tensor is what the report says"
                               : "files and sizes are what the report says"));
     }

@@ -9,7 +9,7 @@
 #include "app/compare/model_directory.hpp"
 #include "app/messages/log.hpp"
 #include "app/report/session.hpp"
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "mpi/comm.hpp"
 
 #include "sources.hpp"
@@ -35,8 +35,8 @@ struct Evidence {
 /// for and there is one, given or kept in the directory, at all tensors, too, against their
 /// checksums, and at files' hashes if they count. Error(corrupt) or Error(not_found) listing the
 /// rules broken; Error(usage) for hashes without a report.
-Findings verify_model(mpi::Comm& comm, const Options& options, const OutputRequest& output,
-                      Evidence evidence, Log& log);
+Findings verify_model(mpi::Comm& comm, const Job& job, const JobOutput& output, Evidence evidence,
+                      Log& log);
 
 /// xxh3-128 of the text of the model's config.json, in hex.
 std::string config_digest(const std::string& text);

@@ -69,7 +69,7 @@ std::vector<FileWithTensors> files_with_rest(const Draft& draft) {
 
 void hash_files(const Draft& draft, const mpi::WhyStop& why_stop) {
     const Session& session = draft.output.session;
-    if (!session.options.sha256) {
+    if (!session.job.run.sha256) {
         return;
     }
     const auto names = [&] {

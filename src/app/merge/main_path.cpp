@@ -42,7 +42,7 @@ Planned plan_here(const Outputs& outputs, const PlanRequest& request, Sources so
 Preparation prepare(const Outputs& outputs, const Stopping& stopping,
                     std::optional<Sources> sources) {
     Session session = outputs.front();
-    const PlanRequest request = merge_request(session.options);
+    const PlanRequest request = merge_request(session.job);
     Preparation ready;
     ready.sources = std::move(sources);
     Preflight preflight;
@@ -134,17 +134,17 @@ Planned plan_outputs(const Outputs& outputs, const PlanRequest& request, Sources
 
 ErrorCode merge_model(Outputs outputs) {
     const Session session = outputs.front();
-    const Options& options = session.options;
-    const Stopping stopping(session.comm, options.stop_before, options.stop_at, options.stop,
+    const Job& job = session.job;
+    const Stopping stopping(session.comm, job.run.stop_before, job.run.stop_at, job.run.stop,
                             session.log);
     keep_alive(session, stopping);
-    const bool is_uploaded = uploads(options);
+    const bool is_uploaded = uploads(job);
     {
         Watchdog watchdog(session.comm.pulse(),
                           {session.comm.rank(), session.comm.host(),
                            [&](const std::string& text) { session.log.note(text); },
-                           options.stall_timeout > 0 ? RollCall::among(session.comm) : nullptr},
-                          options.stall_timeout);
+                           job.run.stall_timeout > 0 ? RollCall::among(session.comm) : nullptr},
+                          job.run.stall_timeout);
         watchdog.enter("checking the target, reading metadata and planning");
         outputs = without_published(outputs);
         Completeness found = look_at_outputs(outputs);
@@ -152,12 +152,13 @@ ErrorCode merge_model(Outputs outputs) {
         if (!found.is_whole) {
             find_to_publish(outputs, std::move(found), stopping, watchdog);
         } else if (is_uploaded) {
-            check_upload(session.comm, options, session.log);
+            check_upload(session.comm, job, session.log);
         }
     }
     if (is_uploaded) {
-        upload_directory(session.comm, options,
-                         {options.output.directory, [&] { return stopping.why(); }}, session.log);
+        upload_directory(session.comm, job,
+                         {job.outputs.front().directory, [&] { return stopping.why(); }},
+                         session.log);
         session.watch.lap("upload");
     }
     return ErrorCode::ok;

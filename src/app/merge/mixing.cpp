@@ -48,7 +48,7 @@ void compare_configs(Session& session, const std::string& name, const ModelFiles
 /// Its own config.json where it has one; what lies beside it is not written.
 ModelFiles files_of(Session& session, const Checkpoint& other, const BoundModel& lead) {
     ModelFiles files = mpi::share(session.comm, other.home, [&] {
-        return read_model_files(session.options, other.location, {}, false, other.given);
+        return read_model_files(session.job, other.location, {}, false, other.given);
     });
     if (files.config_path.empty()) {
         files.config_path = lead.files.config_path;
@@ -92,10 +92,10 @@ void require_equal(Session& session, const Input& input, plan::Binding& binding,
 }
 
 /// The checkpoints in the order in which they are added: a base, the lead, the others.
-std::vector<plan::MixInput> mix_inputs(const Options& options, plan::MixInput lead,
+std::vector<plan::MixInput> mix_inputs(const Job& job, plan::MixInput lead,
                                        std::vector<plan::MixInput> others) {
-    const std::vector<float> factors = options.averaging.factors();
-    const std::size_t n_bases = options.averaging.base ? 1 : 0;
+    const std::vector<float> factors = job.model.averaging.factors();
+    const std::size_t n_bases = job.model.averaging.base ? 1 : 0;
     for (std::size_t i = n_bases; i < others.size(); ++i) {
         others[i].weight = factors[i + 1 - n_bases];
     }
@@ -162,13 +162,13 @@ BoundModel mix_in(Session& session, Sources& read, BoundModel lead,
     if (bindings.empty()) {
         return lead;
     }
-    const std::size_t place = session.options.averaging.base ? 1 : 0;
+    const std::size_t place = session.job.model.averaging.base ? 1 : 0;
     plan::Binding& binding = lead.bound.binding;
-    plan::MixInput own = mix_input(session.options.input.directory.string(), lead);
+    plan::MixInput own = mix_input(session.job.inputs.front().directory.string(), lead);
     const auto tied = own.tied;
-    auto shares = mix_inputs(session.options, std::move(own), std::move(bindings));
-    if (!session.options.averaging.weights.empty()) {
-        session.log.info(session.options.averaging.text());  // they may have been divided
+    auto shares = mix_inputs(session.job, std::move(own), std::move(bindings));
+    if (!session.job.model.averaging.weights.empty()) {
+        session.log.info(session.job.model.averaging.text());  // they may have been divided
     }
     report_inputs(session.run, shares, place);
     const auto kind = place == 0 ? plan::Mix::Kind::sum : plan::Mix::Kind::deltas;

@@ -205,7 +205,7 @@ void report_run(Session& session, const Planned& planned,
 void report_result(const Output& output, const Planned& planned, const execute::RunOptions& options,
                    const execute::Result& result) {
     const Session& session = output.session;
-    if (session.options.resume || !options.resumption.blocks.empty()) {
+    if (session.job.run.resume || !options.resumption.blocks.empty()) {
         note_reuse(result, output.plan.placement.tensor_bytes, session.report, session.log);
     }
     session.report.ranks = result.ranks;
@@ -224,8 +224,8 @@ void settle_options(Output& output, const Input& input, Moving& moving, const fs
     if (output.measured) {
         take_divisors(output, input, moving.directory, factors, options.why_stop);
     }
-    options.sync = session.options.sync;
-    options.direct = session.options.is_direct;
+    options.sync = session.job.run.sync;
+    options.direct = session.job.run.is_direct;
     options.digests = session.output.is_reported();
     options.on_read_back = shown(session.progress, "reading back what was written earlier");
     if (input.sums) {
@@ -331,7 +331,7 @@ void make_factors(Session& session, Planned& planned, const io::Directory& direc
 }
 
 void check_crcs(Session& session, const Planned& planned, const mpi::WhyStop& why_stop) {
-    if (session.options.check_crc != CheckCrc::before) {
+    if (session.job.run.check_crc != CheckCrc::before) {
         return;
     }
     const Input& input = planned.input;
@@ -344,7 +344,7 @@ execute::CreatedFiles create_files(Output& output, const io::Directory& director
     const Session& session = output.session;
     output.plan.placement.format->embed_config(output.plan.placement, output.config_text);
     auto created =
-        execute::create_files(session.comm, output.plan, directory, session.options.sync);
+        execute::create_files(session.comm, output.plan, directory, session.job.run.sync);
     session.watch.lap("create");
     return created;
 }
@@ -383,7 +383,7 @@ void check_written(const Output& output, const io::Directory& directory,
                    const mpi::WhyStop& why_stop) {
     const Session& session = output.session;
     execute::check_written(session.comm, output.plan, directory, {created, written},
-                           {session.options.paranoid, session.throttle, why_stop,
+                           {session.job.run.paranoid, session.throttle, why_stop,
                             shown(session.progress, "reading back what was written")});
 }
 

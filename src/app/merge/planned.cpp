@@ -89,7 +89,7 @@ Output make_output(const Session& session, const PlanRequest& request, Planned& 
         // Replicas are compared when the weights are written.
         output.measured = plan(std::move(bound.quantisation->measured), plan::Replicas::trust);
     }
-    if (const std::string& name = session.options.trace; !name.empty() && planned.outputs.empty()) {
+    if (const std::string& name = session.job.run.trace; !name.empty() && planned.outputs.empty()) {
         planned.trace = whole_trace(std::move(output.model.trace), output.plan, files, name);
     }
     warn(session, sampling_warnings(output.plan));
@@ -454,7 +454,7 @@ std::optional<bool> Output::ties() const {
 }
 
 bool Output::gets_card() const {
-    return session.options.has_card && !session.output.is_training() && model.bound.has_model;
+    return session.job.run.has_card && !session.output.is_training() && model.bound.has_model;
 }
 
 std::vector<publish::Asset> Output::assets() const {
@@ -525,7 +525,7 @@ MemoryForecast Planned::forecast(const mpi::Comm& comm, std::optional<int> ranks
 
 plan::PlanChoice choice_for(const Outputs& outputs, const PlanRequest& request, const Input& input,
                             const Resources& resources) {
-    plan::PlanChoice choice = plan_choice(outputs.front().options, resources);
+    plan::PlanChoice choice = plan_choice(outputs.front().job, resources);
     choice.memory_limit /= (request.halves_memory ? 2 : 1) * outputs.size();
     choice.records = input.sums ? &input.sums->records() : nullptr;
     return choice;

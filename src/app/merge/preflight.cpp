@@ -79,7 +79,7 @@ Needs gather_side_files(mpi::Comm& comm, int home,
 constexpr Bytes kMostOfCard = 4096;
 
 /// The report that is kept with the model, which nobody knows before the run is over.
-Needs report_needs(const OutputRequest& asked, std::size_t n_tensors) {
+Needs report_needs(const JobOutput& asked, std::size_t n_tensors) {
     constexpr Bytes kEachTensor = Bytes{1} << 10U;
     constexpr Bytes kAllElse = Bytes{16} << 10U;
     return asked.keeps_report ? Needs{kAllElse + n_tensors * kEachTensor, 1} : Needs{};
@@ -100,11 +100,11 @@ Needs needs_of(const Output& output, const Needs& beside, Bytes factor_bytes) {
 /// Collective. The least that a merge of a checkpoint will put there, by the sizes of its files: 0
 /// where these do not tell.
 Needs least_needs(const Session& session, Checkpoint& found, const Needs& beside) {
-    const Options& options = session.options;
+    const Job& job = session.job;
     // What is selected, cast or left out makes the output smaller by no one knows how much.
-    const bool is_whole = !options.selection.include && !options.selection.exclude &&
+    const bool is_whole = !job.model.selection.include && !job.model.selection.exclude &&
                           !session.output.dtype && !session.output.quantise &&
-                          options.model.lora != Lora::drop;
+                          job.model.lora != Lora::drop;
     Bytes weights = 0;
     if (is_whole && formats::format_of(found.location).holds_weights_only) {
         for (const auto& group : found.visibility.sizes_of(found.files)) {
@@ -218,14 +218,14 @@ void check_targets_apart(const Outputs& outputs) {
 /// Collective. No file that is read lies, through links, in a target that will be replaced.
 /// Error(target).
 void check_inputs_apart(const Session& session, const Sources& sources) {
-    const Options& options = session.options;
+    const Job& job = session.job;
     mpi::collectively(session.comm, [&] {
-        if (session.comm.rank() != 0 || !options.overwrite) {
+        if (session.comm.rank() != 0 || !job.run.overwrite) {
             return;
         }
         std::vector<fs::path> inputs;
-        if (options.recipe) {
-            inputs.push_back(*options.recipe);
+        if (job.model.recipe) {
+            inputs.push_back(*job.model.recipe);
         }
         for (const Checkpoint& one : sources.inputs) {
             add_files(one, inputs);
@@ -317,7 +317,7 @@ void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparat
                           bool has_target) {
     Session session = outputs.front();
     mpi::Comm& comm = session.comm;
-    const Options& options = session.options;
+    const Job& job = session.job;
     if (has_target) {
         for (const Session& one : outputs) {
             preflight.check([&] { check_target(one); });
@@ -325,12 +325,11 @@ void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparat
         }
         preflight.check([&] { check_targets_apart(outputs); });
     }
-    if (uploads(options)) {
-        preflight.check([&] { check_upload(comm, options, session.log); });
+    if (uploads(job)) {
+        preflight.check([&] { check_upload(comm, job, session.log); });
     }
     if (!ready.sources) {
-        preflight.check(
-            [&] { ready.sources.emplace(find_sources(session, merge_request(options))); });
+        preflight.check([&] { ready.sources.emplace(find_sources(session, merge_request(job))); });
     }
     if (ready.sources && has_target) {
         for (const Session& one : outputs) {
@@ -367,16 +366,16 @@ void check_planned(Preflight& preflight, Preparation& ready) {
 }
 
 publish::TargetRequest target_request(const Session& session) {
-    const Options& options = session.options;
+    const Job& job = session.job;
     publish::TargetRequest request{session.output.directory,
-                                   {options.input.directory},
-                                   options.overwrite,
-                                   !options.restart,
+                                   {job.inputs.front().directory},
+                                   job.run.overwrite,
+                                   !job.run.restart,
                                    job_name(),
                                    job_restarts()};
-    const Averaging& averaging = options.averaging;
+    const Averaging& averaging = job.model.averaging;
     request.inputs.insert(request.inputs.end(), averaging.others.begin(), averaging.others.end());
-    for (const auto& input : {options.hf_config, options.base, averaging.base}) {
+    for (const auto& input : {job.model.hf_config, job.model.base, averaging.base}) {
         if (input) {
             request.inputs.push_back(*input);
         }
@@ -384,8 +383,8 @@ publish::TargetRequest target_request(const Session& session) {
     if (const std::string like = reshape::template_in(session.output.form); !like.empty()) {
         request.inputs.emplace_back(like);
     }
-    if (!options.supplement.empty()) {
-        request.inputs.push_back(options.supplement);
+    if (!job.model.supplement.empty()) {
+        request.inputs.push_back(job.model.supplement);
     }
     return request;
 }

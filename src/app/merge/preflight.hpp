@@ -10,7 +10,7 @@
 
 #include "app/report/session.hpp"
 #include "app/runtime/memory.hpp"
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "core/system.hpp"
 #include "mpi/comm.hpp"
 #include "publish/assets.hpp"
@@ -37,9 +37,9 @@ publish::TargetRequest target_request(const Session& session);
 
 /// Local, one rank, before files are made in `directory`, for every command that writes: sets the
 /// striping of --stripe. Error(unsupported) when it was asked for and cannot be done.
-inline void stripe(const fs::path& directory, const Options& options) {
-    if (options.striping) {
-        publish::set_striping(directory, *options.striping, search_path());
+inline void stripe(const fs::path& directory, const Job& job) {
+    if (job.run.striping) {
+        publish::set_striping(directory, *job.run.striping, search_path());
     }
 }
 

@@ -19,7 +19,7 @@
 #include "app/report/report.hpp"
 #include "app/report/report_json.hpp"
 #include "app/report/summary.hpp"
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "core/text.hpp"
 #include "execute/comparer.hpp"
 #include "execute/listeners/moment_signs.hpp"
@@ -57,7 +57,7 @@ std::function<bool(const std::string&)> left_aside(const Output& output) {
             beside.insert(target.name);
         }
     }
-    return [beside = std::move(beside), is_selected = selects(output.session.options.selection),
+    return [beside = std::move(beside), is_selected = selects(output.session.job.model.selection),
             is_value = output.model.prepared.is_value](const std::string& name) {
         const bool is_head = name.ends_with("lm_head.weight") || name.ends_with("score.weight");
         return (is_value && is_head) || beside.contains(name) || !is_selected(name);
@@ -124,9 +124,9 @@ class ResultCheck {
 };
 
 BaseComparison::BaseComparison(Output& output)
-    : directory_(output.session.options.base->string()),
+    : directory_(output.session.job.model.base->string()),
       is_aside_(left_aside(output)),
-      base_(read_model_directory(output.session, *output.session.options.base)),
+      base_(read_model_directory(output.session, *output.session.job.model.base)),
       matching_(match(output.plan.targets, base_.tensors, ties_of(output, base_))),
       comparer_(output.plan, {source_of(output.session, base_.input), &base_.tensors},
                 matching_.pairs, {0, 0}, output.choice.memory_limit) {
@@ -142,9 +142,9 @@ BaseSummary BaseComparison::finish(Session& session) {
 /// Whether what a merge writes is compared with --base: not where the base itself is what is
 /// written, or a training checkpoint.
 bool compares_with_base(const Planned& planned) {
-    const Options& options = planned.first().session.options;
-    return options.base && !planned.first().session.output.is_training() &&
-           (!planned.holds_adapter_only || options.model.lora == Lora::fold);
+    const Job& job = planned.first().session.job;
+    return job.model.base && !planned.first().session.output.is_training() &&
+           (!planned.holds_adapter_only || job.model.lora == Lora::fold);
 }
 
 ResultCheck::ResultCheck(Output& output, bool has_base)
@@ -173,7 +173,7 @@ void ResultCheck::add(const plan::Slice& slice, std::span<const std::byte> bytes
 
 void ResultCheck::complete_files(Draft& draft) const {
     if (sums_) {
-        sums_->write_frames(output_.session.comm, *draft.directory, output_.session.options.sync,
+        sums_->write_frames(output_.session.comm, *draft.directory, output_.session.job.run.sync,
                             draft.made.created);
     }
 }
@@ -226,7 +226,7 @@ void say_notes(Session& session, publish::PartialDirectory& partial) {
 
 void open_partial(Draft& draft) {
     Session& session = draft.output.session;
-    const Options& options = session.options;
+    const Job& job = session.job;
     mpi::collectively(session.comm, [&] {
         if (session.comm.rank() != 0) {
             return;
@@ -236,11 +236,11 @@ void open_partial(Draft& draft) {
         if (draft.partial->is_taken_up()) {
             return;
         }
-        if (options.resume) {
+        if (job.run.resume) {
             session.log.info("nothing to resume for " + session.output.directory.string() +
                              ": starting from the beginning");
         }
-        stripe(draft.partial->path(), options);
+        stripe(draft.partial->path(), job);
     });
     draft.directory =
         publish::check_same_directory(session.comm, mpi::share(session.comm, 0, [&] {
@@ -273,7 +273,7 @@ void create_draft(Draft& draft) {
     draft.made.created = create_files(output, *draft.directory);
     mpi::collectively(session.comm, [&] {
         if (session.comm.rank() == 0) {
-            start_journal(facts, *draft.partial, session.options.sync);
+            start_journal(facts, *draft.partial, session.job.run.sync);
             session.report.made_of = {draft.partial->target().string(),
                                       config_digest(output.model.files.config_text), facts.options,
                                       facts.inputs};
@@ -310,7 +310,7 @@ std::vector<io::WrittenFile> write_beside(const Draft& draft) {
             if (!card.empty()) {
                 assets.push_back({kModelCard, {}, card});
             }
-            beside = publish::write_assets(assets, *draft.directory, session.options.sync, step);
+            beside = publish::write_assets(assets, *draft.directory, session.job.run.sync, step);
         }
     });
     return beside;
@@ -365,7 +365,7 @@ void check(const Draft& draft, const mpi::WhyStop& why_stop) {
     mpi::collectively_in_steps(session.comm, [&](const mpi::OnStep& step) {
         for (const io::WrittenFile& file : made.beside) {
             io::require_as_written(directory, file,
-                                   {true, session.options.paranoid, [&](Bytes) { step(); }});
+                                   {true, session.job.run.paranoid, [&](Bytes) { step(); }});
         }
     });
     session.progress.end();
@@ -395,8 +395,8 @@ void write_kept_report(Draft& draft) {
     const std::string text = to_json(session.run, session.report);
     session.report.is_published = false;
     file.write(0, std::as_bytes(std::span(text)));
-    const io::WrittenFile written = file.finish(session.options.sync);
-    io::require_as_written(*draft.directory, written, {true, session.options.paranoid});
+    const io::WrittenFile written = file.finish(session.job.run.sync);
+    io::require_as_written(*draft.directory, written, {true, session.job.run.paranoid});
     draft.files[written.name] = written.identity;
 }
 
@@ -410,7 +410,7 @@ bool can_go_on(ErrorCode code, const Draft& draft) {
 }
 
 /// "fp8-channel", "float32"; "" where nothing is asked for.
-std::string form_of(const OutputRequest& output) {
+std::string form_of(const JobOutput& output) {
     return output.is_training() ? output.form
            : output.quantise    ? std::string(facts_of(*output.quantise).name)
            : output.dtype       ? std::string(torch_name(*output.dtype))
@@ -420,7 +420,7 @@ std::string form_of(const OutputRequest& output) {
 /// `checks`: when the input's checksums were looked at.
 void say_summary(const Output& output, bool is_first, CheckCrc checks) {
     const Session& session = output.session;
-    const OutputRequest& asked = session.output;
+    const JobOutput& asked = session.output;
     const auto counts = session.run.crc.value_or(execute::RecordCounts());
     const Finished finished{asked.directory,
                             is_first ? "" : form_of(asked),
@@ -430,7 +430,7 @@ void say_summary(const Output& output, bool is_first, CheckCrc checks) {
                             checksums_text(counts, checks),
                             asked.keeps_report};
     const auto& phases = session.watch.phases();
-    if (session.options.progress == ProgressStyle::json && session.log.is_speaker()) {
+    if (session.job.run.progress == ProgressStyle::json && session.log.is_speaker()) {
         session.log.write_object(summary_json(session.run, session.report, phases, finished));
         return;
     }
@@ -514,7 +514,7 @@ void publish_drafts(std::vector<Draft>& drafts) {
             if (at > 0) {
                 drafts.front().partial->note_publishing(*draft.partial);
             }
-            draft.partial->commit(draft.files, session.options.sync);
+            draft.partial->commit(draft.files, session.job.run.sync);
             draft.output.session.report.is_published = true;
             say_notes(session, *draft.partial);
         }
@@ -539,7 +539,7 @@ void keep_for_later(const std::vector<Draft>& drafts, Error& error) {
 
 void say_summaries(const Planned& planned) {
     for (const Output& output : planned.outputs) {
-        say_summary(output, &output == &planned.first(), planned.first().session.options.check_crc);
+        say_summary(output, &output == &planned.first(), planned.first().session.job.run.check_crc);
     }
 }
 

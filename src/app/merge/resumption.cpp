@@ -72,8 +72,8 @@ std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibilit
 
 /// The options that lead to this output, with its own form in one spelling.
 std::vector<std::string> options_of(const Session& session) {
-    const OutputRequest& output = session.output;
-    std::vector<std::string> texts = session.options.output_options;
+    const JobOutput& output = session.output;
+    std::vector<std::string> texts = session.job.output_options;
     if (output.is_training()) {
         texts.push_back("--to " + output.form);
     }
@@ -134,7 +134,7 @@ std::set<fs::path> files_of(const plan::Plan& plan) {
 publish::RunFacts way_of(const Session& session) {
     return {version() + " (" + git_version() + ")",
             {},
-            name_of(session.options.run.replicas),
+            name_of(session.job.run.plan.replicas),
             options_of(session),
             {}};
 }

@@ -19,32 +19,32 @@ namespace shardweld::app {
 namespace {
 
 /// What is read, by role: the lists of checkpoints that the options give in several places.
-std::vector<std::pair<Role, formats::InputRequest>> wanted_inputs(const Session& session,
-                                                                  const PlanRequest& request) {
-    std::vector<std::pair<Role, formats::InputRequest>> wanted{{Role::weights, request.checkpoint}};
-    const auto add = [&](Role role, const fs::path& directory, formats::InputRequest how = {}) {
+std::vector<std::pair<Role, formats::JobInput>> wanted_inputs(const Session& session,
+                                                              const PlanRequest& request) {
+    std::vector<std::pair<Role, formats::JobInput>> wanted{{Role::weights, request.checkpoint}};
+    const auto add = [&](Role role, const fs::path& directory, formats::JobInput how = {}) {
         how.directory = directory;
         how.check_crc = request.checkpoint.check_crc;
         wanted.emplace_back(role, std::move(how));
     };
-    formats::InputRequest model;
+    formats::JobInput model;
     model.wants_model = true;
     if (request.base) {
-        formats::InputRequest base = model;
+        formats::JobInput base = model;
         base.backend = "hf";
         add(Role::base, *request.base, base);
     }
-    if (session.options.averaging.base) {
-        add(Role::mixed, *session.options.averaging.base, request.checkpoint);
+    if (session.job.model.averaging.base) {
+        add(Role::mixed, *session.job.model.averaging.base, request.checkpoint);
     }
-    for (const fs::path& directory : session.options.averaging.others) {
+    for (const fs::path& directory : session.job.model.averaging.others) {
         add(Role::mixed, directory, request.checkpoint);
     }
     if (const std::string like = reshape::template_in(session.output.form); !like.empty()) {
         add(Role::like, like);
     }
-    if (!session.options.supplement.empty()) {
-        add(Role::supplement, session.options.supplement, model);
+    if (!session.job.model.supplement.empty()) {
+        add(Role::supplement, session.job.model.supplement, model);
     }
     return wanted;
 }
@@ -55,7 +55,7 @@ ModelFiles early_files(Session& session, const Checkpoint& found, const PlanRequ
     const formats::Format& format = formats::format_of(found.location);
     return mpi::share(session.comm, found.home, [&] {
         const bool is_needed = needs_recipe(format);
-        ModelFiles files = read_model_files(session.options, found.location, {}, is_needed,
+        ModelFiles files = read_model_files(session.job, found.location, {}, is_needed,
                                             request.checkpoint.directory);
         check_model_files(files, is_needed);
         if (is_needed && request.sink == Destination::model) {
@@ -83,11 +83,11 @@ void tell_notes(Log& log, const catalogue::Catalogue& catalogue) {
 }
 
 /// "step-1 (0.5), step-2 (0.5)": checkpoints and what they are multiplied by.
-std::string mixed_text(const Options& options) {
-    std::vector<fs::path> checkpoints{options.input.directory};
-    const std::vector<fs::path>& others = options.averaging.others;
+std::string mixed_text(const Job& job) {
+    std::vector<fs::path> checkpoints{job.inputs.front().directory};
+    const std::vector<fs::path>& others = job.model.averaging.others;
     checkpoints.insert(checkpoints.end(), others.begin(), others.end());
-    const std::vector<float> factors = options.averaging.factors();
+    const std::vector<float> factors = job.model.averaging.factors();
     std::vector<std::string> texts;
     for (std::size_t i = 0; i < checkpoints.size(); ++i) {
         texts.push_back(checkpoints[i].string() + " (" + number_text(factors[i]) + ")");
@@ -95,14 +95,14 @@ std::string mixed_text(const Options& options) {
     return joined(texts, ", ");
 }
 
-void say_checkpoint(Log& log, const Options& options, const catalogue::Catalogue& catalogue) {
-    const Averaging& averaging = options.averaging;
+void say_checkpoint(Log& log, const Job& job, const catalogue::Catalogue& catalogue) {
+    const Averaging& averaging = job.model.averaging;
     if (averaging.base) {
         log.info(Headline{"checkpoint", averaging.base->string(),
-                          " and differences from it: " + mixed_text(options)});
+                          " and differences from it: " + mixed_text(job)});
     } else if (averaging.is_average) {
         log.info(Headline{"checkpoint", "average of " + std::to_string(averaging.others.size() + 1),
-                          ": " + mixed_text(options)});
+                          ": " + mixed_text(job)});
     } else {
         const std::string what = kind_of(catalogue);
         const std::size_t end = std::min(what.find(", "), what.size());
@@ -170,7 +170,7 @@ void add_base(Checkpoint& first, Checkpoint& with) {
 std::shared_ptr<const CheckpointTemplate> template_of(Session& session, const Checkpoint& read,
                                                       int home) {
     CheckpointTemplate like{
-        read.given, read.location, {}, read.first_file, session.options.copies_template};
+        read.given, read.location, {}, read.first_file, session.job.run.copies_template};
     if (like.name_of(like.location.directory).starts_with("..")) {
         like.root = like.location.directory;
     }
@@ -221,7 +221,7 @@ void read_inputs(Session& session, const PlanRequest& request, Sources& sources)
                 break;
         }
     }
-    sources.input = input_of(first, meter, session.options.check_crc == CheckCrc::during,
+    sources.input = input_of(first, meter, session.job.run.check_crc == CheckCrc::during,
                              std::span(sources.inputs).subspan(1));
     const auto reference = std::ranges::find(sources.inputs, Role::supplement, &Checkpoint::role);
     if (reference != sources.inputs.end()) {
@@ -234,7 +234,7 @@ void read_inputs(Session& session, const PlanRequest& request, Sources& sources)
 
 void report_survey(Session& session, const Sources& read) {
     const catalogue::Catalogue& catalogue = read.weights().catalogue;
-    say_checkpoint(session.log, session.options, catalogue);
+    say_checkpoint(session.log, session.job, catalogue);
     tell_notes(session.log, catalogue);
     session.log.debug("read the metadata of " + counted(catalogue.files.size(), "shard file") +
                       ": " +
@@ -261,7 +261,7 @@ formats::Location with_own_tokenizer(const Checkpoint& read) {
 ModelFiles settled_files(Session& session, const Sources& read, std::optional<ModelFiles> early,
                          const PlanRequest& request) {
     const Checkpoint& checkpoint = read.weights();
-    const Lora lora = model_choice(session.options, session.output, request.sink).lora;
+    const Lora lora = model_choice(session.job, session.output, request.sink).lora;
     const bool is_needed = !is_adapter_alone(lora, checkpoint.catalogue);
     const formats::Location location = with_own_tokenizer(checkpoint);
     const bool is_known = early && location.tokenizer_directory.has_value() ==
@@ -272,10 +272,10 @@ ModelFiles settled_files(Session& session, const Sources& read, std::optional<Mo
     }
     const auto settle = [&] {
         ModelFiles files = is_known ? std::move(*early)
-                                    : read_model_files(session.options, location, base, is_needed,
+                                    : read_model_files(session.job, location, base, is_needed,
                                                        request.checkpoint.directory);
         if (is_needed) {
-            require_config(files, session.options, checkpoint.location);
+            require_config(files, session.job, checkpoint.location);
         }
         if (is_needed && request.sink == Destination::model) {
             require_readable(files);
@@ -287,8 +287,8 @@ ModelFiles settled_files(Session& session, const Sources& read, std::optional<Mo
 
 }  // namespace
 
-PlanRequest merge_request(const Options& options) {
-    return {options.input, options.base, Destination::model, options.base.has_value()};
+PlanRequest merge_request(const Job& job) {
+    return {job.inputs.front(), job.model.base, Destination::model, job.model.base.has_value()};
 }
 
 Sources find_sources(Session& session, const PlanRequest& request) {

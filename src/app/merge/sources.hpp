@@ -10,7 +10,7 @@
 #include "app/family/model.hpp"
 #include "app/report/session.hpp"
 #include "app/runtime/memory.hpp"
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "app/survey/checkpoint.hpp"
 #include "app/survey/input.hpp"
 
@@ -18,7 +18,7 @@ namespace shardweld::app {
 
 /// What is read, and in what merge, test and plan differ until the first tensor byte moves.
 struct PlanRequest {
-    formats::InputRequest checkpoint = {};
+    formats::JobInput checkpoint = {};
     std::optional<fs::path> base = {};  ///< --base
     Destination sink = Destination::model;
     bool halves_memory = false;  ///< the other half reads a model to compare with
@@ -27,7 +27,7 @@ struct PlanRequest {
 };
 
 /// How a merge is planned that the session's ranks make.
-PlanRequest merge_request(const Options& options);
+PlanRequest merge_request(const Job& job);
 
 /// What a merge is made of: its checkpoints and the small files of its model. find_sources makes
 /// it, survey_sources completes it.

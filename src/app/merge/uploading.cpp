@@ -21,19 +21,19 @@ namespace shardweld::app {
 
 namespace {
 
-std::vector<std::string> upload_words(const Options& options, const fs::path& directory) {
-    std::vector<std::string> words{"--hf_upload_path=" + options.upload_path};
+std::vector<std::string> upload_words(const Job& job, const fs::path& directory) {
+    std::vector<std::string> words{"--hf_upload_path=" + job.run.upload_path};
     if (!directory.empty()) {
         words.push_back("--local_dir=" + directory.string());
     }
-    if (options.is_private) {
+    if (job.run.is_private) {
         words.emplace_back("--private");
     }
-    if (!options.revision.empty()) {
-        words.push_back("--revision=" + options.revision);
+    if (!job.run.revision.empty()) {
+        words.push_back("--revision=" + job.run.revision);
     }
-    if (options.hf_cli) {
-        words.push_back("--hf_cli=" + options.hf_cli->string());
+    if (job.run.hf_cli) {
+        words.push_back("--hf_cli=" + job.run.hf_cli->string());
     }
     return words;
 }
@@ -89,9 +89,9 @@ class UploadEvents {
 };
 
 /// Collective. The first rank runs the command, the others sleep.
-void run_upload(mpi::Comm& comm, const Options& options, std::vector<std::string> words,
+void run_upload(mpi::Comm& comm, const Job& job, std::vector<std::string> words,
                 const mpi::WhyStop& why_stop, Log& log) {
-    Progress progress(log, style_for(options.progress, log, options.log_level == LogLevel::error),
+    Progress progress(log, style_for(job.run.progress, log, job.run.log_level == LogLevel::error),
                       steady_clock());
     mpi::while_others_sleep(comm, [&] {
         if (const std::string why = why_stop ? why_stop() : ""; !why.empty()) {
@@ -112,16 +112,16 @@ void run_upload(mpi::Comm& comm, const Options& options, std::vector<std::string
 
 }  // namespace
 
-void check_upload(mpi::Comm& comm, const Options& options, Log& log) {
-    auto words = upload_words(options, {});
+void check_upload(mpi::Comm& comm, const Job& job, Log& log) {
+    auto words = upload_words(job, {});
     words.insert(words.begin(), "--merge_step=check");
-    run_upload(comm, options, std::move(words), {}, log);
+    run_upload(comm, job, std::move(words), {}, log);
 }
 
-void upload_directory(mpi::Comm& comm, const Options& options, const Upload& upload, Log& log) {
-    auto words = upload_words(options, upload.directory);
+void upload_directory(mpi::Comm& comm, const Job& job, const Upload& upload, Log& log) {
+    auto words = upload_words(job, upload.directory);
     words.insert(words.begin(), "--merge_step=send");
-    run_upload(comm, options, std::move(words), upload.why_stop, log);
+    run_upload(comm, job, std::move(words), upload.why_stop, log);
 }
 
 }  // namespace shardweld::app

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "app/messages/log.hpp"
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "core/path.hpp"
 #include "mpi/comm.hpp"
 #include "mpi/free_run.hpp"
@@ -10,14 +10,14 @@
 namespace shardweld::app {
 
 /// Whether the options ask for an upload.
-inline bool uploads(const Options& options) {
-    return !options.upload_path.empty();
+inline bool uploads(const Job& job) {
+    return !job.run.upload_path.empty();
 }
 
 /// Collective. Checks everything about an upload that can be checked before there is a model.
 /// Error(usage), Error(no_client), Error(no_token); Error(not_found) where the command is not
 /// installed or cannot run.
-void check_upload(mpi::Comm& comm, const Options& options, Log& log);
+void check_upload(mpi::Comm& comm, const Job& job, Log& log);
 
 struct Upload {
     fs::path directory;
@@ -26,6 +26,6 @@ struct Upload {
 
 /// Collective. The first rank uploads the directory; the others sleep. The model stays where it is:
 /// Error(corrupt), Error(no_client) and those behind it in ErrorCode, the same on all ranks.
-void upload_directory(mpi::Comm& comm, const Options& options, const Upload& upload, Log& log);
+void upload_directory(mpi::Comm& comm, const Job& job, const Upload& upload, Log& log);
 
 }  // namespace shardweld::app

@@ -65,7 +65,7 @@ ErrorCode finish_report(const Session& session) {
     run.phases = session.watch.phases();
     const auto failure = mpi::error_of([&] {
         const fs::path place = place_of(run, *wanted);
-        write_report(run, session.report, place, session.options.sync);
+        write_report(run, session.report, place, session.job.run.sync);
         if (run.code != ErrorCode::ok) {
             log.info("the report of this run is " + place.string() +
                      (place == *wanted ? ""
@@ -135,16 +135,15 @@ bool was_told_before(const plan::Warning& warning) {
 
 }  // namespace
 
-Run::Run(mpi::Comm& comm, const Options& options, std::vector<OutputRequest> outputs, Log& log,
-         Log& shown)
+Run::Run(mpi::Comm& comm, const Job& job, std::vector<JobOutput> outputs, Log& log, Log& shown)
     : requests_(std::move(outputs)),
-      progress_(shown, style_for(options.progress, shown, options.log_level == LogLevel::error),
+      progress_(shown, style_for(job.run.progress, shown, job.run.log_level == LogLevel::error),
                 steady_clock()) {
-    const auto throttle = throttle_of(options, comm);
-    for (const OutputRequest& output : requests_) {
+    const auto throttle = throttle_of(job, comm);
+    for (const JobOutput& output : requests_) {
         OutputReport& report = reports_.emplace_back();
-        outputs_.push_back({comm, options, log, report_, watch_, progress_, throttle, output,
-                            report, outputs_.empty() ? report_.warnings : report.own_warnings});
+        outputs_.push_back({comm, job, log, report_, watch_, progress_, throttle, output, report,
+                            outputs_.empty() ? report_.warnings : report.own_warnings});
     }
 }
 
@@ -152,7 +151,7 @@ void warn(const Session& session, const plan::Warning& warning) {
     session.warnings.push_back(warning);
     if (was_told_before(warning)) {
         session.log.note("warning: " + warning.text);
-    } else if (!session.options.strict) {
+    } else if (!session.job.run.strict) {
         session.log.warning(warning.text);
     }
 }
@@ -165,7 +164,7 @@ void warn(const Session& session, const std::vector<plan::Warning>& warnings) {
 
 std::vector<Error> strict_problems(const Session& session) {
     std::vector<Error> problems;
-    if (session.options.strict) {
+    if (session.job.run.strict) {
         for (const plan::Warning& warning : session.warnings) {
             problems.emplace_back(ErrorCode::strict, warning.text + " (" + warning.code +
                                                          ", an error under --strict)");
@@ -185,20 +184,20 @@ void print(mpi::Comm& comm, std::ostream& out, const std::function<std::string()
     });
 }
 
-int run_reported(mpi::Comm& comm, const Options& options, Log& log,
+int run_reported(mpi::Comm& comm, const Job& job, Log& log,
                  const std::function<ErrorCode(Outputs)>& body,
                  const std::function<void(const Session&)>& on_report) {
-    const Run run(comm, options, log);
+    const Run run(comm, job, log);
     const Outputs& outputs = run.outputs();
     const Session& session = outputs.front();
     RunReport& report = session.run;
-    report.command = row_for(options.command).name;
+    report.command = row_for(job.command).name;
     report.mpi = comm.library();
     report.n_ranks = comm.size();
     report.hosts = mpi::gather(comm, std::string(comm.host()));
-    report.circumstances = circumstances_of(options.arguments);
+    report.circumstances = circumstances_of(job.arguments);
     for (const Session& one : outputs) {
-        one.report.target = options.command == Command::merge ? one.output.directory.string() : "";
+        one.report.target = job.command == Command::merge ? one.output.directory.string() : "";
     }
     session.watch.tell([&log](const Phase& phase) { log.note(text_of(phase)); });
     // The others tell of a first report that is not written.
@@ -220,7 +219,7 @@ int run_reported(mpi::Comm& comm, const Options& options, Log& log,
         finish_all();
         throw;
     }
-    if (options.output.report) {
+    if (job.outputs.front().report) {
         report.rank_phases = mpi::gather(comm, session.watch.phases());
     }
     finish_all();

@@ -13,7 +13,7 @@
 #include "app/messages/log.hpp"
 #include "app/messages/progress.hpp"
 #include "app/report/report.hpp"
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "io/throttle.hpp"
 #include "mpi/comm.hpp"
 #include "shardweld/error.hpp"
@@ -25,19 +25,19 @@ namespace shardweld::app {
 /// A run as one of its outputs sees it. References into a Run; copies share them.
 struct Session {
     mpi::Comm& comm;
-    const Options& options;
+    const Job& job;
     Log& log;
     RunReport& run;
     Stopwatch& watch;
     Progress& progress;
     std::shared_ptr<io::Throttle> throttle;  ///< this rank's share of --bw_limit; null: none
-    const OutputRequest& output;
+    const JobOutput& output;
     OutputReport& report;
     std::vector<plan::Warning>& warnings;  ///< the run's; of another output than the first its own
 
     /// This run, by these ranks alone.
     [[nodiscard]] Session with(mpi::Comm& ranks) const {
-        return {ranks, options, log, run, watch, progress, throttle, output, report, warnings};
+        return {ranks, job, log, run, watch, progress, throttle, output, report, warnings};
     }
 };
 
@@ -49,10 +49,8 @@ using Outputs = std::vector<Session>;
 class Run {
   public:
     /// Messages go to `log`; `shown` has the progress. At least one output.
-    Run(mpi::Comm& comm, const Options& options, std::vector<OutputRequest> outputs, Log& log,
-        Log& shown);
-    Run(mpi::Comm& comm, const Options& options, Log& log)
-        : Run(comm, options, output_requests(options), log, log) {}
+    Run(mpi::Comm& comm, const Job& job, std::vector<JobOutput> outputs, Log& log, Log& shown);
+    Run(mpi::Comm& comm, const Job& job, Log& log) : Run(comm, job, job.outputs, log, log) {}
     ~Run() = default;
     Run(const Run&) = delete;
     Run& operator=(const Run&) = delete;
@@ -63,7 +61,7 @@ class Run {
     [[nodiscard]] Session session() const { return outputs_.front(); }
 
   private:
-    std::vector<OutputRequest> requests_;
+    std::vector<JobOutput> requests_;
     RunReport report_;
     std::deque<OutputReport> reports_;
     Stopwatch watch_;
@@ -85,7 +83,7 @@ void print(mpi::Comm& comm, std::ostream& out, const std::function<std::string()
 /// `body` returns; an Error of `body` is reported and goes on. The report of a run that failed
 /// stands beside that of one that succeeded (publish::failed_beside). `on_report` is shown each
 /// output, with its report, at the end of a run that succeeded, the first one's first.
-int run_reported(mpi::Comm& comm, const Options& options, Log& log,
+int run_reported(mpi::Comm& comm, const Job& job, Log& log,
                  const std::function<ErrorCode(Outputs)>& body,
                  const std::function<void(const Session&)>& on_report = {});
 

@@ -187,9 +187,9 @@ Resources shared_resources(mpi::Comm& comm) {
             static_cast<int>(comm.all_max(static_cast<Index>(local)))};
 }
 
-std::shared_ptr<io::Throttle> throttle_of(const Options& options, const mpi::Comm& comm) {
-    return options.bw_limit ? std::make_shared<io::Throttle>(
-                                  static_cast<double>(*options.bw_limit) / comm.size(),
+std::shared_ptr<io::Throttle> throttle_of(const Job& job, const mpi::Comm& comm) {
+    return job.run.bw_limit ? std::make_shared<io::Throttle>(
+                                  static_cast<double>(*job.run.bw_limit) / comm.size(),
                                   [] { return !StopSignals::seen().empty(); })
                             : nullptr;
 }

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "core/index.hpp"
 #include "core/path.hpp"
 #include "core/system.hpp"
@@ -114,6 +114,6 @@ bool has_spare_core(Index ranks_on_host);
 Resources shared_resources(mpi::Comm& comm);
 
 /// This rank's even share of --bw_limit; null where none is given.
-std::shared_ptr<io::Throttle> throttle_of(const Options& options, const mpi::Comm& comm);
+std::shared_ptr<io::Throttle> throttle_of(const Job& job, const mpi::Comm& comm);
 
 }  // namespace shardweld::app

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "options.hpp"
+#include "job.hpp"
 
 namespace shardweld::app {
 

@@ -13,7 +13,7 @@
 #include "reshape/destination.hpp"
 #include "shardweld/error.hpp"
 
-#include "options.hpp"
+#include "job.hpp"
 #include "typed_words.hpp"
 
 namespace shardweld::app {
@@ -43,7 +43,7 @@ std::optional<DType> dtype_named(std::string_view word) {
 }
 
 /// Whether the text is a form that --also takes; puts it into the request.
-bool take_form(std::string_view text, OutputRequest& also) {
+bool take_form(std::string_view text, JobOutput& also) {
     also.quantise = encoding_from(text);
     also.dtype = dtype_named(text);
     const bool is_of_checkpoint = reshape::is_form(text.substr(0, text.find(':')));
@@ -53,9 +53,9 @@ bool take_form(std::string_view text, OutputRequest& also) {
 
 /// "DIR", "DIR:fp8-block", "DIR:bf16", "DIR:legacy:tp=2", "DIR:hf". Forms may have colons, and so
 /// may directories behind which one stands.
-OutputRequest also_in(const Given& given) {
+JobOutput also_in(const Given& given) {
     const std::string_view text = given.text;
-    OutputRequest also{text};
+    JobOutput also{text};
     bool has_form = false;
     for (auto at = text.find(':'); at != std::string_view::npos && !has_form;
          at = text.find(':', at + 1)) {
@@ -283,9 +283,9 @@ Encoding encoding_in(const Given& given) {
                "docs/using/quantising.md has a table of all, and so has shardweld help merge");
 }
 
-void set_also(const Given& given, Options& options) {
+void set_also(const Given& given, Job& job) {
     for (const std::string_view text : split(given.text, kNextValue)) {
-        options.also.push_back(also_in({given.name, std::string(text)}));
+        job.outputs.push_back(also_in({given.name, std::string(text)}));
     }
 }
 
@@ -326,22 +326,22 @@ Bytes memory_limit_in(const Given& given) {
     return limit;
 }
 
-void ignored(const Given& /*given*/, Options& /*options*/) {}
+void ignored(const Given& /*given*/, Job& /*job*/) {}
 
-void ignored_with_note(const Given& given, Options& options) {
-    options.notes.push_back("--" + std::string(given.name) +
-                            " has no effect: no model is built and no code is run");
+void ignored_with_note(const Given& given, Job& job) {
+    job.notes.push_back("--" + std::string(given.name) +
+                        " has no effect: no model is built and no code is run");
 }
 
-void set_older_config(const Given& given, Options& options) {
-    options.hf_config = given.text;
-    options.notes.emplace_back("--hf_model_path means --hf_config");
+void set_older_config(const Given& given, Job& job) {
+    job.model.hf_config = given.text;
+    job.notes.emplace_back("--hf_model_path means --hf_config");
 }
 
-void set_verl(const Given& /*given*/, Options& options) {
-    options.is_verl = true;
-    options.has_card = false;
-    options.output.dtype = options.output.dtype.value_or(DType::bf16);
+void set_verl(const Given& /*given*/, Job& job) {
+    job.run.is_verl = true;
+    job.run.has_card = false;
+    job.outputs.front().dtype = job.outputs.front().dtype.value_or(DType::bf16);
 }
 
 }  // namespace shardweld::app

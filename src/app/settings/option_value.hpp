@@ -1,4 +1,4 @@
-// The values of options: what texts say, and how they are put into Options.
+// The values of options: what texts say, and how they are put into a Job.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 #include "core/text.hpp"
 #include "publish/room.hpp"
 
-#include "options.hpp"
+#include "job.hpp"
 
 namespace shardweld::app {
 
@@ -80,7 +80,7 @@ T word_in(const Given& given, const Words<T>& words) {
 /// What becomes of the text that an option is given.
 struct Setter {
     /// Error(usage) when the text is no value of the option.
-    std::function<void(const Given&, Options&)> put;
+    std::function<void(const Given&, Job&)> put;
     std::vector<std::string> words = {};  ///< the texts that there are; none: any may be a value
 };
 
@@ -89,21 +89,21 @@ Part class_of(T Part::*);
 
 /// The member, of the part of the options that has it.
 template <auto Of>
-auto& member(Options& options) {
-    auto parts = std::tie(options, options.input, options.input.mesh, options.averaging,
-                          options.output, options.model, options.selection, options.run);
+auto& member(Job& job) {
+    auto parts =
+        std::tie(job.inputs.front(), job.inputs.front().mesh, job.outputs.front(), job.model,
+                 job.model.averaging, job.model.selection, job.run, job.run.plan, job);
     return std::get<decltype(class_of(Of))&>(parts).*Of;
 }
 template <auto Of>
-using Member = std::remove_cvref_t<decltype(member<Of>(std::declval<Options&>()))>;
+using Member = std::remove_cvref_t<decltype(member<Of>(std::declval<Job&>()))>;
 
 // Setters of a member.
 
 /// What `read` makes of the text: size_in, ...
 template <auto Of, typename Read>
 Setter value(Read read, std::vector<std::string> words = {}) {
-    return {[=](const Given& given, Options& options) { member<Of>(options) = read(given); },
-            std::move(words)};
+    return {[=](const Given& given, Job& job) { member<Of>(job) = read(given); }, std::move(words)};
 }
 
 /// Of an option without a value.
@@ -168,10 +168,10 @@ double decay_in(const Given& given);
 Bytes memory_limit_in(const Given& given);
 
 // Setters.
-void ignored(const Given& given, Options& options);
-void ignored_with_note(const Given& given, Options& options);
-void set_older_config(const Given& given, Options& options);
-void set_verl(const Given& given, Options& options);
-void set_also(const Given& given, Options& options);
+void ignored(const Given& given, Job& job);
+void ignored_with_note(const Given& given, Job& job);
+void set_older_config(const Given& given, Job& job);
+void set_verl(const Given& given, Job& job);
+void set_also(const Given& given, Job& job);
 
 }  // namespace shardweld::app

@@ -27,9 +27,25 @@ void check_mesh(const formats::Mesh& mesh) {
     }
 }
 
+/// The others have the first one's type where they name none, and reports beside its report, with
+/// "also-1" and so on before the ending, or in their directories.
+void complete_outputs(std::vector<JobOutput>& outputs) {
+    const JobOutput& first = outputs.front();
+    for (std::size_t i = 1; i < outputs.size(); ++i) {
+        JobOutput& output = outputs[i];
+        output.dtype = output.dtype ? output.dtype : first.dtype;
+        output.keeps_report = first.keeps_report;
+        if (const auto& report = first.report) {
+            output.report =
+                report->parent_path() / (report->stem().string() + ".also-" + std::to_string(i) +
+                                         report->extension().string());
+        }
+    }
+}
+
 /// Error(usage) where other models would be made of a GGUF file.
-void check_first_model(const std::vector<OutputRequest>& outputs) {
-    const auto is_model = [](const OutputRequest& output) { return !output.is_training(); };
+void check_first_model(const std::vector<JobOutput>& outputs) {
+    const auto is_model = [](const JobOutput& output) { return !output.is_training(); };
     const auto first = std::ranges::find_if(outputs, is_model);
     if (std::ranges::count_if(outputs, is_model) < 2 || !first->ggml()) {
         return;
@@ -43,14 +59,10 @@ void check_first_model(const std::vector<OutputRequest>& outputs) {
 }
 
 /// One product is made once: the same bytes twice are a copy.
-void check_also(const Options& options) {
-    if (options.also.empty()) {
-        return;
-    }
-    const std::vector<OutputRequest> outputs = output_requests(options);
+void check_also(const std::vector<JobOutput>& outputs) {
     check_first_model(outputs);
     std::vector<std::tuple<std::optional<Encoding>, std::optional<DType>, std::string>> forms;
-    for (const OutputRequest& output : outputs) {
+    for (const JobOutput& output : outputs) {
         const auto form = std::tuple(output.quantise, output.dtype, output.form);
         if (std::ranges::count(forms, form) > 0) {
             refuse(
@@ -70,15 +82,15 @@ void check_also(const Options& options) {
 
 /// Whether an option about finished models is about one that is written beside a training
 /// checkpoint.
-bool is_about_model_beside(std::string_view name, const std::vector<OutputRequest>& outputs) {
-    const bool has_model = !std::ranges::all_of(outputs, &OutputRequest::is_training);
+bool is_about_model_beside(std::string_view name, const std::vector<JobOutput>& outputs) {
+    const bool has_model = !std::ranges::all_of(outputs, &JobOutput::is_training);
     return has_model && (name == "max_shard_size" || name == "quantize_ignore");
 }
 
 /// A training checkpoint has one form, in which weights are as training holds them.
-void check_form(const Options& options) {
-    const std::vector<OutputRequest> outputs = output_requests(options);
-    for (const OutputRequest& output : outputs) {
+void check_form(const Job& job) {
+    const std::vector<JobOutput>& outputs = job.outputs;
+    for (const JobOutput& output : outputs) {
         if (!output.is_training()) {
             continue;
         }
@@ -88,36 +100,36 @@ void check_form(const Options& options) {
                    "write it first, and the others beside it");
         }
         for (const char* const name : {"include", "exclude"}) {
-            if (options.has(name)) {
+            if (job.has(name)) {
                 refuse_beside_form(name, output.form);
             }
         }
     }
-    if (options.output.form.empty()) {
+    if (job.outputs.front().form.empty()) {
         return;
     }
     for (const OptionRow& row : option_rows()) {
-        if (row.is_of_finished() && options.has(row.name) &&
+        if (row.is_of_finished() && job.has(row.name) &&
             !is_about_model_beside(row.name, outputs)) {
-            refuse_beside_form(row.name, options.output.form);
+            refuse_beside_form(row.name, job.outputs.front().form);
         }
     }
-    if (!options.output.gguf_file.empty()) {
-        refuse("the target " + options.output.gguf_file + " is a file, and --to " +
-                   printable(options.output.form) + " writes a directory",
+    if (!job.outputs.front().gguf_file.empty()) {
+        refuse("the target " + job.outputs.front().gguf_file + " is a file, and --to " +
+                   printable(job.outputs.front().form) + " writes a directory",
                "name a directory");
     }
 }
 
 /// A target appears when all is written, and logs are written from the start.
-void check_log_dir(const Options& options) {
-    if (!options.log_dir || options.command != Command::merge) {
+void check_log_dir(const Job& job) {
+    if (!job.run.log_dir || job.command != Command::merge) {
         return;
     }
-    const fs::path logs = io::resolved(*options.log_dir);
-    for (const OutputRequest& output : output_requests(options)) {
+    const fs::path logs = io::resolved(*job.run.log_dir);
+    for (const JobOutput& output : job.outputs) {
         if (!output.directory.empty() && io::is_within(logs, io::resolved(output.directory))) {
-            refuse("--log_dir " + printable(options.log_dir->string()) +
+            refuse("--log_dir " + printable(job.run.log_dir->string()) +
                        " lies in the target directory, which appears only when all is written",
                    "name a directory outside of it");
         }
@@ -126,18 +138,16 @@ void check_log_dir(const Options& options) {
 
 /// Error(usage) for an encoding that the target's name excludes, and for names of weights that none
 /// is asked for.
-void check_quantise(const Options& options) {
-    const std::optional<Encoding>& quantise = options.output.quantise;
-    if (!options.output.gguf_file.empty() && !options.output.ggml()) {
+void check_quantise(const Job& job) {
+    const std::optional<Encoding>& quantise = job.outputs.front().quantise;
+    if (!job.outputs.front().gguf_file.empty() && !job.outputs.front().ggml()) {
         refuse("--quantize " + std::string(facts_of(*quantise).name) +
-                   " is not a type of GGUF files, and the target " + options.output.gguf_file +
+                   " is not a type of GGUF files, and the target " + job.outputs.front().gguf_file +
                    " is one",
                "give --quantize gguf:q8_0 or another one of gguf:*, or name a directory");
     }
-    const bool quantises = quantise || std::ranges::any_of(options.also, [](auto& also) {
-                               return also.quantise.has_value();
-                           });
-    if (options.quantise_ignore && !quantises) {
+    const auto quantises = [](auto& output) { return output.quantise.has_value(); };
+    if (job.model.quantise_ignore && std::ranges::none_of(job.outputs, quantises)) {
         refuse("--quantize_ignore needs --quantize", "add it, or leave both out");
     }
 }
@@ -163,11 +173,11 @@ Encoding gguf_type_for(const std::string& stem, std::optional<DType> dtype) {
 /// A target that is named as a file: OUT.gguf is written into a directory of its name, with the
 /// files that belong to it, and of the type that --quantize says or that is put into `given`; other
 /// files are no targets. Error(usage).
-void take_file_target(Options& options, GivenTexts& given) {
-    const fs::path file = options.output.directory;
+void take_file_target(Job& job, GivenTexts& given) {
+    const fs::path file = job.outputs.front().directory;
     const std::string ending = in_small_letters(file.extension().string());
     std::error_code failed;  // what cannot be examined is told when the target is checked
-    if (!options.has("target_dir") || fs::is_directory(file, failed)) {
+    if (!job.has("target_dir") || fs::is_directory(file, failed)) {
         return;
     }
     if (ending == ".h5" || ending == ".hdf5" || ending == ".safetensors" || ending == ".bin" ||
@@ -180,7 +190,7 @@ void take_file_target(Options& options, GivenTexts& given) {
     if (ending != ".gguf" || file.stem().empty()) {
         return;
     }
-    OutputRequest& output = options.output;
+    JobOutput& output = job.outputs.front();
     if (!output.quantise) {
         output.quantise = gguf_type_for(file.stem().string(), output.dtype);
     }
@@ -188,14 +198,14 @@ void take_file_target(Options& options, GivenTexts& given) {
     output.directory = file.parent_path() / file.stem();
     const std::string type(facts_of(*output.quantise).name);
     given.emplace("quantize", type);
-    options.remarks.push_back(
+    job.remarks.push_back(
         "writes " + printable((output.directory / output.gguf_file).string()) + " as " + type +
         ", and config.json and the tokenizer beside it" +
         (output.quantise == Encoding::gguf_bf16 ? "; --quantize gguf:q8_0 makes half of it" : ""));
 }
 
 /// Error(usage) where a directory that the command cannot do without is not given.
-void require_directories(const CommandRow& command, const Options& options) {
+void require_directories(const CommandRow& command, const Job& job) {
     const auto require = [](bool is_given, const std::string& what, const std::string& hint) {
         if (!is_given) {
             refuse(what, hint);
@@ -203,27 +213,28 @@ void require_directories(const CommandRow& command, const Options& options) {
     };
     const std::string usage = "usage: " + std::string(command.usage);
     const bool is_diff = command.command == Command::diff;
-    require(!is_diff || !options.reference.empty() || options.base, "two directories are needed",
+    require(!is_diff || !job.run.reference.empty() || job.model.base, "two directories are needed",
             usage);
-    require(!options.input.directory.empty(), "no directory is given", usage);
-    require(!options.has("target_dir") || !options.output.directory.empty(),
+    require(!job.inputs.front().directory.empty(), "no directory is given", usage);
+    require(!job.has("target_dir") || !job.outputs.front().directory.empty(),
             "--target_dir is empty", "name the directory to write");
-    require(!command.needs_form || options.output.is_training() || options.has("to"),
+    require(!command.needs_form || job.outputs.front().is_training() || job.has("to"),
             std::string(command.name) + " needs the form to write",
             "give --to torch_dist, --to legacy:tp=8,pp=4, --to fsdp:world=16, --to dcp or --to hf, "
             "or a checkpoint to be like with --like DIR");
-    require(command.command != Command::test || !options.reference.empty(),
+    require(command.command != Command::test || !job.run.reference.empty(),
             "test needs a model to compare with", "give --test_hf_dir DIR");
-    require(!options.sha256 || options.output.is_reported() || command.command == Command::verify,
-            "--sha256 needs a report, which holds the checksums", "add --report FILE");
+    require(
+        !job.run.sha256 || job.outputs.front().is_reported() || command.command == Command::verify,
+        "--sha256 needs a report, which holds the checksums", "add --report FILE");
 }
 
 /// verl's default is for those who ask for verl's ways.
-void require_target(const Options& options) {
-    if (options.command == Command::merge && !options.has("target_dir") && !options.is_verl) {
-        refuse("no target is given", "name the directory to write: shardweld merge " +
-                                         process::shell_word(options.input.directory.string()) +
-                                         " OUT");
+void require_target(const Job& job) {
+    if (job.command == Command::merge && !job.has("target_dir") && !job.run.is_verl) {
+        refuse("no target is given",
+               "name the directory to write: shardweld merge " +
+                   process::shell_word(job.inputs.front().directory.string()) + " OUT");
     }
 }
 
@@ -237,19 +248,19 @@ std::string text_of(const OptionRow& row, const std::string& value) {
 /// Puts together what all ranks must be given alike: the command and its options, but not which
 /// path one names, nor how much is told; and what a later run must be given alike, which is written
 /// down in reports, model cards and journals.
-void keep_texts(const CommandRow& command, const GivenTexts& given, Options& options) {
-    options.shared = command.name;
-    for (std::size_t i = 0; i < options.averaging.others.size(); ++i) {
-        options.shared += "\nanother checkpoint";  // which may be called otherwise on other nodes
+void keep_texts(const CommandRow& command, const GivenTexts& given, Job& job) {
+    job.shared = command.name;
+    for (std::size_t i = 0; i < job.model.averaging.others.size(); ++i) {
+        job.shared += "\nanother checkpoint";  // which may be called otherwise on other nodes
     }
     for (const auto& [name, value] : given) {
         const OptionRow& row = *find_option(name);
         const std::string text = text_of(row, value);
         if (row.touches != Touches::loudness) {
-            options.shared += "\n" + text;
+            job.shared += "\n" + text;
         }
         if (row.touches == Touches::output) {
-            options.output_options.push_back(without_secrets(text));
+            job.output_options.push_back(without_secrets(text));
         }
     }
 }
@@ -264,55 +275,41 @@ bool asks_for_form(const GivenTexts& given) {
 
 }  // namespace
 
-void put_values(const GivenTexts& given, Options& options) {
+void put_values(const GivenTexts& given, Job& job) {
     for (const OptionRow& row : option_rows()) {
         if (const auto found = given.find(row.name); found != given.end()) {
-            row.set.put({row.name, found->second}, options);
+            row.set.put({row.name, found->second}, job);
         }
     }
 }
 
-std::vector<OutputRequest> output_requests(const Options& options) {
-    std::vector<OutputRequest> outputs{options.output};
-    for (const OutputRequest& also : options.also) {
-        const std::string number = std::to_string(outputs.size());
-        OutputRequest& output = outputs.emplace_back(also);
-        output.dtype = also.dtype ? also.dtype : options.output.dtype;
-        output.keeps_report = options.output.keeps_report;
-        if (const auto& report = options.output.report) {
-            output.report = report->parent_path() / (report->stem().string() + ".also-" + number +
-                                                     report->extension().string());
-        }
-    }
-    return outputs;
-}
-
-Options settled(Options options, const CommandRow& command) {
-    options.output.keeps_report =
-        options.output.keeps_report && !options.is_verl && !options.has("report");
-    options.input.check_crc = options.check_crc != CheckCrc::off;
-    GivenTexts given = options.given;
+Job settled(Job job, const CommandRow& command) {
+    job.outputs.front().keeps_report =
+        job.outputs.front().keeps_report && !job.run.is_verl && !job.has("report");
+    job.inputs.front().check_crc = job.run.check_crc != CheckCrc::off;
+    GivenTexts given = job.given;
     if (command.command != Command::recipes) {
-        require_directories(command, options);
-        take_file_target(options, given);
+        require_directories(command, job);
+        take_file_target(job, given);
     }
-    options.input.wants_model =
-        options.averaging.is_asked() || asks_for_form(given) || command.command == Command::inspect;
-    if (options.n_ranks < 1 || options.n_ranks > kMostRanks) {
-        refuse("--ranks " + std::to_string(options.n_ranks) + " is too " +
-                   (options.n_ranks < 1 ? "few" : "many"),
+    complete_outputs(job.outputs);
+    job.inputs.front().wants_model = job.model.averaging.is_asked() || asks_for_form(given) ||
+                                     command.command == Command::inspect;
+    if (job.run.n_ranks < 1 || job.run.n_ranks > kMostRanks) {
+        refuse("--ranks " + std::to_string(job.run.n_ranks) + " is too " +
+                   (job.run.n_ranks < 1 ? "few" : "many"),
                "give at least 1 and at most " + std::to_string(kMostRanks));
     }
     check_relations(given);
-    check_mesh(options.input.mesh);
-    check_averaging(options.averaging);
-    check_quantise(options);
-    check_also(options);
-    check_form(options);
-    check_log_dir(options);
-    require_target(options);
-    keep_texts(command, given, options);
-    return options;
+    check_mesh(job.inputs.front().mesh);
+    check_averaging(job.model.averaging);
+    check_quantise(job);
+    check_also(job.outputs);
+    check_form(job);
+    check_log_dir(job);
+    require_target(job);
+    keep_texts(command, given, job);
+    return job;
 }
 
 }  // namespace shardweld::app

@@ -7,14 +7,14 @@ namespace shardweld::app {
 
 /// Puts what `given` says into the members, in the order of the rows. Error(usage),
 /// Error(unsupported) where a text is no value of its option.
-void put_values(const GivenTexts& given, Options& options);
+void put_values(const GivenTexts& given, Job& job);
 
 /// Error(usage) where an option excludes another one that is given, or needs one that is not.
 void check_relations(const GivenTexts& given);
 
 /// Options whose values are put already, with what follows from several of them, and what all ranks
-/// and a later run must be given alike (Options::shared, output_options). Error(usage) where they
+/// and a later run must be given alike (Job::shared, output_options). Error(usage) where they
 /// do not fit together, and where no directory is given.
-Options settled(Options options, const CommandRow& command);
+Job settled(Job job, const CommandRow& command);
 
 }  // namespace shardweld::app

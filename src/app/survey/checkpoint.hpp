@@ -47,7 +47,7 @@ enum class Role {
 /// A checkpoint that find_checkpoint makes and read_checkpoint completes.
 struct Checkpoint {
     Role role = Role::weights;
-    fs::path given;              ///< as InputRequest::directory
+    fs::path given;              ///< as JobInput::directory
     formats::Location location;  ///< with this rank's own directories
     int home = 0;  ///< found the checkpoint and its config, if any did: reads the side files
 
@@ -77,7 +77,7 @@ struct Checkpoint {
 /// whose lowest rank looks for all. Error(not_found) names every file that no rank sees;
 /// Error(mismatch) when two groups see different checkpoints or sizes; Error(not_found) when
 /// an earlier version has left holes in it.
-Checkpoint find_checkpoint(mpi::Comm& comm, const formats::InputRequest& request,
+Checkpoint find_checkpoint(mpi::Comm& comm, const formats::JobInput& request,
                            Role role = Role::weights);
 
 /// Collective. Reads the metadata. Error(not_found) and Error(mismatch) as above, of what they
@@ -87,7 +87,7 @@ void read_checkpoint(mpi::Comm& comm, Checkpoint& found, const mpi::OnShare& on_
 /// Collective; `directory` is where the checkpoint that `request` names lies. Does a step that
 /// agrees on its errors; to one of them the first rank, which says it, adds an older save that it
 /// finds.
-void telling_of_older_save(const mpi::Comm& comm, const formats::InputRequest& request,
+void telling_of_older_save(const mpi::Comm& comm, const formats::JobInput& request,
                            const fs::path& directory, const std::function<void()>& step);
 
 /// Puts the files of `more`, and who sees them as what, behind those of `first`, under absolute

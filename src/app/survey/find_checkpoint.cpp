@@ -118,7 +118,7 @@ bool cannot_look(ErrorCode code) {
 }
 
 /// `own`: the request's directory without dots, as in the location.
-Finding look_for_checkpoint(const mpi::Comm& comm, const formats::InputRequest& request,
+Finding look_for_checkpoint(const mpi::Comm& comm, const formats::JobInput& request,
                             const fs::path& own) {
     const io::ListedOnce once;
     Finding finding;
@@ -159,8 +159,7 @@ void join_neighbours(const std::map<std::string, Bytes>& bytes, Location& locati
 }
 
 /// One location for all ranks: the best group's, with the shard files of all groups.
-Finding find_location(mpi::Comm& comm, const formats::InputRequest& request,
-                      const HostGroups& hosts) {
+Finding find_location(mpi::Comm& comm, const formats::JobInput& request, const HostGroups& hosts) {
     const fs::path own =
         mpi::collectively_get(comm, [&] { return io::without_dots(request.directory); });
     auto all = mpi::gather(
@@ -250,7 +249,7 @@ void Checkpoint::leave_to(mpi::Comm& leaders) {
     visibility.leave_to(leaders);
 }
 
-void telling_of_older_save(const mpi::Comm& comm, const formats::InputRequest& request,
+void telling_of_older_save(const mpi::Comm& comm, const formats::JobInput& request,
                            const fs::path& directory, const std::function<void()>& step) {
     try {
         step();
@@ -262,8 +261,8 @@ void telling_of_older_save(const mpi::Comm& comm, const formats::InputRequest& r
     }
 }
 
-Checkpoint find_checkpoint(mpi::Comm& comm, const formats::InputRequest& asked, Role role) {
-    formats::InputRequest request = asked;
+Checkpoint find_checkpoint(mpi::Comm& comm, const formats::JobInput& asked, Role role) {
+    formats::JobInput request = asked;
     request.directory =
         mpi::collectively_get(comm, [&] { return formats::named_directory(request.directory); });
     HostGroups hosts = host_groups(comm, request.directory, Links::stay_inside);

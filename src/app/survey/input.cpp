@@ -30,7 +30,7 @@ using Sums = std::map<std::string, std::string>;
 constexpr const char* kSource = "the SHA-256 that the save lists";
 
 bool reads_weights(const Session& session) {
-    return session.options.command == Command::merge || session.options.command == Command::test;
+    return session.job.command == Command::merge || session.job.command == Command::test;
 }
 
 bool is_shard(const Location& location, const std::string& name) {
@@ -124,7 +124,7 @@ std::vector<FileEntry> check_listed_sums(Session& session, Checkpoint& found) {
     std::vector<std::string> names = listed_names(sums, location);
     check_seen(found.visibility.sizes_of(names), names, location.directory,
                found.visibility.hosts());
-    if (session.options.check_crc == CheckCrc::off) {
+    if (session.job.run.check_crc == CheckCrc::off) {
         location.notes.push_back("the SHA-256 that the save lists of " +
                                  counted(names.size(), "file") +
                                  " is not checked (--check_crc off)");
@@ -174,7 +174,7 @@ std::shared_ptr<execute::RecordSums> record_sums(
                 : std::make_shared<execute::RecordSums>(std::move(records), std::move(name_of));
 }
 
-Checkpoint find_shown(Session& session, const formats::InputRequest& request, Role role) {
+Checkpoint find_shown(Session& session, const formats::JobInput& request, Role role) {
     session.progress.begin("looking at files" + Checkpoint{role, request.directory, {}}.of_role());
     Checkpoint found = find_checkpoint(session.comm, request, role);
     session.progress.end();
@@ -192,7 +192,7 @@ void read_shown(Session& session, Checkpoint& found) {
     session.progress.end();
 }
 
-Checkpoint survey_shown(Session& session, const formats::InputRequest& request, Role role) {
+Checkpoint survey_shown(Session& session, const formats::JobInput& request, Role role) {
     Checkpoint found = find_shown(session, request, role);
     check_sums_shown(session, found);
     read_shown(session, found);
@@ -222,7 +222,7 @@ Input input_of(Checkpoint& read, const MemoryMeter& meter, bool is_checked,
 execute::SourceFiles source_of(const Session& session, const Input& input) {
     execute::SourceFiles source{input.directory,
                                 &input.files,
-                                session.options.max_open,
+                                session.job.run.max_open,
                                 session.throttle,
                                 {},
                                 input.stamps.empty() ? nullptr : &input.stamps,

@@ -9,7 +9,7 @@
 
 #include "app/report/session.hpp"
 #include "app/runtime/memory.hpp"
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "execute/record_check.hpp"
 #include "execute/run.hpp"
 
@@ -33,11 +33,11 @@ struct Input {
 
 /// Collective, with progress. A checkpoint's steps: what is there, the sums that the save lists of
 /// its files, and the metadata; and all of them.
-Checkpoint find_shown(Session& session, const formats::InputRequest& request,
+Checkpoint find_shown(Session& session, const formats::JobInput& request,
                       Role role = Role::weights);
 void check_sums_shown(Session& session, Checkpoint& found);
 void read_shown(Session& session, Checkpoint& found);
-Checkpoint survey_shown(Session& session, const formats::InputRequest& request,
+Checkpoint survey_shown(Session& session, const formats::JobInput& request,
                         Role role = Role::weights);
 
 /// Local. Takes out of a checkpoint that was read all but its location, catalogue and provenance;

@@ -275,7 +275,7 @@ std::vector<InputDigest> digests_of(const catalogue::Catalogue& catalogue) {
 }
 
 void read_checkpoint(mpi::Comm& comm, Checkpoint& found, const mpi::OnShare& on_scan) {
-    formats::InputRequest request;
+    formats::JobInput request;
     request.directory = found.location.directory;
     request.backend = formats::format_of(found.location).backend;
     telling_of_older_save(comm, request, request.directory,

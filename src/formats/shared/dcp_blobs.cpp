@@ -31,7 +31,7 @@ using catalogue::Piece;
 using catalogue::Tensor;
 
 // A piece to be located: in files[slot], to be put at pieces[position].
-struct Job {
+struct PieceInFile {
     std::size_t slot;
     std::size_t position;
     const Tensor* tensor;
@@ -213,37 +213,38 @@ class ShardFile {
 };
 
 // The unlocated pieces of `files` in the catalogue's order, and what to do for each.
-std::vector<Job> jobs_of(const catalogue::Catalogue& catalogue, Resolution& out) {
+std::vector<PieceInFile> pieces_by_file(const catalogue::Catalogue& catalogue, Resolution& out) {
     constexpr auto kNotOurs = static_cast<std::size_t>(-1);
     std::vector<std::size_t> slots(catalogue.files.size(), kNotOurs);
     for (std::size_t i = 0; i < out.files.size(); ++i) {
         slots.at(out.files[i]) = i;
     }
-    std::vector<Job> jobs;
+    std::vector<PieceInFile> wanted;
     catalogue::each_tensor(catalogue, [&](const Tensor& tensor) {
         for (const Piece& piece : tensor.pieces) {
             if (!piece.located && slots.at(piece.file) != kNotOurs) {
-                jobs.push_back({slots[piece.file], out.pieces.size(), &tensor});
+                wanted.push_back({slots[piece.file], out.pieces.size(), &tensor});
                 out.pieces.push_back(piece);
             }
         }
     });
     // File by file, front to back.
-    std::sort(jobs.begin(), jobs.end(), [&](const Job& a, const Job& b) {
+    std::sort(wanted.begin(), wanted.end(), [&](const PieceInFile& a, const PieceInFile& b) {
         return std::tuple(a.slot, out.pieces[a.position].base, a.position) <
                std::tuple(b.slot, out.pieces[b.position].base, b.position);
     });
-    return jobs;
+    return wanted;
 }
 
-/// Where the pieces of the first of `jobs` and of those behind it in its file lie.
-std::vector<ArchiveRange> places_of(std::span<const Job> jobs, const std::vector<Piece>& pieces) {
+/// Where the pieces of the first of `wanted` and of those behind it in its file lie.
+std::vector<ArchiveRange> places_of(std::span<const PieceInFile> wanted,
+                                    const std::vector<Piece>& pieces) {
     std::vector<ArchiveRange> places;
-    for (const Job& job : jobs) {
-        if (job.slot != jobs.front().slot) {
+    for (const PieceInFile& one : wanted) {
+        if (one.slot != wanted.front().slot) {
             break;
         }
-        places.push_back({pieces[job.position].base, pieces[job.position].storage_bytes});
+        places.push_back({pieces[one.position].base, pieces[one.position].storage_bytes});
     }
     return places;
 }
@@ -258,24 +259,24 @@ Resolution locate_blobs(const Location& location, const catalogue::Catalogue& ca
     out.sizes.assign(files.size(), 0);
     std::optional<ShardFile> shard;
     std::size_t opened = files.size();
-    const std::vector<Job> jobs = jobs_of(catalogue, out);
-    for (const Job& job : jobs) {
-        const std::string& path = catalogue.files[files[job.slot]].path;
+    const std::vector<PieceInFile> wanted = pieces_by_file(catalogue, out);
+    for (const PieceInFile& one : wanted) {
+        const std::string& path = catalogue.files[files[one.slot]].path;
         try {
-            if (job.slot != opened) {
+            if (one.slot != opened) {
                 before_file();
-                const auto at = static_cast<std::size_t>(&job - jobs.data());
+                const auto at = static_cast<std::size_t>(&one - wanted.data());
                 shard.emplace(location.directory / path,
-                              places_of(std::span(jobs).subspan(at), out.pieces),
+                              places_of(std::span(wanted).subspan(at), out.pieces),
                               location.check_crc, blobs);
-                opened = job.slot;
-                shard->require_end(catalogue.files[files[job.slot]].size);
-                out.sizes[job.slot] = shard->size();
+                opened = one.slot;
+                shard->require_end(catalogue.files[files[one.slot]].size);
+                out.sizes[one.slot] = shard->size();
             }
-            Piece& piece = out.pieces[job.position];
-            piece = shard->locate(*job.tensor, piece);
+            Piece& piece = out.pieces[one.position];
+            piece = shard->locate(*one.tensor, piece);
         } catch (Error& error) {
-            error.add_context("tensor " + printable(job.tensor->name));
+            error.add_context("tensor " + printable(one.tensor->name));
             error.add_context("file " + printable(path));
             throw;
         }

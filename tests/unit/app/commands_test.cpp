@@ -28,25 +28,25 @@ using nlohmann::ordered_json;
 
 const fs::path kData = fs::path(SHARDWELD_TEST_DATA) / "megatron";
 
-Options options_for(const std::string& name) {
-    Options options;
-    options.input.directory = kData / name / "source";
-    options.hf_config = kData / name / "hf";
-    options.json = true;
-    return options;
+Job options_for(const std::string& name) {
+    Job job;
+    job.inputs.front().directory = kData / name / "source";
+    job.model.hf_config = kData / name / "hf";
+    job.run.json = true;
+    return job;
 }
 
-int inspected(const Options& options, std::ostream& out) {
+int inspected(const Job& job, std::ostream& out) {
     std::ostringstream messages;
     Log log(messages, LogLevel::error, true);
-    return inspect(*mpi::serial_comm(), options, out, log);
+    return inspect(*mpi::serial_comm(), job, out, log);
 }
 
-ordered_json planned(const Options& options) {
+ordered_json planned(const Job& job) {
     std::ostringstream out;
     std::ostringstream messages;
     Log log(messages, LogLevel::info, true);
-    EXPECT_EQ(print_plan(*mpi::serial_comm(), options, out, log), 0);
+    EXPECT_EQ(print_plan(*mpi::serial_comm(), job, out, log), 0);
     // Most fixtures have no tokenizer, and nothing else is worth a word.
     const std::string text = messages.str();
     EXPECT_TRUE(text.empty() || text.find("warning: there is no tokenizer") != std::string::npos);
@@ -77,10 +77,10 @@ TEST(PrintPlan, names_every_tensor_of_the_expected_model_with_its_shape) {
 }
 
 TEST(PrintPlan, balances_any_number_of_ranks_and_counts_what_they_send) {
-    Options options = options_for("llama-tp4-legacy-bf16");
-    options.n_ranks = 7;
-    options.run.strategy = plan::Strategy::collective;
-    const ordered_json plan = planned(options);
+    Job job = options_for("llama-tp4-legacy-bf16");
+    job.run.n_ranks = 7;
+    job.run.plan.strategy = plan::Strategy::collective;
+    const ordered_json plan = planned(job);
     EXPECT_EQ(plan["ranks"], 7);
     EXPECT_EQ(plan["strategy"], "collective");
     EXPECT_EQ(plan["why"], "asked for");
@@ -95,19 +95,19 @@ TEST(PrintPlan, balances_any_number_of_ranks_and_counts_what_they_send) {
         plan["ledger"]["consumed"].get<Bytes>() + plan["ledger"]["replica"].get<Bytes>();
     EXPECT_LE(plan["network_bytes"].get<Bytes>(), read);
     EXPECT_GT(plan["network_bytes"].get<Bytes>(), read / 2);
-    options.run.strategy = plan::Strategy::direct;
-    EXPECT_EQ(planned(options)["network_bytes"], 0);
+    job.run.plan.strategy = plan::Strategy::direct;
+    EXPECT_EQ(planned(job)["network_bytes"], 0);
     // The files do not depend on ranks or strategy.
-    EXPECT_EQ(planned(options)["hash"], plan["hash"]);
+    EXPECT_EQ(planned(job)["hash"], plan["hash"]);
 }
 
 TEST(PrintPlan, tells_people_files_balance_memory_and_why) {
-    Options options = options_for("llama-tp4-legacy-bf16");
-    options.run.max_shard_size = 100'000;
-    options.memory_limit = Bytes{8} << 20U;
-    const PlannedMerge merge = plan_merge(*mpi::serial_comm(), options);
+    Job job = options_for("llama-tp4-legacy-bf16");
+    job.run.plan.max_shard_size = 100'000;
+    job.run.memory_limit = Bytes{8} << 20U;
+    const PlannedMerge merge = plan_merge(*mpi::serial_comm(), job);
     const std::string text = plan_text(merge);
-    EXPECT_LE(merge.plan.limits.total(), *options.memory_limit);
+    EXPECT_LE(merge.plan.limits.total(), *job.run.memory_limit);
     const std::string buffers =
         "buffers of a rank      " + human_bytes(merge.plan.limits.total()) + "\n";
     for (const char* part :
@@ -121,40 +121,40 @@ TEST(PrintPlan, tells_people_files_balance_memory_and_why) {
 }
 
 TEST(PlanMerge, asks_for_a_config_and_checks_it) {
-    Options options = options_for("llama-tp4-legacy-bf16");
-    options.hf_config.reset();
-    const std::string directory = (options.input.directory / "iter_0000010").string();
-    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
+    Job job = options_for("llama-tp4-legacy-bf16");
+    job.model.hf_config.reset();
+    const std::string directory = (job.inputs.front().directory / "iter_0000010").string();
+    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), job); }),
               "usage: the checkpoint in " + directory +
                   " has no HuggingFace config.json beside it; pass --hf_config DIR: the directory "
                   "with the trained model's config.json");
-    options.hf_config = "/nowhere";
-    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
+    job.model.hf_config = "/nowhere";
+    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), job); }),
               "usage: --hf_config: there is no file /nowhere/config.json; check the path");
-    options.hf_config = kData / "mixtral-ep2-pp2-legacy-bf16/hf";
-    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
+    job.model.hf_config = kData / "mixtral-ep2-pp2-legacy-bf16/hf";
+    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), job); }),
               "mismatch: this config.json is another model's: intermediate_size 32, the "
               "checkpoint's args say ffn_hidden_size 96; rope_parameters.rope_theta 1000000, "
               "they say "
               "rotary_base 10000 [file " +
-                  (*options.hf_config / "config.json").string() +
+                  (*job.model.hf_config / "config.json").string() +
                   "]; give the trained model's config.json with --hf_config DIR");
 }
 
 TEST(PlanMerge, takes_the_config_by_its_directory_or_its_file) {
-    Options options = options_for("llama-tp4-legacy-bf16");
-    const std::string hash = plan_merge(*mpi::serial_comm(), options).plan.hash();
-    *options.hf_config /= "config.json";
-    EXPECT_EQ(plan_merge(*mpi::serial_comm(), options).plan.hash(), hash);
+    Job job = options_for("llama-tp4-legacy-bf16");
+    const std::string hash = plan_merge(*mpi::serial_comm(), job).plan.hash();
+    *job.model.hf_config /= "config.json";
+    EXPECT_EQ(plan_merge(*mpi::serial_comm(), job).plan.hash(), hash);
     // verl's layout brings its own.
-    Options own = options_for("verl-qwen3-tp2-pp2-torchdist-bf16");
-    own.hf_config.reset();
+    Job own = options_for("verl-qwen3-tp2-pp2-torchdist-bf16");
+    own.model.hf_config.reset();
     EXPECT_EQ(plan_merge(*mpi::serial_comm(), own).recipe, "qwen3");
 }
 
-std::vector<std::string> warnings_of(const Options& options) {
+std::vector<std::string> warnings_of(const Job& job) {
     std::vector<std::string> codes;
-    for (const plan::Warning& warning : plan_merge(*mpi::serial_comm(), options).warnings) {
+    for (const plan::Warning& warning : plan_merge(*mpi::serial_comm(), job).warnings) {
         codes.push_back(warning.code);
     }
     return codes;
@@ -168,42 +168,42 @@ TEST(PlanMerge, warns_alike_whatever_the_format) {
         const test::TemporaryDirectory place;
         const fs::path config = fs::exists(data / "hf") ? data / "hf" : data / "source/huggingface";
         fs::copy(config / "config.json", place.path());
-        Options options;
-        options.input.directory = data / "source";
-        options.hf_config = place.path();
-        EXPECT_EQ(warnings_of(options), List{"tokenizer_missing"}) << fixture;
+        Job job;
+        job.inputs.front().directory = data / "source";
+        job.model.hf_config = place.path();
+        EXPECT_EQ(warnings_of(job), List{"tokenizer_missing"}) << fixture;
         place.put("tokenizer.json", "{}");
-        EXPECT_EQ(warnings_of(options), List{}) << fixture;
+        EXPECT_EQ(warnings_of(job), List{}) << fixture;
         const models::Config model =
             models::Config::parse(test::content_of(place.path() / "config.json"), "");
-        options.recipe = place.put(
+        job.model.recipe = place.put(
             "mine.recipe", "recipe mine\nextends " + *model.text("model_type") +
                                "\nmatch @model_type = \"" + *model.text("model_type") + "\"\n");
-        EXPECT_EQ(warnings_of(options), List{"recipe_unverified"}) << fixture;
+        EXPECT_EQ(warnings_of(job), List{"recipe_unverified"}) << fixture;
     }
 }
 
 TEST(PlanMerge, uses_a_recipe_file_and_warns_that_it_is_unverified) {
     const test::TemporaryDirectory place;
-    Options options = options_for("llama-tp4-legacy-bf16");
+    Job job = options_for("llama-tp4-legacy-bf16");
     place.put("tokenizer.model");
-    fs::copy(*options.hf_config / "config.json", place.path());
-    options.hf_config = place.path();
-    options.recipe =
+    fs::copy(*job.model.hf_config / "config.json", place.path());
+    job.model.hf_config = place.path();
+    job.model.recipe =
         place.put("mine.recipe", "recipe mine\nextends llama\nmatch @model_type = \"llama\"\n");
-    const PlannedMerge merge = plan_merge(*mpi::serial_comm(), options);
+    const PlannedMerge merge = plan_merge(*mpi::serial_comm(), job);
     EXPECT_EQ(merge.recipe, "mine");
     ASSERT_EQ(merge.warnings.size(), 1U);
     EXPECT_EQ(merge.warnings[0].code, "recipe_unverified");
-    options.strict = true;
+    job.run.strict = true;
     std::ostringstream out;
     Log log(out, LogLevel::error, true);
     EXPECT_EQ(
-        test::error_text([&] { print_plan(*mpi::serial_comm(), options, out, log); }),
+        test::error_text([&] { print_plan(*mpi::serial_comm(), job, out, log); }),
         "strict: 1 warning under --strict: the merge would fail; see to what is warned of, or "
         "leave --strict out");
-    options.recipe = "/nowhere/x.recipe";
-    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), options); }),
+    job.model.recipe = "/nowhere/x.recipe";
+    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), job); }),
               "usage: --recipe: there is no file /nowhere/x.recipe; check the path");
 }
 
@@ -221,21 +221,20 @@ TEST(PlanWarnings, replicas_that_are_compared_in_part_are_told) {
 }
 
 TEST(PrepareModel, takes_the_head_of_a_value_model_from_flag_or_class) {
-    const auto prepared = [](const Options& options) {
-        const auto location = formats::locate(options.input);
+    const auto prepared = [](const Job& job) {
+        const auto location = formats::locate(job.inputs.front());
         catalogue::Catalogue catalogue = formats::read_catalogue(location);
-        return prepare_model(
-            read_model_files(options, location),
-            model_choice(options, output_requests(options).front(), Destination::model), catalogue);
+        return prepare_model(read_model_files(job, location),
+                             model_choice(job, job.outputs.front(), Destination::model), catalogue);
     };
     EXPECT_TRUE(prepared(options_for("verl-value-llama-tp2-torchdist-bf16")).is_value);
-    Options options = options_for("llama-tp4-legacy-bf16");
-    EXPECT_FALSE(prepared(options).is_value);
-    EXPECT_FALSE(prepared(options).config.changed());
-    options.model.is_value = true;
-    options.model.is_tied = true;
-    EXPECT_TRUE(prepared(options).is_value);
-    EXPECT_EQ(prepared(options).config.integer("tie_word_embeddings"), 1);
+    Job job = options_for("llama-tp4-legacy-bf16");
+    EXPECT_FALSE(prepared(job).is_value);
+    EXPECT_FALSE(prepared(job).config.changed());
+    job.model.is_value = true;
+    job.model.is_tied = true;
+    EXPECT_TRUE(prepared(job).is_value);
+    EXPECT_EQ(prepared(job).config.integer("tie_word_embeddings"), 1);
 }
 
 TEST(ModelFiles, survive_the_way_to_other_ranks) {
@@ -258,10 +257,10 @@ TEST(ModelFiles, survive_the_way_to_other_ranks) {
 }
 
 TEST(Inspect, shows_global_tensors_with_their_shards) {
-    Options options = options_for("verl-qwen3-tp2-pp2-torchdist-bf16");
-    options.hf_config.reset();
+    Job job = options_for("verl-qwen3-tp2-pp2-torchdist-bf16");
+    job.model.hf_config.reset();
     std::ostringstream out;
-    EXPECT_EQ(inspected(options, out), 0);
+    EXPECT_EQ(inspected(job, out), 0);
     const auto json = ordered_json::parse(out.str());
     std::vector<std::string> keys;
     for (const auto& [key, value] : json.items()) {
@@ -287,9 +286,9 @@ TEST(Inspect, shows_global_tensors_with_their_shards) {
 }
 
 TEST(Inspect, shows_local_shards_with_their_ranks) {
-    Options options = options_for("llama-tp4-legacy-bf16");
+    Job job = options_for("llama-tp4-legacy-bf16");
     std::ostringstream out;
-    EXPECT_EQ(inspected(options, out), 0);
+    EXPECT_EQ(inspected(job, out), 0);
     const auto json = ordered_json::parse(out.str());
     const auto& first = json["tensors"][1];
     EXPECT_EQ(
@@ -298,11 +297,11 @@ TEST(Inspect, shows_local_shards_with_their_ranks) {
         R"("shape":[64],"local":true,"shards":4,"replicas":0,"bytes":512,"replica_bytes":0,"ranks":[)"
         R"({"tp":0,"pp":0,"vpp":0,"ep":0,"etp":0},{"tp":1,"pp":0,"vpp":0,"ep":0,"etp":1},)"
         R"({"tp":2,"pp":0,"vpp":0,"ep":0,"etp":2},{"tp":3,"pp":0,"vpp":0,"ep":0,"etp":3}]})");
-    options.json = false;
-    options.is_whole = true;
-    options.hf_config.reset();
+    job.run.json = false;
+    job.run.is_whole = true;
+    job.model.hf_config.reset();
     std::ostringstream text;
-    EXPECT_EQ(inspected(options, text), 0);
+    EXPECT_EQ(inspected(job, text), 0);
     EXPECT_NE(text.str().find("none: a merge needs --hf_config\n"), std::string::npos);
     EXPECT_NE(text.str().find("shape (of a shard)"), std::string::npos);
     EXPECT_NE(text.str().find("tp0 etp0, tp1 etp1, ...\n"), std::string::npos) << text.str();
@@ -310,18 +309,18 @@ TEST(Inspect, shows_local_shards_with_their_ranks) {
 }
 
 /// What inspect tells people.
-std::string inspected(const Options& asked) {
-    Options options = asked;
-    options.json = false;
+std::string inspected(const Job& asked) {
+    Job job = asked;
+    job.run.json = false;
     std::ostringstream out;
-    EXPECT_EQ(inspected(options, out), 0);
+    EXPECT_EQ(inspected(job, out), 0);
     return out.str();
 }
 
 TEST(Inspect, tells_people_the_model_its_parts_its_ranks_and_what_to_do) {
-    Options options = options_for("llama-tp2-pp2-vpp2-legacy-bf16");
-    options.merge_words = {"--local_dir", "a b", "--target_dir", "OUT"};
-    const std::string text = inspected(options);
+    Job job = options_for("llama-tp2-pp2-vpp2-legacy-bf16");
+    job.merge_words = {"--local_dir", "a b", "--target_dir", "OUT"};
+    const std::string text = inspected(job);
     for (const char* part :
          {"model        LlamaForCausalLM (llama)\n", "recipe       llama\n", "\nwould write  ",
           "parameters in 39 tensors, 311 kB\n",
@@ -335,28 +334,28 @@ TEST(Inspect, tells_people_the_model_its_parts_its_ranks_and_what_to_do) {
 }
 
 TEST(Inspect, tells_why_a_checkpoint_cannot_be_merged_as_it_is) {
-    Options options = options_for("llama-tp4-legacy-bf16");
-    options.hf_config.reset();
-    EXPECT_NE(inspected(options).find("a merge would be refused: the checkpoint in "),
+    Job job = options_for("llama-tp4-legacy-bf16");
+    job.model.hf_config.reset();
+    EXPECT_NE(inspected(job).find("a merge would be refused: the checkpoint in "),
               std::string::npos);
-    options.hf_config = kData / "mixtral-ep2-pp2-legacy-bf16/hf";
-    const std::string text = inspected(options);
+    job.model.hf_config = kData / "mixtral-ep2-pp2-legacy-bf16/hf";
+    const std::string text = inspected(job);
     EXPECT_NE(text.find("model        MixtralForCausalLM (mixtral)\n"), std::string::npos) << text;
     EXPECT_NE(text.find("this config.json is another model's: "), std::string::npos) << text;
 }
 
 TEST(Inspect, tells_how_far_it_is_as_plan_does) {
-    Options options = options_for("llama-tp4-legacy-bf16");
-    options.progress = ProgressStyle::json;
+    Job job = options_for("llama-tp4-legacy-bf16");
+    job.run.progress = ProgressStyle::json;
     const std::unique_ptr<mpi::Comm> comm = mpi::serial_comm();
     for (const bool is_plan : {false, true}) {
         std::ostringstream out;
         std::ostringstream messages;
         Log log(messages, LogLevel::error, true);
         if (is_plan) {
-            print_plan(*comm, options, out, log);
+            print_plan(*comm, job, out, log);
         } else {
-            inspect(*comm, options, out, log);
+            inspect(*comm, job, out, log);
         }
         EXPECT_NE(messages.str().find(R"("phase":"reading metadata","done":0,"total":4)"),
                   std::string::npos)
@@ -368,15 +367,14 @@ TEST(Inspect, shows_the_ranks_that_are_there_where_one_is_missing) {
     const test::TemporaryDirectory place;
     fs::copy(kData / "llama-tp4-legacy-bf16/source", place.path(), fs::copy_options::recursive);
     fs::remove_all(place.path() / "iter_0000010/mp_rank_02");
-    Options options;
-    options.input.directory = place.path();
+    Job job;
+    job.inputs.front().directory = place.path();
     std::ostringstream out;
-    EXPECT_NE(test::error_text([&] { inspected(options, out); }).find("mp_rank_02"),
-              std::string::npos);
+    EXPECT_NE(test::error_text([&] { inspected(job, out); }).find("mp_rank_02"), std::string::npos);
     EXPECT_EQ(out.str(), "rank files (#: present, X: missing), tp 4\n  0 ##X#\n");
-    options.json = true;
+    job.run.json = true;
     std::ostringstream json;
-    EXPECT_NE(test::error_text([&] { inspected(options, json); }), "");
+    EXPECT_NE(test::error_text([&] { inspected(job, json); }), "");
     EXPECT_EQ(json.str(), "");
 }
 
@@ -388,31 +386,31 @@ TEST(Advice, plans_for_more_ranks_until_that_hardly_helps) {
     EXPECT_EQ(advice["nodes"], 1);
     ASSERT_EQ(advice["forecasts"].size(), 3U) << advice;
     EXPECT_EQ(advice["forecasts"][2]["ranks"], 4);
-    Options options = options_for("llama-tp4-legacy-bf16");
-    options.n_ranks = 7;
-    EXPECT_EQ(planned(options)["advice"]["forecasts"].back()["ranks"], 7);
+    Job job = options_for("llama-tp4-legacy-bf16");
+    job.run.n_ranks = 7;
+    EXPECT_EQ(planned(job)["advice"]["forecasts"].back()["ranks"], 7);
 }
 
 TEST(Recipes, lists_all_and_prints_one) {
-    Options options;
+    Job job;
     std::ostringstream list;
-    EXPECT_EQ(recipes(options, list), 0);
+    EXPECT_EQ(recipes(job, list), 0);
     for (const char* row :
          {"\nqwen3_moe ", "\nllama ", " llama, mistral, ministral ", "  Megatron  FSDP "}) {
         EXPECT_NE(list.str().find(row), std::string::npos) << list.str();
     }
     EXPECT_NE(list.str().find("dialects: hf_module megatron_core olmo_core torchtitan"),
               std::string::npos);
-    options.topic = "qwen3_moe";
+    job.topic = "qwen3_moe";
     std::ostringstream one;
-    EXPECT_EQ(recipes(options, one), 0);
+    EXPECT_EQ(recipes(job, one), 0);
     EXPECT_NE(one.str().find("recipe qwen3_moe"), std::string::npos);
-    options.topic = "qwen3_mo";
-    EXPECT_EQ(test::error_text([&] { recipes(options, one); }),
+    job.topic = "qwen3_mo";
+    EXPECT_EQ(test::error_text([&] { recipes(job, one); }),
               "usage: there is no recipe or dialect qwen3_mo; did you mean qwen3_moe? (shardweld "
               "recipes lists them)");
-    options.topic = "nobody";
-    EXPECT_EQ(test::error_text([&] { recipes(options, one); }),
+    job.topic = "nobody";
+    EXPECT_EQ(test::error_text([&] { recipes(job, one); }),
               "usage: there is no recipe or dialect nobody; shardweld recipes lists them");
 }
 

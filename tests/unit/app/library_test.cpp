@@ -36,16 +36,16 @@ std::string bytes_of(const fs::path& path) {
 }
 
 struct LibraryTest : testing::Test {
-    MergeRequest request() const {
-        MergeRequest wanted;
-        wanted.checkpoints = {kCase / "source"};
-        wanted.model_dir = kCase / "hf";
-        wanted.outputs = {{.directory = place.path() / "model"}};
-        wanted.options = {{"no_fsync", "true"}};
+    Request request() const {
+        Request wanted;
+        wanted.inputs = {kCase / "source"};
+        wanted.options = {{"hf_config", kCase / "hf"},
+                          {"target_dir", place.path() / "model"},
+                          {"no_fsync", "true"}};
         return wanted;
     }
     /// The code and the message of what the call throws.
-    std::string refusal(const MergeRequest& wanted) const {
+    std::string refusal(const Request& wanted) const {
         try {
             (void)merge(alone, wanted);
         } catch (const Error& error) {
@@ -60,8 +60,8 @@ struct LibraryTest : testing::Test {
 
 TEST_F(LibraryTest, merges_without_mpi_and_tells_what_it_does) {
     Heard heard;
-    MergeRequest wanted = request();
-    wanted.report = place.path() / "report.json";
+    Request wanted = request();
+    wanted.options["report"] = place.path() / "report.json";
     const MergeReport report = merge(alone, wanted, heard);
     EXPECT_TRUE(report.is_complete());
     ASSERT_EQ(report.outputs.size(), 1U);
@@ -79,8 +79,8 @@ TEST_F(LibraryTest, merges_without_mpi_and_tells_what_it_does) {
 }
 
 TEST_F(LibraryTest, writes_several_outputs_of_one_read) {
-    MergeRequest wanted = request();
-    wanted.outputs.push_back({.directory = place.path() / "half", .dtype = "fp16"});
+    Request wanted = request();
+    wanted.also = {{{"target_dir", place.path() / "half"}, {"dtype", "fp16"}}};
     const MergeReport report = merge(alone, wanted);
     ASSERT_EQ(report.outputs.size(), 2U);
     EXPECT_EQ(report.outputs[1].directory, place.path() / "half");
@@ -89,27 +89,30 @@ TEST_F(LibraryTest, writes_several_outputs_of_one_read) {
 }
 
 TEST_F(LibraryTest, writes_training_checkpoints) {
-    MergeRequest wanted = request();
-    wanted.outputs.push_back({.directory = place.path() / "ranks", .to = "fsdp:world=2"});
+    Request wanted = request();
+    wanted.also = {{{"target_dir", place.path() / "ranks"}, {"to", "fsdp:world=2"}}};
     const MergeReport beside = merge(alone, wanted);
     ASSERT_EQ(beside.outputs.size(), 2U);
     EXPECT_EQ(beside.outputs[0].files, std::vector<std::string>{"model.safetensors"});
     EXPECT_EQ(beside.outputs[1].files.size(), 2U);
-    wanted.outputs = {{.directory = place.path() / "alone", .to = "fsdp:world=2"}};
+    wanted.also.clear();
+    wanted.options["target_dir"] = place.path() / "alone";
+    wanted.options["to"] = "fsdp:world=2";
     EXPECT_EQ(merge(alone, wanted).outputs.front().root, beside.outputs[1].root);
-    wanted.outputs = {{.directory = place.path() / "none", .to = "fsdp:world=x"}};
+    wanted.options["target_dir"] = place.path() / "none";
+    wanted.options["to"] = "fsdp:world=x";
     EXPECT_NE(refusal(wanted).find("2: "), std::string::npos);
 }
 
 TEST_F(LibraryTest, makes_one_model_of_several_checkpoints) {
-    MergeRequest wanted = request();
+    Request wanted = request();
     (void)merge(alone, wanted);
     const std::string own = bytes_of(place.path() / "model/model.safetensors");
-    wanted.checkpoints.push_back(wanted.checkpoints.front());
-    wanted.outputs = {{.directory = place.path() / "average"}};
+    wanted.inputs.push_back(wanted.inputs.front());
+    wanted.options["target_dir"] = place.path() / "average";
     (void)merge(alone, wanted);
     EXPECT_EQ(bytes_of(place.path() / "average/model.safetensors"), own);
-    wanted.outputs = {{.directory = place.path() / "base"}};
+    wanted.options["target_dir"] = place.path() / "base";
     wanted.options["delta"] = kCase / "source";
     wanted.options["scale"] = "0.5,2";
     (void)merge(alone, wanted);
@@ -118,7 +121,7 @@ TEST_F(LibraryTest, makes_one_model_of_several_checkpoints) {
 
 TEST_F(LibraryTest, stops_when_it_is_asked_to) {
     std::stop_source source;
-    MergeRequest wanted = request();
+    Request wanted = request();
     wanted.stop = source.get_token();
     source.request_stop();
     const MergeReport report = merge(alone, wanted);
@@ -131,21 +134,32 @@ TEST_F(LibraryTest, stops_when_it_is_asked_to) {
 }
 
 TEST_F(LibraryTest, refuses_what_makes_no_sense) {
-    MergeRequest wanted = request();
-    wanted.outputs.clear();
+    Request wanted = request();
+    wanted.options.erase("target_dir");
     EXPECT_EQ(refusal(wanted), "2: no output is given");
     wanted = request();
-    wanted.checkpoints.clear();
+    wanted.inputs.clear();
     EXPECT_EQ(refusal(wanted), "2: no checkpoint is given");
     wanted = request();
-    wanted.average_weights = {1};
+    wanted.options["average_weights"] = "1";
     EXPECT_EQ(refusal(wanted).substr(0, 3), "2: ");
     wanted = request();
     wanted.options["json"] = "true";
     EXPECT_EQ(refusal(wanted), "2: a request of merge takes no option json");
     wanted = request();
-    wanted.options["dtype"] = "bf16";
-    EXPECT_EQ(refusal(wanted), "2: a request of merge takes no option dtype");
+    wanted.options["local_dir"] = "a";
+    EXPECT_EQ(refusal(wanted), "2: a request of merge takes no option local_dir");
+    wanted = request();
+    wanted.options["done"] = "a";
+    EXPECT_EQ(refusal(wanted), "2: a request of merge takes no option done");
+    wanted = request();
+    wanted.options["dtype"] = "";
+    EXPECT_EQ(refusal(wanted), "2: the option dtype has no value");
+    wanted = request();
+    wanted.also = {{{"target_dir", place.path() / "half"}, {"strict", "true"}}};
+    EXPECT_EQ(refusal(wanted), "2: an output beside the first has no strict of its own");
+    wanted.also = {{{"dtype", "fp16"}}};
+    EXPECT_EQ(refusal(wanted), "2: an output has no directory");
     wanted = request();
     wanted.options["strict"] = "yes";
     EXPECT_EQ(refusal(wanted), "2: the option strict is \"true\" or not given, not yes");
@@ -153,36 +167,42 @@ TEST_F(LibraryTest, refuses_what_makes_no_sense) {
     wanted.options["lora"] = "melt";
     EXPECT_EQ(refusal(wanted), "2: invalid value 'melt' for --lora (choose split, fold or drop)");
     wanted = request();
-    wanted.checkpoints = {place.path() / "nothing"};
+    wanted.inputs = {place.path() / "nothing"};
     EXPECT_EQ(refusal(wanted).substr(0, 3), "3: ");
     EXPECT_FALSE(fs::exists(place.path() / "model"));
 }
 
 TEST_F(LibraryTest, looks_at_checkpoints_and_models) {
     Heard heard;
-    const Examination stored = inspect_checkpoint(alone, {kCase / "source", {}}, heard);
+    const Examination stored = examine(alone, "inspect", {{kCase / "source"}}, heard);
     EXPECT_TRUE(stored.is_good);
     EXPECT_NE(stored.json.find("\"megatron legacy\""), std::string::npos);
-    const Examination planned = plan_merge(alone, request(), 16, heard);
+    Request on_many = request();
+    on_many.options["ranks"] = "16";
+    const Examination planned = examine(alone, "plan", on_many, heard);
     EXPECT_TRUE(planned.is_good);
     EXPECT_NE(planned.json.find("\"ranks\": 16"), std::string::npos) << planned.json.substr(0, 400);
 
-    MergeRequest wanted = request();
-    wanted.report = place.path() / "report.json";
+    Request wanted = request();
+    wanted.options["report"] = place.path() / "report.json";
     (void)merge(alone, wanted);
     const fs::path model = place.path() / "model";
-    EXPECT_TRUE(test_merge(alone, request(), model, heard).is_good);
-    EXPECT_TRUE(verify_model(alone, {model, {}}, wanted.report, heard).is_good);
-    EXPECT_TRUE(diff_models(alone, {model, {}}, model, heard).is_good);
+    Request tested = request();
+    tested.options["test_hf_dir"] = model;
+    EXPECT_TRUE(examine(alone, "test", tested, heard).is_good);
+    const Request written{{model}, {{"report", place.path() / "report.json"}}};
+    EXPECT_TRUE(examine(alone, "verify", written, heard).is_good);
+    EXPECT_TRUE(examine(alone, "diff", {{model}, {{"test_hf_dir", model}}}, heard).is_good);
     std::fstream file(model / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(-1, std::ios::end);
     file.put('\x7f');
     file.close();
-    const Examination damaged = verify_model(alone, {model, {}}, wanted.report, heard);
+    const Examination damaged = examine(alone, "verify", written, heard);
     EXPECT_FALSE(damaged.is_good);
     EXPECT_NE(damaged.why.find("1 difference"), std::string::npos) << damaged.why;
     EXPECT_NE(damaged.json.find("\"differences\""), std::string::npos);
-    EXPECT_FALSE(test_merge(alone, request(), model, heard).is_good);
+    EXPECT_FALSE(examine(alone, "test", tested, heard).is_good);
+    EXPECT_THROW((void)examine(alone, "clean", written, heard), Error);
 }
 
 }  // namespace

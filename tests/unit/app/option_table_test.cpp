@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "app/cli/parse_options.hpp"
-#include "app/settings/options.hpp"
+#include "app/settings/job.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 #include "support/error_text.hpp"
@@ -18,7 +18,7 @@ namespace {
 using WordList = std::vector<std::string>;
 
 /// A merge that names no target gets one.
-Options parsed_line(WordList words) {
+Job parsed_line(WordList words) {
     words.insert(words.begin(), "shardweld");
     try {
         return parse_options(words);
@@ -118,9 +118,9 @@ TEST(OptionTable, has_what_ranks_share) {
 TEST(OptionTable, names_every_word_of_a_choice_in_its_help) {
     int n_choices = 0;
     for (const OptionRow& row : option_rows()) {
-        Options options;
+        Job job;
         const std::string error = row.is_flag() ? "" : test::error_text([&] {
-            row.set.put({row.name, "?"}, options);
+            row.set.put({row.name, "?"}, job);
         });
         n_choices += error.find(" (choose ") != std::string::npos ? 1 : 0;
         for (const std::string& word : row.set.words) {

@@ -21,7 +21,7 @@ using test::unicode;
 using test::view_of;
 
 Catalogue read_bytecheckpoint(const fs::path& directory, const std::string& backend = "auto") {
-    InputRequest request;
+    JobInput request;
     request.directory = directory;
     request.backend = backend;
     return read_catalogue(locate(request));

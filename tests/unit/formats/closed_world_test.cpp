@@ -25,7 +25,7 @@ std::vector<std::string> paths_of(const std::vector<Neighbour>& neighbours) {
 }
 
 Location locate_model(const fs::path& given) {
-    InputRequest request;
+    JobInput request;
     request.directory = given;
     request.backend = "hf";
     return locate(request);

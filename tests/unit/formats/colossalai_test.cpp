@@ -32,7 +32,7 @@ std::string map_of(const std::string& tensor, const std::string& file) {
 }
 
 Catalogue read_colossal(const fs::path& directory, const std::string& backend = "auto") {
-    InputRequest request;
+    JobInput request;
     request.directory = directory;
     request.backend = backend;
     return read_catalogue(locate(request));

@@ -19,7 +19,7 @@ fs::path saved(const std::string& name) {
 }
 
 Catalogue read_dcp(const fs::path& directory, const std::string& prefix = "") {
-    InputRequest request;
+    JobInput request;
     request.directory = directory;
     request.prefix = prefix;
     return read_catalogue(locate(request));
@@ -47,7 +47,7 @@ TEST(Dcp, describes_the_model_of_a_nested_save) {
 }
 
 TEST(Dcp, knows_olmo_cores_storage_and_names) {
-    InputRequest request;
+    JobInput request;
     request.directory = fs::path(SHARDWELD_TEST_DATA) / "world/olmo_core_metadata";
     const Location location = locate(request);
     const Catalogue got = combine(location, {format_of(location).scan(location, ".metadata")});

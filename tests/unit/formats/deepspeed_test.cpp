@@ -21,7 +21,7 @@ fs::path deepspeed_case(const std::string& name) {
 
 catalogue::Catalogue read_deepspeed(const fs::path& directory,
                                     WeightsFrom weights = WeightsFrom::automatic) {
-    InputRequest request;
+    JobInput request;
     request.directory = directory;
     request.weights = weights;
     return read_catalogue(locate(request));
@@ -546,7 +546,7 @@ TEST(DeepSpeed, says_which_weights_it_takes) {
               "dtype: ZeRO-3 keeps no other copy");
     expect_error(ErrorCode::not_found, "optimizer files are missing",
                  [&] { note("moe_w2", WeightsFrom::master); });
-    InputRequest request;
+    JobInput request;
     request.directory = fixture("llama-tp4-legacy-bf16");
     request.weights = WeightsFrom::model;
     expect_error(ErrorCode::usage, "--weights is about DeepSpeed's checkpoints",

@@ -22,7 +22,7 @@ catalogue::Catalogue read_ranks(const std::vector<Fields>& ranks) {
     for (int rank = 0; rank < world; ++rank) {
         scratch.file(name_of_rank(rank, world), rank_file(ranks[static_cast<std::size_t>(rank)]));
     }
-    InputRequest request;
+    JobInput request;
     request.directory = scratch.path();
     return read_catalogue(locate(request));
 }
@@ -412,7 +412,7 @@ TEST(FsdpFiles, hold_whole_tensors_on_the_first_rank) {
 TEST(FsdpFiles, make_up_one_world) {
     const Scratch scratch;
     const auto locate_here = [&] {
-        InputRequest request;
+        JobInput request;
         request.directory = scratch.path();
         return locate(request);
     };
@@ -452,7 +452,7 @@ TEST(FsdpFiles, make_up_one_world) {
 // Work is bounded by the file's size, whatever its values share.
 TEST(FsdpFiles, have_accelerates_names) {
     const Scratch scratch;
-    InputRequest request;
+    JobInput request;
     request.directory = scratch.path();
     const auto locate_here = [&] { return locate(request); };
     for (const char* name : {"pytorch_model_fsdp.bin", "pytorch_model_fsdp_1.bin",

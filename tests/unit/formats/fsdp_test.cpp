@@ -18,7 +18,7 @@ fs::path data(const std::string& name) {
 }
 
 catalogue::Catalogue read_fsdp(const fs::path& directory, const Mesh& mesh = {}) {
-    InputRequest request;
+    JobInput request;
     request.directory = directory;
     request.mesh = mesh;
     return read_catalogue(locate(request));
@@ -104,7 +104,7 @@ TEST(Fsdp, is_found_at_every_level) {
     scratch.file("ckpt/latest_checkpointed_iteration.txt", "7");
     const fs::path actor = scratch.path() / "ckpt" / "global_step_7" / "actor";
     for (const fs::path& directory : {actor, actor.parent_path(), scratch.path() / "ckpt"}) {
-        InputRequest request;
+        JobInput request;
         request.directory = directory;
         request.backend = "fsdp";
         const Location location = locate(request);
@@ -115,7 +115,7 @@ TEST(Fsdp, is_found_at_every_level) {
     // Before there was huggingface/.
     fs::rename(actor / "huggingface" / "config.json", actor / "config.json");
     fs::remove_all(actor / "huggingface");
-    InputRequest request;
+    JobInput request;
     request.directory = actor;
     EXPECT_EQ(locate(request).hf_directory, actor);
 }

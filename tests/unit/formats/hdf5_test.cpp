@@ -217,7 +217,7 @@ class Hdf5Files : public testing::Test {
     }
 
     static catalogue::Catalogue read(const fs::path& directory) {
-        InputRequest request;
+        JobInput request;
         request.directory = directory;
         request.backend = "hdf5";
         return read_catalogue(locate(request));
@@ -370,7 +370,7 @@ TEST_F(Hdf5Files, that_are_numbered_are_all_there) {
 }
 
 TEST_F(Hdf5Files, are_never_read_unasked) {
-    InputRequest request;
+    JobInput request;
     request.directory = data("llama-2ranks/source");
     expect_error(ErrorCode::unsupported, "--backend hdf5", [&] { (void)locate(request); });
 }

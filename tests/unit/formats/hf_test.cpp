@@ -20,7 +20,7 @@ std::string index_of(const std::string& map) {
 }
 
 catalogue::Catalogue read_model(const Scratch& scratch) {
-    InputRequest request;
+    JobInput request;
     request.directory = scratch.path();
     request.backend = "hf";
     return read_catalogue(locate(request));
@@ -73,7 +73,7 @@ TEST(HuggingFace, says_what_has_only_the_name_of_safetensors) {
 TEST(HuggingFace, is_no_checkpoint_unless_it_is_named) {
     const Scratch scratch;
     scratch.file("model.safetensors", kA);
-    InputRequest request;
+    JobInput request;
     request.directory = scratch.path();
     expect_error(ErrorCode::not_found,
                  "is a HuggingFace model already; add --quantize, --dtype or --max_shard_size",

@@ -15,7 +15,7 @@ using catalogue::Coordinates;
 using catalogue::Shard;
 
 Location locate_in(const fs::path& directory) {
-    InputRequest request;
+    JobInput request;
     request.directory = directory;
     return locate(request);
 }

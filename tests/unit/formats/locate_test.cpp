@@ -115,7 +115,7 @@ class Directories : public testing::TestWithParam<Case> {
         if (expected.starts_with("-> ")) {
             expected = "-> " + path(expected.substr(3)).string();
         }
-        InputRequest request;
+        JobInput request;
         std::vector<fs::path> places;
         for (const std::string& word : words_in(row.substr(0, mark))) {
             const std::string value = word.substr(word.find('=') + 1);
@@ -197,7 +197,7 @@ class Directories : public testing::TestWithParam<Case> {
             for (const std::string& file : words_in(row.substr(0, mark))) {
                 scratch.file(above + ("/" + file));
             }
-            InputRequest request;
+            JobInput request;
             request.directory = scratch.path() / fs::path(above).parent_path();
             expect_error(ErrorCode::unsupported,
                          (scratch.path() / above).string() + " is " + row.substr(mark + 3),
@@ -272,7 +272,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, Directories, testing::ValuesIn(read_cases()), [](
 });
 
 Location at(const fs::path& directory) {
-    InputRequest request;
+    JobInput request;
     request.directory = directory;
     return locate(request);
 }
@@ -302,7 +302,7 @@ TEST(Locate, takes_a_config_only_of_those_who_may_give_it) {
 }
 
 TEST(Locate, refuses_options_of_other_formats) {
-    InputRequest request;
+    JobInput request;
     request.directory = fixture("llama-tp4-legacy-bf16");
     request.mesh.shape = {4};
     expect_error(ErrorCode::usage, "--mesh_dim_names and --mesh_shape are about FSDP",

@@ -58,7 +58,7 @@ TEST(MegatronNames, of_an_adapter_in_one_rank_file_are_refused) {
     bytes.replace(at, adapter.size(), adapter);
     fs::permissions(file, fs::perms::owner_write, fs::perm_options::add);
     std::ofstream(file, std::ios::binary) << bytes;
-    InputRequest request;
+    JobInput request;
     request.directory = scratch.path();
     expect_error(ErrorCode::not_found, "mp_rank_02/model_optim_rng.pt",
                  [&] { read_catalogue(locate(request)); });

@@ -49,7 +49,7 @@ std::string file_of(const std::string& value) {
 }
 
 Catalogue read_here(const Scratch& scratch, const std::string& backend) {
-    InputRequest request;
+    JobInput request;
     request.directory = scratch.path();
     request.backend = backend;
     return read_catalogue(locate(request));

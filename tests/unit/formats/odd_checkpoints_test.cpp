@@ -18,7 +18,7 @@ using catalogue::Shard;
 using catalogue::StatedConfig;
 
 Location locate_odd(const std::string& name) {
-    InputRequest request;
+    JobInput request;
     request.directory = fs::path(SHARDWELD_TEST_DATA) / "megatron_odd" / name;
     return locate(request);
 }
@@ -208,7 +208,7 @@ TEST(OddCheckpoints, survive_random_damage) {
             }
             scratch.file(name, damaged);
             try {
-                InputRequest request;
+                JobInput request;
                 request.directory = scratch.path() / root;
                 const Catalogue got = read_catalogue(locate(request));
                 for (const auto& tensor : got.tensors) {

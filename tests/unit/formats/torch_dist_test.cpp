@@ -18,7 +18,7 @@ using catalogue::Tensor;
 constexpr const char* kLlama = "llama-tp2-optim-torchdist-bf16";
 
 Location locate_dist(const fs::path& directory) {
-    InputRequest request;
+    JobInput request;
     request.directory = directory;
     return locate(request);
 }

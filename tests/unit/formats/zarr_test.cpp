@@ -19,7 +19,7 @@ using catalogue::Tensor;
 constexpr const char* kReal = "qwen2-tied-tp2-zarr";
 
 Location locate_zarr(const fs::path& directory) {
-    InputRequest request;
+    JobInput request;
     request.directory = directory;
     return locate(request);
 }

@@ -57,7 +57,7 @@ std::vector<std::string> names_in(const std::string& text) {
 }
 
 Real read(const fs::path& directory) {
-    formats::InputRequest request;
+    formats::JobInput request;
     request.directory = directory / "source";
     const auto location = formats::locate(request);
     const fs::path own = directory / "hf/config.json";

@@ -47,7 +47,7 @@ class RankFiles {
           config_(config_in(directory_ / "hf/config.json")),
           recipe_(models::recipe_for(library(), config_)),
           dialect_(*library().find_dialect("megatron_core")) {
-        formats::InputRequest request;
+        formats::JobInput request;
         request.directory = directory_ / "source";
         location_ = formats::locate(request);
         catalogue_ = formats::read_catalogue(location_);

@@ -40,7 +40,7 @@ class TreeFiles {
           config_(config_in(root(name) / config)),
           recipe_(models::recipe_for(library_, config_)),
           dialect_(models::own_names(recipe_, *library_.find_dialect("hf_module"))) {
-        formats::InputRequest request;
+        formats::JobInput request;
         request.directory = root(name) / "source";
         catalogue_ = formats::read_catalogue(formats::locate(request));
     }

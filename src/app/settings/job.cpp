@@ -1,4 +1,4 @@
-#include "options.hpp"
+#include "job.hpp"
 
 #include <algorithm>
 #include <cmath>

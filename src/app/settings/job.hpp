@@ -96,7 +96,7 @@ enum class IfComplete {
 inline constexpr Index kMostRanks = 100'000;
 
 /// What is asked for one output of a merge; everything else is asked for the whole run.
-struct OutputRequest {
+struct JobOutput {
     fs::path directory;
     std::optional<Encoding> quantise = {};
     std::optional<DType> dtype = {};
@@ -122,52 +122,43 @@ struct Respelling {
     std::string to;
 };
 
-/// How a model is to be understood, beyond what its files say.
-struct ModelChoice {
+/// How a model is to be understood and made, beyond what its files say.
+struct JobModel {
     TensorNames names = TensorNames::hub;
     bool is_tied = false;             ///< head and embedding are one, whatever config.json says
     bool is_value = false;            ///< it classifies tokens
     std::optional<Index> vocab_size;  ///< instead of config.json's
     Lora lora = Lora::split;          ///< what becomes of an adapter
-    OutputRequest output = {};        ///< the forms and types that it is bound for
+    std::optional<double> lora_alpha;
+    Averaging averaging;  ///< of several checkpoints
+    Selection selection;
+    std::optional<std::string> quantise_ignore;  ///< names of weights that stay as they are
+    std::optional<fs::path> hf_config;           ///< has config.json and the tokenizer
+    std::optional<fs::path> recipe;
+    std::optional<fs::path> config;  ///< recipes: the directory whose config.json is evaluated
+    std::optional<fs::path> base;    ///< the model an adapter was trained on
+    fs::path supplement;             ///< the model that has what a checkpoint lacks; "": none
+
+    // What is known when it is prepared.
+    JobOutput output = {};  ///< the forms and types that it is bound for
     /// A GGUF file beside it is made of the same read (plan::LogicalPatch).
     bool has_logical_patches = false;
     bool is_bound_again = false;  ///< what is stored is bound to another output's tensors, too
     bool has_states = false;      ///< of an optimizer, which padding rows have, too
     std::shared_ptr<const CheckpointTemplate> like = {};  ///< the template that its form names
-    std::shared_ptr<const Checkpoint> supplement = {};    ///< has what the checkpoint does not
+    std::shared_ptr<const Checkpoint> supplied = {};      ///< has what the checkpoint does not
     bool is_untied = false;  ///< head and embedding are two, though one may stand for both
     std::vector<Respelling> respelled =
         {};  ///< what an adapter's names were before (respelled.hpp)
 };
 
-/// Of the help: all of a command's options, the usual ones, or rows for programs.
-enum class HelpForm { whole, brief, json };
-
-/// Texts of options by the names of their rows; "true" for flags.
-using GivenTexts = std::map<std::string, std::string, std::less<>>;
-
-struct Options {
-    Command command = Command::help;
-    std::string topic;  ///< recipes: NAME; help: the command it is about; "" if none
-    HelpForm help = HelpForm::whole;
-    GivenTexts given;  ///< what was said, whose values the other members are
-
-    // Input.
-    formats::InputRequest input;
-    std::optional<fs::path> hf_config;
-    std::optional<fs::path> recipe;
-    std::optional<fs::path> config;  ///< recipes: the directory whose config.json is evaluated
+/// How the work is done and told, and what of it is kept.
+struct JobRun {
+    plan::PlanChoice plan;  ///< as far as it does not depend on the ranks
     std::size_t max_open = 64;
     CheckCrc check_crc = CheckCrc::during;
-    Averaging averaging;  ///< of several checkpoints, the first of which is input.directory
-
-    // Output.
-    OutputRequest output{"tmp"};                 ///< the first
-    std::vector<OutputRequest> also;             ///< made from the same read; see output_requests
-    bool copies_template = true;                 ///< with --like: what only the template has
-    std::optional<std::string> quantise_ignore;  ///< names of weights that stay as they are
-    bool is_verl = false;                        ///< --verl: as verl's merger gives it
+    bool copies_template = true;  ///< with --like: what only the template has
+    bool is_verl = false;         ///< --verl: as verl's merger gives it
     bool overwrite = false;
     IfComplete if_complete = IfComplete::error;
     bool sync = true;
@@ -175,34 +166,7 @@ struct Options {
     bool is_direct = false;  ///< --direct_io
     bool sha256 = false;
     bool paranoid = false;  ///< all that was written is read back before it is published
-
-    // Model.
-    ModelChoice model;
-    Selection selection;
-    std::optional<double> lora_alpha;
-    std::optional<fs::path> base;  ///< the model an adapter was trained on
-    fs::path supplement;           ///< the model that has what a checkpoint lacks; "": none
-
-    // Comparing (test, diff).
-    fs::path reference;  ///< test: --test_hf_dir; diff: the second directory
-    double atol = 1e-6;
-    double rtol = 1e-6;
-    bool strict_dtype = false;
-
     std::optional<publish::Striping> striping;
-
-    // Cleaning.
-    double older_than = 0;    ///< seconds
-    bool is_dry_run = false;  ///< list, remove nothing
-
-    // Upload.
-    std::string upload_path;  ///< ORG/NAME, "" if not asked for
-    bool is_private = false;
-    std::string revision;            ///< the branch that is uploaded to; "": the Hub's default
-    std::optional<fs::path> hf_cli;  ///< the client; not given: `hf` on PATH
-
-    // Execution.
-    plan::PlanChoice run;               ///< as far as it does not depend on the ranks
     std::optional<Bytes> memory_limit;  ///< not given: default_memory_limit()
     std::optional<bool> read_ahead;     ///< not given: where ranks have a core to spare
     bool strict = false;
@@ -215,6 +179,22 @@ struct Options {
     double stall_timeout = 1800;        ///< seconds; 0: none
     int n_ranks = 1;                    ///< plan only
 
+    // Comparing (test, diff).
+    fs::path reference;  ///< test: --test_hf_dir; diff: the second directory
+    double atol = 1e-6;
+    double rtol = 1e-6;
+    bool strict_dtype = false;
+
+    // Cleaning.
+    double older_than = 0;    ///< seconds
+    bool is_dry_run = false;  ///< list, remove nothing
+
+    // Upload.
+    std::string upload_path;  ///< ORG/NAME, "" if not asked for
+    bool is_private = false;
+    std::string revision;            ///< the branch that is uploaded to; "": the Hub's default
+    std::optional<fs::path> hf_cli;  ///< the client; not given: `hf` on PATH
+
     // Messages.
     bool shows_steps = false;  ///< inspect: --steps
     bool json = false;
@@ -224,7 +204,27 @@ struct Options {
     LogLevel log_level = LogLevel::info;
     ProgressStyle progress = ProgressStyle::automatic;
     std::optional<fs::path> log_dir;
-    std::optional<fs::path> done;    ///< where the end of the run is told (write_run_end)
+    std::optional<fs::path> done;  ///< where the end of the run is told (write_run_end)
+};
+
+/// Of the help: all of a command's options, the usual ones, or rows for programs.
+enum class HelpForm { whole, brief, json };
+
+/// Texts of options by the names of their rows; "true" for flags.
+using GivenTexts = std::map<std::string, std::string, std::less<>>;
+
+/// What one call is asked for, by a command line or by a program.
+struct Job {
+    Command command = Command::help;
+    std::string topic;  ///< recipes: NAME; help: the command it is about; "" if none
+    HelpForm help = HelpForm::whole;
+    GivenTexts given;  ///< what was said, whose values the other members are
+
+    std::vector<formats::JobInput> inputs{1};  ///< one at least
+    std::vector<JobOutput> outputs{{"tmp"}};   ///< one at least; all are made from the same read
+    JobModel model;
+    JobRun run;
+
     std::vector<std::string> notes;  ///< options accepted that change nothing, said at debug level
     std::vector<std::string> remarks;    ///< how options were understood, said at info level
     std::vector<std::string> arguments;  ///< the whole command line, as it was given
@@ -244,27 +244,23 @@ struct Options {
 };
 
 /// Whether another output of the same merge is a GGUF file.
-inline bool has_gguf_beside(const Options& options) {
-    return std::ranges::any_of(options.also, [](auto& also) { return also.ggml().has_value(); });
+inline bool has_gguf_beside(const Job& job) {
+    return std::any_of(job.outputs.begin() + 1, job.outputs.end(),
+                       [](auto& also) { return also.ggml().has_value(); });
 }
 /// Whether another output of the same merge is bound to tensors of its own: a GGUF file, a training
 /// checkpoint, or a model beside one.
-inline bool is_bound_again(const Options& options) {
-    return has_gguf_beside(options) || (options.output.is_training() && !options.also.empty()) ||
-           std::ranges::any_of(options.also, &OutputRequest::is_training);
+inline bool is_bound_again(const Job& job) {
+    return has_gguf_beside(job) ||
+           (job.outputs.size() > 1 && std::ranges::any_of(job.outputs, &JobOutput::is_training));
 }
-
-/// The outputs of a merge: the first one, then those of `options.also`, whose dtype is that of the
-/// first where they name none, and whose reports stand beside the first's, with "also-1" and so on
-/// before the ending, or in their directories.
-std::vector<OutputRequest> output_requests(const Options& options);
 
 /// Collective. Error(launch) unless all ranks run the same program; `mine` names this rank's
 /// version.
 void require_same_program(mpi::Comm& comm, const std::string& mine);
 
 /// Collective, before anything else that ranks do together. Error(usage) on all of them unless each
-/// gives the same `text` (Options::shared; of a refused command line its error).
+/// gives the same `text` (Job::shared; of a refused command line its error).
 void require_same_options(mpi::Comm& comm, const std::string& text);
 
 }  // namespace shardweld::app
