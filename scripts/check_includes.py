@@ -112,7 +112,7 @@ def shown(path):
 def module_of(path):
     """The folder below src; the public headers are app's, but for the errors of core."""
     if path.is_relative_to(ROOT / "include"):
-        return "core" if path.name == "error.hpp" else "app"
+        return "core" if path.name in ("error.hpp", "events.hpp") else "app"
     return path.relative_to(SRC).parts[0]
 
 

@@ -9,17 +9,17 @@ namespace mpi {
 class Comm;
 }  // namespace mpi
 
-/// A group of ranks: one process, or those that a launcher started. What takes a Comm is
+/// A group of ranks: one process, or those that a launcher started. What takes a RankGroup is
 /// collective: every rank calls it with the same request, but for paths, which may differ between
 /// nodes. Calls come from one thread at a time. May be moved, not copied.
-class Comm {
+class RankGroup {
   public:
-    explicit Comm(std::unique_ptr<mpi::Comm> ranks);
-    ~Comm();
-    Comm(Comm&& other) noexcept;
-    Comm& operator=(Comm&& other) noexcept;
-    Comm(const Comm&) = delete;
-    Comm& operator=(const Comm&) = delete;
+    explicit RankGroup(std::unique_ptr<mpi::Comm> ranks);
+    ~RankGroup();
+    RankGroup(RankGroup&& other) noexcept;
+    RankGroup& operator=(RankGroup&& other) noexcept;
+    RankGroup(const RankGroup&) = delete;
+    RankGroup& operator=(const RankGroup&) = delete;
 
     /// This rank's number, from 0.
     [[nodiscard]] int rank() const;
@@ -33,7 +33,7 @@ class Comm {
 };
 
 /// One rank, without MPI.
-Comm serial();
+RankGroup serial();
 
 /// MPI, from its initialisation to its end: one at a time, and once in a process. Reads the
 /// launcher's variables; a process that no launcher started is one rank without MPI.
@@ -43,10 +43,10 @@ class MpiSession {
     /// tasks were started that cannot reach one another.
     MpiSession(int argc, char** argv);
 
-    [[nodiscard]] Comm& world() { return world_; }
+    [[nodiscard]] RankGroup& world() { return world_; }
 
   private:
-    Comm world_;
+    RankGroup world_;
 };
 
 }  // namespace shardweld

@@ -1,8 +1,9 @@
-// What a run tells while it goes on, to whoever called it.
+// What a run tells whoever called it: warnings, messages and progress.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 
 namespace shardweld {
 
@@ -16,6 +17,17 @@ struct PhaseProgress {
     std::int64_t total = 0;  ///< 0: not known
     std::string unit;        ///< "bytes", or what is counted, in the plural
     double elapsed_s = 0;    ///< since the phase began
+};
+
+/// A warning of a run, or of one of its outputs.
+struct Warning {
+    std::string code;    ///< a word for programs, as in docs/using/report.md
+    std::string tensor;  ///< "" where it is about no single one
+    std::string text;
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.code, self.tensor, self.text);
+    };
 };
 
 /// Receives messages and progress. Called on rank 0 only, from the thread that called the library,

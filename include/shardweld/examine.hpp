@@ -30,7 +30,7 @@ struct Examination {
 /// plan and test take a request of merge, and leave aside what they have no use for. Errors as
 /// merge's; a difference or fault that the command exists to find is no Error but an Examination
 /// that is not good.
-Examination examine(const Comm& comm, const std::string& command, const Request& request,
+Examination examine(const RankGroup& comm, const std::string& command, const Request& request,
                     Events& events);
 
 }  // namespace shardweld

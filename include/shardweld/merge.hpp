@@ -35,13 +35,6 @@ struct Request {
     std::stop_token stop = {};
 };
 
-/// A warning of a run.
-struct Warning {
-    std::string code;    ///< a word for programs, as in docs/using/report.md
-    std::string tensor;  ///< "" where it is about no single one
-    std::string text;
-};
-
 /// One model that was written.
 struct WrittenOutput {
     std::filesystem::path directory;
@@ -70,7 +63,7 @@ struct MergeReport {
 /// Throws Error, the same on all ranks: Error(usage) for a request that makes no sense, and the
 /// others of docs/using/errors.md. A failure of one rank that the others cannot be told of, such as
 /// memory that runs out in the middle, ends all ranks (MPI_Abort) where there are several.
-MergeReport merge(const Comm& comm, const Request& request, Events& events);
-MergeReport merge(const Comm& comm, const Request& request);
+MergeReport merge(const RankGroup& comm, const Request& request, Events& events);
+MergeReport merge(const RankGroup& comm, const Request& request);
 
 }  // namespace shardweld

@@ -45,7 +45,7 @@ class Attacher {
         }
     }
 
-    void attach(const Module& module, const Parameter& parameter, double scale) {
+    void attach(const Module& module, const LoraParameter& parameter, double scale) {
         for (const ParameterPart& part : parameter.parts) {
             Target& target = *by_name_.at(part.target);
             require_foldable(target, module);

@@ -28,7 +28,7 @@ struct Attachment {
     std::function<bool(const std::string&)> is_of_tree;
     /// What to do where a weight is not stored as values.
     std::string base_hint = "give the model that the adapter was trained on with --base";
-    std::map<std::size_t, Parameter> parameters;  ///< by the index of their module
+    std::map<std::size_t, LoraParameter> parameters;  ///< by the index of their module
 };
 
 /// Gives each target that an adapter changes its fold: W + scale * B * A, transposed for embeddings

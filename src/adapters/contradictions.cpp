@@ -36,16 +36,16 @@ std::string holder_of(const std::string& tensor) {
     return tensor.substr(0, tensor.rfind('.'));
 }
 
-class Findings {
+class ContradictionFinder {
   public:
-    Findings(const ordered_json& declared, const ConfigFile& file, std::span<const Module> modules,
-             const KnownModules& surroundings)
+    ContradictionFinder(const ordered_json& declared, const ConfigFile& file,
+                        std::span<const Module> modules, const KnownModules& surroundings)
         : declared_(declared), file_(file), modules_(modules), surroundings_(surroundings) {
         std::ranges::copy_if(modules, std::back_inserter(plain_),
                              [](const Module& module) { return !module.is_parameter; });
     }
 
-    Texts take() {
+    Texts find_all() {
         type();
         layers();
         targets();
@@ -59,7 +59,7 @@ class Findings {
     }
 
   private:
-    void say(const std::string& field, const std::string& text) {
+    void add_finding(const std::string& field, const std::string& text) {
         found_.push_back(file_.path + " (" + field + "): " + text);
     }
 
@@ -70,7 +70,8 @@ class Findings {
 
     void type() {
         if (declared_.contains("peft_type") && !is_set("peft_type")) {
-            say("peft_type", "it does not say which method the adapter is of: read as LoRA");
+            add_finding("peft_type",
+                        "it does not say which method the adapter is of: read as LoRA");
         }
     }
 
@@ -86,11 +87,12 @@ class Findings {
             }
         }
         if (!others.empty()) {
-            say("layers_to_transform",
-                "factors of other layers are stored, too, and are used: " + listed(others));
+            add_finding("layers_to_transform",
+                        "factors of other layers are stored, too, and are used: " + listed(others));
         }
         if (!missing.empty()) {
-            say("layers_to_transform",
+            add_finding(
+                "layers_to_transform",
                 "no factors are stored of " +
                     std::string(missing.size() == 1 ? "layer " : "layers ") +
                     joined(missing, ", ", [](Index layer) { return std::to_string(layer); }));
@@ -99,7 +101,8 @@ class Findings {
 
     void targets() {
         if (is_set("target_modules") && !covers(declared_["target_modules"], plain_)) {
-            say("target_modules",
+            add_finding(
+                "target_modules",
                 "not all modules are named of which factors are stored (or by an expression that "
                 "cannot be read here): it is written anew from them");
         }
@@ -121,8 +124,9 @@ class Findings {
             }
         }
         if (!bare.empty()) {
-            say("target_modules", "no factors are stored of " + counted(bare.size(), "module") +
-                                      " that it names: " + listed(bare));
+            add_finding("target_modules", "no factors are stored of " +
+                                              counted(bare.size(), "module") +
+                                              " that it names: " + listed(bare));
         }
     }
 
@@ -136,7 +140,8 @@ class Findings {
         const bool is_off = found != declared_.end() && *found == false;
         if (is_off && std::ranges::any_of(
                           modules_, [&](const Module& one) { return (one.*part).has_value(); })) {
-            say(field, std::string("it is false, but ") + what + " are stored: they are used");
+            add_finding(field,
+                        std::string("it is false, but ") + what + " are stored: they are used");
         }
     }
 
@@ -158,8 +163,8 @@ class Findings {
             }
         }
         if (!bare.empty() && !(is_any && surroundings_.base_modules.empty())) {
-            say("modules_to_save",
-                "nothing is stored of " + listed(bare) + ": the base's stay as they are");
+            add_finding("modules_to_save",
+                        "nothing is stored of " + listed(bare) + ": the base's stay as they are");
         }
     }
 
@@ -181,8 +186,9 @@ class Findings {
             }
         }
         if (!strays.empty()) {
-            say("modules_to_save", "it does not name " + listed(strays) +
-                                       ", stored beside the factors: the base's are replaced");
+            add_finding("modules_to_save",
+                        "it does not name " + listed(strays) +
+                            ", stored beside the factors: the base's are replaced");
         }
     }
 
@@ -199,7 +205,7 @@ class Findings {
             }
         }
         if (!idle.empty()) {
-            say(field, "no module with factors is named by " + listed(idle));
+            add_finding(field, "no module with factors is named by " + listed(idle));
         }
     }
 
@@ -215,7 +221,9 @@ class Findings {
 
 Texts contradictions(const ordered_json& declared, const ConfigFile& file,
                      std::span<const Module> modules, const KnownModules& surroundings) {
-    return file.text.empty() ? Texts() : Findings(declared, file, modules, surroundings).take();
+    return file.text.empty()
+               ? Texts()
+               : ContradictionFinder(declared, file, modules, surroundings).find_all();
 }
 
 }  // namespace shardweld::adapters

@@ -22,10 +22,7 @@ namespace {
 using nlohmann::ordered_json;
 
 /// A field of LoraConfig and what it changes.
-struct Feature {
-    const char* field;
-    const char* what;
-};
+using Feature = std::pair<const char*, const char*>;
 
 constexpr std::array<Feature, 2> kNever = {{
     {"trainable_token_indices", "trains rows of the embedding beside the factors"},
@@ -88,7 +85,7 @@ bool changes_base(const ordered_json& declared) {
 ordered_json object_in(const ConfigFile& file) {
     std::optional<JsonFault> fault;
     auto json = parse_json<ordered_json>(without_nonfinite(file.text), &fault);
-    if (fault && fault->kind == JsonFault::Kind::mark) {
+    if (fault && fault->kind == JsonFlaw::mark) {
         throw Error(ErrorCode::corrupt,
                     file.path + " begins with a byte order mark, which PEFT's parser refuses",
                     kMarkHint);
@@ -161,18 +158,17 @@ void require_plain(const ordered_json& declared, const ConfigFile& file, Adapter
     if (is_set(declared, "peft_type") && !is_lora(declared["peft_type"])) {
         refuse(declared, "peft_type", file, "is of another method", kMergeWithPeft);
     }
-    for (const Feature& feature : kNever) {
-        if (is_set(declared, feature.field)) {
-            refuse(declared, feature.field, file, feature.what, kMergeWithPeft);
+    for (const auto& [field, what] : kNever) {
+        if (is_set(declared, field)) {
+            refuse(declared, field, file, what, kMergeWithPeft);
         }
     }
     if (use == AdapterUse::beside) {
         return;
     }
-    for (const Feature& feature : kNeverFolded) {
-        if (is_set(declared, feature.field)) {
-            refuse(declared, feature.field, file, feature.what,
-                   "use --lora split: such adapters are not folded");
+    for (const auto& [field, what] : kNeverFolded) {
+        if (is_set(declared, field)) {
+            refuse(declared, field, file, what, "use --lora split: such adapters are not folded");
         }
     }
     if (use == AdapterUse::folded_into_given && changes_base(declared)) {

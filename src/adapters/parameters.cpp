@@ -24,23 +24,23 @@ using models::Captures;
 using models::Line;
 
 /// Where the axes of one segment stand in the last two dims of a tensor.
-struct Placed {
+struct AxisPlaces {
     Index offset[2] = {0, 0};
     std::map<std::string, std::pair<std::size_t, Index>> axes;  ///< dim and step of long ones
 };
 
 /// By label. The dim in front of the last two counts matrices.
-std::map<std::string, Placed> placed(const BoundLayout& bound) {
+std::map<std::string, AxisPlaces> placed(const BoundLayout& bound) {
     const std::vector<Index>& shape = bound.shape();
     const Index row = shape.back();
     const Index matrix = row * shape[shape.size() - 2];
     std::vector<layout::SegmentPatch> patches;
     bound.lower(layout::dense_shape(shape), patches);
-    std::map<std::string, Placed> segments;
+    std::map<std::string, AxisPlaces> segments;
     for (const layout::SegmentPatch& segment : patches) {
         const layout::SegmentAxes& names =
             bound.segments()[static_cast<std::size_t>(segment.segment)];
-        Placed& one = segments[names.label];
+        AxisPlaces& one = segments[names.label];
         one.offset[0] = segment.patch.offset / row;
         one.offset[1] = segment.patch.offset % row;
         for (std::size_t k = 0; k < names.axes.size(); ++k) {
@@ -56,7 +56,7 @@ std::map<std::string, Placed> placed(const BoundLayout& bound) {
 }
 
 /// One dim of a target's matrix along the parameter's; nullopt where it is no regular part of one.
-std::optional<Along> along(std::size_t dim, const Placed& target, const Placed& parameter) {
+std::optional<Along> along(std::size_t dim, const AxisPlaces& target, const AxisPlaces& parameter) {
     std::optional<Along> found;
     for (const auto& [name, at] : target.axes) {
         if (at.first != dim) {
@@ -102,8 +102,8 @@ class ParameterFinder {
   public:
     explicit ParameterFinder(const ParameterSurroundings& known) : known_(known) {}
 
-    [[nodiscard]] std::vector<Parameter> find(const std::string& path) const {
-        std::vector<Parameter> found = by_lines(path);
+    [[nodiscard]] std::vector<LoraParameter> find(const std::string& path) const {
+        std::vector<LoraParameter> found = by_lines(path);
         return found.empty() ? as_stored(path) : found;
     }
 
@@ -123,10 +123,7 @@ class ParameterFinder {
     }
 
   private:
-    struct FoundLine {
-        const Line* line = nullptr;
-        Captures captures;
-    };
+    using FoundLines = std::vector<std::pair<const Line*, Captures>>;
 
     [[nodiscard]] Index value(const std::string& symbol, const Captures& captures) const {
         return known_.symbols->value(symbol, captures);
@@ -134,18 +131,18 @@ class ParameterFinder {
 
     /// The lines of the module's parameters: those of module trees, and the hub's where these have
     /// none of the name.
-    [[nodiscard]] std::vector<FoundLine> lines_of(const std::string& path) const {
-        std::vector<FoundLine> found;
+    [[nodiscard]] FoundLines lines_of(const std::string& path) const {
+        FoundLines found;
         std::set<std::string> names;
         for (const auto* const lines : {&known_.recipe->module, &known_.recipe->hub}) {
             for (const Line& line : *lines) {
                 const auto captures = captures_of(line, path);
                 if (captures && !names.contains(line.name.text)) {
-                    found.push_back({&line, *captures});
+                    found.emplace_back(&line, *captures);
                 }
             }
-            for (const FoundLine& one : found) {
-                names.insert(one.line->name.text);
+            for (const auto& [line, captures] : found) {
+                names.insert(line->name.text);
             }
         }
         return found;
@@ -173,11 +170,11 @@ class ParameterFinder {
                known_.symbols->is_index(first.front().name);
     }
 
-    [[nodiscard]] std::vector<Parameter> by_lines(const std::string& path) const {
-        std::vector<Parameter> found;
+    [[nodiscard]] std::vector<LoraParameter> by_lines(const std::string& path) const {
+        std::vector<LoraParameter> found;
         for (const auto& [line, captures] : lines_of(path)) {
             const BoundLayout bound = bind(*line, captures);
-            Parameter one;
+            LoraParameter one;
             one.path = path + line->name.text.substr(line->name.text.rfind('.'));
             one.n_batches = bound.shape()[0];
             one.n_first = bound.shape()[1];
@@ -194,7 +191,7 @@ class ParameterFinder {
     }
 
     void add_parts(const Line& line, const Captures& captures, const BoundLayout& bound,
-                   Parameter& parameter) const {
+                   LoraParameter& parameter) const {
         const std::string& counter = line.layout.dims.front().front().name;
         for (const Line& hub : known_.recipe->hub) {
             if (hub.logical != line.logical || hub.layout.dims.size() < 2 ||
@@ -219,8 +216,8 @@ class ParameterFinder {
     }
 
     /// Parameters of families without a recipe: stored tensors of three dims.
-    [[nodiscard]] std::vector<Parameter> as_stored(const std::string& path) const {
-        std::vector<Parameter> found;
+    [[nodiscard]] std::vector<LoraParameter> as_stored(const std::string& path) const {
+        std::vector<LoraParameter> found;
         const std::string begin = known_.hub_name(path) + ".";
         for (auto at = known_.shapes.lower_bound(begin);
              at != known_.shapes.end() && at->first.starts_with(begin); ++at) {
@@ -240,7 +237,7 @@ class ParameterFinder {
     const ParameterSurroundings& known_;
 };
 
-bool fits_factors(const Module& module, const Parameter& parameter, bool is_turned) {
+bool fits_factors(const Module& module, const LoraParameter& parameter, bool is_turned) {
     const Index columns_of_a = is_turned ? parameter.n_first : parameter.n_second;
     const Index rows_of_b = is_turned ? parameter.n_second : parameter.n_first;
     return parameter.n_batches > 0 && module.rank % parameter.n_batches == 0 &&
@@ -276,10 +273,12 @@ class Order {
         : path_(known.config_path), release_(known.release), notes_(notes) {}
 
     /// A parameter whose shape tells it.
-    void see(const Parameter& one, bool is_turned) { (is_turned ? turned_ : straight_) = one.path; }
+    void see(const LoraParameter& one, bool is_turned) {
+        (is_turned ? turned_ : straight_) = one.path;
+    }
 
     /// Whether a square is turned. Error(unsupported) where nothing tells it.
-    [[nodiscard]] bool is_turned(const Module& module, const Parameter& square) {
+    [[nodiscard]] bool is_turned(const Module& module, const LoraParameter& square) {
         if (turned_.empty() != straight_.empty()) {
             const bool turned = straight_.empty();
             if (!release_.version.empty() && is_turned_by_version() != turned) {
@@ -337,14 +336,14 @@ class Order {
 
 /// A parameter that a module's factors may change.
 struct Fitting {
-    Parameter parameter;
+    LoraParameter parameter;
     bool straight = false;
     bool turned = false;
 };
 
 std::vector<Fitting> fitting(const Module& module, const ParameterFinder& finder) {
     std::vector<Fitting> found;
-    for (Parameter& one : finder.find(module.path)) {
+    for (LoraParameter& one : finder.find(module.path)) {
         const bool straight = fits_factors(module, one, false);
         const bool turned = fits_factors(module, one, true);
         if (straight || turned) {
@@ -355,7 +354,7 @@ std::vector<Fitting> fitting(const Module& module, const ParameterFinder& finder
     return found;
 }
 
-Parameter choose(const Module& module, const ParameterFinder& finder, Order& order) {
+LoraParameter choose(const Module& module, const ParameterFinder& finder, Order& order) {
     std::vector<Fitting> found = fitting(module, finder);
     if (found.size() != 1) {
         refuse_factors(
@@ -363,7 +362,7 @@ Parameter choose(const Module& module, const ParameterFinder& finder, Order& ord
                                   : "fit several parameters of the base: " +
                                         listed({found[0].parameter.path, found[1].parameter.path}));
     }
-    Parameter& one = found.front().parameter;
+    LoraParameter& one = found.front().parameter;
     if (found.front().straight && found.front().turned) {
         const auto transposed = finder.is_transposed(module.path);
         if (!transposed) {
@@ -376,7 +375,7 @@ Parameter choose(const Module& module, const ParameterFinder& finder, Order& ord
     return std::move(one);
 }
 
-void require_parts(const Module& module, const Parameter& parameter,
+void require_parts(const Module& module, const LoraParameter& parameter,
                    const ParameterSurroundings& known) {
     Index held = 0;
     for (const ParameterPart& part : parameter.parts) {
@@ -449,7 +448,7 @@ ResolvedParameters resolve_parameters(std::span<Module> modules,
     }
     for (const std::size_t i : places) {
         Module& module = modules[i];
-        Parameter one = choose(module, finder, order);
+        LoraParameter one = choose(module, finder, order);
         require_parts(module, one, surroundings);
         module.path = one.path;
         module.rank /= one.n_batches;
@@ -459,7 +458,7 @@ ResolvedParameters resolve_parameters(std::span<Module> modules,
     return resolved;
 }
 
-plan::Fold fold_of(const Module& module, const Parameter& parameter, const ParameterPart& part,
+plan::Fold fold_of(const Module& module, const LoraParameter& parameter, const ParameterPart& part,
                    Bytes a, Bytes b) {
     const Index batch = part.batch.value_or(0);
     const Index n = parameter.n_batches;

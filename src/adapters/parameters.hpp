@@ -38,7 +38,7 @@ struct ParameterPart {
 };
 
 /// A parameter [n_batches, n_first, n_second].
-struct Parameter {
+struct LoraParameter {
     std::string path;  ///< in the module tree: "model.layers.0.mlp.experts.gate_up_proj"
     Index n_batches = 0;
     Index n_first = 0;
@@ -62,9 +62,11 @@ struct ParameterSurroundings {
     Release release;                                   ///< that wrote it
 };
 
+/// The parameters that a model's LoRA modules change, and how contradictions about them were
+/// settled.
 struct ResolvedParameters {
-    std::map<std::size_t, Parameter> by_module;  ///< by the index of their module
-    std::vector<std::string> notes;              ///< contradictions and how they were settled
+    std::map<std::size_t, LoraParameter> by_module;  ///< by the index of their module
+    std::vector<std::string> notes;                  ///< contradictions and how they were settled
 };
 
 /// The parameters of modules that have no weight of two dims: these get the rank and the path that
@@ -75,7 +77,7 @@ ResolvedParameters resolve_parameters(std::span<Module> modules,
                                       const ParameterSurroundings& surroundings);
 
 /// The fold of one part of a parameter; `a` and `b`: where the factors lie.
-plan::Fold fold_of(const Module& module, const Parameter& parameter, const ParameterPart& part,
+plan::Fold fold_of(const Module& module, const LoraParameter& parameter, const ParameterPart& part,
                    Bytes a, Bytes b);
 
 }  // namespace shardweld::adapters

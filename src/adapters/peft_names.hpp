@@ -15,6 +15,7 @@ namespace shardweld::adapters {
 /// What stands in front of every name that PEFT saves.
 inline constexpr const char* kPrefix = "base_model.model.";
 
+/// The part that a stored tensor plays in a PEFT model.
 enum class TensorRole {
     base,      ///< a tensor PEFT left as it is
     wrapped,   ///< of a module that LoRA wraps (`.base_layer.`)
@@ -26,6 +27,7 @@ enum class TensorRole {
     foreign,   ///< of another kind of adapter
 };
 
+/// A stored name of a PEFT model, taken apart.
 struct PeftName {
     TensorRole role = TensorRole::base;
     std::string module_name;   ///< in the module tree without PEFT; factors: of the wrapped module

@@ -27,6 +27,7 @@ struct Deal {
     bool is_dropped = false;  ///< the adapter is left out, of whatever kind it is
 };
 
+/// A checkpoint of a PEFT model taken apart into the base's tensors and the adapter's.
 struct Separated {
     catalogue::Catalogue base;     ///< no tensors when only the adapter was saved
     catalogue::Catalogue adapter;  ///< named as in adapter_model.safetensors; same list of files

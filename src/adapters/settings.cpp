@@ -42,10 +42,10 @@ void strip_enumeration(ordered_json& config, const char* field) {
 }
 
 /// Reads what is declared and settles it with what is stored.
-class Settler {
+class SettingsResolver {
   public:
-    Settler(const SettingsSources& sources, std::span<const Module> modules,
-            const KnownModules& surroundings)
+    SettingsResolver(const SettingsSources& sources, std::span<const Module> modules,
+                     const KnownModules& surroundings)
         : sources_(sources),
           modules_(modules),
           surroundings_(surroundings),
@@ -56,7 +56,7 @@ class Settler {
                              [](const Module& module) { return !module.is_parameter; });
     }
 
-    Settings settle() {
+    Settings resolve() {
         require_few_patterns(declared_, sources_.adapter_config, modules_.size());
         settle_alpha();
         settle_ranks();
@@ -338,9 +338,9 @@ void require_plain_lora(const SettingsSources& sources, AdapterUse use) {
     require_plain(sources.adapter_config.json(), sources.adapter_config, use);
 }
 
-Settings settle(const SettingsSources& sources, std::span<const Module> modules,
-                const KnownModules& surroundings) {
-    return Settler(sources, modules, surroundings).settle();
+Settings resolve_settings(const SettingsSources& sources, std::span<const Module> modules,
+                          const KnownModules& surroundings) {
+    return SettingsResolver(sources, modules, surroundings).resolve();
 }
 
 }  // namespace shardweld::adapters

@@ -21,6 +21,8 @@ struct SettingsSources {
     std::string base_model;       ///< base_model_name_or_path where the config names none; "" none
 };
 
+/// The numbers of an adapter that all its sources agree on, and the adapter_config.json made of
+/// them.
 struct Settings {
     std::vector<double> scales;      ///< by module: alpha / r or alpha / sqrt(r)
     bool fan_in_fan_out = false;     ///< weights are stored [n_in, n_out]
@@ -44,7 +46,7 @@ Release release_of(const SettingsSources& sources);
 /// know), when a field holds no value of its kind, and when modules lack a part that others have or
 /// the configuration promises; Error(corrupt) for files that are no JSON objects,
 /// Error(unsupported) for patterns that cannot be read.
-Settings settle(const SettingsSources& sources, std::span<const Module> modules,
-                const KnownModules& surroundings);
+Settings resolve_settings(const SettingsSources& sources, std::span<const Module> modules,
+                          const KnownModules& surroundings);
 
 }  // namespace shardweld::adapters

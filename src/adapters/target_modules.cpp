@@ -4,6 +4,7 @@
 #include <cctype>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "core/regex.hpp"
 #include "core/text.hpp"
@@ -68,20 +69,16 @@ std::string last_component(const std::string& path) {
     return path.substr(path.rfind('.') + 1);
 }
 
-/// The numbers of a path's components, and the path without them.
-struct LayerPath {
+/// The path without the numbers of its components, and the first of these; -1: there is none.
+std::pair<std::string, Index> place_of(const std::string& path) {
     std::string pattern;
-    Index layer = -1;  ///< the first number; -1: none
-};
-
-LayerPath place_of(const std::string& path) {
-    LayerPath place;
+    Index layer = -1;
     for (const std::string_view part : split(path, '.')) {
         const auto number = parse_index(part);
-        place.layer = number && place.layer < 0 ? *number : place.layer;
-        place.pattern += number ? ".#" : "." + std::string(part);
+        layer = number && layer < 0 ? *number : layer;
+        pattern += number ? ".#" : "." + std::string(part);
     }
-    return place;
+    return {pattern, layer};
 }
 
 /// Names of which, as far as the layers tell, not every module is wrapped.
@@ -90,16 +87,16 @@ std::set<std::string> partial_by_layers(std::span<const Module> modules,
     std::map<std::string, std::set<Index>> layers;
     std::map<std::string, std::string> name_of;
     for (const Module& module : modules) {
-        const LayerPath place = place_of(module.path);
-        if (n_layers && place.layer >= *n_layers) {
+        const auto [pattern, layer] = place_of(module.path);
+        if (n_layers && layer >= *n_layers) {
             throw Error(
                 ErrorCode::mismatch,
                 "the adapter holds factors of " + printable(module.path) +
                     ", but config.json says num_hidden_layers " + std::to_string(*n_layers),
                 "give the config.json of the model that it was trained on with --hf_config DIR");
         }
-        layers[place.pattern].insert(place.layer);
-        name_of[place.pattern] = last_component(module.path);
+        layers[pattern].insert(layer);
+        name_of[pattern] = last_component(module.path);
     }
     std::set<std::string> partial;
     for (const auto& [pattern, seen] : layers) {
@@ -130,7 +127,7 @@ std::set<std::string> partial_by_base(std::span<const Module> modules,
 }  // namespace
 
 Index layer_of(const std::string& path) {
-    return place_of(path).layer;
+    return place_of(path).second;
 }
 
 bool names_it(const std::string& entry, const std::string& path) {

@@ -24,6 +24,7 @@ struct MeshDim {
     static constexpr auto fields = [](auto& self) { return std::tie(self.name, self.extent); };
 };
 
+/// The contents of a checkpoint: its files, tensors, shards, claims and states.
 struct Catalogue {
     std::string format;              ///< e.g. "megatron torch_dist"
     std::string dialect;             ///< e.g. "megatron_core"

@@ -24,6 +24,7 @@ struct ElementPlace {
     };
 };
 
+/// Some elements of one parameter, and the two places where they are stored.
 struct MasterSample {
     SharedText name;  ///< of the parameter
     Index first = 0;  ///< in the row-major order of the parameter, as its rank has it
@@ -36,6 +37,7 @@ struct MasterSample {
     };
 };
 
+/// All samples of a checkpoint, and the words for a difference between the two.
 struct MasterSamples {
     std::vector<MasterSample> all = {};
     std::vector<std::string> without = {};  ///< parameters whose weights are nowhere else

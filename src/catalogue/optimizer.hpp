@@ -39,6 +39,7 @@ struct State {
 using shardweld::ParameterGroup;
 using shardweld::Settings;
 
+/// The optimizer of a checkpoint: its states, parameter groups and steps.
 struct Optimizer {
     std::string form = {};  ///< how the save keeps it, for people: "fully_reshardable"
     std::vector<State> states = {};

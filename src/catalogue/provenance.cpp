@@ -53,12 +53,12 @@ std::string list_of(const FileAssertion::Values& claims) {
 }
 
 /// What one file says itself.
-struct Told {
+struct StatedFacts {
     FileAssertion::Values rank;
     bool has_save = false;
     std::string_view likeness;
 };
-using ToldByFile = std::map<std::string_view, Told>;
+using ToldByFile = std::map<std::string_view, StatedFacts>;
 
 /// Two files that are the same part of the save.
 void require_distinct(const ToldByFile& told) {
@@ -79,7 +79,7 @@ void require_distinct(const ToldByFile& told) {
 }
 
 /// How many files each source tells what of.
-class Sources {
+class SourceList {
   public:
     void add(const FileAssertion& statement) {
         if (statement.rank.empty() && statement.save.empty()) {
@@ -160,7 +160,7 @@ ToldByFile gather(std::span<const FileAssertion> statements) {
         require_agreement(save, statement.save, statement, "the files are not from one save");
         require_agreement(ranks[statement.file], statement.rank, statement,
                           "the file is not the one its place says");
-        Told& own = told[statement.file];
+        StatedFacts& own = told[statement.file];
         if (statement.is_inner) {
             own.rank.insert(statement.rank.begin(), statement.rank.end());
             own.has_save = own.has_save || !statement.save.empty();
@@ -194,7 +194,7 @@ Provenance judge(std::span<const File> files, std::span<const FileAssertion> sta
         n_ranks += at != told.end() && !at->second.rank.empty() ? 1U : 0U;
         n_saves += at != told.end() && at->second.has_save ? 1U : 0U;
     }
-    Sources sources;
+    SourceList sources;
     for (const FileAssertion& statement : statements) {
         sources.add(statement);
     }

@@ -18,6 +18,7 @@ enum class Standing {
 
 std::string name_of(Standing standing);
 
+/// The verdict on where a checkpoint's files come from.
 struct Provenance {
     Standing standing = Standing::unknown;
     /// What was compared and what is missing, for people.

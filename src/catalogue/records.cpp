@@ -19,10 +19,10 @@ void add(Records& records, const Piece& piece) {
 }
 
 /// Pieces of one storage are one record. Two that overlap become one of which nothing is known.
-void unite(std::vector<Record>& records) {
+void unite(std::vector<StorageRecord>& records) {
     std::size_t n_kept = 0;
-    for (const Record& record : records) {
-        Record* last = n_kept > 0 ? &records[n_kept - 1] : nullptr;
+    for (const StorageRecord& record : records) {
+        StorageRecord* last = n_kept > 0 ? &records[n_kept - 1] : nullptr;
         if (last == nullptr || last->file != record.file ||
             last->offset + last->bytes <= record.offset) {
             records[n_kept++] = record;
@@ -54,7 +54,7 @@ std::size_t Records::first_behind(std::uint32_t file, Bytes byte) const {
     const auto at = [&](std::size_t i) { return all.begin() + static_cast<std::ptrdiff_t>(i); };
     const auto found = std::partition_point(
         at(begins[file]), at(begins[file + 1]),
-        [&](const Record& record) { return record.offset + record.bytes <= byte; });
+        [&](const StorageRecord& record) { return record.offset + record.bytes <= byte; });
     return static_cast<std::size_t>(found - all.begin());
 }
 
@@ -66,7 +66,7 @@ std::optional<std::uint32_t> Records::at(std::uint32_t file, Bytes byte) const {
 
 void append(Records& records, const Records& later) {
     const auto n_tensors = static_cast<std::uint32_t>(records.tensors.size());
-    for (Record record : later.all) {
+    for (StorageRecord record : later.all) {
         record.tensor += n_tensors;
         records.all.push_back(record);
     }
@@ -86,9 +86,10 @@ Records records_of(const Catalogue& catalogue) {
         add(records, shard.piece);
         records.tensors.push_back(shard.name);
     });
-    std::stable_sort(records.all.begin(), records.all.end(), [](const Record& a, const Record& b) {
-        return std::tie(a.file, a.offset, a.bytes) < std::tie(b.file, b.offset, b.bytes);
-    });
+    std::stable_sort(
+        records.all.begin(), records.all.end(), [](const StorageRecord& a, const StorageRecord& b) {
+            return std::tie(a.file, a.offset, a.bytes) < std::tie(b.file, b.offset, b.bytes);
+        });
     unite(records.all);
     index_files(records);
     return records;

@@ -14,7 +14,7 @@ namespace shardweld::catalogue {
 struct Catalogue;
 
 /// The record of one storage, which may hold several tensors or parts of some.
-struct Record {
+struct StorageRecord {
     std::uint32_t file = 0;    ///< index into the catalogue's files
     std::uint32_t crc32 = 0;   ///< of all its bytes; 0 where none is stated
                                ///< (torch.serialization.set_crc32_options(False))
@@ -23,8 +23,9 @@ struct Record {
     std::uint32_t tensor = 0;  ///< one that lies in it: index into Records::tensors
 };
 
+/// The records of all files of a checkpoint that state a checksum.
 struct Records {
-    std::vector<Record> all;  ///< in file order, each once, none reaching into the next
+    std::vector<StorageRecord> all;  ///< in file order, each once, none reaching into the next
     std::vector<std::string_view> tensors;  ///< names, which last longer
     std::vector<std::size_t> begins;  ///< by file: its first record; then where the last one ends
 

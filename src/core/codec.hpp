@@ -15,8 +15,8 @@
 #include "shardweld/error.hpp"
 
 #include "index.hpp"
+#include "optional_box.hpp"
 #include "path.hpp"
-#include "rare.hpp"
 #include "shared_text.hpp"
 
 namespace shardweld {
@@ -86,7 +86,7 @@ class ByteWriter {
         }
     }
     template <typename T>
-    void put(const Rare<T>& value) {
+    void put(const OptionalBox<T>& value) {
         put(value.has_value());
         if (value) {
             put(*value);
@@ -176,8 +176,8 @@ class ByteReader {
         value = get<bool>() ? std::optional<T>(get<T>()) : std::nullopt;
     }
     template <typename T>
-    void read(Rare<T>& value) {
-        value = get<bool>() ? Rare<T>(get<T>()) : Rare<T>();
+    void read(OptionalBox<T>& value) {
+        value = get<bool>() ? OptionalBox<T>(get<T>()) : OptionalBox<T>();
     }
     template <typename K, typename V>
     void read(std::map<K, V>& values) {

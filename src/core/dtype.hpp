@@ -9,6 +9,7 @@
 
 namespace shardweld {
 
+/// The type of a tensor's elements.
 enum class DType : std::uint8_t {
     boolean,
     u8,

@@ -12,6 +12,7 @@
 
 namespace shardweld {
 
+/// A way to store weights in few bits, by who defines it.
 enum class Encoding : std::uint8_t {
     fp8_block,        ///< DeepSeek's, as transformers' Fp8Quantize writes it
     fp8_block_ue8m0,  ///< the same with powers of two as scales

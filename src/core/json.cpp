@@ -100,24 +100,24 @@ std::optional<std::size_t> too_long_at(std::string_view text) {
 
 std::optional<JsonFault> fault_of_size(std::string_view text, bool keeps_order) {
     if (const auto at = too_deep_at(text)) {
-        return JsonFault{JsonFault::Kind::deep, *at, ""};
+        return JsonFault{JsonFlaw::deep, *at, ""};
     }
     if (const auto at = too_long_at(text)) {
-        return JsonFault{JsonFault::Kind::number, *at, "a number is longer than any is"};
+        return JsonFault{JsonFlaw::number, *at, "a number is longer than any is"};
     }
     const auto at = keeps_order ? too_wide_at(text) : std::nullopt;
-    return at ? std::optional(JsonFault{JsonFault::Kind::wide, *at, ""}) : std::nullopt;
+    return at ? std::optional(JsonFault{JsonFlaw::wide, *at, ""}) : std::nullopt;
 }
 
 std::optional<JsonFault> fault_of_bytes(std::string_view text) {
     constexpr std::string_view kMark = "\xef\xbb\xbf";
     if (text.starts_with(kMark)) {
-        return JsonFault{JsonFault::Kind::mark, 0, ""};
+        return JsonFault{JsonFlaw::mark, 0, ""};
     }
     const std::size_t nul = text.find('\0');
     return nul == std::string_view::npos
                ? std::nullopt
-               : std::optional(JsonFault{JsonFault::Kind::syntax, nul, "a NUL byte"});
+               : std::optional(JsonFault{JsonFlaw::syntax, nul, "a NUL byte"});
 }
 
 std::string reason_in(std::string_view what) {
@@ -173,10 +173,10 @@ Json parse_json(std::string_view text, std::optional<JsonFault>* fault,
         try {
             return Json::parse(text, visit);
         } catch (const typename Json::parse_error& error) {
-            found = {JsonFault::Kind::syntax, error.byte > 0 ? error.byte - 1 : 0,
+            found = {JsonFlaw::syntax, error.byte > 0 ? error.byte - 1 : 0,
                      reason_in(error.what())};
         } catch (const typename Json::exception& error) {
-            found = {JsonFault::Kind::number, 0, reason_in(error.what())};
+            found = {JsonFlaw::number, 0, reason_in(error.what())};
         }
     }
     if (fault != nullptr) {

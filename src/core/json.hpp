@@ -27,19 +27,21 @@ inline constexpr std::size_t kLongestNumber = 1100;
 /// stop it meanwhile.
 std::optional<std::size_t> too_long_at(std::string_view text);
 
-/// What to do about JsonFault::Kind::mark.
+/// What to do about JsonFlaw::mark.
 inline constexpr const char* kMarkHint = "save it as UTF-8 without one";
+
+/// The kinds of text that are not read as JSON.
+enum class JsonFlaw {
+    deep,    ///< nested deeper than kDeepestJson
+    wide,    ///< more fields than a parser that keeps their order gets through
+    mark,    ///< a byte order mark before it, which the parsers that load models refuse
+    syntax,  ///< no valid JSON
+    number   ///< a number that no type holds, or longer than kLongestNumber
+};
 
 /// Why a text is not read.
 struct JsonFault {
-    enum class Kind {
-        deep,    ///< nested deeper than kDeepestJson
-        wide,    ///< more fields than a parser that keeps their order gets through
-        mark,    ///< a byte order mark before it, which the parsers that load models refuse
-        syntax,  ///< no valid JSON
-        number   ///< a number that no type holds, or longer than kLongestNumber
-    };
-    Kind kind = Kind::syntax;
+    JsonFlaw kind = JsonFlaw::syntax;
     std::size_t at = 0;  ///< byte, from 0; of a number: unknown
     std::string what;    ///< the parser's words, "" where it was not asked
 };

@@ -8,6 +8,7 @@
 
 namespace shardweld {
 
+/// A key and its typed value.
 struct MetadataField {
     enum class Type : std::uint8_t { u32, i32, f32, boolean, text };
 

@@ -9,6 +9,7 @@
 
 namespace shardweld {
 
+/// A compiled regular expression. Cheap to copy.
 class Regex {
   public:
     /// Error(usage) with RE2's own words when `expression` is none, or one that needs more than a

@@ -24,7 +24,7 @@ bool is_heeded = false;
 
 }  // namespace
 
-void heed_environment() {
+void read_environment() {
     is_heeded = true;
 }
 

@@ -13,9 +13,9 @@ namespace shardweld {
 
 /// From now on `variable` tells what this process's environment says. Called by programs at their
 /// start, before there are threads.
-void heed_environment();
+void read_environment();
 
-/// The variable's value; nullopt where it is not set, and before heed_environment().
+/// The variable's value; nullopt where it is not set, and before read_environment().
 std::optional<std::string> variable(const std::string& name);
 
 /// As gethostname(2) tells it; "unknown" where it does not.

@@ -66,6 +66,7 @@ std::string listed(const std::vector<std::string>& texts);
 /// The code point of a byte that is no UTF-8.
 inline constexpr char32_t kNoPoint = 0xFFFFFFFF;
 
+/// One character of a UTF-8 text.
 struct Character {
     std::string_view bytes;  ///< one, if it is no UTF-8
     char32_t point = kNoPoint;

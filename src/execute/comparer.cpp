@@ -40,7 +40,7 @@ std::vector<plan::Operand> operands_of(const catalogue::Tensor& tensor) {
 
 class Comparer::State {
   public:
-    State(const plan::Plan& plan, Reference reference, std::vector<Pair> pairs,
+    State(const plan::Plan& plan, ComparedModel reference, std::vector<ComparedPair> pairs,
           numeric::Tolerance tolerance, Bytes memory)
         : plan_(plan),
           reference_(std::move(reference)),
@@ -156,8 +156,8 @@ class Comparer::State {
     }
 
     const plan::Plan& plan_;
-    Reference reference_;
-    std::vector<Pair> pairs_;
+    ComparedModel reference_;
+    std::vector<ComparedPair> pairs_;
     numeric::Tolerance tolerance_;
     Bytes part_bytes_;
     Reader reader_;
@@ -169,7 +169,7 @@ class Comparer::State {
     Buffer read_, own_rounded_, their_rounded_;
 };
 
-Comparer::Comparer(const plan::Plan& plan, Reference reference, std::vector<Pair> pairs,
+Comparer::Comparer(const plan::Plan& plan, ComparedModel reference, std::vector<ComparedPair> pairs,
                    numeric::Tolerance tolerance, Bytes memory)
     : state_(std::make_unique<State>(plan, std::move(reference), std::move(pairs), tolerance,
                                      memory)) {}

@@ -23,22 +23,23 @@ struct Slice;
 namespace shardweld::execute {
 
 /// A written tensor and the tensor of the reference that it is compared with, of the same shape.
-struct Pair {
+struct ComparedPair {
     std::uint32_t written = 0;    ///< index into the plan's tensors
     std::uint32_t reference = 0;  ///< index into the reference's tensors
     DType dtype = DType::f32;     ///< in which they are compared: the wider one is rounded to it
 };
 
 /// The model that is compared with, as this rank sees it.
-struct Reference {
+struct ComparedModel {
     SourceFiles source;
     const std::vector<catalogue::Tensor>* tensors = nullptr;  ///< all pieces located
 };
 
+/// A listener that compares written slices with another model, and gathers the results at the end.
 class Comparer {
   public:
     /// Buffers take at most `memory` bytes. `plan` and what `reference` points to must outlive it.
-    Comparer(const plan::Plan& plan, Reference reference, std::vector<Pair> pairs,
+    Comparer(const plan::Plan& plan, ComparedModel reference, std::vector<ComparedPair> pairs,
              numeric::Tolerance tolerance, Bytes memory);
     ~Comparer();
     Comparer(const Comparer&) = delete;

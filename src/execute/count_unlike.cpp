@@ -56,7 +56,7 @@ Index count_other_nans(DType type, std::span<const std::byte> a, std::span<const
 }
 
 /// `src` is f32 or of the type of `dst`.
-Index count_unrounded(const layout::Copy& copy, Rounding types, std::span<const std::byte> src,
+Index count_unrounded(const layout::Copy& copy, ComparedTypes types, std::span<const std::byte> src,
                       std::span<const std::byte> dst) {
     Index different = 0;
     const layout::Range span = layout::src_span(copy);
@@ -77,8 +77,8 @@ Index count_unrounded(const layout::Copy& copy, Rounding types, std::span<const 
 
 }  // namespace
 
-Index count_unlike(const layout::Copy& copy, const Rounding& types, std::span<const std::byte> src,
-                   std::span<const std::byte> dst) {
+Index count_unlike(const layout::Copy& copy, const ComparedTypes& types,
+                   std::span<const std::byte> src, std::span<const std::byte> dst) {
     if (types.src == types.dst) {
         const Index n = layout::count_different(copy, size_of(types.src), src, dst);
         return n > 0 && is_float(types.src) ? count_unrounded(copy, types, src, dst) : n;

@@ -13,7 +13,7 @@ namespace shardweld::execute {
 
 /// The types of two sides that are compared. Where they differ, the f32 of the two is rounded to
 /// the other, as numeric::convert does it.
-struct Rounding {
+struct ComparedTypes {
     DType src = DType::f32;
     DType dst = DType::f32;
 };
@@ -21,7 +21,7 @@ struct Rounding {
 /// Number of elements of the copy's nest in which the sides differ, once they are of one type. A
 /// NaN is like any other: torch (2.15) casts one to other bits in a dense tensor than in a strided
 /// one.
-Index count_unlike(const layout::Copy& copy, const Rounding& types, std::span<const std::byte> src,
-                   std::span<const std::byte> dst);
+Index count_unlike(const layout::Copy& copy, const ComparedTypes& types,
+                   std::span<const std::byte> src, std::span<const std::byte> dst);
 
 }  // namespace shardweld::execute

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <sys/stat.h>
 
@@ -19,14 +20,10 @@ namespace shardweld::execute {
 
 namespace {
 
-struct MadeFile {
-    io::NotedFile file;
-    bool is_kept = false;  ///< an earlier run made it: perhaps nothing is left to be written to it
-};
-
 /// The file at its full size: the one that an earlier run made, with its tensors' bytes, or a new
-/// one.
-MadeFile make(const outputs::PlacedFile& file, const io::Directory& directory) {
+/// one. And whether an earlier run made it: then perhaps nothing is left to be written to it.
+std::pair<io::NotedFile, bool> make(const outputs::PlacedFile& file,
+                                    const io::Directory& directory) {
     directory.require_same();
     const fs::path name = file.name;
     io::make_below(directory, name.parent_path());
@@ -76,17 +73,16 @@ std::vector<plan::OutputRange> raw_ranges(const plan::Plan& plan, std::size_t at
 io::WrittenFile create(const outputs::Frame& frame, const outputs::PlacedFile& file,
                        const std::vector<plan::OutputRange>& raw, const io::Directory& directory,
                        bool sync) {
-    MadeFile made = make(file, directory);
+    auto [made, is_kept] = make(file, directory);
     for (const outputs::FileBytes& part : frame.parts) {
         // What an earlier run has written of the tensors stays.
         for (const plan::OutputRange& own :
              plan::without({part.offset, part.offset + part.bytes.size()}, raw)) {
-            made.file.write(own.begin,
-                            part.bytes.subspan(own.begin - part.offset, own.end - own.begin));
+            made.write(own.begin, part.bytes.subspan(own.begin - part.offset, own.end - own.begin));
         }
     }
-    made.file.write(file.header_offset, std::as_bytes(std::span(file.header)));
-    return made.file.finish(sync && made.is_kept);
+    made.write(file.header_offset, std::as_bytes(std::span(file.header)));
+    return made.finish(sync && is_kept);
 }
 
 /// A file as its maker has settled it.
@@ -128,7 +124,7 @@ std::vector<io::WrittenFile> create_own(mpi::Comm& comm, plan::Plan& plan,
     const auto own = own_files(comm.rank(), plan);
     std::vector<io::WrittenFile> made;
     mpi::collectively_in_steps(comm, [&](const mpi::OnStep& before_file) {
-        const outputs::Format& format = *plan.placement.format;
+        const outputs::OutputFormat& format = *plan.placement.format;
         // A frame that states checksums is written when they are known (WrittenSums::write_frames).
         const outputs::Framer framer =
             format.states_checksums() ? outputs::Framer() : format.framer();

@@ -68,7 +68,8 @@ void Decoder::decode_parts(const plan::Target& target, layout::Range elements,
 }
 
 /// `part`: where the weight's elements stand in the target, of which the slice is `elements`.
-void Decoder::decode_part(const Slice& slice, const layout::Copy& part, layout::Range elements) {
+void Decoder::decode_part(const CodedSlice& slice, const layout::Copy& part,
+                          layout::Range elements) {
     const std::array<Index, 2> shape{slice.how.n_rows, slice.how.n_columns};
     for (layout::Copy copy :
          layout::restrict_dst(part, elements.lo, elements.lo + elements.extent)) {
@@ -80,7 +81,7 @@ void Decoder::decode_part(const Slice& slice, const layout::Copy& part, layout::
 }
 
 /// `patch`: rows and columns of the weight, and where they stand in the slice.
-void Decoder::decode(const Slice& slice, const layout::Patch& patch) {
+void Decoder::decode(const CodedSlice& slice, const layout::Patch& patch) {
     if (slice.how.is_turned()) {
         decode_turned(slice, patch);
     } else if (has_whole_rows(slice.how, patch)) {
@@ -93,7 +94,7 @@ void Decoder::decode(const Slice& slice, const layout::Patch& patch) {
 }
 
 /// Whole rows at once; those of a tile that begins before them by themselves.
-void Decoder::decode_rows(const Slice& slice, const layout::Patch& patch) {
+void Decoder::decode_rows(const CodedSlice& slice, const layout::Patch& patch) {
     const plan::Decode& how = slice.how;
     const Index tile = facts_of(how.encoding).tile_rows;
     const Bytes code_size = size_of(facts_of(how.encoding).codes);
@@ -112,12 +113,12 @@ void Decoder::decode_rows(const Slice& slice, const layout::Patch& patch) {
                             slice.codes.subspan(static_cast<Bytes>(at / how.packing()) * code_size,
                                                 static_cast<Bytes>(n) * row_codes),
                             scales_of(how, static_cast<Bytes>(row), static_cast<Bytes>(n)), values);
-        put(slice, values, {0, at, {{n * how.n_columns, 1, 1}}});
+        write_values(slice, values, {0, at, {{n * how.n_columns, 1, 1}}});
     }
 }
 
 /// A part of a row: up to the end of a tile, then from there on.
-void Decoder::decode_row(const Slice& slice, const layout::Patch& patch, Index row) {
+void Decoder::decode_row(const CodedSlice& slice, const layout::Patch& patch, Index row) {
     const plan::Decode& how = slice.how;
     const EncodingFacts& facts = facts_of(how.encoding);
     const layout::Axis& columns = patch.axes[1];
@@ -140,13 +141,13 @@ void Decoder::decode_row(const Slice& slice, const layout::Patch& patch, Index r
                             scales.subspan(static_cast<Bytes>(c / tile) * scale_size,
                                            static_cast<Bytes>(facts.scale_columns(n)) * scale_size),
                             values);
-        put(slice, values, {0, at, {{n, 1, columns.stride}}});
+        write_values(slice, values, {0, at, {{n, 1, columns.stride}}});
     }
 }
 
 /// Codes that stand by columns of the weight: tiles of rows, which are filled up with codes that
 /// nobody asks for.
-void Decoder::decode_turned(const Slice& slice, const layout::Patch& patch) {
+void Decoder::decode_turned(const CodedSlice& slice, const layout::Patch& patch) {
     const plan::Decode& how = slice.how;
     const Index tile = facts_of(how.encoding).tile_columns;
     const layout::Axis& rows = patch.axes[0];
@@ -168,14 +169,16 @@ void Decoder::decode_turned(const Slice& slice, const layout::Patch& patch) {
                           static_cast<Bytes>(columns.lo) * size_of(how.scales),
                       scales);
         numeric::dequantise_turned({how.encoding, how.scales, tile, n}, codes, scales, values);
-        put(slice, values,
+        write_values(
+            slice, values,
             {(row - first) * n, at, {{n, 1, columns.stride}, {end - row, n, rows.stride}}});
         row = end;
     }
 }
 
 /// Puts values of bf16 where they belong.
-void Decoder::put(const Slice& slice, std::span<const std::byte> values, const layout::Copy& copy) {
+void Decoder::write_values(const CodedSlice& slice, std::span<const std::byte> values,
+                           const layout::Copy& copy) {
     const Bytes size = size_of(slice.written);
     if (slice.written != DType::bf16) {
         const auto cast = cast_.get(values.size() / size_of(DType::bf16) * size);

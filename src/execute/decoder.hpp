@@ -13,6 +13,7 @@
 
 namespace shardweld::execute {
 
+/// Turns one target's codes back into weights. One thread at a time.
 class Decoder {
   public:
     /// Scales are read from the file of factors, which must outlive it.
@@ -35,18 +36,19 @@ class Decoder {
 
   private:
     /// Codes and values of a slice of a target, and what they belong to.
-    struct Slice {
+    struct CodedSlice {
         const plan::Decode& how;
         DType written;
         std::span<const std::byte> codes;
         std::span<std::byte> out;
     };
-    void decode_part(const Slice& slice, const layout::Copy& part, layout::Range elements);
-    void decode(const Slice& slice, const layout::Patch& patch);
-    void decode_rows(const Slice& slice, const layout::Patch& patch);
-    void decode_row(const Slice& slice, const layout::Patch& patch, Index row);
-    void decode_turned(const Slice& slice, const layout::Patch& patch);
-    void put(const Slice& slice, std::span<const std::byte> values, const layout::Copy& copy);
+    void decode_part(const CodedSlice& slice, const layout::Copy& part, layout::Range elements);
+    void decode(const CodedSlice& slice, const layout::Patch& patch);
+    void decode_rows(const CodedSlice& slice, const layout::Patch& patch);
+    void decode_row(const CodedSlice& slice, const layout::Patch& patch, Index row);
+    void decode_turned(const CodedSlice& slice, const layout::Patch& patch);
+    void write_values(const CodedSlice& slice, std::span<const std::byte> values,
+                      const layout::Copy& copy);
 
     Factors& factors_;
     Buffer scales_, codes_, values_, cast_;

@@ -61,7 +61,7 @@ void Factors::read(Bytes offset, std::span<std::byte> out) {
 
 /// An eighth of the memory each for staging and gains, three for the right factor and three for
 /// rows of the left one and their values.
-Factors::Sizes Factors::sizes_for(const Weight& weight) const {
+Factors::Sizes Factors::sizes_for(const FoldedWeight& weight) const {
     const plan::Fold& fold = weight.fold;
     const Index eighth = budget_ / 8;
     const Index rank = std::max<Index>(fold.rank, 1);
@@ -165,7 +165,7 @@ void Factors::load_left(const plan::Fold& fold, Index row, Index n_rows) {
 void Factors::update(std::uint32_t target, Index begin, Index end,
                      std::span<const std::byte> stored, const Visit& visit) {
     const plan::Target& whole = plan_.targets[target];
-    const Weight weight{*whole.fold, whole};
+    const FoldedWeight weight{*whole.fold, whole};
     const std::array<Index, 2> shape = shape_of(*whole.fold);
     for (const layout::RangeBox& part : layout::boxes_of_range(begin, end, shape)) {
         update(weight, layout::dense(part.box, part.begin - begin), stored, visit);
@@ -173,7 +173,7 @@ void Factors::update(std::uint32_t target, Index begin, Index end,
 }
 
 /// `patch`: rows and columns of the weight, and where they stand in `stored`.
-void Factors::update(const Weight& weight, const layout::Patch& patch,
+void Factors::update(const FoldedWeight& weight, const layout::Patch& patch,
                      std::span<const std::byte> stored, const Visit& visit) {
     const plan::Fold& fold = weight.fold;
     const Sizes sizes = sizes_for(weight);
@@ -245,8 +245,8 @@ void Factors::apply_gains(const plan::Fold& fold, const MatrixBlock& block) {
 }
 
 /// Puts a block's values where its elements stood, rounded to one type and then cast to the other.
-void Factors::put(const MatrixBlock& block, const plan::Fold& fold, DType rounded, DType written,
-                  std::span<std::byte> out) {
+void Factors::write_block(const MatrixBlock& block, const plan::Fold& fold, DType rounded,
+                          DType written, std::span<std::byte> out) {
     apply_gains(fold, block);
     const Bytes size = size_of(written);
     const auto n = static_cast<Bytes>(block.n_cols);
@@ -273,7 +273,7 @@ void Factors::fold_part(const plan::Target& target, const plan::FoldedPart& part
         copy.dst_offset -= slice.lo;
         for (const layout::Patch& patch : layout::unfold_src(copy, shape)) {
             update({part.fold, target}, patch, stored, [&](const MatrixBlock& block) {
-                put(block, part.fold, part.weight, target.dtype, out);
+                write_block(block, part.fold, part.weight, target.dtype, out);
             });
         }
     }
@@ -284,7 +284,7 @@ void Factors::fold(std::uint32_t target, Index begin, Index end, std::span<const
     const plan::Target& whole = plan_.targets[target];
     if (whole.fold) {
         update(target, begin, end, stored, [&](const MatrixBlock& block) {
-            put(block, *whole.fold, whole.cast(), whole.cast(), out);
+            write_block(block, *whole.fold, whole.cast(), whole.cast(), out);
         });
         return;
     }

@@ -63,7 +63,7 @@ class Factors {
     };
     using Visit = std::function<void(const MatrixBlock&)>;
     /// A weight, or one of those that a target has parts of, and how its elements are stored.
-    struct Weight {
+    struct FoldedWeight {
         const plan::Fold& fold;
         const plan::Target& target;
     };
@@ -76,15 +76,15 @@ class Factors {
         friend bool operator==(const Loaded&, const Loaded&) = default;
     };
 
-    [[nodiscard]] Sizes sizes_for(const Weight& weight) const;
-    void update(const Weight& weight, const layout::Patch& patch, std::span<const std::byte> stored,
-                const Visit& visit);
+    [[nodiscard]] Sizes sizes_for(const FoldedWeight& weight) const;
+    void update(const FoldedWeight& weight, const layout::Patch& patch,
+                std::span<const std::byte> stored, const Visit& visit);
     [[nodiscard]] std::span<std::byte> staged(Index n, Bytes size);
     void take_values(DType stored_as, std::span<const std::byte> stored, const MatrixBlock& block);
     void fold_part(const plan::Target& target, const plan::FoldedPart& part, layout::Range slice,
                    std::span<const std::byte> stored, std::span<std::byte> out);
-    void put(const MatrixBlock& block, const plan::Fold& fold, DType rounded, DType written,
-             std::span<std::byte> out);
+    void write_block(const MatrixBlock& block, const plan::Fold& fold, DType rounded, DType written,
+                     std::span<std::byte> out);
     void load(const plan::Matrix& matrix, layout::Range rows, layout::Range cols,
               std::span<float> out);
     void load_thinned(const plan::Matrix& matrix, layout::Range rows, layout::Range cols,

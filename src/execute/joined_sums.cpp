@@ -45,13 +45,13 @@ class WeightedUnionFind {
 
     /// The difference between the values of two places, where they are tied.
     std::optional<std::uint32_t> difference(Bytes a, Bytes b) {
-        const Tie from = root_of(index_of(places_, a));
-        const Tie to = root_of(index_of(places_, b));
+        const SumLink from = root_of(index_of(places_, a));
+        const SumLink to = root_of(index_of(places_, b));
         return from.to == to.to ? std::optional(from.value ^ to.value) : std::nullopt;
     }
 
   private:
-    struct Tie {
+    struct SumLink {
         std::size_t to = 0;  ///< itself: a root
         std::uint32_t value = 0;
     };
@@ -62,18 +62,18 @@ class WeightedUnionFind {
         if (const auto known = difference(range.begin, range.end)) {
             return *known == value;
         }
-        const Tie from = root_of(index_of(places_, range.begin));
-        const Tie to = root_of(index_of(places_, range.end));
+        const SumLink from = root_of(index_of(places_, range.begin));
+        const SumLink to = root_of(index_of(places_, range.end));
         ties_[from.to] = {to.to, from.value ^ to.value ^ value};
         return true;
     }
 
     /// Halves the way as it goes.
-    Tie root_of(std::size_t i) {
-        Tie all{i, 0};
+    SumLink root_of(std::size_t i) {
+        SumLink all{i, 0};
         while (ties_[all.to].to != all.to) {
-            Tie& next = ties_[all.to];
-            const Tie& after = ties_[next.to];
+            SumLink& next = ties_[all.to];
+            const SumLink& after = ties_[next.to];
             if (after.to != next.to) {
                 next = {after.to, next.value ^ after.value};
             }
@@ -84,7 +84,7 @@ class WeightedUnionFind {
 
     Bytes size_;
     std::vector<Bytes> places_;
-    std::vector<Tie> ties_;
+    std::vector<SumLink> ties_;
     bool is_consistent_ = true;
 };
 

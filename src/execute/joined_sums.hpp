@@ -20,6 +20,7 @@ struct RecordStretch {
 /// `known` and the whole: gaps between ranges, and what some of them share. In order.
 std::vector<RecordStretch> missing(Bytes size, std::span<const RangeSum> known);
 
+/// The checksum of a record that follows from those of its ranges.
 struct JoinedSums {
     std::optional<std::uint32_t> crc32;  ///< of the whole, where the ranges tell it
     bool is_consistent = true;           ///< false: bytes that were read twice were not the same

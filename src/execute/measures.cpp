@@ -44,7 +44,7 @@ class Norms {
           factors_(plan, factors),
           file_(io::OutputFile::open_existing(factors)) {}
 
-    void take(std::uint32_t target, const mpi::OnStep& before_part) {
+    void measure_norms(std::uint32_t target, const mpi::OnStep& before_part) {
         const plan::Target& whole = plan_.targets[target];
         const plan::Fold& fold = *whole.fold;
         const bool by_row = fold.norm == plan::Fold::Norm::rows;
@@ -137,7 +137,7 @@ void take_norms(mpi::Comm& comm, const plan::Plan& plan, const SourceFiles& sour
                             "fold where all files are visible, or use --lora split");
             }
             if (taker == comm.rank()) {
-                norms->take(i, step);
+                norms->measure_norms(i, step);
             }
         }
         norms->close();

@@ -127,10 +127,10 @@ std::vector<plan::OutputRange> shared(mpi::Comm& comm, const std::vector<plan::O
 }
 
 /// Reads a rank's blocks back, those that are right together only together.
-class ReadBack {
+class BlockReadBack {
   public:
-    ReadBack(const plan::Plan& plan, const BlockPlaces& places, const io::Directory& directory,
-             const RunOptions& options)
+    BlockReadBack(const plan::Plan& plan, const BlockPlaces& places, const io::Directory& directory,
+                  const RunOptions& options)
         : places_(places), options_(options), reader_(plan, directory, options.sync) {}
 
     /// Gives `on_reused` those that are right and returns them. Counts. Error(io).
@@ -191,7 +191,7 @@ class ReadBack {
 
 }  // namespace
 
-OutputTask::OutputTask(const Output& output, const SourceFiles& source, int rank,
+OutputTask::OutputTask(const OutputWork& output, const SourceFiles& source, int rank,
                        const plan::Plan* primary)
     : plan_(output.plan),
       directory_(output.directory),
@@ -224,11 +224,11 @@ void OutputTask::take_over(mpi::Comm& comm, const SourceFiles& source) {
     const OnReused on_reused = [&](const DoneBlock& block, const plan::Slice& slice,
                                    std::span<const std::byte> bytes) {
         if (source.throttle) {
-            source.throttle->take(bytes.size());
+            source.throttle->wait_for(bytes.size());
         }
         writer_.put_done(block, slice, bytes);
     };
-    ReadBack back(plan_, places, directory_, options_);
+    BlockReadBack back(plan_, places, directory_, options_);
     const auto read = back.read(comm, share_of(unread, places, comm), on_reused, counts_);
     good.insert(good.end(), read.begin(), read.end());
     done_ = shared(comm, places.ranges(good));
@@ -238,16 +238,16 @@ std::vector<plan::OutputRange> OutputTask::done_of_primary() const {
     return derived_ ? derived_->done_of_primary(done_) : done_;
 }
 
-void OutputTask::put(const Round& round, plan::OutputRange range) {
+void OutputTask::write_round(const Round& round, plan::OutputRange range) {
     if (!writer_.is_wanted()) {
         return;
     }
     if (!derived_) {
-        writer_.put(round, range);
+        writer_.write_round(round, range);
         return;
     }
-    for (const Assembled& from : round.slices) {
-        for (const plan::Relation& relation : derived_->of(from.slice.tensor)) {
+    for (const StoredSlice& from : round.slices) {
+        for (const plan::OutputMapping& relation : derived_->of(from.slice.tensor)) {
             const plan::OutputRange made = derived_->range_of(relation, from.slice);
             for (const plan::OutputRange& part : plan::without(made, done_)) {
                 put_part(round, from, relation, part);
@@ -257,9 +257,9 @@ void OutputTask::put(const Round& round, plan::OutputRange range) {
 }
 
 /// Strips that have to be arranged share a buffer.
-void OutputTask::put_part(const Round& round, const Assembled& from, const plan::Relation& relation,
-                          plan::OutputRange part) {
-    std::vector<Assembled> slices;
+void OutputTask::put_part(const Round& round, const StoredSlice& from,
+                          const plan::OutputMapping& relation, plan::OutputRange part) {
+    std::vector<StoredSlice> slices;
     for (const plan::Slice& slice : plan::work_of(plan_, part)) {
         if (!relation.is_straight() && !slices.empty()) {
             put_slices(round.term, std::exchange(slices, {}));
@@ -269,7 +269,7 @@ void OutputTask::put_part(const Round& round, const Assembled& from, const plan:
     put_slices(round.term, std::move(slices));
 }
 
-void OutputTask::put_slices(std::uint32_t term, std::vector<Assembled> slices) {
+void OutputTask::put_slices(std::uint32_t term, std::vector<StoredSlice> slices) {
     if (slices.empty()) {
         return;
     }
@@ -278,13 +278,13 @@ void OutputTask::put_slices(std::uint32_t term, std::vector<Assembled> slices) {
     Round own;
     own.term = term;
     own.slices = std::move(slices);
-    writer_.put(own, range);
+    writer_.write_round(own, range);
 }
 
 /// The stored elements of an own slice: where they lie in what the primary output has assembled, or
 /// copied from there where their order is another one.
-Assembled OutputTask::assembled(const Round& round, const Assembled& from,
-                                const plan::Relation& relation, const plan::Slice& slice) {
+StoredSlice OutputTask::assembled(const Round& round, const StoredSlice& from,
+                                  const plan::OutputMapping& relation, const plan::Slice& slice) {
     const plan::Target& primary_target = primary_->target_of(from.slice.tensor);
     const layout::Range wanted = plan_.sources(slice);
     const layout::Range there = primary_->sources(from.slice);
@@ -317,7 +317,7 @@ void OutputTask::put_constants(const mpi::Comm& comm) {
     const auto& alone = derived_->constants();
     for (auto at = static_cast<std::size_t>(comm.rank()); at < alone.size(); at += n_ranks) {
         for (const plan::OutputRange& part : plan::without(alone[at], done_)) {
-            std::vector<Assembled> constants;
+            std::vector<StoredSlice> constants;
             for (const plan::Slice& slice : plan::work_of(plan_, part)) {
                 constants.push_back({slice, {}});
             }

@@ -21,7 +21,7 @@ class OutputTask {
   public:
     /// `primary`: the output whose rounds are executed, which may be this one; nullptr: there is no
     /// other. Error(unsupported) as plan::DerivedOutput.
-    OutputTask(const Output& output, const SourceFiles& source, int rank,
+    OutputTask(const OutputWork& output, const SourceFiles& source, int rank,
                const plan::Plan* primary);
 
     /// Collective, once. What an earlier run has done is taken over: blocks are read back where
@@ -31,8 +31,8 @@ class OutputTask {
     [[nodiscard]] std::vector<plan::OutputRange> done_of_primary() const;
 
     /// Makes what belongs to a round of the primary output, of which `range` is this rank's part,
-    /// and is not done yet. Error as Writer::put.
-    void put(const Round& round, plan::OutputRange range);
+    /// and is not done yet. Error as Writer::write_round.
+    void write_round(const Round& round, plan::OutputRange range);
     /// Before the rounds, whose last block may be open: writes this rank's share of the constants.
     void put_constants(const mpi::Comm& comm);
     /// Collective. Error(internal) unless all bytes are there, each once.
@@ -46,11 +46,12 @@ class OutputTask {
     [[nodiscard]] RankCounts counts() const;
 
   private:
-    void put_part(const Round& round, const Assembled& from, const plan::Relation& relation,
+    void put_part(const Round& round, const StoredSlice& from, const plan::OutputMapping& relation,
                   plan::OutputRange part);
-    void put_slices(std::uint32_t term, std::vector<Assembled> slices);
-    [[nodiscard]] Assembled assembled(const Round& round, const Assembled& from,
-                                      const plan::Relation& relation, const plan::Slice& slice);
+    void put_slices(std::uint32_t term, std::vector<StoredSlice> slices);
+    [[nodiscard]] StoredSlice assembled(const Round& round, const StoredSlice& from,
+                                        const plan::OutputMapping& relation,
+                                        const plan::Slice& slice);
 
     const plan::Plan& plan_;
     const io::Directory& directory_;

@@ -100,7 +100,7 @@ PartReader::PartReader(const plan::Plan& plan, const SourceFiles& source, fs::pa
           options.write = false;
           options.factors = std::move(factors);
           options.on_slice = [this](const plan::Slice& slice, std::span<const std::byte> bytes) {
-              take(slice, bytes);
+              take_slice(slice, bytes);
           };
           return options;
       }()),
@@ -211,11 +211,11 @@ void PartReader::make(std::uint32_t target, layout::Range elements, std::span<st
         const plan::OutputRange range = ranges.front();
         Round round = make_round(plan_, ranges, rounds.term(), 0, buffers_);
         reader_.read(std::move(round.reads));
-        writer_.put(round, range);
+        writer_.write_round(round, range);
     }
 }
 
-void PartReader::take(const plan::Slice& slice, std::span<const std::byte> bytes) {
+void PartReader::take_slice(const plan::Slice& slice, std::span<const std::byte> bytes) {
     const auto size = static_cast<Index>(bytes.size()) / (slice.end - slice.begin);
     const Index begin = std::max(slice.begin, wanted_.lo);
     const Index end = std::min(slice.end, wanted_.lo + wanted_.extent);
@@ -277,12 +277,12 @@ void PartReaders::read(std::uint32_t target, const layout::Box& box, std::span<s
 
 void PartReaders::read_part(std::uint32_t target, const layout::Box& box,
                             std::span<std::byte> out) {
-    std::unique_ptr<PartReader> reader = take();
+    std::unique_ptr<PartReader> reader = free_reader();
     reader->read(target, box, out);
     give_back(std::move(reader));
 }
 
-std::unique_ptr<PartReader> PartReaders::take() {
+std::unique_ptr<PartReader> PartReaders::free_reader() {
     {
         const std::lock_guard lock(mutex_);
         if (!kept_.empty()) {

@@ -44,7 +44,7 @@ class PartReader {
               std::span<std::byte> out);
     void read_rows(std::uint32_t target, const layout::Box& box, std::span<std::byte> out);
     void make(std::uint32_t target, layout::Range elements, std::span<std::byte> out);
-    void take(const plan::Slice& slice, std::span<const std::byte> bytes);
+    void take_slice(const plan::Slice& slice, std::span<const std::byte> bytes);
 
     const plan::Plan& plan_;
     RunOptions options_;
@@ -71,7 +71,7 @@ class PartReaders {
   private:
     class Helpers;
     void read_part(std::uint32_t target, const layout::Box& box, std::span<std::byte> out);
-    std::unique_ptr<PartReader> take();
+    std::unique_ptr<PartReader> free_reader();
     void give_back(std::unique_ptr<PartReader> reader);
 
     const plan::Plan& plan_;

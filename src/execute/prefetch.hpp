@@ -22,10 +22,10 @@ class Prefetch {
   public:
     Prefetch(const plan::Plan& plan, plan::Rounds rounds, int rank, Reader& reader);
 
-    /// As Rounds::next; asks for what the rounds behind it read. Error(io) when a file of theirs
-    /// cannot be opened.
+    /// The next round of this rank (Rounds::next); asks for what the rounds behind it read.
+    /// Error(io) when a file of theirs cannot be opened.
     bool next(std::vector<plan::OutputRange>& ranges);
-    /// As Rounds::term.
+    /// The term that the round is of (Rounds::term).
     [[nodiscard]] std::uint32_t term() const { return term_; }
 
   private:

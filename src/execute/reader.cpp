@@ -202,7 +202,7 @@ Index Reader::gather(std::span<const plan::Operand> operands, std::span<const la
 
 void Reader::fetch(std::uint32_t file, Bytes offset, std::span<std::byte> out) {
     if (throttle_) {
-        throttle_->take(out.size());
+        throttle_->wait_for(out.size());
     }
     const io::InputFile& opened = files_.get(file);
     const Bytes step = sums_ ? kSummedAtOnce : std::max<Bytes>(out.size(), 1);

@@ -78,7 +78,7 @@ struct Move {
     layout::Copy copy;  ///< destination addresses count elements of dst
     std::span<std::byte> dst;
     Index* n_different = nullptr;  ///< set: compare and add the count here instead of copying
-    Rounding rounding = {};        ///< of what is compared
+    ComparedTypes rounding = {};   ///< of what is compared
 };
 
 class Reader {

@@ -15,7 +15,7 @@ namespace shardweld::execute {
 
 namespace {
 
-using catalogue::Record;
+using catalogue::StorageRecord;
 
 constexpr Bytes kPart = Bytes{256} << 10U;
 // Reading so much once more costs no noticeable time.
@@ -80,12 +80,14 @@ class Check {
         for (const RangeSum& sum : mpi::gather_all(comm_, read)) {
             known_[sum.record].push_back(sum);
         }
-        judge();
+        require_right_sums();
         return count();
     }
 
   private:
-    [[nodiscard]] const Record& record(std::uint32_t i) const { return sums_.records().all[i]; }
+    [[nodiscard]] const StorageRecord& record(std::uint32_t i) const {
+        return sums_.records().all[i];
+    }
 
     /// A record that one rank has read as a whole is proved. The ranges that are known of all
     /// others go to all ranks.
@@ -118,7 +120,7 @@ class Check {
     }
 
     [[nodiscard]] bool is_proof(const RangeSum& sum) const {
-        const Record& whole = record(sum.record);
+        const StorageRecord& whole = record(sum.record);
         return sum.end - sum.begin == whole.bytes && sum.crc32 == whole.crc32;
     }
 
@@ -216,7 +218,7 @@ class Check {
             before_part();
             part_.resize(std::min(kPart, stretch.end - at));
             if (source_.throttle) {
-                source_.throttle->take(part_.size());
+                source_.throttle->wait_for(part_.size());
             }
             file.read_at(record(i).offset + at, part_);
             sum.crc32 = crc32(part_, sum.crc32);
@@ -229,7 +231,7 @@ class Check {
     }
 
     /// Alike on all ranks, but for who names the record.
-    void judge() {
+    void require_right_sums() {
         mpi::collectively(comm_, [&] {
             for (const auto& [i, known] : known_) {
                 const JoinedSums joined = join(record(i).bytes, known);

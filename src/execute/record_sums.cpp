@@ -28,7 +28,7 @@ void RecordSums::mark(const plan::Target& target, const plan::Operand& operand, 
     }
 }
 
-void RecordSums::want(const std::vector<plan::Target>& targets) {
+void RecordSums::use_records_of(const std::vector<plan::Target>& targets) {
     for (const plan::Target& target : targets) {
         for (const plan::Operand& operand : target.operands) {
             mark(target, operand, RecordUse::output);
@@ -42,7 +42,7 @@ void RecordSums::want(const std::vector<plan::Target>& targets) {
 void RecordSums::add(std::uint32_t file, Bytes offset, std::span<const std::byte> bytes) {
     const Bytes end = offset + bytes.size();
     for (std::size_t i = records_.first_behind(file, offset); i < records_.all.size(); ++i) {
-        const catalogue::Record& record = records_.all[i];
+        const catalogue::StorageRecord& record = records_.all[i];
         if (record.file != file || record.offset >= end) {
             break;
         }
@@ -64,7 +64,7 @@ void RecordSums::add_to(std::uint32_t record, Bytes begin, std::span<const std::
         for (RangeSum& sum : sums) {
             sum.crc32 = crc32(bytes.subspan(sum.begin - begin, sum.end - sum.begin));
         }
-    } while (!note(record, sums));
+    } while (!merge_sums(record, sums));
 }
 
 /// The first known range that ends behind a byte.
@@ -98,7 +98,7 @@ std::vector<RangeSum> RecordSums::unknown(const RangeSum& place) const {
 }
 
 /// Adds sums of what is not known; false, and nothing is added, where some of it is known by now.
-bool RecordSums::note(std::uint32_t record, const std::vector<RangeSum>& sums) {
+bool RecordSums::merge_sums(std::uint32_t record, const std::vector<RangeSum>& sums) {
     const std::lock_guard lock(mutex_);
     KnownRanges& ranges = ranges_[record];
     const auto is_known = [&](const RangeSum& sum) {
@@ -115,7 +115,7 @@ bool RecordSums::note(std::uint32_t record, const std::vector<RangeSum>& sums) {
     if (ranges.empty()) {
         return true;  // another thread gave it up
     }
-    const catalogue::Record& whole = records_.all[record];
+    const catalogue::StorageRecord& whole = records_.all[record];
     const RangeSum& first = ranges.front().sum;
     if (first.end - first.begin == whole.bytes && first.crc32 != whole.crc32) {
         throw wrong(record, first.crc32);
@@ -211,7 +211,7 @@ Index RecordSums::n_without() const {
 }
 
 Error RecordSums::wrong(std::uint32_t record, std::uint32_t found) const {
-    const catalogue::Record& one = records_.all[record];
+    const catalogue::StorageRecord& one = records_.all[record];
     return corrupt(one, wrong_crc32(found, one.crc32));
 }
 
@@ -221,7 +221,7 @@ Error RecordSums::unsteady(std::uint32_t record) const {
                    "nodes have different copies of the file, or its storage fails");
 }
 
-Error RecordSums::corrupt(const catalogue::Record& record, const std::string& how) const {
+Error RecordSums::corrupt(const catalogue::StorageRecord& record, const std::string& how) const {
     const RecordName name = name_of_(record, records_.tensors[record.tensor]);
     Error error(ErrorCode::corrupt, name.text + how);
     return name.file.empty() ? error : error.add_context("file " + name.file);

@@ -25,6 +25,7 @@ struct RangeSum {
     friend bool operator==(const RangeSum&, const RangeSum&) = default;
 };
 
+/// The checksums of what one rank reads of each record, collected by all its threads.
 class RecordSums {
   public:
     /// What a message calls a record, and in which file it is.
@@ -32,7 +33,8 @@ class RecordSums {
         std::string text;  ///< "record a/data/0 (7680 bytes at 12288, tensor w)"
         std::string file = {};
     };
-    using NameOf = std::function<RecordName(const catalogue::Record&, std::string_view tensor)>;
+    using NameOf =
+        std::function<RecordName(const catalogue::StorageRecord&, std::string_view tensor)>;
 
     /// What the records of a plan are used for.
     enum class RecordUse : std::uint8_t { none, replica, output };
@@ -48,7 +50,7 @@ class RecordSums {
 
     /// The records of the targets' operands are used; what is read of those of replicas is noted as
     /// well. All others are passed over.
-    void want(const std::vector<plan::Target>& targets);
+    void use_records_of(const std::vector<plan::Target>& targets);
     void want_all() { uses_.assign(uses_.size(), RecordUse::output); }
 
     /// Notes bytes that were read at a place of a file; what is known already is not looked at.
@@ -86,12 +88,13 @@ class RecordSums {
     /// The ranges of one record, in order, none overlapping or touching another.
     using KnownRanges = std::vector<KnownRange>;
 
-    [[nodiscard]] Error corrupt(const catalogue::Record& record, const std::string& how) const;
+    [[nodiscard]] Error corrupt(const catalogue::StorageRecord& record,
+                                const std::string& how) const;
     void mark(const plan::Target& target, const plan::Operand& operand, RecordUse use);
     void add_to(std::uint32_t record, Bytes begin, std::span<const std::byte> bytes);
     static KnownRanges::const_iterator first_behind(const KnownRanges& ranges, Bytes byte);
     [[nodiscard]] std::vector<RangeSum> unknown(const RangeSum& place) const;
-    bool note(std::uint32_t record, const std::vector<RangeSum>& sums);
+    bool merge_sums(std::uint32_t record, const std::vector<RangeSum>& sums);
     void insert(KnownRanges& ranges, const RangeSum& sum);
 
     catalogue::Records records_;

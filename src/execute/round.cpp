@@ -26,7 +26,7 @@ struct Transfer {
     std::span<std::byte> slice;    ///< owner only
     Index* n_different = nullptr;  ///< owner only, replicas only
     bool is_replica = false;
-    Rounding rounding = {};  ///< as Move has it
+    ComparedTypes rounding = {};  ///< as Move has it
 };
 
 /// Collects one round; transfers first, addresses in messages when all sizes are known.

@@ -51,7 +51,7 @@ class Buffer {
 
 /// A slice of this rank's work (plan::work_of) and where what it is made of is assembled, as stored
 /// and of one term; nowhere if there is nothing of that term.
-struct Assembled {
+struct StoredSlice {
     plan::Slice slice;
     std::span<std::byte> stored;
 };
@@ -63,7 +63,7 @@ struct Unpack {
     std::span<const std::byte> src;
     std::span<std::byte> dst;
     Index* n_different = nullptr;
-    Rounding rounding = {};  ///< as Move has it
+    ComparedTypes rounding = {};  ///< as Move has it
 };
 
 /// Replica operands met in a round: which one, and the elements that differ.
@@ -76,7 +76,7 @@ struct ComparedReplica {
 struct Round {
     std::vector<plan::OutputRange> ranges;  ///< by owner; empty after the last round
     std::uint32_t term = 0;                 ///< of the plan's terms: the only one that is read
-    std::vector<Assembled> slices;          ///< this rank's own part, behind one another in memory
+    std::vector<StoredSlice> slices;        ///< this rank's own part, behind one another in memory
     std::vector<Move> reads;                ///< into slices and outgoing messages
     std::vector<Move>
         compares;  ///< replicas this rank reads for itself, after everything is in place

@@ -26,7 +26,7 @@ namespace {
 /// One rank's side of a run: buffers, open files and counters.
 class Worker {
   public:
-    Worker(mpi::Comm& comm, std::span<const Output> outputs, const SourceFiles& source)
+    Worker(mpi::Comm& comm, std::span<const OutputWork> outputs, const SourceFiles& source)
         : comm_(comm),
           plan_(outputs.front().plan),
           options_(outputs.front().options),
@@ -34,7 +34,7 @@ class Worker {
           reader_(source, plan_.limits.scratch),
           compare_reader_(source, plan_.limits.compare),
           buffers_{RoundBuffers(plan_.limits), RoundBuffers(plan_.limits)} {
-        for (const Output& output : outputs) {
+        for (const OutputWork& output : outputs) {
             tasks_.emplace_back(output, source, comm.rank(), outputs.size() > 1 ? &plan_ : nullptr);
         }
     }
@@ -241,7 +241,7 @@ class Worker {
         if (range.begin < range.end) {
             const double begin = wall_seconds();
             for (OutputTask& task : tasks_) {
-                task.put(round, range);
+                task.write_round(round, range);
             }
             mine_.write_s += wall_seconds() - begin;
         }
@@ -272,7 +272,7 @@ class Worker {
         if (one.n_different == 0) {
             return;
         }
-        // A later run must meet them again.
+        // Replicas are compared again by a later run, which must not find them in the journal.
         for (OutputTask& task : tasks_) {
             task.writer().stop_journal();
         }
@@ -314,7 +314,7 @@ class Worker {
 
 }  // namespace
 
-std::vector<Result> run(mpi::Comm& comm, std::span<const Output> outputs,
+std::vector<Result> run(mpi::Comm& comm, std::span<const OutputWork> outputs,
                         const SourceFiles& source) {
     const double wall = wall_seconds();
     const double cpu = cpu_seconds();
@@ -327,7 +327,7 @@ std::vector<Result> run(mpi::Comm& comm, std::span<const Output> outputs,
 
 Result run(mpi::Comm& comm, const plan::Plan& plan, const SourceFiles& source,
            const io::Directory& directory, const RunOptions& options) {
-    const Output output{plan, directory, options};
+    const OutputWork output{plan, directory, options};
     return std::move(run(comm, std::span(&output, 1), source).front());
 }
 

@@ -19,7 +19,7 @@ namespace shardweld::execute {
 /// input byte is read once. The first one's options say what becomes of the run (why_stop,
 /// on_progress). A result for each; what was read and sent is in all of them.
 /// Error(unsupported) as plan::relations_of.
-std::vector<Result> run(mpi::Comm& comm, std::span<const Output> outputs,
+std::vector<Result> run(mpi::Comm& comm, std::span<const OutputWork> outputs,
                         const SourceFiles& source);
 
 /// Collective. Writes the tensor bytes of all files of the placement into `directory` (files must

@@ -28,15 +28,17 @@ namespace shardweld::execute {
 /// Called on every rank, first and after each round, with the bytes of the output it has finished.
 using OnProgress = std::function<void(Bytes done_by_this_rank)>;
 
-/// Called on the rank that owns a slice of the output with its finished bytes, in output
+/// A listener for finished slices: called on the rank that owns one, with its bytes, in output
 /// order. May throw.
 using OnSlice = std::function<void(const plan::Slice& slice, std::span<const std::byte> bytes)>;
 
-/// Called on one rank with a slice that is not read again, and what an earlier run saw in it.
+/// A listener for slices that a resumed run does not read again: called on one rank with what an
+/// earlier run counted in each.
 using OnSeen = std::function<void(const plan::Slice& slice, const numeric::Census& census)>;
 
-/// Called with the codes that a slice of a weight is made of: rows, `rows.n_columns` wide, from
-/// the slice's first element on. Not of gpt-oss' experts, whose codes lie by columns.
+/// A listener for codes: called with those that a slice of a weight is made of: rows,
+/// `rows.n_columns` wide, from the slice's first element on. Not of gpt-oss' experts, whose codes
+/// lie by columns.
 using OnCodes =
     std::function<void(const plan::Slice& slice, const numeric::QuantisedRows& rows,
                        std::span<const std::byte> codes, std::span<const std::byte> scales)>;
@@ -64,10 +66,12 @@ struct RankCounts {
     Bytes buffer_bytes = 0;  ///< of this run, at most
 };
 
+/// The counts of one rank.
 struct RankResult : RankCounts {
     std::string host;
 };
 
+/// The outcome of a run, the same on all ranks.
 struct Result {
     std::vector<RankResult> ranks;        ///< all ranks, on every rank
     std::vector<Difference> differences;  ///< all ranks', sorted, on every rank
@@ -92,6 +96,7 @@ struct Resumption {
     };
 };
 
+/// The ways in which one plan's tensors are moved, and who is told.
 struct RunOptions {
     bool sync = true;       ///< fsync the output files
     bool direct = false;    ///< write past the page cache
@@ -112,7 +117,7 @@ struct RunOptions {
 };
 
 /// One of several outputs that are made from one read.
-struct Output {
+struct OutputWork {
     const plan::Plan& plan;
     const io::Directory& directory;
     const RunOptions& options;

@@ -44,13 +44,13 @@ const Sink::OpenOutput& Sink::file(std::uint32_t at) {
         if (manner_.direct) {
             open_->direct = io::OutputFile::open_direct(directory_, name);
         }
-        look(*open_);
+        require_same_file(*open_);
     }
     return *open_;
 }
 
 /// A file that was cut gets its size back from a write at its end, and nothing else tells.
-void Sink::look(const OpenOutput& open) {
+void Sink::require_same_file(const OpenOutput& open) {
     since_look_ = 0;
     if (!manner_.made.empty()) {
         io::require_same_file(open.file.fd(), open.file.path(), manner_.made[open.at]);
@@ -58,7 +58,7 @@ void Sink::look(const OpenOutput& open) {
 }
 
 /// As long as a file is open, no other file gets its inode number.
-void Sink::hold(const OpenOutput& open) {
+void Sink::keep_inode(const OpenOutput& open) {
     const auto& file = plan_.placement.files[open.at];
     io::require_same_file(directory_, file.name, manner_.made[open.at]);
     io::InputFile held = io::InputFile::open(directory_, file.name);
@@ -68,15 +68,15 @@ void Sink::hold(const OpenOutput& open) {
     }
 }
 
-void Sink::put(const OpenOutput& open, Bytes offset, std::span<const std::byte> bytes) {
+void Sink::write_at(const OpenOutput& open, Bytes offset, std::span<const std::byte> bytes) {
     bytes_written_ += bytes.size();
     since_look_ += bytes.size();
     const bool is_end = offset + bytes.size() >= plan_.placement.files[open.at].size;
     if (is_end || since_look_ > kLookBytes) {
-        look(open);
+        require_same_file(open);
     }
     if (manner_.throttle) {
-        manner_.throttle->take(bytes.size());
+        manner_.throttle->wait_for(bytes.size());
     }
     const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
     const Bytes head = std::min<Bytes>(
@@ -125,7 +125,7 @@ void Sink::write(plan::OutputRange range, std::span<const std::byte> bytes) {
         const Bytes offset = file_offset_of(plan_, slices[first]);
         const auto part = bytes.subspan(slices[first].output_begin - range.begin,
                                         output_end - slices[first].output_begin);
-        put(file(slot.file), offset, part);
+        write_at(file(slot.file), offset, part);
         first = last;
     }
 }
@@ -150,9 +150,9 @@ void Sink::finish() {
     }
     sync();
     behind_ = {};
-    look(*open_);
+    require_same_file(*open_);
     if (!manner_.made.empty()) {
-        hold(*open_);
+        keep_inode(*open_);
     }
     open_->file.close();
     if (open_->direct) {

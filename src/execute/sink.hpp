@@ -60,9 +60,9 @@ class Sink {
     };
 
     const OpenOutput& file(std::uint32_t at);
-    void look(const OpenOutput& open);
-    void hold(const OpenOutput& open);
-    void put(const OpenOutput& open, Bytes offset, std::span<const std::byte> bytes);
+    void require_same_file(const OpenOutput& open);
+    void keep_inode(const OpenOutput& open);
+    void write_at(const OpenOutput& open, Bytes offset, std::span<const std::byte> bytes);
     void put_cached(const io::OutputFile& file, Bytes offset, std::span<const std::byte> bytes);
     /// Whether `slice`, the next of the output space, begins where `before` ends in its file.
     [[nodiscard]] bool follows(const plan::Slice& before, const plan::Slice& slice) const;

@@ -32,7 +32,7 @@ std::span<float> Sums::strip(std::span<float> of, std::size_t i) const {
 void Sums::begin(const Round& round) {
     begins_.assign(1, 0);
     bool needs_base = false;
-    for (const Assembled& one : round.slices) {
+    for (const StoredSlice& one : round.slices) {
         const auto& mix = plan_.target_of(one.slice.tensor).mix;
         const Index n = mix ? one.slice.end - one.slice.begin : 0;
         begins_.push_back(begins_.back() + static_cast<std::size_t>(n));
@@ -47,7 +47,7 @@ void Sums::add(const Round& round) {
         begin(round);
     }
     for (std::size_t i = 0; i < round.slices.size(); ++i) {
-        const Assembled& one = round.slices[i];
+        const StoredSlice& one = round.slices[i];
         const auto& mix = plan_.target_of(one.slice.tensor).mix;
         if (!mix) {
             continue;
@@ -60,7 +60,7 @@ void Sums::add(const Round& round) {
         if (round.term == 0) {
             numeric::begin_sum(addend, sum);
             std::copy_n(sum.begin(), base.size(), base.begin());
-        } else if (mix->kind == plan::Mix::Kind::sum) {
+        } else if (mix->kind == plan::MixKind::sum) {
             numeric::add_product(addend, sum);
         } else {
             numeric::add_difference(addend, base.empty() ? sum : base, sum);
@@ -96,7 +96,7 @@ bool Writer::is_wanted() const {
     return options_.write || has_digests_ || options_.on_slice;
 }
 
-void Writer::put(const Round& round, plan::OutputRange range) {
+void Writer::write_round(const Round& round, plan::OutputRange range) {
     try {
         sums_.add(round);
         if (round.term + 1 < plan_.n_terms) {
@@ -119,7 +119,7 @@ void Writer::put(const Round& round, plan::OutputRange range) {
 void Writer::make(const Round& round, plan::OutputRange range) {
     const bool is_plain = std::none_of(
         round.slices.begin(), round.slices.end(),
-        [&](const Assembled& one) { return plan_.target_of(one.slice.tensor).is_converted(); });
+        [&](const StoredSlice& one) { return plan_.target_of(one.slice.tensor).is_converted(); });
     // Slices lie behind one another in both buffers, so without a numeric step the assembled bytes
     // are the output.
     const plan::Slice& first = round.slices.front().slice;
@@ -190,7 +190,7 @@ void Writer::hand_out(const plan::Slice& slice, std::span<const std::byte> bytes
 /// A strip of a weight becomes codes and scales.
 void Writer::encode(const Round& round, std::size_t i, std::span<std::byte> out,
                     std::span<std::byte> scales) {
-    const Assembled& codes = round.slices[i];
+    const StoredSlice& codes = round.slices[i];
     const plan::Target& target = plan_.target_of(codes.slice.tensor);
     const plan::Encode& how = *target.encode;
     const Index n = plan_.sources(codes.slice).extent;
@@ -216,7 +216,7 @@ void Writer::encode(const Round& round, std::size_t i, std::span<std::byte> out,
 }
 
 /// Codes become rows of a weight, with the scales in the file of factors.
-void Writer::decode(const Assembled& codes, std::span<std::byte> out) {
+void Writer::decode(const StoredSlice& codes, std::span<std::byte> out) {
     const plan::Target& target = plan_.target_of(codes.slice.tensor);
     const plan::Decode& how = *target.decode;
     const numeric::QuantisedRows rows{how.encoding, how.scales,
@@ -255,7 +255,7 @@ void Writer::convert(const Round& round, std::size_t i,
 
 /// The elements of the tensor of the model, in the type that they are written or encoded in.
 void Writer::compute(const Round& round, std::size_t i, std::span<std::byte> out) {
-    const Assembled& one = round.slices[i];
+    const StoredSlice& one = round.slices[i];
     const plan::Target& target = plan_.target_of(one.slice.tensor);
     if (target.decode) {
         decode(one, out);

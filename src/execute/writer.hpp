@@ -61,7 +61,7 @@ class Writer {
     [[nodiscard]] bool is_wanted() const;
     /// Makes the output's bytes of this rank's part of a round, when its last term is there.
     /// Error(io), Error(space): then nothing is written down any more.
-    void put(const Round& round, plan::OutputRange range);
+    void write_round(const Round& round, plan::OutputRange range);
     /// A block found on the disk as it should be.
     void put_done(const DoneBlock& block, const plan::Slice& slice,
                   std::span<const std::byte> bytes);
@@ -103,7 +103,7 @@ class Writer {
     void make(const Round& round, plan::OutputRange range);
     void convert(const Round& round, std::size_t i, std::span<const std::span<std::byte>> places);
     void compute(const Round& round, std::size_t i, std::span<std::byte> out);
-    void decode(const Assembled& codes, std::span<std::byte> out);
+    void decode(const StoredSlice& codes, std::span<std::byte> out);
     void encode(const Round& round, std::size_t i, std::span<std::byte> out,
                 std::span<std::byte> scales);
     void hand_out(const plan::Slice& slice, std::span<const std::byte> bytes);

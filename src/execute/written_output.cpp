@@ -69,9 +69,9 @@ std::string tensor_at(const plan::Plan& plan, std::uint32_t file, Bytes offset) 
 }  // namespace
 
 void check_written(mpi::Comm& comm, const plan::Plan& plan, const io::Directory& directory,
-                   const RankOutput& made, const CheckManner& how) {
-    const auto pieces = pieces_of(plan, made.written);
-    const Index own = how.all ? bytes_of(made.created, pieces) : 0;
+                   const CreatedFiles& created, const Written& written, const CheckManner& how) {
+    const auto pieces = pieces_of(plan, written);
+    const Index own = how.all ? bytes_of(created, pieces) : 0;
     const Index total = comm.all_sum(own);
     mpi::run_freely(comm, how.why_stop, [&](const mpi::OnStep& step) {
         directory.require_same();
@@ -83,10 +83,10 @@ void check_written(mpi::Comm& comm, const plan::Plan& plan, const io::Directory&
             }
             done += static_cast<Index>(bytes);
             if (how.throttle && how.all) {
-                how.throttle->take(bytes);
+                how.throttle->wait_for(bytes);
             }
         };
-        for (const io::WrittenFile& frame : made.created.frames) {
+        for (const io::WrittenFile& frame : created.frames) {
             io::require_as_written(directory, frame, {true, how.all, before_read});
         }
         for (auto begin = pieces.begin(); begin != pieces.end();) {
@@ -97,7 +97,7 @@ void check_written(mpi::Comm& comm, const plan::Plan& plan, const io::Directory&
             std::transform(begin, end, std::back_inserter(stretches),
                            [](const StretchInFile& piece) { return piece.stretch; });
             const std::string& name = plan.placement.files[begin->file].name;
-            const auto changed = io::first_changed(directory, name, made.created.files[begin->file],
+            const auto changed = io::first_changed(directory, name, created.files[begin->file],
                                                    stretches, {how.all, how.all, before_read});
             if (changed) {
                 io::throw_changed(directory.path() / name,

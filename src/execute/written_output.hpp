@@ -46,12 +46,6 @@ struct Written {
     std::vector<io::InputFile> held;
 };
 
-/// What one rank made of an output: its files, and what it wrote to all of them.
-struct RankOutput {
-    const CreatedFiles& created;
-    const Written& written;
-};
-
 /// How what was written is checked.
 struct CheckManner {
     bool all = false;  ///< everything is read back from the disk, not samples
@@ -66,6 +60,6 @@ struct CheckManner {
 /// their digests. Error(target) when the directory has been replaced; Error(io) naming the
 /// file, and the tensor, that was changed; Error(stopped).
 void check_written(mpi::Comm& comm, const plan::Plan& plan, const io::Directory& directory,
-                   const RankOutput& made, const CheckManner& how);
+                   const CreatedFiles& created, const Written& written, const CheckManner& how);
 
 }  // namespace shardweld::execute

@@ -105,7 +105,7 @@ class NeighbourSearch {
         }
     }
 
-    std::vector<Neighbour> take() {
+    std::vector<Neighbour> find_neighbours() {
         std::error_code failed;
         const fs::path directory = fs::canonical(location_.directory, failed);
         std::erase_if(found_, [&](const Neighbour& neighbour) {
@@ -209,14 +209,9 @@ bool is_elsewhere(std::string_view path, const NeighbourVerdict& verdict) {
            (path.ends_with('/') ? !parse_step(name_of(path)) : !verdict.may_hold_weights);
 }
 
-/// A neighbour, and what becomes of it.
-struct JudgedNeighbour {
-    const Neighbour* neighbour = nullptr;
-    NeighbourVerdict verdict;
-};
-
-/// `read`: what was read of the location.
-std::vector<JudgedNeighbour> judged(const Location& location, const catalogue::Catalogue& read) {
+/// Each neighbour, and what becomes of it. `read`: what was read of the location.
+std::vector<std::pair<const Neighbour*, NeighbourVerdict>> judged(
+    const Location& location, const catalogue::Catalogue& read) {
     Bytes model_bytes = 0;
     for (const catalogue::File& file : read.files) {
         model_bytes = checked_add_bytes(model_bytes, file.size, "bytes of the shard files");
@@ -224,20 +219,20 @@ std::vector<JudgedNeighbour> judged(const Location& location, const catalogue::C
     const auto models = model_directories(location.neighbours);
     const std::set<std::string_view> shards(location.shard_files.begin(),
                                             location.shard_files.end());
-    std::vector<JudgedNeighbour> all;
+    std::vector<std::pair<const Neighbour*, NeighbourVerdict>> all;
     for (const Neighbour& neighbour : location.neighbours) {
         const bool is_empty = neighbour.bytes == 0 && !shards.contains(neighbour.path);
-        JudgedNeighbour one{&neighbour, verdict_on(location, neighbour.path, is_empty)};
+        NeighbourVerdict verdict = verdict_on(location, neighbour.path, is_empty);
         const std::string directory = neighbour.path.substr(0, neighbour.path.rfind('/') + 1);
-        if (one.verdict.may_hold_weights && models.contains(directory)) {
-            one.verdict = {printable(directory) + "*", "a HuggingFace model of its own", false,
-                           false, "copy"};
+        if (verdict.may_hold_weights && models.contains(directory)) {
+            verdict = {printable(directory) + "*", "a HuggingFace model of its own", false, false,
+                       "copy"};
         }
-        if (is_too_large(one.verdict, neighbour, model_bytes)) {
-            one.verdict.reason = "called as training state is, but of a model's size";
-            one.verdict.may_hold_weights = true;
+        if (is_too_large(verdict, neighbour, model_bytes)) {
+            verdict.reason = "called as training state is, but of a model's size";
+            verdict.may_hold_weights = true;
         }
-        all.push_back(std::move(one));
+        all.emplace_back(&neighbour, std::move(verdict));
     }
     return all;
 }
@@ -248,7 +243,7 @@ std::vector<Neighbour> look_around(const fs::path& given, const Location& locati
     NeighbourSearch look(location);
     look.below(location.directory, "", 0);
     look.above(given);
-    return look.take();
+    return look.find_neighbours();
 }
 
 void account_for_neighbours(const Location& location, catalogue::Catalogue& out) {
@@ -271,7 +266,7 @@ void account_for_neighbours(const Location& location, catalogue::Catalogue& out)
             doubtful_bytes += neighbour->bytes;
         }
     }
-    out.ignored = rows.take();
+    out.ignored = rows.rows();
     if (!doubtful.empty()) {
         out.warnings["weights_left_aside"] =
             counted(doubtful.size(), "file") + " with " + human_bytes(doubtful_bytes) +

@@ -186,7 +186,8 @@ struct Format {
 
     /// Last step, of a catalogue whose pieces are all located: gives what an optimizer keeps in
     /// flat buffers the names of its parameters. Pure.
-    void (*carve)(catalogue::Catalogue& catalogue) = [](catalogue::Catalogue& /*catalogue*/) {};
+    void (*split_flat_states)(catalogue::Catalogue& catalogue) =
+        [](catalogue::Catalogue& /*catalogue*/) {};
 };
 
 /// A location of this format, still without shard files; with a listing of the directory also the
@@ -211,7 +212,7 @@ std::vector<std::uint32_t> resolve_list(const catalogue::Catalogue& catalogue);
 /// Puts resolutions into the catalogue they came from, holds its samples against each other, and
 /// carves its optimizer. Error(internal) unless they cover resolve_list exactly, Error(mismatch) of
 /// fp32 masters that are not those of the weights.
-void settle(catalogue::Catalogue& catalogue, const std::vector<Resolution>& resolutions);
+void apply_resolutions(catalogue::Catalogue& catalogue, const std::vector<Resolution>& resolutions);
 
 /// Steps 2 to 5 by one rank.
 catalogue::Catalogue read_catalogue(const Location& location);

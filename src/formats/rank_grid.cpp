@@ -26,7 +26,7 @@ RankGrid grid_of(const std::string& name, const RankFiles& files) {
 
 }  // namespace
 
-RankGrid::RankGrid(std::vector<catalogue::MeshDim> mesh, Place place) {
+RankGrid::RankGrid(std::vector<catalogue::MeshDim> mesh, GridPlace place) {
     std::size_t n_places = 1;
     for (const catalogue::MeshDim& axis : mesh) {
         n_places =
@@ -42,9 +42,9 @@ RankGrid::RankGrid(std::vector<catalogue::MeshDim> mesh, Place place) {
     files.assign(n_places, 0);
 }
 
-void RankGrid::put(std::size_t place, std::size_t file) {
+void RankGrid::set_file(std::size_t place, std::size_t file) {
     if (place < places.size()) {
-        places[place] = places[place] == Place::file ? Place::twice : Place::file;
+        places[place] = places[place] == GridPlace::file ? GridPlace::twice : GridPlace::file;
         files[place] = static_cast<std::uint32_t>(file);
     }
 }

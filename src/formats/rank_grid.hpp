@@ -12,23 +12,24 @@
 
 namespace shardweld::formats {
 
+/// The grid of ranks that saved a checkpoint, and which of their files are there.
 struct RankGrid {
-    enum class Place {
+    enum class GridPlace {
         none,     ///< no file belongs here
         file,     ///< its file is there
         missing,  ///< its file is not there
         twice     ///< two files have this rank's name
     };
     std::vector<catalogue::MeshDim> axes;  ///< outermost first; empty: files are not named by ranks
-    std::vector<Place> places;             ///< row-major
+    std::vector<GridPlace> places;         ///< row-major
     std::vector<std::uint32_t> files;      ///< by place: its file, where there is one
 
     RankGrid() = default;
     /// All places alike. Empty where there are more than anybody can look at.
-    RankGrid(std::vector<catalogue::MeshDim> mesh, Place place);
+    RankGrid(std::vector<catalogue::MeshDim> mesh, GridPlace place);
 
     /// A rank's file; a place outside of the grid is passed over.
-    void put(std::size_t place, std::size_t file);
+    void set_file(std::size_t place, std::size_t file);
 };
 
 /// What a format's `ranks` are told.

@@ -39,12 +39,6 @@ void require_files(const Location& location, const catalogue::Catalogue& catalog
     }
 }
 
-// Where the next piece of a file is taken from.
-struct Next {
-    const Resolution* resolution = nullptr;
-    std::size_t* position = nullptr;
-};
-
 }  // namespace
 
 Resolution leave_nothing(const Location& location, const catalogue::Catalogue& /*catalogue*/,
@@ -110,14 +104,15 @@ std::vector<std::uint32_t> resolve_list(const catalogue::Catalogue& catalogue) {
     return {files.begin(), files.end()};
 }
 
-void settle(catalogue::Catalogue& catalogue, const std::vector<Resolution>& resolutions) {
+void apply_resolutions(catalogue::Catalogue& catalogue,
+                       const std::vector<Resolution>& resolutions) {
     std::vector<std::size_t> positions(resolutions.size(), 0);
-    std::map<std::uint32_t, Next> next;
+    std::map<std::uint32_t, std::size_t> resolution_of;
     for (std::size_t r = 0; r < resolutions.size(); ++r) {
         for (std::size_t i = 0; i < resolutions[r].files.size(); ++i) {
             const std::uint32_t file = resolutions[r].files[i];
             catalogue.files.at(file).size = resolutions[r].sizes.at(i);
-            next[file] = {&resolutions[r], &positions[r]};
+            resolution_of[file] = r;
         }
     }
     catalogue::each_tensor(catalogue, [&](catalogue::Tensor& tensor) {
@@ -125,11 +120,12 @@ void settle(catalogue::Catalogue& catalogue, const std::vector<Resolution>& reso
             if (piece.located) {
                 continue;
             }
-            const auto at = next.find(piece.file);
-            if (at == next.end() || *at->second.position >= at->second.resolution->pieces.size()) {
+            const auto at = resolution_of.find(piece.file);
+            if (at == resolution_of.end() ||
+                positions[at->second] >= resolutions[at->second].pieces.size()) {
                 throw Error(ErrorCode::internal, "no rank located a piece of " + tensor.name);
             }
-            piece = at->second.resolution->pieces[(*at->second.position)++];
+            piece = resolutions[at->second].pieces[positions[at->second]++];
         }
     });
     for (std::size_t r = 0; r < resolutions.size(); ++r) {
@@ -140,7 +136,7 @@ void settle(catalogue::Catalogue& catalogue, const std::vector<Resolution>& reso
     }
     hold_samples(catalogue, resolutions);
     if (!catalogue.optimizer.is_empty()) {
-        format_called(catalogue.format).carve(catalogue);
+        format_called(catalogue.format).split_flat_states(catalogue);
     }
 }
 
@@ -153,7 +149,7 @@ catalogue::Catalogue read_catalogue(const Location& location) {
     auto catalogue = combine(location, std::move(scans));
     require_files(location, catalogue);
     const auto files = resolve_list(catalogue);
-    settle(catalogue, {format.resolve(location, catalogue, files, [] {})});
+    apply_resolutions(catalogue, {format.resolve(location, catalogue, files, [] {})});
     return catalogue;
 }
 

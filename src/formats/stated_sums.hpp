@@ -29,11 +29,13 @@ struct SaveFingerprint {
     std::vector<RecordSum> of{};  ///< the records
 };
 
+/// The checksums that one file states of itself.
 struct FileSums {
     std::vector<RecordSum> records;
     std::vector<SaveFingerprint> fingerprints;
 };
 
+/// Finds the checksums that the files of one checkpoint state.
 class StatedSums {
   public:
     /// For the files of a checkpoint in `directory`. Where it has an index of

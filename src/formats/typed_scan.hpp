@@ -25,7 +25,7 @@ T decoded(const std::vector<std::byte>& bytes) {
 }
 
 /// What one file tells: what any format has of a file, and what only this format makes use of, a
-/// struct with fields.
+/// value that core/codec.hpp encodes.
 template <typename Own>
 struct ScanOf {
     catalogue::Catalogue told;

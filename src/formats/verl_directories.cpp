@@ -43,7 +43,7 @@ constexpr const char* kPolicyTokenizer = "tokenizer";
 using io::is_file;
 
 /// Where ckpt_contents.json says that pieces lie, relative to its directory; "" where it has none.
-struct Contents {
+struct CkptContents {
     std::string model;
     std::string adapters;      ///< Megatron's shards of an adapter, whose base is beside them
     std::string peft_adapter;  ///< the adapter as PEFT saves it
@@ -75,7 +75,7 @@ std::string path_in(const nlohmann::json& contents, const char* entry, const cha
     return path->get<std::string>();
 }
 
-Contents contents_of(const fs::path& file) {
+CkptContents contents_of(const fs::path& file) {
     const auto root = parse_json<nlohmann::json>(io::read_text(file, kLargestContents));
     if (!root.is_object() || !root.contains("contents") || !root["contents"].is_object()) {
         throw Error(ErrorCode::corrupt, file.string() + " is not a JSON object with `contents`");
@@ -91,7 +91,7 @@ Contents contents_of(const fs::path& file) {
 /// finished model then.
 fs::path listed_model(const fs::path& directory) {
     const fs::path file = directory / kContentsFile;
-    const Contents contents = contents_of(file);
+    const CkptContents contents = contents_of(file);
     const fs::path path = contents.adapters.empty() ? contents.model : contents.adapters;
     if (path.empty()) {
         throw Error(ErrorCode::not_found, file.string() + " lists no model", kWhereModel);
@@ -107,7 +107,7 @@ fs::path listed_model(const fs::path& directory) {
 }
 
 /// A directory that may hold what belongs to the shards.
-struct Around {
+struct SearchDirectory {
     fs::path directory;
     bool is_given = true;  ///< the user named it, or one above it
 };
@@ -126,8 +126,8 @@ bool belongs_to_parent(const fs::path& directory, const fs::path& below) {
 
 // The directory of the shards and those above it, nearest first: model/dist_ckpt lies two below the
 // role's.
-std::vector<Around> surroundings(const fs::path& shards, const fs::path& given) {
-    std::vector<Around> found = {{shards}};
+std::vector<SearchDirectory> surroundings(const fs::path& shards, const fs::path& given) {
+    std::vector<SearchDirectory> found = {{shards}};
     fs::path below;
     for (fs::path at = shards; found.size() < 3; below = at, at = at.parent_path()) {
         const bool is_given = at != given && io::is_within(at, given);
@@ -151,13 +151,14 @@ std::optional<uid_t> owner_of(const fs::path& path) {
 }
 
 /// Looks for what belongs to a checkpoint, and for who it belongs to.
-class Companions {
+class SideFileFinder {
   public:
-    Companions(Location& location, const fs::path& given)
+    SideFileFinder(Location& location, const fs::path& given)
         : notes_(location.notes), given_(given), giver_(owner_of(given).value_or(::geteuid())) {}
 
     /// The file's path where it is there and may be taken, with what `root` holds of it.
-    [[nodiscard]] bool has(const Around& around, const fs::path& root, const fs::path& file) {
+    [[nodiscard]] bool has(const SearchDirectory& around, const fs::path& root,
+                           const fs::path& file) {
         if (!is_file(file)) {
             return false;
         }
@@ -185,18 +186,18 @@ class Companions {
 };
 
 /// As contents_of; nothing where the file cannot be read.
-Contents adapter_contents(const fs::path& file) {
+CkptContents adapter_contents(const fs::path& file) {
     try {
-        return is_file(file) ? contents_of(file) : Contents();
+        return is_file(file) ? contents_of(file) : CkptContents();
     } catch (const Error&) {
         return {};  // who gave the directory above has been told
     }
 }
 
 /// What ckpt_contents.json lists beside an adapter's shards: its settings, config.json, its base.
-void add_listed(const Around& around, Companions& companions, Location& location) {
+void add_listed(const SearchDirectory& around, SideFileFinder& companions, Location& location) {
     const fs::path file = around.directory / kContentsFile;
-    const Contents contents = adapter_contents(file);
+    const CkptContents contents = adapter_contents(file);
     if ((contents.adapters.empty() && contents.peft_adapter.empty()) ||
         !companions.has(around, file, file)) {
         return;
@@ -276,8 +277,8 @@ std::optional<fs::path> model_directory(const fs::path& directory, const Listing
 }
 
 void add_companions(Location& location, const fs::path& given) {
-    Companions companions(location, given);
-    for (const Around& around : surroundings(location.directory, given)) {
+    SideFileFinder companions(location, given);
+    for (const SearchDirectory& around : surroundings(location.directory, given)) {
         const fs::path& directory = around.directory;
         const auto take = [&](std::optional<fs::path>& into, const fs::path& root,
                               const fs::path& file) {

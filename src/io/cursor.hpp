@@ -12,6 +12,7 @@
 
 namespace shardweld::io {
 
+/// A position in bytes that are read from front to back. Error(corrupt) behind their end.
 class Cursor {
   public:
     explicit Cursor(std::span<const std::byte> bytes, Bytes base = 0)

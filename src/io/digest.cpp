@@ -38,9 +38,8 @@ namespace {
 
 constexpr Bytes kPart = Bytes{256} << 10U;
 
-struct FreeContext {
-    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-};
+using Context =
+    std::unique_ptr<EVP_MD_CTX, decltype([](EVP_MD_CTX* one) { EVP_MD_CTX_free(one); })>;
 
 void require(int is_done) {
     if (is_done != 1) {
@@ -51,7 +50,7 @@ void require(int is_done) {
 }  // namespace
 
 std::string sha256_of(const InputFile& file, const std::function<void(Bytes)>& before_part) {
-    const std::unique_ptr<EVP_MD_CTX, FreeContext> context(EVP_MD_CTX_new());
+    const Context context(EVP_MD_CTX_new());
     require(context != nullptr ? EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) : 0);
     std::vector<std::byte> part(std::min(kPart, file.size()));
     for (Bytes at = 0; at < file.size(); at += part.size()) {

@@ -8,10 +8,10 @@
 namespace shardweld::io {
 
 struct DigestStream::State {
-    struct Free {
+    struct FreeState {
         void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
     };
-    std::unique_ptr<XXH3_state_t, Free> hash{XXH3_createState()};
+    std::unique_ptr<XXH3_state_t, FreeState> hash{XXH3_createState()};
 };
 
 DigestStream::DigestStream() : state_(std::make_unique<State>()) {

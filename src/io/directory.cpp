@@ -26,7 +26,7 @@ constexpr int kHeld = O_PATH | O_DIRECTORY | O_CLOEXEC;
 Directory::Directory(const fs::path& path) : path_(path) {
     const int fd = retried([&] { return ::open(path.c_str(), kHeld); });
     if (fd >= 0) {
-        hold(fd);
+        own_descriptor(fd);
     } else if (!means_absent(errno)) {
         error_ = errno;
     }
@@ -41,10 +41,10 @@ Directory::Directory(const Directory& above, const fs::path& name) : path_(above
     if (fd < 0) {
         throw_errno(errno, "open directory", path_);
     }
-    hold(fd);
+    own_descriptor(fd);
 }
 
-void Directory::hold(int fd) {
+void Directory::own_descriptor(int fd) {
     fd_ = {new int(fd), [](const int* held) {
                ::close(*held);
                delete held;
@@ -112,9 +112,7 @@ int opened(const Directory& directory) {
     return fd;
 }
 
-struct CloseStream {
-    void operator()(DIR* stream) const { ::closedir(stream); }
-};
+using Stream = std::unique_ptr<DIR, decltype([](DIR* one) { ::closedir(one); })>;
 
 bool is_directory_at(const Directory& directory, const dirent& entry) {
     if (entry.d_type != DT_UNKNOWN) {
@@ -156,7 +154,7 @@ Identity identity_of(int fd, const fs::path& path) {
 
 std::vector<Below> listed(const Directory& directory) {
     const int fd = opened(directory);
-    const std::unique_ptr<DIR, CloseStream> stream(::fdopendir(fd));
+    const Stream stream(::fdopendir(fd));
     if (!stream) {
         const int error = errno;
         ::close(fd);

@@ -34,7 +34,7 @@ class Directory {
     [[nodiscard]] int fd() const;
 
   private:
-    void hold(int fd);
+    void own_descriptor(int fd);
 
     fs::path path_;
     std::shared_ptr<const int> fd_;  ///< null: there was none

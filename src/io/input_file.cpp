@@ -86,7 +86,7 @@ InputFile InputFile::adopt(int fd, const fs::path& path) {
 
 InputFile InputFile::open(const fs::path& path) {
     InputFile file = opened(AT_FDCWD, path, path, 0);
-    Openings::note(path, file.stamp());
+    Openings::record_opening(path, file.stamp());
     return file;
 }
 

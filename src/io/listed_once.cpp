@@ -31,18 +31,18 @@ ListedOnce* ListedOnce::current() {
     return remembering;
 }
 
-const ListedOnce::Listing* ListedOnce::listing_of(const fs::path& directory) const {
+const ListedOnce::ListedEntries* ListedOnce::listing_of(const fs::path& directory) const {
     const auto at = listings_.find(key_of(directory));
     return at == listings_.end() ? nullptr : &at->second;
 }
 
 const ListedOnce::Entries* ListedOnce::entries_of(const fs::path& directory) const {
-    const Listing* const listing = listing_of(directory);
+    const ListedEntries* const listing = listing_of(directory);
     return listing == nullptr ? nullptr : &listing->entries;
 }
 
 const ListedOnce::Entries& ListedOnce::keep(const fs::path& directory, Entries entries) {
-    Listing& listing = listings_[key_of(directory)];
+    ListedEntries& listing = listings_[key_of(directory)];
     listing.entries = std::move(entries);
     for (std::size_t i = 0; i < listing.entries.size(); ++i) {
         listing.by_name[listing.entries[i].path().filename().string()] = i;
@@ -52,7 +52,7 @@ const ListedOnce::Entries& ListedOnce::keep(const fs::path& directory, Entries e
 
 std::optional<const fs::directory_entry*> ListedOnce::find(const fs::path& path) const {
     const fs::path name = path.filename();
-    const Listing* const listing = listing_of(path.parent_path());
+    const ListedEntries* const listing = listing_of(path.parent_path());
     if (listing == nullptr || name.empty() || name == "." || name == "..") {
         return std::nullopt;
     }

@@ -35,13 +35,13 @@ class ListedOnce {
     [[nodiscard]] std::optional<const fs::directory_entry*> find(const fs::path& path) const;
 
   private:
-    struct Listing {
+    struct ListedEntries {
         Entries entries;
         std::unordered_map<std::string, std::size_t> by_name;
     };
-    [[nodiscard]] const Listing* listing_of(const fs::path& directory) const;
+    [[nodiscard]] const ListedEntries* listing_of(const fs::path& directory) const;
 
-    std::unordered_map<std::string, Listing> listings_;
+    std::unordered_map<std::string, ListedEntries> listings_;
     bool is_outermost_;
 };
 

@@ -40,7 +40,7 @@ std::optional<FileStamp> Openings::stamp_of(const fs::path& path) const {
     return at == stamps_.end() ? std::nullopt : std::optional(at->second);
 }
 
-void Openings::note(const fs::path& path, const FileStamp& stamp) {
+void Openings::record_opening(const fs::path& path, const FileStamp& stamp) {
     if (living().n == 0) {
         return;
     }

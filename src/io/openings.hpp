@@ -27,7 +27,7 @@ class Openings {
     [[nodiscard]] std::optional<FileStamp> stamp_of(const fs::path& path) const;
 
     /// For InputFile: tells all that live. Any thread.
-    static void note(const fs::path& path, const FileStamp& stamp);
+    static void record_opening(const fs::path& path, const FileStamp& stamp);
 
   private:
     mutable std::mutex mutex_;

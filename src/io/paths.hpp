@@ -17,6 +17,7 @@ fs::path without_dots(const fs::path& path);
 /// Whether `path` is `directory` or lies below it; both resolved. Pure.
 bool is_within(const fs::path& path, const fs::path& directory);
 
+/// What a path leads to.
 enum class FileKind { none, file, directory, other };
 
 /// Links followed; `none` also for a link to nothing. Error(io) when the system cannot tell: what

@@ -21,7 +21,7 @@ constexpr double kLongestSleep = 0.05;
 Throttle::Throttle(double bytes_per_s, std::function<bool()> is_stopping)
     : bytes_per_s_(bytes_per_s), due_s_(wall_seconds()), is_stopping_(std::move(is_stopping)) {}
 
-void Throttle::take(Bytes bytes) {
+void Throttle::wait_for(Bytes bytes) {
     double due = 0;
     {
         const std::lock_guard lock(mutex_);

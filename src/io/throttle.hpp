@@ -9,6 +9,7 @@
 
 namespace shardweld::io {
 
+/// A speed that several threads keep to together.
 class Throttle {
   public:
     /// Requires a positive speed. Once `is_stopping` (safe from any thread; may be empty) says so
@@ -22,7 +23,7 @@ class Throttle {
     /// Waits until the bytes taken so far, these included, are due: n bytes take n / speed seconds
     /// at least since the throttle was made. At most a second's bytes of time not used before are
     /// made up for. Any thread.
-    void take(Bytes bytes);
+    void wait_for(Bytes bytes);
 
   private:
     std::mutex mutex_;

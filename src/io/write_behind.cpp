@@ -32,14 +32,14 @@ void Pace::next(Bytes bytes, double wall_s, double cpu_s) {
     // What takes as long as a whole slow trial is slow.
     const bool is_slow = is_cache_judged() && cpu_s_ > static_cast<double>(trial) / kSlow;
     if (is_slow || bytes_ >= trial) {
-        judge();
+        choose_way();
         bytes_ = 0;
         wall_s_ = 0;
         cpu_s_ = 0;
     }
 }
 
-void Pace::judge() {
+void Pace::choose_way() {
     const double rate = static_cast<double>(bytes_) / std::max(wall_s_, 1e-9);
     const bool is_old = since_change_ > kTrustedFor;
     bool is_behind = false;

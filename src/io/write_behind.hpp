@@ -23,7 +23,7 @@ class Pace {
     [[nodiscard]] bool is_behind() const { return is_behind_; }
 
   private:
-    void judge();
+    void choose_way();
     /// Whether what is written tells of the cache: the first bytes do, for their pages are new.
     [[nodiscard]] bool is_cache_judged() const { return cache_rate_ == 0 || !is_behind_; }
 

@@ -35,7 +35,7 @@ class NotedFile {
     NotedFile(OutputFile file, const fs::path& name)
         : file_(std::move(file)), written_{name, {}, {}} {}
 
-    /// As OutputFile::write_at.
+    /// Writes at `offset` (OutputFile::write_at), and notes it.
     void write(Bytes offset, std::span<const std::byte> bytes);
     /// Closes the file, fsynced with `sync`: what was written to it. Once.
     WrittenFile finish(bool sync);

@@ -183,7 +183,7 @@ class BoundLayout::Builder {
 
   private:
     /// Makes room for the children of node `at`; returns the place of the first.
-    std::size_t add_children(std::size_t at, Node::Kind kind, std::size_t count) {
+    std::size_t add_children(std::size_t at, Node::NodeKind kind, std::size_t count) {
         const std::size_t first = bound_.nodes_.size();
         bound_.nodes_.resize(first + count);
         bound_.nodes_[at].kind = kind;
@@ -198,7 +198,7 @@ class BoundLayout::Builder {
             return;
         }
         bound_.nodes_[at].extent = extents_.of(product);
-        const std::size_t first = add_children(at, Node::Kind::product, product.size());
+        const std::size_t first = add_children(at, Node::NodeKind::product, product.size());
         for (std::size_t i = 0; i < product.size(); ++i) {
             fill(first + i, product[i]);
         }
@@ -209,7 +209,7 @@ class BoundLayout::Builder {
         if (item.segments.empty()) {
             return;
         }
-        const std::size_t first = add_children(at, Node::Kind::sum, item.segments.size());
+        const std::size_t first = add_children(at, Node::NodeKind::sum, item.segments.size());
         Index begin = 0;
         for (std::size_t i = 0; i < item.segments.size(); ++i) {
             fill(first + i, item.segments[i].items);

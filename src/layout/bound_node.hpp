@@ -10,9 +10,9 @@
 namespace shardweld::layout {
 
 struct BoundLayout::Node {
-    enum class Kind { axis, product, sum };
+    enum class NodeKind { axis, product, sum };
 
-    Kind kind = Kind::axis;
+    NodeKind kind = NodeKind::axis;
     std::size_t first_child = 0;  ///< the children of a product or a sum stand next to each other
     std::size_t n_children = 0;
     Index extent = 1;

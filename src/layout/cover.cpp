@@ -38,7 +38,7 @@ class Tiling {
                 continue;
             }
             if (cuts == kMaxCuts) {
-                result_.kind = Cover::Kind::irregular;
+                result_.kind = CoverKind::irregular;
                 return false;
             }
             region = {};
@@ -64,7 +64,7 @@ class Tiling {
     }
 
     bool set_gap(std::vector<Index> lo, std::vector<Index> hi) {
-        result_ = {Cover::Kind::gap, std::move(lo), std::move(hi), 0, 0, 0};
+        result_ = {CoverKind::gap, std::move(lo), std::move(hi), 0, 0, 0};
         return false;
     }
 
@@ -83,7 +83,7 @@ class Tiling {
     }
 
     bool set_overlap(std::size_t first, std::size_t second) {
-        result_ = {Cover::Kind::overlap, {}, {}, first, second, 0};
+        result_ = {CoverKind::overlap, {}, {}, first, second, 0};
         return false;
     }
 
@@ -135,7 +135,7 @@ class Tiling {
     bool check_pairs(const Region& region) {
         const std::vector<std::size_t>& boxes = region.boxes;
         if (boxes.size() > kMaxIrregular) {
-            result_.kind = Cover::Kind::irregular;
+            result_.kind = CoverKind::irregular;
             return false;
         }
         n_looks_ += boxes.size() * boxes.size() / 2;

@@ -18,14 +18,17 @@ struct CoverBox {
     std::span<const Index> sizes;
 };
 
+/// The ways in which boxes fill a tensor, or fail to.
+enum class CoverKind {
+    exact,
+    gap,       ///< some elements between `lo` and `hi` are in no box
+    overlap,   ///< boxes `first` and `second` share elements
+    irregular  ///< too many boxes that form neither a grid nor slabs: not checked
+};
+
+/// How boxes fill a tensor, and the first fault where they do not.
 struct Cover {
-    enum class Kind {
-        exact,
-        gap,       ///< some elements between `lo` and `hi` are in no box
-        overlap,   ///< boxes `first` and `second` share elements
-        irregular  ///< too many boxes that form neither a grid nor slabs: not checked
-    };
-    Kind kind = Kind::exact;
+    CoverKind kind = CoverKind::exact;
     std::vector<Index> lo;
     std::vector<Index> hi;
     std::size_t first = 0;

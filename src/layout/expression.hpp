@@ -30,6 +30,7 @@ struct LayoutItem {
     std::size_t column = 0;  ///< where it is written, counted from 1, for messages
 };
 
+/// A labelled term of a sum.
 struct Segment {
     std::string label;
     std::vector<LayoutItem> items;

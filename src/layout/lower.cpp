@@ -31,19 +31,19 @@ class BoundLayout::Walk {
     };
 
     /// Where the walk is: the storage address so far, the axes met and the last label passed.
-    struct State {
+    struct WalkState {
         Index offset = 0;
         std::size_t n_axes = 0;
         int segment = 0;
     };
 
-    void walk(const ToDo* todo, State state) {
+    void walk(const ToDo* todo, WalkState state) {
         for (; todo != nullptr; todo = todo->next) {
             const Node& node = bound_.nodes_[todo->node];
-            if (node.kind == Node::Kind::product) {
+            if (node.kind == Node::NodeKind::product) {
                 return product(node, *todo, state);
             }
-            if (node.kind == Node::Kind::sum) {
+            if (node.kind == Node::NodeKind::sum) {
                 return sum(node, *todo, state);
             }
             axes_[state.n_axes++] = todo->axis;
@@ -58,7 +58,7 @@ class BoundLayout::Walk {
         return static_cast<Index>(static_cast<Bytes>(a) * static_cast<Bytes>(b));
     }
 
-    void product(const Node& node, const ToDo& todo, const State& state) {
+    void product(const Node& node, const ToDo& todo, const WalkState& state) {
         const std::size_t n = node.n_children;
         if (n == 0) {  // the empty product has one element
             walk(todo.next, state);
@@ -85,7 +85,7 @@ class BoundLayout::Walk {
         for_each_range_box(axis.lo, axis.lo + axis.extent, std::span(factors.data(), n), each);
     }
 
-    void sum(const Node& node, const ToDo& todo, const State& state) {
+    void sum(const Node& node, const ToDo& todo, const WalkState& state) {
         const Axis& axis = todo.axis;
         for (std::size_t i = 0; i < node.n_children; ++i) {
             const Node& child = bound_.nodes_[node.first_child + i];
@@ -100,7 +100,7 @@ class BoundLayout::Walk {
         }
     }
 
-    void emit(const State& state) {
+    void emit(const WalkState& state) {
         SegmentPatch& made = out_.emplace_back();
         made.segment = state.segment;
         made.patch.offset = state.offset;

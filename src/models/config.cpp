@@ -82,15 +82,15 @@ std::string place_of(const std::string& text, std::size_t at) {
 std::string fault_text(const std::string& text, const JsonFault& fault) {
     const std::string at = " at " + place_of(text, fault.at);
     switch (fault.kind) {
-        case JsonFault::Kind::deep:
+        case JsonFlaw::deep:
             return "is nested deeper than " + std::to_string(kDeepestJson) + " levels" + at;
-        case JsonFault::Kind::wide:
+        case JsonFlaw::wide:
             return "has too many fields" + at;
-        case JsonFault::Kind::mark:
+        case JsonFlaw::mark:
             return "begins with a byte order mark, which no loader's parser takes";
-        case JsonFault::Kind::syntax:
+        case JsonFlaw::syntax:
             return "is not valid JSON" + at;
-        case JsonFault::Kind::number:
+        case JsonFlaw::number:
             break;
     }
     return "is not valid JSON: " + fault.what;
@@ -107,7 +107,7 @@ nlohmann::ordered_json parse_config_text(const std::string& text, const std::str
     auto root = parse_json<ordered_json>(without_nonfinite(text), &fault);
     if (fault) {
         throw Error(ErrorCode::corrupt, origin + " " + fault_text(text, *fault),
-                    fault->kind == JsonFault::Kind::mark ? kMarkHint : "");
+                    fault->kind == JsonFlaw::mark ? kMarkHint : "");
     }
     if (!root.is_object()) {
         throw Error(ErrorCode::corrupt, origin + " is not a JSON object");

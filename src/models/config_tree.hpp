@@ -12,6 +12,7 @@
 
 namespace shardweld::models {
 
+/// A config.json as a tree of values.
 class ConfigTree {
   public:
     /// With the changes that were made to it.

@@ -13,10 +13,12 @@
 
 namespace shardweld::models {
 
+/// The ways in which a line changes a block that is inherited.
+enum class EditKind { set, guard, remove };
+
 /// A line of a block, or a change to inherited lines of its name.
 struct Edit {
-    enum class Kind { set, guard, remove };
-    Kind kind = Kind::set;
+    EditKind kind = EditKind::set;
     Line line;  ///< names as in the block; of a guard with its condition, of a removal the name
 };
 

@@ -183,28 +183,28 @@ class FactorLines {
         const std::string stem = stem_of(weight);
         const Dim& rows = weight.layout.dims[weight.layout.dims.size() - 2];
         const bool is_again = !weight.repeat.empty() && weight.is_read_only;
-        put(line_of(weight, stem + names_.up, rows, rank_dim()), weight, true, is_again);
+        add_line(line_of(weight, stem + names_.up, rows, rank_dim()), weight, true, is_again);
         if (is_again) {
             return;  // the same weight otherwise stored: A does not show it
         }
-        put(line_of(weight, stem + names_.down, rank_dim(), weight.layout.dims.back()), weight,
-            false, false);
+        add_line(line_of(weight, stem + names_.down, rank_dim(), weight.layout.dims.back()), weight,
+                 false, false);
         const std::vector<std::string> labels = labels_of_rows(weight);
         if (!labels.empty()) {
             form_.shared.push_back({Pattern::parse(stem + names_.down), labels, weight.condition});
         }
         for (const std::string& label : labels) {
-            put(line_of(weight, stem + with_label(names_.part_down, label), rank_dim(),
-                        weight.layout.dims.back()),
-                weight, false, false);
-            put(line_of(weight, stem + with_label(names_.part_up, label), rows_of(weight, label),
-                        rank_dim()),
-                weight, true, false);
+            add_line(line_of(weight, stem + with_label(names_.part_down, label), rank_dim(),
+                             weight.layout.dims.back()),
+                     weight, false, false);
+            add_line(line_of(weight, stem + with_label(names_.part_up, label),
+                             rows_of(weight, label), rank_dim()),
+                     weight, true, false);
         }
     }
 
   private:
-    void put(Line line, const Line& weight, bool is_up, bool is_again) {
+    void add_line(Line line, const Line& weight, bool is_up, bool is_again) {
         if (!is_again) {
             Line whole = line;
             whole.optional = true;

@@ -11,8 +11,6 @@ namespace shardweld::models {
 
 namespace {
 
-using Kind = Token::Kind;
-
 constexpr std::array<std::pair<std::string_view, Op>, 6> kComparisons = {{
     {"=", Op::equal},
     {"!=", Op::not_equal},
@@ -42,14 +40,14 @@ class ExprParser {
     explicit ExprParser(Scanner& in) : in_(in) {}
 
     ExprPtr either() {
-        return grouped(Kind::name, {{"or", Op::either}}, [&] {
-            return grouped(Kind::name, {{"and", Op::both}}, [&] { return negation(); });
+        return grouped(TokenKind::name, {{"or", Op::either}}, [&] {
+            return grouped(TokenKind::name, {{"and", Op::both}}, [&] { return negation(); });
         });
     }
 
     ExprPtr sum() {
-        return grouped(Kind::mark, {{"+", Op::add}, {"-", Op::subtract}}, [&] {
-            return grouped(Kind::mark,
+        return grouped(TokenKind::mark, {{"+", Op::add}, {"-", Op::subtract}}, [&] {
+            return grouped(TokenKind::mark,
                            {{"*", Op::multiply}, {"/", Op::divide}, {"%", Op::remainder}},
                            [&] { return atom(); });
         });
@@ -85,7 +83,8 @@ class ExprParser {
 
     /// Operands with operators of one level between them, from the left.
     template <typename Operand>
-    ExprPtr grouped(Kind kind, std::initializer_list<std::pair<std::string_view, Op>> operators,
+    ExprPtr grouped(TokenKind kind,
+                    std::initializer_list<std::pair<std::string_view, Op>> operators,
                     const Operand& operand) {
         ExprPtr left = operand();
         for (;;) {
@@ -121,10 +120,10 @@ class ExprParser {
         }
         const Token mark = in_.peek();
         for (const auto& [text, op] : kComparisons) {
-            if (mark.is(Kind::mark, text)) {
+            if (mark.is(TokenKind::mark, text)) {
                 in_.take();
                 // Two returns: GCC 12 destroys a list inside ?: that an exception left unfinished.
-                if (in_.peek().kind == Kind::text) {
+                if (in_.peek().kind == TokenKind::text) {
                     return text_relation(std::move(left), op, mark);
                 }
                 return make(op, {left, sum()});
@@ -144,7 +143,7 @@ class ExprParser {
         expr.op = op == Op::equal ? Op::is_text : Op::is_not_text;
         expr.args = {std::move(left)};
         do {
-            if (in_.peek().kind != Kind::text) {
+            if (in_.peek().kind != TokenKind::text) {
                 in_.fail_expected("a text in quotes");
             }
             expr.texts.push_back(in_.take().text);
@@ -154,33 +153,33 @@ class ExprParser {
 
     ExprPtr atom() {
         const Token token = in_.peek();
-        if (token.is(Kind::mark, "(")) {
+        if (token.is(TokenKind::mark, "(")) {
             const Deeper deeper(*this);
             in_.take();
             ExprPtr inner = either();
             in_.expect_mark(")");
             return inner;
         }
-        if (token.is(Kind::mark, "-")) {
+        if (token.is(TokenKind::mark, "-")) {
             const Deeper deeper(*this);
             in_.take();
             return make(Op::negate, {atom()});
         }
         switch (token.kind) {
-            case Kind::number:
+            case TokenKind::number:
                 in_.take();
                 return leaf(Op::number, "", token.number);
-            case Kind::field:
+            case TokenKind::field:
                 in_.take();
                 return field(token.text);
-            case Kind::claim:
+            case TokenKind::claim:
                 in_.take();
                 return leaf(Op::claim, token.text);
-            case Kind::name:
+            case TokenKind::name:
                 return named();
-            case Kind::end:
-            case Kind::text:
-            case Kind::mark:
+            case TokenKind::end:
+            case TokenKind::text:
+            case TokenKind::mark:
                 break;
         }
         in_.fail_expected("a number, a name, '@field' or '('");
@@ -202,7 +201,7 @@ class ExprParser {
     ExprPtr named() {
         if (in_.accept_name("count")) {
             in_.expect_mark("(");
-            const std::string path = path_of(Kind::field);
+            const std::string path = path_of(TokenKind::field);
             in_.expect_mark(")");
             return leaf(Op::count, path);
         }
@@ -210,8 +209,9 @@ class ExprParser {
             return floor();
         }
         if (in_.accept_name("known")) {
-            return in_.peek().kind == Kind::claim ? leaf(Op::known_claim, path_of(Kind::claim))
-                                                  : leaf(Op::known_field, path_of(Kind::field));
+            return in_.peek().kind == TokenKind::claim
+                       ? leaf(Op::known_claim, path_of(TokenKind::claim))
+                       : leaf(Op::known_field, path_of(TokenKind::field));
         }
         if (is_keyword(in_.peek().text)) {
             in_.fail_expected("a number, a name, '@field' or '('");
@@ -222,7 +222,7 @@ class ExprParser {
     ExprPtr floor() {
         const Deeper deeper(*this);
         in_.expect_mark("(");
-        std::vector<ExprPtr> args{field(path_of(Kind::field))};
+        std::vector<ExprPtr> args{field(path_of(TokenKind::field))};
         std::vector<Op> steps;
         while (!in_.accept_mark(")")) {
             if (args.size() == kDeepestExpr) {
@@ -239,7 +239,7 @@ class ExprParser {
         return std::make_shared<const Expr>(std::move(expr));
     }
 
-    std::string path_of(Kind kind) {
+    std::string path_of(TokenKind kind) {
         if (in_.peek().kind != kind) {
             in_.fail_expected("'@field'");
         }

@@ -18,6 +18,7 @@
 
 namespace shardweld::models {
 
+/// The operations of an expression.
 enum class Op {
     number,
     name,
@@ -51,6 +52,7 @@ enum class Op {
     otherwise,
 };
 
+/// A node of an expression. Never changed once made, so nodes are shared.
 struct Expr {
     Op op = Op::number;
     Index number = 0;

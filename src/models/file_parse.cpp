@@ -118,7 +118,7 @@ Line parse_tensor(Scanner& in, bool is_dialect) {
     line.logical = in.word("a logical tensor");
     const std::string text = in.until(kOptions);
     line.layout = at_origin(in.origin(), [&] { return layout::parse_layout(text); });
-    if (in.peek().is(Token::Kind::mark, "<")) {
+    if (in.peek().is(TokenKind::mark, "<")) {
         if (!is_dialect) {
             in.fail(in.peek().column, "only a dialect's lines say how shards are joined");
         }
@@ -136,7 +136,7 @@ Line parse_tensor(Scanner& in, bool is_dialect) {
 /// Adds the edit for each of the names; of a recipe's line for the first one: several can be read,
 /// only one is written.
 void add_named(Edit edit, const std::string& names, bool is_dialect, std::vector<Edit>& out) {
-    const bool is_line = edit.kind == Edit::Kind::set;
+    const bool is_line = edit.kind == EditKind::set;
     const auto all = expand_alternatives(names, edit.line.origin);
     for (const std::string& name : all) {
         if (is_line) {
@@ -158,10 +158,10 @@ void parse_line(Scanner& in, bool is_dialect, std::vector<Edit>& out) {
     std::string names = in.word("a name");
     Edit edit;
     if (names == "without") {
-        edit.kind = Edit::Kind::remove;
+        edit.kind = EditKind::remove;
         names = in.word("a name");
     } else if (in.accept_name("if")) {
-        edit.kind = Edit::Kind::guard;
+        edit.kind = EditKind::guard;
         edit.line.condition = parse_expr(in);
         in.expect_end();
     } else {
@@ -218,7 +218,7 @@ void parse_text(std::string_view line, const std::string& origin, Parsed& file) 
 void check_twice(const std::vector<Edit>& edits) {
     std::map<std::tuple<std::string, std::size_t, std::string>, std::string> seen;
     for (const auto& [kind, line] : edits) {
-        if (kind != Edit::Kind::set) {
+        if (kind != EditKind::set) {
             continue;
         }
         const std::string condition = line.condition ? line.condition->text : "";

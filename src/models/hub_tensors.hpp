@@ -9,6 +9,7 @@
 
 namespace shardweld::models {
 
+/// A tensor of the model on the Hub, by a recipe and a config.json.
 struct HubTensor {
     std::string name;
     std::vector<Index> shape;

@@ -61,6 +61,7 @@ struct JoinStep {
     bool stack = false;       ///< `+0`: stacked as new dim 0
     friend bool operator==(const JoinStep&, const JoinStep&) = default;
 };
+/// The steps that turn shards of one name into the whole tensor.
 struct Join {
     bool flat = false;      ///< the local tensor is seen as one-dimensional first
     bool by_shape = false;  ///< no steps written: those that give the shape the layout implies
@@ -112,6 +113,7 @@ struct SameRule {
     std::string origin;
 };
 
+/// A pattern of stored names that are no part of the model.
 struct IgnoreRule {
     std::vector<std::string> globs;
     std::string reason;
@@ -307,14 +309,14 @@ Dialect own_names(const Recipe& recipe, const Dialect& dialect);
 /// What a framework keeps of a LoRA adapter beside its weights, however the model is written.
 struct LoraForm {
     /// A of a weight whose rows have fused segments, such as gate and up: it may be all of theirs.
-    struct Shared {
+    struct SharedFactor {
         Pattern name;
         std::vector<std::string> labels;
         ExprPtr condition;
     };
     Recipe recipe;    ///< its tensors are the factors, whole, under the framework's names
     Dialect dialect;  ///< the same as they are stored
-    std::vector<Shared> shared;
+    std::vector<SharedFactor> shared;
 };
 
 /// The lines of the factors of all weights of two dims behind those of stacks: A has the weight's
@@ -335,6 +337,7 @@ inline constexpr std::string_view kGenerated = "generated/";
 /// The built-in files, sorted by file name.
 const std::vector<RecipeFile>& built_in_sources();
 
+/// The condition under which a recipe is a config.json's.
 struct FamilyMatch {
     std::string name;  ///< the recipe's
     ExprPtr match;     ///< condition on the config

@@ -45,12 +45,12 @@ Block settled(Block inherited, std::vector<Edit> edits) {
     std::vector<Line> own;
     for (Edit& edit : edits) {
         const std::string& name = edit.line.name.text;
-        if (edit.kind == Edit::Kind::guard) {
+        if (edit.kind == EditKind::guard) {
             guard(inherited.lines, edit.line);
-        } else if (erase_named(inherited.lines, name) == 0 && edit.kind == Edit::Kind::remove) {
+        } else if (erase_named(inherited.lines, name) == 0 && edit.kind == EditKind::remove) {
             refuse(edit.line.origin, "no inherited line '" + name + "' to leave out");
         }
-        if (edit.kind == Edit::Kind::set) {
+        if (edit.kind == EditKind::set) {
             own.push_back(std::move(edit.line));
         }
     }

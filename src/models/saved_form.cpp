@@ -126,7 +126,7 @@ bool holds_one(const SavedForm& form, const std::string& ended, bool is_inside) 
 }
 
 /// The other name that the tie gives a tensor, whose own begins behind `skipped` bytes.
-std::optional<std::string> kept_name(const SavedForm::Tie& tie, const std::string& name,
+std::optional<std::string> kept_name(const SavedForm::TiedNames& tie, const std::string& name,
                                      std::size_t skipped) {
     const std::string_view own = std::string_view(name).substr(skipped);
     const bool is_module = tie.copy.ends_with('.');
@@ -188,14 +188,14 @@ SavedModel::SavedModel(const Config& config, const std::string& type) {
 
 bool SavedModel::is_renamed(std::string_view name, bool is_own_known) const {
     const std::string ended = parts_.empty() ? "" : with_ends(name);
-    return std::ranges::any_of(parts_, [&](const Part& part) {
+    return std::ranges::any_of(parts_, [&](const FormPart& part) {
         return (part.is_inside || !is_own_known) && holds_one(*part.form, ended, part.is_inside);
     });
 }
 
 std::vector<std::string> SavedModel::renamed_parts() const {
     std::vector<std::string> runs;
-    for (const Part& part : parts_) {
+    for (const FormPart& part : parts_) {
         std::ranges::copy_if(part.form->renamed, std::back_inserter(runs),
                              [&](const auto& run) { return is_of_use(run, part.is_inside); });
     }
@@ -207,8 +207,8 @@ std::map<std::string, std::string> SavedModel::second_names(
     const std::set<std::string> there(names.begin(), names.end());
     std::map<std::string, std::string> second;
     std::map<std::string, std::set<std::string>> alone;
-    const auto look = [&](const Part& part, const std::string& name, std::size_t skipped) {
-        for (const SavedForm::Tie& tie : part.form->ties) {
+    const auto look = [&](const FormPart& part, const std::string& name, std::size_t skipped) {
+        for (const SavedForm::TiedNames& tie : part.form->ties) {
             const auto kept = kept_name(tie, name, skipped);
             if (kept && there.contains(*kept)) {
                 second.emplace(name, *kept);
@@ -217,7 +217,7 @@ std::map<std::string, std::string> SavedModel::second_names(
             }
         }
     };
-    for (const Part& part : parts_) {
+    for (const FormPart& part : parts_) {
         for (auto name = there.begin(); part.is_tied && name != there.end(); ++name) {
             std::size_t at = 0;
             do {

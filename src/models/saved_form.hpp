@@ -18,7 +18,7 @@ inline constexpr const char* kTiedField = "tie_word_embeddings";
 /// One model type's row. Types that are saved as their module tree has them have none.
 struct SavedForm {
     /// Two names of one tensor, or with a dot at the end of all tensors below.
-    struct Tie {
+    struct TiedNames {
         std::string copy;
         std::string kept;  ///< the one that is saved
     };
@@ -26,7 +26,7 @@ struct SavedForm {
     /// Whether tensors are tied, '1' or '0': where tie_word_embeddings is absent, false and true;
     /// then the same where text_config ties its own, if that matters.
     std::string tied;
-    std::vector<Tie> ties;
+    std::vector<TiedNames> ties;
     /// ".layers.#.mlp.": what is renamed has one of these in its name, and no saved name has.
     std::vector<std::string> renamed;
 };
@@ -64,13 +64,13 @@ class SavedModel {
         const std::vector<std::string>& names) const;
 
   private:
-    struct Part {
+    struct FormPart {
         const SavedForm* form;
         bool is_inside;
         bool is_sure;  ///< of the name that is saved, where there is only the other
         bool is_tied;
     };
-    std::vector<Part> parts_;
+    std::vector<FormPart> parts_;
 };
 
 /// Of lists among built_in_sources(), which are no recipes.

@@ -34,17 +34,17 @@ std::size_t end_of_name(std::string_view text, std::size_t from) {
 
 std::string token_text(const Token& token) {
     switch (token.kind) {
-        case Token::Kind::end:
+        case TokenKind::end:
             return "the end";
-        case Token::Kind::field:
+        case TokenKind::field:
             return "'@" + token.text + "'";
-        case Token::Kind::claim:
+        case TokenKind::claim:
             return "'$" + token.text + "'";
-        case Token::Kind::text:
+        case TokenKind::text:
             return "\"" + printable(token.text) + "\"";
-        case Token::Kind::number:
-        case Token::Kind::name:
-        case Token::Kind::mark:
+        case TokenKind::number:
+        case TokenKind::name:
+        case TokenKind::mark:
             return "'" + printable(token.text) + "'";
     }
     return "";
@@ -100,7 +100,7 @@ Token Scanner::scan() {
     const char c = text_[at_];
     const std::size_t begin = at_;
     if (c == '@' || c == '$') {
-        token.kind = c == '@' ? Token::Kind::field : Token::Kind::claim;
+        token.kind = c == '@' ? TokenKind::field : TokenKind::claim;
         scan_path(token);
         return token;
     }
@@ -109,7 +109,7 @@ Token Scanner::scan() {
         if (end == std::string_view::npos) {
             fail(token.column, "the text has no closing quote");
         }
-        token.kind = Token::Kind::text;
+        token.kind = TokenKind::text;
         token.text = text_.substr(begin + 1, end - begin - 1);
         at_ = end + 1;
         return token;
@@ -117,8 +117,8 @@ Token Scanner::scan() {
     if (is_name_part(c)) {
         at_ = end_of_name(text_, at_);
         token.text = text_.substr(begin, at_ - begin);
-        token.kind = is_digit(c) ? Token::Kind::number : Token::Kind::name;
-        if (token.kind == Token::Kind::number) {
+        token.kind = is_digit(c) ? TokenKind::number : TokenKind::name;
+        if (token.kind == TokenKind::number) {
             const auto value = parse_index(token.text);
             if (!value) {
                 fail(token.column, "'" + printable(token.text) + "' is not a 64-bit number");
@@ -129,7 +129,7 @@ Token Scanner::scan() {
     }
     for (const std::string_view mark : kMarks) {
         if (text_.substr(at_).starts_with(mark)) {
-            token.kind = Token::Kind::mark;
+            token.kind = TokenKind::mark;
             token.text = mark;
             at_ += mark.size();
             return token;
@@ -149,7 +149,7 @@ Token Scanner::take() {
     return scan();
 }
 
-bool Scanner::accept(Token::Kind kind, std::string_view text) {
+bool Scanner::accept(TokenKind kind, std::string_view text) {
     const bool is_it = peek().is(kind, text);
     if (is_it) {
         scan();
@@ -158,11 +158,11 @@ bool Scanner::accept(Token::Kind kind, std::string_view text) {
 }
 
 bool Scanner::accept_mark(std::string_view mark) {
-    return accept(Token::Kind::mark, mark);
+    return accept(TokenKind::mark, mark);
 }
 
 bool Scanner::accept_name(std::string_view name) {
-    return accept(Token::Kind::name, name);
+    return accept(TokenKind::name, name);
 }
 
 void Scanner::expect_mark(std::string_view mark) {
@@ -177,7 +177,7 @@ void Scanner::expect_name(std::string_view name) {
     }
 }
 
-std::string Scanner::take(Token::Kind kind, std::string_view what) {
+std::string Scanner::take(TokenKind kind, std::string_view what) {
     if (peek().kind != kind) {
         fail_expected(what);
     }
@@ -185,16 +185,16 @@ std::string Scanner::take(Token::Kind kind, std::string_view what) {
 }
 
 std::string Scanner::name(std::string_view what) {
-    return take(Token::Kind::name, what);
+    return take(TokenKind::name, what);
 }
 
 std::string Scanner::quoted(std::string_view what) {
-    return take(Token::Kind::text, what);
+    return take(TokenKind::text, what);
 }
 
 Index Scanner::number(std::string_view what) {
     const bool is_negative = accept_mark("-");
-    if (peek().kind != Token::Kind::number) {
+    if (peek().kind != TokenKind::number) {
         fail_expected(what);
     }
     const Index value = scan().number;

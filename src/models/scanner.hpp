@@ -13,15 +13,16 @@
 
 namespace shardweld::models {
 
+enum class TokenKind { end, number, name, field, claim, text, mark };
+
 /// A piece of an expression. `text` is without the marks '@', '$' and the quotes.
 struct Token {
-    enum class Kind { end, number, name, field, claim, text, mark };
-    Kind kind = Kind::end;
+    TokenKind kind = TokenKind::end;
     std::string text;
     Index number = 0;
     std::size_t column = 1;
 
-    [[nodiscard]] bool is(Kind wanted, std::string_view wanted_text) const {
+    [[nodiscard]] bool is(TokenKind wanted, std::string_view wanted_text) const {
         return kind == wanted && text == wanted_text;
     }
 };
@@ -78,8 +79,8 @@ class Scanner {
 
   private:
     void skip_blanks();
-    bool accept(Token::Kind kind, std::string_view text);
-    std::string take(Token::Kind kind, std::string_view what);
+    bool accept(TokenKind kind, std::string_view text);
+    std::string take(TokenKind kind, std::string_view what);
     Token scan();
     void scan_path(Token& token);
 

@@ -11,6 +11,7 @@
 
 namespace shardweld::models {
 
+/// The names under which models of one family are in use.
 class Spellings {
   public:
     explicit Spellings(const Recipe& recipe);

@@ -214,7 +214,7 @@ std::optional<std::string> config_value(Scanner& in) {
         }
     }
     const Token next = in.peek();
-    if (next.kind != Token::Kind::text) {
+    if (next.kind != TokenKind::text) {
         return std::to_string(in.number("a number, a text in quotes, true, false or 'absent'"));
     }
     if (next.text.find('\\') != std::string::npos) {
@@ -362,7 +362,7 @@ void add(T& out, U value) {
 
 /// Adds the statement's value to the list that holds such ones, or sets what it is the value of.
 template <auto member, auto parse>
-void put(Scanner& in, Parsed& file) {
+void put_value(Scanner& in, Parsed& file) {
     add(owner_of(file.out, member).*member, parse(in));
 }
 
@@ -453,8 +453,8 @@ void add_at(Scanner& in, Parsed& file) {
 }
 
 void add_ignore(Scanner& in, Parsed& file) {
-    (file.out.is_dialect ? put<&Dialect::ignore, parse_ignore>
-                         : put<&Recipe::ignore, parse_ignore>)(in, file);
+    (file.out.is_dialect ? put_value<&Dialect::ignore, parse_ignore>
+                         : put_value<&Recipe::ignore, parse_ignore>)(in, file);
 }
 
 enum class In { both, recipe, dialect };
@@ -470,14 +470,14 @@ constexpr auto kStatements = std::to_array<Statement>({
     {"recipe", In::both, begin_file<false>},
     {"dialect", In::both, begin_file<true>},
     {"format", In::both, check_format},
-    {"extends", In::both, put<&Declaration::extends, name<kName>>},
-    {"with", In::recipe, put<&Declaration::parts, names<kRecipe>>},
-    {"uses", In::recipe, put<&Recipe::dialects, names<kDialect>>},
-    {"families", In::dialect, put<&Dialect::families, names<kRecipe>>},
-    {"match", In::recipe, put<&Recipe::match, parse_expr>},
-    {"verified", In::recipe, put<&Recipe::verified, parse_verified>},
-    {"fact", In::dialect, put<&Dialect::facts, names<kFact>>},
-    {"given", In::recipe, put<&Recipe::givens, names<kName>>},
+    {"extends", In::both, put_value<&Declaration::extends, name<kName>>},
+    {"with", In::recipe, put_value<&Declaration::parts, names<kRecipe>>},
+    {"uses", In::recipe, put_value<&Recipe::dialects, names<kDialect>>},
+    {"families", In::dialect, put_value<&Dialect::families, names<kRecipe>>},
+    {"match", In::recipe, put_value<&Recipe::match, parse_expr>},
+    {"verified", In::recipe, put_value<&Recipe::verified, parse_verified>},
+    {"fact", In::dialect, put_value<&Dialect::facts, names<kFact>>},
+    {"given", In::recipe, put_value<&Recipe::givens, names<kName>>},
     {"default", In::dialect, define_defaults},
     {"let", In::recipe, define<&Recipe::symbols>},
     {"index", In::recipe, define<&Recipe::symbols, true>},
@@ -487,32 +487,32 @@ constexpr auto kStatements = std::to_array<Statement>({
     {"block", In::both, open_block<&Declaration::blocks>},
     {"module", In::recipe, open_block<&Declaration::modules>},
     {"at", In::both, add_at},
-    {"alias", In::dialect, put<&Dialect::aliases, parse_aliases>},
+    {"alias", In::dialect, put_value<&Dialect::aliases, parse_aliases>},
     {"store", In::dialect, add_line},
     {"hub", In::recipe, add_line},
     {"tree", In::recipe, add_module_line},
     {"sized", In::recipe, add_sized},
-    {"same", In::recipe, put<&Recipe::same, parse_same>},
+    {"same", In::recipe, put_value<&Recipe::same, parse_same>},
     {"ignore", In::both, add_ignore},
-    {"rename", In::recipe, put<&Recipe::renames, parse_rename>},
-    {"place", In::recipe, put<&Declaration::places, parse_place>},
-    {"either", In::recipe, put<&Recipe::eithers, parse_either>},
-    {"pass", In::recipe, put<&Recipe::passes, parse_passes>},
-    {"needs", In::recipe, put<&Recipe::needs, parse_needs>},
-    {"linear", In::recipe, put<&Recipe::linear, parse_linear>},
-    {"names", In::dialect, put<&Dialect::has_own_names, parse_own_names>},
-    {"lora", In::dialect, put<&Dialect::lora, parse_lora>},
-    {"config", In::recipe, put<&Recipe::config, parse_config>},
-    {"written", In::dialect, put<&Dialect::written_names, parse_written<kStored>>},
-    {"unwritten", In::dialect, put<&Dialect::unwritten_names, parse_written<kStored>>},
-    {"inside", In::dialect, put<&Dialect::insides, parse_written<kPrefix>>},
-    {"kept", In::dialect, put<&Dialect::kepts, parse_written<kLogical>>},
-    {"separate", In::dialect, put<&Dialect::separates, parse_written<kCapture>>},
-    {"writes", In::dialect, put<&Dialect::written, parse_writes>},
-    {"key", In::dialect, put<&Dialect::keys, parse_key>},
-    {"rope_factors", In::dialect, put<&Dialect::rope_factors, parse_rope_factors>},
-    {"claim", In::dialect, put<&Dialect::claims, parse_claim>},
-    {"refuse", In::dialect, put<&Dialect::refusals, parse_refuse>},
+    {"rename", In::recipe, put_value<&Recipe::renames, parse_rename>},
+    {"place", In::recipe, put_value<&Declaration::places, parse_place>},
+    {"either", In::recipe, put_value<&Recipe::eithers, parse_either>},
+    {"pass", In::recipe, put_value<&Recipe::passes, parse_passes>},
+    {"needs", In::recipe, put_value<&Recipe::needs, parse_needs>},
+    {"linear", In::recipe, put_value<&Recipe::linear, parse_linear>},
+    {"names", In::dialect, put_value<&Dialect::has_own_names, parse_own_names>},
+    {"lora", In::dialect, put_value<&Dialect::lora, parse_lora>},
+    {"config", In::recipe, put_value<&Recipe::config, parse_config>},
+    {"written", In::dialect, put_value<&Dialect::written_names, parse_written<kStored>>},
+    {"unwritten", In::dialect, put_value<&Dialect::unwritten_names, parse_written<kStored>>},
+    {"inside", In::dialect, put_value<&Dialect::insides, parse_written<kPrefix>>},
+    {"kept", In::dialect, put_value<&Dialect::kepts, parse_written<kLogical>>},
+    {"separate", In::dialect, put_value<&Dialect::separates, parse_written<kCapture>>},
+    {"writes", In::dialect, put_value<&Dialect::written, parse_writes>},
+    {"key", In::dialect, put_value<&Dialect::keys, parse_key>},
+    {"rope_factors", In::dialect, put_value<&Dialect::rope_factors, parse_rope_factors>},
+    {"claim", In::dialect, put_value<&Dialect::claims, parse_claim>},
+    {"refuse", In::dialect, put_value<&Dialect::refusals, parse_refuse>},
 });
 
 }  // namespace

@@ -116,9 +116,9 @@ class Hub {
 
 /// Works out of conditions what is known without config.json: how names are chosen, what the recipe
 /// says of the family, which logical tensors it has.
-class Folding {
+class ConditionFolder {
   public:
-    Folding(const Recipe& recipe, const Dialect& form, const Hub& hub)
+    ConditionFolder(const Recipe& recipe, const Dialect& form, const Hub& hub)
         : recipe_(recipe), form_(form), hub_(hub) {}
 
     /// A number where it is known. The condition is the line's.
@@ -308,7 +308,7 @@ bool is_of_tower(const Line& line) {
 }
 
 /// Whether the hub's own line is written for the logical tensor.
-bool is_kept(const Line& line, const Dialect& form, const Folding& folding) {
+bool is_kept(const Line& line, const Dialect& form, const ConditionFolder& folding) {
     const bool is_tower =
         is_of_tower(line) && is_number(folding.folded(line.condition, line), true);
     return is_tower || std::ranges::any_of(form.kepts, [&](const WrittenRule& rule) {
@@ -321,7 +321,7 @@ bool is_kept(const Line& line, const Dialect& form, const Folding& folding) {
 void require_written(const Recipe& recipe, const Recipe& made, const Dialect& form) {
     const Hub written(made);
     const Hub hub(recipe);
-    const Folding folding(recipe, form, hub);
+    const ConditionFolder folding(recipe, form, hub);
     for (const Line& line : recipe.hub) {
         if (line.condition != nullptr && is_number(folding.folded(line.condition, line), false)) {
             continue;
@@ -402,7 +402,7 @@ Recipe module_form(const Recipe& recipe, const TrainingNames& names) {
 
 /// When a line that is chosen on a condition is written: null: always; nullopt: never.
 std::optional<ExprPtr> written_condition(const Line& line, const std::optional<ExprPtr>& chosen,
-                                         const Held& held, const Folding& folding) {
+                                         const Held& held, const ConditionFolder& folding) {
     if (!chosen) {
         return std::nullopt;
     }
@@ -427,7 +427,7 @@ Recipe training_form(const Recipe& recipe, const Dialect& form, const TrainingNa
     Recipe made = empty_form(recipe, names);
     const Hub hub(recipe);
     const Choice choice(form, names);
-    const Folding folding(made, form, hub);
+    const ConditionFolder folding(made, form, hub);
     const bool has_kinds = names.is_torch_dist && !names.lines &&
                            is_number(folding.folded(name_of(kApart), Line{}), true);
     for (const Line& line : form.store) {

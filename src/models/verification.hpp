@@ -10,6 +10,7 @@
 
 namespace shardweld::models {
 
+/// The evidence that a recipe is right.
 enum class Verified {
     no,
     names,  ///< held against tables of names and shapes of real models

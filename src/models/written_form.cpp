@@ -54,8 +54,8 @@ std::optional<Index> integer(const KeyRule& rule, const KeyRule::Value& value,
 }
 
 /// Puts the value into the field, if there is one.
-bool put(const KeyRule& rule, const KeyRule::Value& value, const Symbols& symbols,
-         const Config& config, MetadataField& field) {
+bool put_value(const KeyRule& rule, const KeyRule::Value& value, const Symbols& symbols,
+               const Config& config, MetadataField& field) {
     if (rule.type == Type::text) {
         const auto text = value.literal ? value.literal : config.text(value.expr->name);
         field.texts.assign(text.has_value() ? 1 : 0, text.value_or(""));
@@ -133,7 +133,7 @@ Metadata metadata_of(const Dialect& form, const Symbols& symbols, const Config& 
             continue;
         }
         if (std::ranges::any_of(rule.values, [&](const KeyRule::Value& value) {
-                return put(rule, value, symbols, config, field);
+                return put_value(rule, value, symbols, config, field);
             })) {
             metadata.push_back(std::move(field));
         } else if (!rule.optional) {

@@ -8,6 +8,7 @@
 
 namespace shardweld::mpi {
 
+/// The sign of life of one rank's main thread, for the watchdog. Any thread reads it.
 class Pulse {
   public:
     /// Something was finished together with the others, or alone where there are none.

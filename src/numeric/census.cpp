@@ -14,19 +14,19 @@ namespace {
 /// The bits of a type: `magnitude` masks the sign away; a magnitude of `infinity` is one, a larger
 /// one is a NaN. Where a type has no infinities that is the largest number instead.
 template <typename Word>
-struct Form {
+struct FloatForm {
     Word magnitude;
     Word infinity;
     bool has_infinity;
 };
 
-constexpr Form<std::uint8_t> kE4m3{0x7F, 0x7E, false};
-constexpr Form<std::uint8_t> kE5m2{0x7F, 0x7C, true};
-constexpr Form<std::uint8_t> kE8m0{0xFF, 0xFE, false};
-constexpr Form<std::uint16_t> kF16{0x7FFF, 0x7C00, true};
-constexpr Form<std::uint16_t> kBf16{0x7FFF, 0x7F80, true};
-constexpr Form<std::uint32_t> kF32{0x7FFFFFFF, 0x7F800000, true};
-constexpr Form<std::uint64_t> kF64{0x7FFFFFFFFFFFFFFF, 0x7FF0000000000000, true};
+constexpr FloatForm<std::uint8_t> kE4m3{0x7F, 0x7E, false};
+constexpr FloatForm<std::uint8_t> kE5m2{0x7F, 0x7C, true};
+constexpr FloatForm<std::uint8_t> kE8m0{0xFF, 0xFE, false};
+constexpr FloatForm<std::uint16_t> kF16{0x7FFF, 0x7C00, true};
+constexpr FloatForm<std::uint16_t> kBf16{0x7FFF, 0x7F80, true};
+constexpr FloatForm<std::uint32_t> kF32{0x7FFFFFFF, 0x7F800000, true};
+constexpr FloatForm<std::uint64_t> kF64{0x7FFFFFFFFFFFFFFF, 0x7FF0000000000000, true};
 
 template <typename Word>
 Word word_at(const std::byte* bytes, std::size_t i) {
@@ -68,7 +68,7 @@ Extremes<Word> extremes_of(const std::byte* bytes, std::size_t n, Word magnitude
 }
 
 template <typename Word>
-void count_odd(const std::byte* bytes, std::size_t n, const Form<Word>& form, Census& census) {
+void count_odd(const std::byte* bytes, std::size_t n, const FloatForm<Word>& form, Census& census) {
     for (std::size_t i = 0; i < n; ++i) {
         const Word size = static_cast<Word>(word_at<Word>(bytes, i) & form.magnitude);
         census.n_nan += size > form.infinity ? 1 : 0;
@@ -77,7 +77,7 @@ void count_odd(const std::byte* bytes, std::size_t n, const Form<Word>& form, Ce
 }
 
 template <typename Word>
-Census census_of(const Form<Word>& form, std::span<const std::byte> bytes) {
+Census census_of(const FloatForm<Word>& form, std::span<const std::byte> bytes) {
     constexpr std::size_t kPart = 16384 / sizeof(Word);
     const std::size_t n = bytes.size() / sizeof(Word);
     Census census;
@@ -102,7 +102,7 @@ Census census_of(const Form<Word>& form, std::span<const std::byte> bytes) {
 
 /// A zero with a sign is the only NaN.
 Census census_of_fnuz(std::span<const std::byte> bytes) {
-    Census census = census_of(Form<std::uint8_t>{0xFF, 0xFF, false}, bytes);
+    Census census = census_of(FloatForm<std::uint8_t>{0xFF, 0xFF, false}, bytes);
     census.n_zero = static_cast<Index>(std::count(bytes.begin(), bytes.end(), std::byte{0}));
     census.n_nan = static_cast<Index>(std::count(bytes.begin(), bytes.end(), std::byte{0x80}));
     return census;

@@ -14,6 +14,7 @@
 
 namespace shardweld::numeric {
 
+/// The functions that encode and decode one encoding.
 struct Coder {
     /// Stores the scale of a tile whose largest magnitude (finite) this is; gives the operand of
     /// `encode`.

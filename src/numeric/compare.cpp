@@ -58,7 +58,7 @@ Gap integer_gap(T a, T b) {
 }
 
 /// Adds one element's gap to `sum`.
-void note(const Gap& gap, Tolerance tolerance, Index at, Comparison& sum) {
+void add_gap(const Gap& gap, Tolerance tolerance, Index at, Comparison& sum) {
     if (gap.absolute == 0) {
         return;
     }
@@ -117,7 +117,7 @@ void compare_floats(DType dtype, const BlockPair& block, Tolerance tolerance, Co
     load_doubles(dtype, block.b, b);
     const std::size_t n = block.a.size() / size_of(dtype);
     for (std::size_t i = 0; i < n; ++i) {
-        note(gap_of(a[i], b[i]), tolerance, block.first + static_cast<Index>(i), sum);
+        add_gap(gap_of(a[i], b[i]), tolerance, block.first + static_cast<Index>(i), sum);
     }
 }
 
@@ -125,7 +125,7 @@ void compare_complex(const BlockPair& block, Tolerance tolerance, Comparison& su
     for (std::size_t i = 0; i * sizeof(std::complex<float>) < block.a.size(); ++i) {
         const Complex a = load<std::complex<float>>(block.a, i);
         const Complex b = load<std::complex<float>>(block.b, i);
-        note(gap_of(a, b), tolerance, block.first + static_cast<Index>(i), sum);
+        add_gap(gap_of(a, b), tolerance, block.first + static_cast<Index>(i), sum);
     }
 }
 
@@ -133,7 +133,7 @@ template <typename T>
 void compare_integers(const BlockPair& block, Comparison& sum) {
     for (std::size_t i = 0; i * sizeof(T) < block.a.size(); ++i) {
         const Gap gap = integer_gap(load<T>(block.a, i), load<T>(block.b, i));
-        note(gap, {0, 0}, block.first + static_cast<Index>(i), sum);
+        add_gap(gap, {0, 0}, block.first + static_cast<Index>(i), sum);
     }
 }
 

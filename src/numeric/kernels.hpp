@@ -11,6 +11,7 @@ namespace shardweld::numeric {
 /// Casts `n` elements; source and destination need no alignment and do not overlap.
 using Kernel = void (*)(const std::byte* src, std::byte* dst, std::size_t n);
 
+/// The conversion loops of one instruction set.
 struct Kernels {
     Kernel bf16_to_f32;
     Kernel f16_to_f32;

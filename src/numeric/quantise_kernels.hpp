@@ -9,6 +9,7 @@
 
 namespace shardweld::numeric {
 
+/// The quantising loops of one instruction set.
 struct QuantiseKernels {
     /// Bits of the largest magnitude; a NaN's are above an infinity's.
     std::uint32_t (*largest)(const float* x, std::size_t n);

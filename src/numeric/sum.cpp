@@ -81,14 +81,14 @@ bool can_add(DType dtype) {
 void begin_sum(const Addend& addend, std::span<float> sum) {
     for_each_summed(
         addend, sum.size(),
-        [&](const SumKernels::Stored& loops, const std::byte* x, std::size_t first,
+        [&](const SumKernels::TypeSums& loops, const std::byte* x, std::size_t first,
             std::size_t count) { loops.begin(x, addend.weight, sum.data() + first, count); });
 }
 
 void add_product(const Addend& addend, std::span<float> sum) {
     for_each_summed(
         addend, sum.size(),
-        [&](const SumKernels::Stored& loops, const std::byte* x, std::size_t first,
+        [&](const SumKernels::TypeSums& loops, const std::byte* x, std::size_t first,
             std::size_t count) { loops.add(x, addend.weight, sum.data() + first, count); });
 }
 
@@ -97,7 +97,7 @@ void add_difference(const Addend& addend, std::span<const float> base, std::span
         throw Error(ErrorCode::internal, "a difference from a base of another size");
     }
     for_each_summed(addend, sum.size(),
-                    [&](const SumKernels::Stored& loops, const std::byte* x, std::size_t first,
+                    [&](const SumKernels::TypeSums& loops, const std::byte* x, std::size_t first,
                         std::size_t count) {
                         loops.add_difference(x, base.data() + first, addend.weight,
                                              sum.data() + first, count);

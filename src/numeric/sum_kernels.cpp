@@ -82,8 +82,8 @@ SHARDWELD_LOOP void settle_loop(const float* __restrict sum, float* __restrict o
 }
 
 template <template <auto> class Set, typename Type>
-constexpr SumKernels::Stored kStored{Set<begin_loop<Type>>::run, Set<add_loop<Type>>::run,
-                                     Set<add_difference_loop<Type>>::run};
+constexpr SumKernels::TypeSums kStored{Set<begin_loop<Type>>::run, Set<add_loop<Type>>::run,
+                                       Set<add_difference_loop<Type>>::run};
 
 template <template <auto> class Set>
 constexpr SumKernels kSums{kStored<Set, StoredF32>, kStored<Set, StoredBf16>,

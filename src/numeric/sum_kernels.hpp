@@ -5,9 +5,10 @@
 
 namespace shardweld::numeric {
 
+/// The summing loops of one instruction set.
 struct SumKernels {
     /// Sums of elements of one stored type, which need no alignment.
-    struct Stored {
+    struct TypeSums {
         /// sum = weight * x
         void (*begin)(const std::byte* x, float weight, float* sum, std::size_t n);
         /// sum = sum + weight * x
@@ -16,7 +17,7 @@ struct SumKernels {
         void (*add_difference)(const std::byte* x, const float* base, float weight, float* sum,
                                std::size_t n);
     };
-    Stored f32, bf16;
+    TypeSums f32, bf16;
     /// out = sum, every NaN the positive quiet one without a payload
     void (*settle)(const float* sum, float* out, std::size_t n);
 };

@@ -58,14 +58,15 @@ struct Memory {
     Bytes kept = 0;    ///< of that, until the run ends
 };
 
-class Format {
+/// A kind of file that tensors are written to.
+class OutputFormat {
   public:
-    Format() = default;
-    Format(const Format&) = delete;
-    Format& operator=(const Format&) = delete;
-    Format(Format&&) = delete;
-    Format& operator=(Format&&) = delete;
-    virtual ~Format() = default;
+    OutputFormat() = default;
+    OutputFormat(const OutputFormat&) = delete;
+    OutputFormat& operator=(const OutputFormat&) = delete;
+    OutputFormat(OutputFormat&&) = delete;
+    OutputFormat& operator=(OutputFormat&&) = delete;
+    virtual ~OutputFormat() = default;
 
     [[nodiscard]] virtual std::string_view name() const = 0;  ///< the value of --output_format
     /// Endings of its files' names, as ".h5"; the first one is that of files it writes.
@@ -95,20 +96,20 @@ class Format {
 };
 
 /// All that --output_format names; the default one first.
-const std::vector<const Format*>& all_formats();
-const Format& default_format();
+const std::vector<const OutputFormat*>& all_formats();
+const OutputFormat& default_format();
 
 /// Tensors are packed greedily into files of at most max_shard_size tensor bytes (a larger tensor
 /// stands alone); inside a file by element size descending, then natural name. Headers are padded
 /// with spaces so that data begins at a multiple of 4096. Several files get
 /// model.safetensors.index.json. Error(unsupported) when a header would exceed the format's 100 MB.
-const Format& safetensors_format();
+const OutputFormat& safetensors_format();
 
 /// Packed as safetensors are: one contiguous dataset at the root for each tensor, and config.json.
 /// The library decides where raw data lies, so that placements are not settled. Error(unsupported)
 /// for names that cannot be links at the root ("", ".", with '/' or a zero byte, or
 /// kConfigDataset).
-const Format& hdf5_format();
+const OutputFormat& hdf5_format();
 
 /// Whether a file of this name holds tensors in one of the formats.
 bool is_output_name(std::string_view name);

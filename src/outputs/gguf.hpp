@@ -20,8 +20,8 @@ inline constexpr std::string_view kGgufEnding = ".gguf";
 
 /// Files with this metadata, whose tensors are mostly of `encoding`, one of GGML's types; `file` is
 /// the file's name, "" for "model-q8_0.gguf" and the like.
-std::shared_ptr<const Format> gguf_format_of(Encoding encoding, Metadata metadata,
-                                             std::string file = {});
+std::shared_ptr<const OutputFormat> gguf_format_of(Encoding encoding, Metadata metadata,
+                                                   std::string file = {});
 
 /// What `general.file_type` says of such a file (gguf-py 0.19, LlamaFileType).
 std::uint32_t gguf_file_type(Encoding encoding);

@@ -25,17 +25,17 @@ struct Span {
 };
 
 /// The bytes of a file between its tensors.
-struct Beside {
-    struct Part {
+struct SurroundingBytes {
+    struct FilePart {
         Bytes offset = 0;
         std::vector<std::byte> bytes;
     };
-    std::vector<Part> parts;
+    std::vector<FilePart> parts;
 
     /// What these bytes add to the CRC-32 of [begin, end).
     [[nodiscard]] std::uint32_t share_of(Bytes begin, Bytes end) const {
         std::uint32_t share = 0;
-        for (const Part& part : parts) {
+        for (const FilePart& part : parts) {
             const Bytes from = std::max(part.offset, begin);
             const Bytes to = std::min(part.offset + part.bytes.size(), end);
             if (from < to) {
@@ -47,8 +47,8 @@ struct Beside {
     }
 
     /// Four bytes of a sum. Error(unsupported) where they are in no part.
-    void put(Bytes place, std::uint32_t sum) {
-        const auto behind = std::ranges::upper_bound(parts, place, {}, &Part::offset);
+    void put_sum(Bytes place, std::uint32_t sum) {
+        const auto behind = std::ranges::upper_bound(parts, place, {}, &FilePart::offset);
         const auto part = behind == parts.begin() ? parts.end() : std::prev(behind);
         if (part == parts.end() || place + sizeof(sum) > part->offset + part->bytes.size()) {
             throw Error(ErrorCode::unsupported,
@@ -62,7 +62,7 @@ struct Beside {
     }
 };
 
-class ImageFormat final : public Format {
+class ImageFormat final : public OutputFormat {
   public:
     explicit ImageFormat(Image image) : image_(std::move(image)) {}
 
@@ -111,9 +111,9 @@ class ImageFormat final : public Format {
 
   private:
     [[nodiscard]] Frame frame_of(std::size_t at, const std::vector<Span>& spans) const {
-        const auto beside = std::make_shared<Beside>(read_beside(at, spans));
+        const auto beside = std::make_shared<SurroundingBytes>(read_beside(at, spans));
         Frame frame;
-        StatedSums stated = image_.sums(at);
+        ImageSums stated = image_.sums(at);
         for (const StatedSum& sum : stated.sums) {
             state(sum, spans, *beside, frame);
         }
@@ -124,15 +124,16 @@ class ImageFormat final : public Format {
             }
         }
         std::ranges::sort(frame.checksums, {}, &ChecksumPlace::offset);
-        for (const Beside::Part& part : beside->parts) {
+        for (const SurroundingBytes::FilePart& part : beside->parts) {
             frame.parts.push_back({part.offset, part.bytes});
         }
         frame.owner = beside;
         return frame;
     }
 
-    [[nodiscard]] Beside read_beside(std::size_t at, const std::vector<Span>& spans) const {
-        Beside beside;
+    [[nodiscard]] SurroundingBytes read_beside(std::size_t at,
+                                               const std::vector<Span>& spans) const {
+        SurroundingBytes beside;
         Bytes all = 0;
         Bytes begin = 0;
         const auto read_to = [&](Bytes end) {
@@ -185,8 +186,8 @@ class ImageFormat final : public Format {
                                    [](const Span& span) { return !span.is_same; });
     }
 
-    static void state(const StatedSum& sum, const std::vector<Span>& spans, Beside& beside,
-                      Frame& frame) {
+    static void state(const StatedSum& sum, const std::vector<Span>& spans,
+                      SurroundingBytes& beside, Frame& frame) {
         if (!is_changed(sum, spans)) {
             return;
         }
@@ -195,7 +196,7 @@ class ImageFormat final : public Format {
         const bool is_whole = tensors.front().begin >= sum.begin && tensors.back().end <= end;
         const std::uint32_t share = is_whole ? beside.share_of(sum.begin, end) : 0;
         for (const Bytes place : sum.places) {
-            beside.put(place, share);
+            beside.put_sum(place, share);
             for (const Span& span : is_whole ? tensors : std::span<const Span>()) {
                 frame.checksums.push_back({span.tensor, place, end - span.end});
             }
@@ -207,7 +208,7 @@ class ImageFormat final : public Format {
 
 }  // namespace
 
-std::shared_ptr<const Format> image_format_of(Image image) {
+std::shared_ptr<const OutputFormat> image_format_of(Image image) {
     return std::make_shared<const ImageFormat>(std::move(image));
 }
 

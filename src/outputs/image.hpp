@@ -23,12 +23,13 @@ struct StatedSum {
 };
 
 /// The sums of one file.
-struct StatedSums {
+struct ImageSums {
     std::vector<StatedSum> sums;
     /// Each with the sums that it follows from: it is written where one of these changes.
     std::vector<std::pair<ChecksumText, std::vector<StatedSum>>> texts;
 };
 
+/// A file of the template.
 struct ImageFile {
     std::string name;  ///< below the output's directory
     Bytes size = 0;
@@ -40,18 +41,19 @@ struct ImageSlot {
     bool is_same = false;  ///< its bytes are those that are there
 };
 
+/// A checkpoint that is the template: its files, and where the new tensors go.
 struct Image {
     std::vector<ImageFile> files;
     std::map<std::string, ImageSlot> slots;  ///< by OutputTensor::name
     /// Reads the bytes of a file, by its number, as they are.
     std::function<void(std::size_t file, Bytes offset, std::span<std::byte> out)> read;
     /// The sums that a file states, in any order.
-    std::function<StatedSums(std::size_t file)> sums;
+    std::function<ImageSums(std::size_t file)> sums;
 };
 
 /// Writes every byte of these files as it is, but for the tensors and the checksums of their bytes.
 /// A sum over a part of a tensor becomes 0, which states none. Error(internal) for tensors without
 /// a slot, Error(unsupported) for a file with more than 256 MiB that are no tensor's.
-std::shared_ptr<const Format> image_format_of(Image image);
+std::shared_ptr<const OutputFormat> image_format_of(Image image);
 
 }  // namespace shardweld::outputs

@@ -14,7 +14,7 @@
 
 namespace shardweld::outputs {
 
-class Format;
+class OutputFormat;
 
 /// A tensor to be written, as outputs see it.
 struct OutputTensor {
@@ -57,8 +57,9 @@ struct SideFile {
     static constexpr auto fields = [](auto& self) { return std::tie(self.name, self.text); };
 };
 
+/// The files of an output, and the place of each tensor in them.
 struct Placement {
-    const Format* format = nullptr;  ///< that makes the files
+    const OutputFormat* format = nullptr;  ///< that makes the files
     /// False while a library still has to tell offsets and sizes: they are estimates until the
     /// files are created.
     bool is_settled = true;

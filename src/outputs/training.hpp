@@ -31,13 +31,14 @@ struct TrainingTensor {
     Index order = 0;             ///< in its file; those of one stand as they come
 };
 
+/// numbered: a dictionary whose keys count its items from 0.
+enum class PlainKind { none, boolean, integer, real, text, list, dictionary, numbered };
+
 /// A value beside the tensors: what a pickle can hold without a class of a framework.
 struct PlainValue {
-    /// numbered: a dictionary whose keys count its items from 0.
-    enum class Kind { none, boolean, integer, real, text, list, dictionary, numbered };
     struct Entry;  // no std::pair, which asks about this type while it is not whole yet
 
-    Kind kind = Kind::none;
+    PlainKind kind = PlainKind::none;
     std::int64_t integer = 0;  ///< of a boolean 0 or 1
     double real = 0;
     std::string text;
@@ -50,18 +51,19 @@ struct PlainValue::Entry {
     PlainValue value;
 };
 
+/// How torch pickles a mesh: one generation cannot use the other's.
+enum class MeshForm {
+    layout,  ///< strides over a list of ranks: torch 2.15
+    ranks    ///< a tensor of ranks: torch 2.4 to 2.8
+};
+
 /// The device mesh over which DTensors are spread: the last dim cuts rows, dims before it repeat.
 struct DeviceMesh {
-    /// How torch pickles a mesh: one generation cannot use the other's.
-    enum class Form {
-        layout,  ///< strides over a list of ranks: torch 2.15
-        ranks    ///< a tensor of ranks: torch 2.4 to 2.8
-    };
     std::vector<std::string> names;
     std::vector<Index> shape;
     /// A loader's own mesh is the same only if it is of such devices.
     std::string device_type = "cuda";
-    Form form = Form::layout;
+    MeshForm form = MeshForm::layout;
 };
 
 /// A whole training checkpoint.
@@ -100,6 +102,6 @@ struct TrainingSave {
 /// those of values. Every dtype can be written; which torch knows it is another question.
 /// Error(internal) for tensors that `save` has no place for, or one that another has, and for
 /// chunks of one tensor that disagree about it.
-std::shared_ptr<const Format> training_format_of(TrainingSave save);
+std::shared_ptr<const OutputFormat> training_format_of(TrainingSave save);
 
 }  // namespace shardweld::outputs

@@ -13,12 +13,13 @@
 #include "core/dtype.hpp"
 #include "core/encoding.hpp"
 #include "core/index.hpp"
-#include "core/rare.hpp"
+#include "core/optional_box.hpp"
 #include "layout/copy.hpp"
 #include "models/config.hpp"
 #include "models/recipe.hpp"
 #include "models/symbols.hpp"
 #include "plan/pieces.hpp"
+#include "shardweld/events.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;
@@ -28,7 +29,7 @@ namespace shardweld::plan {
 
 /// A weight as matrices, rows of which are made together: no strip of rows is ever divided, so
 /// neither ranks nor rounds cut a tile.
-struct Strips {
+struct RowBlocks {
     Encoding encoding = Encoding::fp8_block;
     Index n_rows = 0;  ///< of a stack of matrices all rows
     Index n_columns = 0;
@@ -41,7 +42,7 @@ struct Strips {
 
 /// The weight becomes codes, the target's first output, and scales, its second one. The types of
 /// GGML have both in one output.
-struct Encode : Strips {
+struct Encode : RowBlocks {
     DType weight = DType::bf16;  ///< stored elements are cast to it first
     float global = 1;            ///< NVFP4: the divisor, known before any row is written
     std::uint32_t share = 0;     ///< NVFP4: weights of one number have one divisor
@@ -64,7 +65,7 @@ struct Encode : Strips {
 
 /// The weight is made of codes, which are the target's operands; its scales lie in the file of
 /// factors.
-struct Decode : Strips {
+struct Decode : RowBlocks {
     DType scales = DType::f32;  ///< that the scales are computed in
     Bytes scales_at = 0;        ///< in the file of factors, as they are stored
     Bytes global_at = 0;        ///< the same of NVFP4's divisor, f32
@@ -116,20 +117,22 @@ struct Term {
     float weight = 1;
 };
 
+/// The ways in which several checkpoints become one.
+enum class MixKind {
+    sum,    ///< of weight * x
+    deltas  ///< the first term is the base b; the others add weight * (x - b)
+};
+
 /// Terms are added in their order. Order of operations: numeric/sum.hpp.
 struct Mix {
-    enum class Kind {
-        sum,    ///< of weight * x
-        deltas  ///< the first term is the base b; the others add weight * (x - b)
-    };
-    Kind kind = Kind::sum;
+    MixKind kind = MixKind::sum;
     std::vector<Term> terms;
 
     static constexpr auto fields = [](auto& self) { return std::tie(self.kind, self.terms); };
 
     /// fp32 values that are held for each element: the sum, and the base where it is needed again.
     [[nodiscard]] Index n_strips() const {
-        return kind == Kind::deltas && terms.size() > 2 ? 2 : 1;
+        return kind == MixKind::deltas && terms.size() > 2 ? 2 : 1;
     }
 };
 
@@ -240,20 +243,20 @@ struct Target : WrittenTensor {
     /// The stored tensor all elements come from; "" if there are several, and of pieces.
     std::string source = {};
     std::string file = {};                ///< the file it has to lie in; "": one of the model's own
-    Rare<Fold> fold = {};                 ///< changes it on the way
+    OptionalBox<Fold> fold = {};          ///< changes it on the way
     std::vector<FoldedPart> folded = {};  ///< or parts of it, each by a weight's fold
     std::vector<DecodedPart> decoded = {};  ///< or all of it is made of codes, part by part
-    Rare<Mix> mix = {};  ///< it is made of several: operands of each cover it once
-    Rare<Encode> encode = {};
-    Rare<Decode> decode = {};
+    OptionalBox<Mix> mix = {};  ///< it is made of several: operands of each cover it once
+    OptionalBox<Encode> encode = {};
+    OptionalBox<Decode> decode = {};
     Index block = 0;  ///< elements under one checksum, where that is not what block_elements says
     Index strip = 0;  ///< elements that are made at once, where another output is made with it
     bool is_kept = false;  ///< written as it is stored, whatever --dtype says
     std::vector<LogicalPatch> logical_patches =
         {};                                 ///< what it holds of the model, where it is asked for
     std::vector<layout::Range> zeros = {};  ///< ascending: nothing is stored of these elements
-    bool is_copy = false;                   ///< another target has the same elements of the model
-    bool is_second_name = false;  ///< that one is another tensor, as the embedding of a tied head
+    bool is_copy = false;                   ///< the model's elements are those of another target
+    bool is_second_name = false;  ///< a copy of another tensor: a tied head, of the embedding
     std::string state = {};       ///< of the optimizer, that it holds of a weight; "": the weight
 
     /// All but operands and replicas, of which most ranks need few.
@@ -325,16 +328,6 @@ class WrittenTensors {
     std::vector<const WrittenTensor*> tensors_;
 };
 
-struct Warning {
-    std::string code;    ///< e.g. "replicas_sampled"
-    std::string tensor;  ///< "" if none
-    std::string text;
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.code, self.tensor, self.text);
-    };
-};
-
 /// Where every input element went, in bytes as stored.
 struct Ledger {
     Bytes stored = 0;    ///< all elements of the checkpoint, counted before anything was matched
@@ -371,6 +364,7 @@ struct Padding {
     std::optional<Index> below;  ///< what the framework's rule cannot reach
 };
 
+/// A model's tensors, each with the stored elements that it is made of.
 struct Binding {
     std::vector<Target> targets;  ///< natural order of names
     Ledger ledger;
@@ -390,7 +384,7 @@ struct BindOptions {
     /// Under which name a target is written; empty: under the recipe's.
     std::function<std::string(const std::string&)> spelled = {};
     bool has_logical_patches = false;  ///< targets get theirs
-    /// Globs of names: of what is written as it is stored, these keep their dtype.
+    /// Globs of names of tensors that keep their dtype; only those that no line takes.
     std::vector<std::string> kept = {};
     PiecesOf pieces = {};  ///< how the ranks of a training run hold tensors; empty: whole
     /// With pieces: what the run calls a tensor that no line of the recipe has.

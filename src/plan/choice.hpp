@@ -13,6 +13,7 @@ struct Records;
 
 namespace shardweld::plan {
 
+/// Who reads the shards' bytes.
 enum class Strategy {
     automatic,
     collective,  ///< each shard byte is read once, by one rank, and sent to its owner
@@ -30,11 +31,12 @@ enum class Replicas {
 
 std::string_view name_of(Strategy strategy);
 
+/// The wishes that a plan is made by.
 struct PlanChoice {
     Strategy strategy = Strategy::automatic;
     Replicas replicas = Replicas::automatic;
     Bytes max_shard_size = 5'000'000'000;
-    const outputs::Format* output_format = &outputs::default_format();
+    const outputs::OutputFormat* output_format = &outputs::default_format();
     Bytes memory_limit = Bytes{256} << 20U;
     Bytes message_limit = 0;
     Bytes alignment = kPageBytes;  ///< of the cuts between owners, in files

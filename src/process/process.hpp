@@ -11,6 +11,7 @@
 
 namespace shardweld::process {
 
+/// A program to run, and how.
 struct Process {
     fs::path program;
     std::vector<std::string> arguments;    ///< without the program itself; no shell sees them

@@ -170,7 +170,7 @@ void settle_target(const std::vector<Abandoned*>& traces, const CleanRequest& re
 }
 
 /// What becomes of traces, one target's after the other's.
-std::vector<Abandoned> settle(const std::set<fs::path>& traces, const CleanRequest& request) {
+std::vector<Abandoned> decide_fates(const std::set<fs::path>& traces, const CleanRequest& request) {
     std::vector<Abandoned> all;
     for (const fs::path& path : traces) {
         Abandoned& found = all.emplace_back();
@@ -213,7 +213,7 @@ std::vector<Abandoned> clean(const CleanRequest& request, std::vector<fs::path>&
     std::set<fs::path> traces;
     find_traces(directory, traces, unseen);
     find_beside(directory, traces);
-    return settle(traces, request);
+    return decide_fates(traces, request);
 }
 
 }  // namespace shardweld::publish

@@ -28,6 +28,7 @@ struct Abandoned {
     std::string why;  ///< "" where it was removed or listed
 };
 
+/// The traces that `clean` is to remove.
 struct CleanRequest {
     fs::path directory;
     double older_than_s = 0;

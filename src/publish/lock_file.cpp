@@ -176,12 +176,8 @@ bool is_lost(const Holder& holder, const Holder& own) {
     return holder.host != own.host && is_over(holder, own);
 }
 
-struct Opened {
-    int fd = -1;  ///< else errno says why; EINTR: to be tried again
-    bool is_made = false;
-};
-
-Opened open_lock(const fs::path& path) {
+/// Its descriptor, and whether it was made. -1: errno says why; EINTR: to be tried again.
+std::pair<int, bool> open_lock(const fs::path& path) {
     const int made = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | kOpenFlags, 0666);
     if (made >= 0 || errno != EEXIST) {
         return {made, made >= 0};

@@ -9,6 +9,7 @@
 
 namespace shardweld::publish {
 
+/// The process that holds a lock, as its file says.
 struct Holder {
     std::string host;  ///< "" where nothing was written yet
     Index process = 0;

@@ -16,6 +16,7 @@ struct NameInDirectory {
     [[nodiscard]] fs::path path() const { return directory.path() / name; }
 };
 
+/// Renames that are taken back unless all are done.
 class Renames {
   public:
     /// renameat(2). Error(io), Error(space), Error(not_found).

@@ -27,6 +27,7 @@ std::optional<std::vector<Quota>> lfs_quotas(const fs::path& directory, const st
 /// limit and grace, then the same for files. nullopt when it is none. Pure.
 std::optional<Quota> parse_lfs_quota(const std::string& said, const std::string& whose);
 
+/// The space that a file system has left.
 struct Room {
     Bytes bytes_free = 0;             ///< for this user
     std::optional<Bytes> files_free;  ///< inodes; nullopt where they are made as needed
@@ -53,6 +54,7 @@ void require_room(const Room& room, const fs::path& directory, Bytes bytes, Inde
 /// The directory itself, or the nearest one above it that exists. Local.
 fs::path nearest_existing(const fs::path& directory);
 
+/// The stripes of a file on Lustre.
 struct Striping {
     Index count = 0;  ///< storage targets; -1: all
     Bytes size = 0;   ///< of one stripe; 0: the file system's default

@@ -99,20 +99,20 @@ std::string change_of(const std::vector<InputFact>& begun, const std::vector<Inp
     for (const InputFact& input : begun) {
         before[input.name] = input;
     }
-    const auto say = [](const InputFact& input, const std::string& what) {
+    const auto change_text = [](const InputFact& input, const std::string& what) {
         return "the input " + printable(input.name) + " " + what + " since this merge began";
     };
     for (const InputFact& input : now) {
         const auto at = before.find(input.name);
         if (at == before.end()) {
-            return say(input, "is new");
+            return change_text(input, "is new");
         }
         if (const std::string change = change_of(at->second, input); !change.empty()) {
-            return say(input, change);
+            return change_text(input, change);
         }
         before.erase(at);
     }
-    return before.empty() ? "" : say(before.begin()->second, "is gone");
+    return before.empty() ? "" : change_text(before.begin()->second, "is gone");
 }
 
 /// What only one of the sorted lists has.

@@ -11,6 +11,7 @@
 
 namespace shardweld::publish {
 
+/// A file that an output is made of, as it was.
 struct InputFact {
     std::string name;  ///< relative to the checkpoint
     io::FileStamp stamp;
@@ -22,6 +23,7 @@ struct InputFact {
     friend bool operator==(const InputFact&, const InputFact&) = default;
 };
 
+/// The facts that two runs have to share for one to take over the other's work.
 struct RunFacts {
     std::string tool;                  ///< version and commit
     std::string plan;                  ///< hash of what is written

@@ -147,7 +147,7 @@ void PartialDirectory::settle_journal(bool resume) {
             target_.string() +
             " is complete: an earlier run was killed before it removed what it had replaced");
     } else if (resume && is_there(partial_) && !is_there(journal())) {
-        // What it tells is checked anyway.
+        // A journal that is not this run's does no harm: its header is compared before it is used.
         (void)::rename(aside.c_str(), journal().c_str());
     }
     fs::remove_all(aside, ignored);
@@ -162,7 +162,7 @@ void PartialDirectory::make_partial(bool resume) {
             move_back(target_);
         }
         is_taken_up_ = true;
-        hold();
+        open_directories();
         return;
     }
     if (fs::exists(fs::symlink_status(partial_, failed))) {
@@ -176,11 +176,11 @@ void PartialDirectory::make_partial(bool resume) {
     if (::mkdir(partial_.c_str(), 0777) != 0) {
         io::throw_errno(errno, "create directory", partial_);
     }
-    hold();
+    open_directories();
 }
 
 /// From now on all is done below these descriptors.
-void PartialDirectory::hold() {
+void PartialDirectory::open_directories() {
     const io::Directory parent(target_.parent_path());
     const io::Directory holder = is_inside_ ? io::Directory(parent, target_.filename()) : parent;
     held_ = HeldDirectories{parent, holder, io::Directory(holder, partial_.filename())};

@@ -113,7 +113,7 @@ class PartialDirectory {
     void settle_old();
     void settle_journal(bool resume);
     void make_partial(bool resume);
-    void hold();
+    void open_directories();
     [[nodiscard]] const io::Directory& published() const;
     void require_replaceable(const NameInDirectory& place) const;
     std::optional<NameInDirectory> publish_beside(Renames& renames);
@@ -121,7 +121,7 @@ class PartialDirectory {
                  bool sync);
     void remove_left(const NameInDirectory& left);
 
-    /// Whatever becomes of their names.
+    /// The run's directories, held open: a rename of one of them changes nothing.
     struct HeldDirectories {
         io::Directory parent;  ///< of the target
         io::Directory holder;  ///< of the partial directory: that parent, or the target

@@ -4,46 +4,47 @@
 
 namespace shardweld::reshape {
 
+using outputs::PlainKind;
 using outputs::PlainValue;
 
 PlainValue dictionary(std::vector<PlainValue::Entry> entries) {
     PlainValue value;
-    value.kind = PlainValue::Kind::dictionary;
+    value.kind = PlainKind::dictionary;
     value.entries = std::move(entries);
     return value;
 }
 
 PlainValue boolean(bool value) {
     PlainValue plain;
-    plain.kind = PlainValue::Kind::boolean;
+    plain.kind = PlainKind::boolean;
     plain.integer = value ? 1 : 0;
     return plain;
 }
 
 PlainValue integer(Index value) {
     PlainValue plain;
-    plain.kind = PlainValue::Kind::integer;
+    plain.kind = PlainKind::integer;
     plain.integer = value;
     return plain;
 }
 
 PlainValue real(double value) {
     PlainValue plain;
-    plain.kind = PlainValue::Kind::real;
+    plain.kind = PlainKind::real;
     plain.real = value;
     return plain;
 }
 
 PlainValue text(std::string value) {
     PlainValue plain;
-    plain.kind = PlainValue::Kind::text;
+    plain.kind = PlainKind::text;
     plain.text = std::move(value);
     return plain;
 }
 
 PlainValue list(std::vector<PlainValue> items) {
     PlainValue plain;
-    plain.kind = PlainValue::Kind::list;
+    plain.kind = PlainKind::list;
     plain.items = std::move(items);
     return plain;
 }

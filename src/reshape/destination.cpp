@@ -130,7 +130,7 @@ Index number_of(const FormOption& option, std::string_view value) {
     return *number;
 }
 
-void take(const FormRow& row, std::string_view given, Destination& destination) {
+void set_option(const FormRow& row, std::string_view given, Destination& destination) {
     const auto equals = given.find('=');
     const std::string_view name = given.substr(0, equals);
     const auto found = std::ranges::find(row.options, name, &FormOption::name);
@@ -201,7 +201,7 @@ Destination parse_destination(std::string_view text) {
     std::vector<std::string> names;
     if (colon != std::string_view::npos) {
         for (const std::string& option : options_in(text.substr(colon + 1))) {
-            take(row, option, destination);
+            set_option(row, option, destination);
             names.push_back(option.substr(0, option.find('=')));
         }
     }

@@ -9,6 +9,7 @@
 
 namespace shardweld::reshape {
 
+/// The forms of training checkpoint that are written.
 enum class Form { hf, torch_dist, legacy, fsdp, dcp, universal, same, like };
 
 /// A training run's ranks, as Megatron-LM's options say.
@@ -26,6 +27,7 @@ struct ParallelSizes {
     [[nodiscard]] Index expert_tp() const { return etp == 0 ? tp : etp; }
 };
 
+/// A training checkpoint to write: its form and parallel sizes.
 struct Destination {
     Form form = Form::hf;
     bool has_local_names = false;      ///< spec=local: megatron-core's own layers, else TE's

@@ -26,7 +26,7 @@ using models::Line;
 using plan::TensorPiece;
 
 /// Where in the pipeline a logical tensor is.
-enum class Home {
+enum class PipelinePlace {
     layer,
     mtp,
     embedding,   ///< and again where MTP layers are, which look tokens up themselves
@@ -35,22 +35,26 @@ enum class Home {
     head
 };
 
-constexpr std::array<std::pair<std::string_view, Home>, 21> kHomes = {{
-    {"layer.", Home::layer},       {"mtp.", Home::mtp},        {"mtp_inner.", Home::mtp},
-    {"embed_ple", Home::front},    {"embed", Home::embedding}, {"ple_", Home::front},
-    {"vision.", Home::front},      {"merger.", Home::front},   {"deepstack.", Home::front},
-    {"sound.", Home::front},       {"visual.", Home::front},   {"vision_", Home::front},
-    {"audio_", Home::front},       {"patches", Home::front},   {"frames", Home::front},
-    {"projector", Home::front},    {"norm", Home::last_layer}, {"out_res", Home::last_layer},
-    {"hc_head", Home::last_layer}, {"head", Home::head},       {"score", Home::head},
+constexpr std::array<std::pair<std::string_view, PipelinePlace>, 21> kHomes = {{
+    {"layer.", PipelinePlace::layer},       {"mtp.", PipelinePlace::mtp},
+    {"mtp_inner.", PipelinePlace::mtp},     {"embed_ple", PipelinePlace::front},
+    {"embed", PipelinePlace::embedding},    {"ple_", PipelinePlace::front},
+    {"vision.", PipelinePlace::front},      {"merger.", PipelinePlace::front},
+    {"deepstack.", PipelinePlace::front},   {"sound.", PipelinePlace::front},
+    {"visual.", PipelinePlace::front},      {"vision_", PipelinePlace::front},
+    {"audio_", PipelinePlace::front},       {"patches", PipelinePlace::front},
+    {"frames", PipelinePlace::front},       {"projector", PipelinePlace::front},
+    {"norm", PipelinePlace::last_layer},    {"out_res", PipelinePlace::last_layer},
+    {"hc_head", PipelinePlace::last_layer}, {"head", PipelinePlace::head},
+    {"score", PipelinePlace::head},
 }};
 
 /// Captures that count experts.
 constexpr std::array<std::string_view, 2> kExpertCaptures = {"e", "ev"};
 
-std::optional<Home> home_of(const Line& line) {
+std::optional<PipelinePlace> home_of(const Line& line) {
     if (line.logical.empty()) {
-        return Home::front;  // what passes as it is stored is a tower's
+        return PipelinePlace::front;  // what passes as it is stored is a tower's
     }
     const auto found = std::ranges::find_if(
         kHomes, [&](const auto& row) { return line.logical.starts_with(row.first); });
@@ -58,7 +62,7 @@ std::optional<Home> home_of(const Line& line) {
 }
 
 bool is_tower(const Line& line) {
-    return home_of(line) == Home::front;
+    return home_of(line) == PipelinePlace::front;
 }
 
 /// What is stored of a tensor in one stage.
@@ -176,34 +180,35 @@ class LegacyPieces {
                         "write with pp=1")
                 .set_detail(line.origin);
         }
-        return home == Home::embedding ? embeddings(line, captures)
-                                       : std::vector{in_one_stage(line, *home, captures)};
+        return home == PipelinePlace::embedding ? embeddings(line, captures)
+                                                : std::vector{in_one_stage(line, *home, captures)};
     }
 
-    [[nodiscard]] StageTensor in_one_stage(const Line& line, Home home, Captures& captures) const {
+    [[nodiscard]] StageTensor in_one_stage(const Line& line, PipelinePlace home,
+                                           Captures& captures) const {
         const Stage* stage = &pipeline_.front();
         switch (home) {
-            case Home::layer:
+            case PipelinePlace::layer:
                 stage = &stage_of_layer(captures.at("l"));
                 // What stands beside the decoder, as indexers do, has the layer's number in the
                 // model.
                 captures["l"] -=
                     line.name.text.find("layers.{") == std::string::npos ? 0 : stage->first;
                 break;
-            case Home::mtp:
+            case PipelinePlace::mtp:
                 stage = &stage_with(&Stage::has_mtp);
                 break;
-            case Home::last_layer:
+            case PipelinePlace::last_layer:
                 stage = &stage_of_norm();
                 if (captures.contains("o")) {
                     captures["o"] -= stage->first;  // its name has the last layer's number
                 }
                 break;
-            case Home::head:
+            case PipelinePlace::head:
                 stage = &stage_with(&Stage::has_head);
                 break;
-            case Home::embedding:
-            case Home::front:
+            case PipelinePlace::embedding:
+            case PipelinePlace::front:
                 break;
         }
         return {stage, name_of(line, captures, symbols_)};

@@ -8,6 +8,7 @@
 
 namespace shardweld::reshape {
 
+/// The order of one family's parameters.
 class ModuleOrder {
   public:
     /// `family`: a recipe's name.

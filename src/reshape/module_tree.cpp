@@ -55,7 +55,7 @@ outputs::DeviceMesh mesh_of(const Destination& to) {
     Mesh mesh = to.ddp == 1 ? Mesh{{"fsdp"}, {to.world}}
                             : Mesh{{"ddp", "fsdp"}, {to.ddp, to.world / to.ddp}};
     mesh.device_type = to.device;
-    mesh.form = to.has_rank_meshes ? Mesh::Form::ranks : Mesh::Form::layout;
+    mesh.form = to.has_rank_meshes ? outputs::MeshForm::ranks : outputs::MeshForm::layout;
     return mesh;
 }
 

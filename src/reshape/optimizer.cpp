@@ -23,6 +23,7 @@ namespace shardweld::reshape {
 namespace {
 
 using nlohmann::json;
+using outputs::PlainKind;
 using outputs::PlainValue;
 
 /// What Megatron keeps in a group beside Adam's own settings.
@@ -144,23 +145,21 @@ void settle_for_fused_adam(double step, Settings& settings) {
     settings.try_emplace("bias_correction", "true");
 }
 
-/// Parameters that one of Megatron's groups has.
-struct Kind {
-    bool is_of_experts = false;
-    bool decays = true;
+constexpr ParameterKind kMatrices = {};
+constexpr ParameterKind kBiases = {.decays = false};
+constexpr ParameterKind kExpertBiases = {.is_of_experts = true, .decays = false};
 
-    [[nodiscard]] bool has(const Parameter& one) const {
-        const ParameterKind kind = kind_of(one.name, one.n_dims);
-        return kind.is_of_experts == is_of_experts && kind.decays == decays;
-    }
-};
-constexpr Kind kMatrices = {};
+/// Whether one of Megatron's groups, that of `kind`, has the parameter.
+bool is_in_group(const Parameter& one, const ParameterKind& kind) {
+    const ParameterKind own = kind_of(one.name, one.n_dims);
+    return own.is_of_experts == kind.is_of_experts && own.decays == kind.decays;
+}
 
 /// The settings that all parameters of a kind have; nullopt: there are none of it.
-std::optional<Settings> settings_of(const Kind& kind, const OptimizerToWrite& optimizer) {
+std::optional<Settings> settings_of(const ParameterKind& kind, const OptimizerToWrite& optimizer) {
     std::vector<Parameter> own;
     std::ranges::copy_if(optimizer.parameters, std::back_inserter(own),
-                         [&](const Parameter& one) { return kind.has(one); });
+                         [&](const Parameter& one) { return is_in_group(one, kind); });
     if (own.empty()) {
         return std::nullopt;
     }
@@ -182,8 +181,9 @@ std::optional<Settings> settings_of(const Kind& kind, const OptimizerToWrite& op
 }
 
 /// As above, or those of the kind that comes closest.
-Settings settings_like(const Kind& kind, const OptimizerToWrite& optimizer) {
-    for (const Kind& like : {kind, Kind{false, kind.decays}, kMatrices, Kind{false, false}}) {
+Settings settings_like(const ParameterKind& kind, const OptimizerToWrite& optimizer) {
+    for (const ParameterKind& like :
+         {kind, kind.decays ? kMatrices : kBiases, kMatrices, kBiases}) {
         if (auto settings = settings_of(like, optimizer)) {
             return *settings;
         }
@@ -195,13 +195,14 @@ std::vector<ParameterGroup> megatron_groups(const OptimizerToWrite& optimizer, b
     std::vector<ParameterGroup> groups = optimizer.groups;
     if (!are_of_megatron(groups)) {
         groups.clear();
-        for (const Kind& kind : {kMatrices, Kind{false, false}, Kind{true, true}}) {
+        for (const ParameterKind& kind :
+             {kMatrices, kBiases, ParameterKind{.is_of_experts = true}}) {
             if (has_experts || !kind.is_of_experts) {
                 groups.push_back(megatron_group(settings_like(kind, optimizer), kind.decays,
                                                 kind.is_of_experts));
             }
         }
-        if (const auto biases = settings_of({true, false}, optimizer); biases && has_experts) {
+        if (const auto biases = settings_of(kExpertBiases, optimizer); biases && has_experts) {
             groups.push_back(megatron_group(*biases, false, true));
         }
     }
@@ -384,7 +385,7 @@ PlainValue megatron_optimizer(const OptimizerToWrite& optimizer, bool has_expert
         return optimizer_of(dense.empty() ? experts : dense);
     }
     PlainValue all;
-    all.kind = PlainValue::Kind::numbered;
+    all.kind = PlainKind::numbered;
     all.items = {optimizer_of(dense), optimizer_of(experts)};
     return all;
 }

@@ -24,6 +24,7 @@ struct Parameter {
     std::string source = {};  ///< its name in the save that was read; "": not told
 };
 
+/// The optimizer of a training checkpoint that is written.
 struct OptimizerToWrite {
     std::string family;  ///< of the model: a recipe's name
     double step = 0;

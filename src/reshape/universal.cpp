@@ -16,6 +16,7 @@ namespace shardweld::reshape {
 
 namespace {
 
+using outputs::PlainKind;
 using outputs::PlainValue;
 using plan::TensorPiece;
 
@@ -107,7 +108,7 @@ PlainValue optimizer_state(const std::vector<ParameterGroup>& of_parameters,
                            const OptimizerToWrite& optimizer) {
     const PlainValue groups = numbered_list(of_parameters);
     PlainValue state;
-    state.kind = PlainValue::Kind::numbered;
+    state.kind = PlainKind::numbered;
     // A whole number: stage 3 hands it to DeepSpeed's own Adam, which takes no other.
     state.items = {dictionary({{"step", integer(static_cast<std::int64_t>(optimizer.step))}})};
     return dictionary({{"dynamic_loss_scale", boolean(false)},

@@ -223,11 +223,11 @@ TEST(TorchDist, is_read_by_the_index_and_archive_readers) {
 TEST(TorchWriter, goes_beyond_4_gib_in_one_storage) {
     const Directory directory;
     bench::TorchPickle content;
-    content.pickle.op(bench::Op::empty_list).op(bench::Op::mark);
+    content.pickle.op(bench::PickleOp::empty_list).op(bench::PickleOp::mark);
     const Index large = (Index{5} << 30) + 8;
     content.tensor({DType::u8, {large}, {}});
     content.tensor({DType::u8, {24}, {}});
-    content.pickle.op(bench::Op::appends);
+    content.pickle.op(bench::PickleOp::appends);
     bench::AppendFile out(directory.path() / "x.pt");
     out.write("shifted");
     bench::append_archive(out, "x", content, {DType::bf16, 0, true});

@@ -47,12 +47,12 @@ void put_parameter(TorchPickle& out, const HubTensor& tensor, DType dtype, Rank 
 void write_rank_file(const fs::path& directory, const Checkpoint& checkpoint, Rank rank) {
     TorchPickle out;
     outputs::torch::put_ordered_dict(out.pickle);
-    out.pickle.op(Op::mark);
+    out.pickle.op(PickleOp::mark);
     for (const HubTensor& tensor : module_tensors(checkpoint.model)) {
         const DType dtype = tensor.is_f32 ? DType::f32 : checkpoint.values.dtype;
         put_parameter(out, tensor, dtype, rank);
     }
-    out.pickle.op(Op::setitems);
+    out.pickle.op(PickleOp::setitems);
     const std::string stem =
         "model_world_size_" + std::to_string(rank.world) + "_rank_" + std::to_string(rank.at);
     AppendFile file(directory / (stem + ".pt"));

@@ -50,8 +50,8 @@ void put_layer(TorchPickle& out, const std::string& prefix, const std::vector<Sh
 void put_model(TorchPickle& out, const Checkpoint& checkpoint, const Stage& stage,
                const Place& place) {
     const auto& [model, grid, values, has_states] = checkpoint;
-    out.pickle.global("collections", "OrderedDict").op(Op::empty_tuple).op(Op::reduce);
-    out.pickle.op(Op::mark);
+    out.pickle.global("collections", "OrderedDict").op(PickleOp::empty_tuple).op(PickleOp::reduce);
+    out.pickle.op(PickleOp::mark);
     if (stage.is_first) {
         const Shard embedding = embedding_shard(model, grid, place.tp);
         put_shard(out, embedding.name, embedding, values.dtype);
@@ -65,9 +65,9 @@ void put_model(TorchPickle& out, const Checkpoint& checkpoint, const Stage& stag
         for (const Shard& shard : {final_norm_shard(model), head_shard(model, grid, place.tp)}) {
             put_shard(out, shard.name, shard, values.dtype);
         }
-        out.pickle.text("output_layer._extra_state").op(Op::none);
+        out.pickle.text("output_layer._extra_state").op(PickleOp::none);
     }
-    out.pickle.op(Op::setitems);
+    out.pickle.op(PickleOp::setitems);
 }
 
 // mp_rank_TT[_PPP][_EEE].
@@ -79,13 +79,13 @@ std::string rank_name(const Grid& grid, Index pp, const Place& place) {
 void write_rank_file(const fs::path& directory, const Checkpoint& checkpoint, Index pp,
                      const Place& place) {
     TorchPickle out;
-    out.pickle.op(Op::empty_dict).op(Op::mark);
+    out.pickle.op(PickleOp::empty_dict).op(PickleOp::mark);
     put_common_state(out.pickle, checkpoint);
     for (Index vpp = 0; vpp < checkpoint.grid.vpp; ++vpp) {
         out.pickle.text(checkpoint.grid.vpp == 1 ? "model" : "model" + std::to_string(vpp));
         put_model(out, checkpoint, stage_of(checkpoint, pp, vpp), place);
     }
-    out.pickle.op(Op::setitems);
+    out.pickle.op(PickleOp::setitems);
     const fs::path rank = directory / rank_name(checkpoint.grid, pp, place);
     fs::create_directory(rank);
     AppendFile file(rank / "model_optim_rng.pt");

@@ -46,9 +46,9 @@ class DistRank {
 
     void add_object(const std::string& key) {
         TorchPickle out;
-        out.pickle.op(Op::empty_list);
+        out.pickle.op(PickleOp::empty_list);
         out.tensor({DType::u8, {0}, {}});
-        out.pickle.op(Op::append);
+        out.pickle.op(PickleOp::append);
         content_.objects[key] = next_file().add(out, checkpoint_.values);
     }
 
@@ -209,9 +209,9 @@ DcpContent write_dist_rank(const fs::path& directory, const Checkpoint& checkpoi
 
 void write_common(const fs::path& directory, const Checkpoint& checkpoint) {
     TorchPickle out;
-    out.pickle.op(Op::empty_dict).op(Op::mark);
+    out.pickle.op(PickleOp::empty_dict).op(PickleOp::mark);
     put_common_state(out.pickle, checkpoint);
-    out.pickle.op(Op::setitems);
+    out.pickle.op(PickleOp::setitems);
     AppendFile file(directory / "common.pt");
     append_archive(file, "common", out, checkpoint.values);
     file.close();

@@ -13,7 +13,7 @@
 
 namespace shardweld::bench {
 
-using outputs::torch::Op;
+using outputs::torch::PickleOp;
 using outputs::torch::PickleWriter;
 
 /// A dense tensor with a storage of its own.

@@ -62,8 +62,8 @@ std::vector<Flag> flags(const Checkpoint& checkpoint) {
 }
 
 void put_args(PickleWriter& out, const Checkpoint& checkpoint) {
-    out.global("argparse", "Namespace").op(Op::empty_tuple).op(Op::newobj);
-    out.op(Op::empty_dict).op(Op::mark);
+    out.global("argparse", "Namespace").op(PickleOp::empty_tuple).op(PickleOp::newobj);
+    out.op(PickleOp::empty_dict).op(PickleOp::mark);
     for (const auto& [name, value] : numbers(checkpoint.model, checkpoint.grid)) {
         out.text(name).integer(value);
     }
@@ -72,7 +72,7 @@ void put_args(PickleWriter& out, const Checkpoint& checkpoint) {
             out.text(name).integer(value);
         }
     } else {
-        out.text("num_experts").op(Op::none);
+        out.text("num_experts").op(PickleOp::none);
     }
     for (const auto& [name, value] : flags(checkpoint)) {
         out.text(name).boolean(value);
@@ -81,7 +81,7 @@ void put_args(PickleWriter& out, const Checkpoint& checkpoint) {
     if (checkpoint.grid.vpp > 1) {
         out.integer(checkpoint.grid.vpp);
     } else {
-        out.op(Op::none);
+        out.op(PickleOp::none);
     }
     out.text("params_dtype").global("torch", torch_name(checkpoint.values.dtype));
     out.text("norm_epsilon").real(1e-5);
@@ -89,20 +89,20 @@ void put_args(PickleWriter& out, const Checkpoint& checkpoint) {
     out.text("normalization").text("RMSNorm");
     out.text("position_embedding_type").text("rope");
     out.text("transformer_impl").text("transformer_engine");
-    out.op(Op::setitems).op(Op::build);
+    out.op(PickleOp::setitems).op(PickleOp::build);
 }
 
 /// What common.pt says of Adam, whose states are saved "fully_reshardable".
 void put_optimizer(PickleWriter& out) {
-    out.text("optimizer").op(Op::empty_dict).op(Op::mark);
-    out.text("optimizer").op(Op::empty_dict).op(Op::mark);
-    out.text("param_groups").op(Op::empty_list).op(Op::empty_dict).op(Op::mark);
+    out.text("optimizer").op(PickleOp::empty_dict).op(PickleOp::mark);
+    out.text("optimizer").op(PickleOp::empty_dict).op(PickleOp::mark);
+    out.text("param_groups").op(PickleOp::empty_list).op(PickleOp::empty_dict).op(PickleOp::mark);
     out.text("lr").real(1e-4).text("eps").real(1e-8).text("weight_decay").real(0.1);
-    out.text("betas").real(0.9).real(0.95).op(Op::tuple2);
+    out.text("betas").real(0.9).real(0.95).op(PickleOp::tuple2);
     out.text("step").integer(1);
-    out.op(Op::setitems).op(Op::append).op(Op::setitems);
+    out.op(PickleOp::setitems).op(PickleOp::append).op(PickleOp::setitems);
     out.text("param_state_sharding_type").text("fully_reshardable");
-    out.op(Op::setitems);
+    out.op(PickleOp::setitems);
 }
 
 }  // namespace

@@ -54,45 +54,51 @@ TorchTensor flat_part(const ZeroRank& rank) {
 }
 
 void begin_ordered(PickleWriter& pickle) {
-    pickle.global("collections", "OrderedDict").op(Op::empty_tuple).op(Op::reduce).op(Op::mark);
+    pickle.global("collections", "OrderedDict")
+        .op(PickleOp::empty_tuple)
+        .op(PickleOp::reduce)
+        .op(PickleOp::mark);
 }
 
 TorchPickle model_states(const ZeroRank& rank, DType dtype) {
     TorchPickle out;
     PickleWriter& pickle = out.pickle;
-    pickle.op(Op::empty_dict).op(Op::mark).text("module");
+    pickle.op(PickleOp::empty_dict).op(PickleOp::mark).text("module");
     begin_ordered(pickle);
     for (const HubTensor& tensor : rank.parameters) {
         pickle.text(tensor.name);
         out.tensor({tensor.is_f32 ? DType::f32 : dtype, {0}, {}});
     }
-    pickle.op(Op::setitems).text("buffer_names").op(Op::empty_list);
-    pickle.text("param_shapes").op(Op::empty_list);
+    pickle.op(PickleOp::setitems).text("buffer_names").op(PickleOp::empty_list);
+    pickle.text("param_shapes").op(PickleOp::empty_list);
     begin_ordered(pickle);
     for (const HubTensor& tensor : rank.parameters) {
         pickle.text(tensor.name).global("torch", "Size").indices(tensor.shape);
-        pickle.op(Op::tuple1).op(Op::reduce);
+        pickle.op(PickleOp::tuple1).op(PickleOp::reduce);
     }
-    pickle.op(Op::setitems).op(Op::append);
-    pickle.text("frozen_param_shapes").op(Op::none).text("frozen_param_fragments").op(Op::none);
-    pickle.text("shared_params").op(Op::empty_dict);
+    pickle.op(PickleOp::setitems).op(PickleOp::append);
+    pickle.text("frozen_param_shapes")
+        .op(PickleOp::none)
+        .text("frozen_param_fragments")
+        .op(PickleOp::none);
+    pickle.text("shared_params").op(PickleOp::empty_dict);
     pickle.text("dp_world_size").integer(rank.world).text("mp_world_size").integer(1);
-    pickle.text("ds_version").text("0.19.8").op(Op::setitems);
+    pickle.text("ds_version").text("0.19.8").op(PickleOp::setitems);
     return out;
 }
 
 TorchPickle optimizer_states(const ZeroRank& rank) {
     TorchPickle out;
     PickleWriter& pickle = out.pickle;
-    pickle.op(Op::empty_dict).op(Op::mark).text("optimizer_state_dict");
-    pickle.op(Op::empty_dict).op(Op::mark).text("zero_stage");
+    pickle.op(PickleOp::empty_dict).op(PickleOp::mark).text("optimizer_state_dict");
+    pickle.op(PickleOp::empty_dict).op(PickleOp::mark).text("zero_stage");
     pickle.global("deepspeed.runtime.zero.config", "ZeroStageEnum").integer(3);
-    pickle.op(Op::tuple1).op(Op::reduce);
+    pickle.op(PickleOp::tuple1).op(PickleOp::reduce);
     pickle.text("partition_count").integer(rank.world);
-    pickle.text("fp32_flat_groups").op(Op::empty_list);
+    pickle.text("fp32_flat_groups").op(PickleOp::empty_list);
     out.tensor(flat_part(rank));
-    pickle.op(Op::append).op(Op::setitems);
-    pickle.text("ds_version").text("0.19.8").op(Op::setitems);
+    pickle.op(PickleOp::append).op(PickleOp::setitems);
+    pickle.text("ds_version").text("0.19.8").op(PickleOp::setitems);
     return out;
 }
 

@@ -58,7 +58,7 @@ void ZipWriter::add_hole(const std::string& name, Bytes size) {
 
 void ZipWriter::finish() {
     const Bytes directory = file_.position() - begin_;
-    for (const outputs::torch::ZipEntry& entry : entries_) {
+    for (const outputs::torch::ZipRecord& entry : entries_) {
         file_.write(outputs::torch::zip_central(entry));
     }
     const Bytes end = file_.position() - begin_;

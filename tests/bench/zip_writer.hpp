@@ -37,7 +37,7 @@ class ZipWriter {
 
     AppendFile& file_;
     Bytes begin_;
-    std::vector<outputs::torch::ZipEntry> entries_;
+    std::vector<outputs::torch::ZipRecord> entries_;
 };
 
 }  // namespace shardweld::bench

@@ -25,7 +25,7 @@ void adapter(const JsonFile& file) {
     modules[0].rank = 4;
     modules[1].rank = 8;
     static_cast<void>(adapters::biases_of(sources));
-    const auto settings = adapters::settle(sources, modules, {{"score"}, {}, 2});
+    const auto settings = adapters::resolve_settings(sources, modules, {{"score"}, {}, 2});
     fuzz::require(settings.scales.size() == modules.size() && settings.scales[0] > 0);
 }
 

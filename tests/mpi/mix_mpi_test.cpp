@@ -21,6 +21,7 @@ namespace shardweld {
 namespace {
 
 using plan::Mix;
+using plan::MixKind;
 using test::kWays;
 
 constexpr Index kMixed = 400'003;
@@ -74,7 +75,7 @@ class Checkpoints {
         return {std::move(a), test::flat_target("b", DType::u8, kBytes, 0, behind)};
     }
 
-    static Mix mix(Mix::Kind kind, const std::vector<float>& weights) {
+    static Mix mix(MixKind kind, const std::vector<float>& weights) {
         Mix mix{kind, {}};
         for (std::size_t i = 0; i < weights.size(); ++i) {
             mix.terms.push_back({kTypes[i], 0, weights[i]});
@@ -91,7 +92,7 @@ class Checkpoints {
             float sum = rounded(double{mix.terms[0].weight} * double{first});
             for (std::size_t i = 1; i < mix.terms.size(); ++i) {
                 float x = values_[i][at];
-                if (mix.kind == Mix::Kind::deltas) {
+                if (mix.kind == MixKind::deltas) {
                     x = rounded(double{x} - double{first});
                 }
                 sum =
@@ -129,10 +130,10 @@ TEST(Mix, gives_the_same_sums_with_any_strategy_in_the_memory_of_one_checkpoint)
     mpi::Comm& comm = mpi::world();
     Checkpoints checkpoints(comm);
     const std::vector<Mix> mixes{
-        Checkpoints::mix(Mix::Kind::sum, {0.25F, 0.3F}),
-        Checkpoints::mix(Mix::Kind::sum, {0.25F, 0.3F, -1.5F, 0.7F}),
-        Checkpoints::mix(Mix::Kind::deltas, {1, 0.4F}),
-        Checkpoints::mix(Mix::Kind::deltas, {1, 0.4F, 0.1F, -0.6F}),
+        Checkpoints::mix(MixKind::sum, {0.25F, 0.3F}),
+        Checkpoints::mix(MixKind::sum, {0.25F, 0.3F, -1.5F, 0.7F}),
+        Checkpoints::mix(MixKind::deltas, {1, 0.4F}),
+        Checkpoints::mix(MixKind::deltas, {1, 0.4F, 0.1F, -0.6F}),
     };
     for (const Mix& mix : mixes) {
         for (const DType written : {DType::bf16, DType::f32}) {

@@ -45,10 +45,10 @@ catalogue::Records records_of(Sample& sample) {
 std::shared_ptr<execute::RecordSums> sums_of(Sample& sample) {
     const catalogue::Records records = records_of(sample);
     auto sums = std::make_shared<execute::RecordSums>(
-        records, [](const catalogue::Record&, std::string_view tensor) {
+        records, [](const catalogue::StorageRecord&, std::string_view tensor) {
             return execute::RecordSums::RecordName{"the record of " + std::string(tensor)};
         });
-    sums->want(sample.targets());
+    sums->use_records_of(sample.targets());
     return sums;
 }
 
@@ -115,7 +115,7 @@ TEST(RecordCheck, finds_a_flipped_bit_of_each_record_on_all_ranks) {
     fill(sample);
     const catalogue::Records records = records_of(sample);
     for (std::size_t i = 0; i < records.all.size(); ++i) {
-        const catalogue::Record& record = records.all[i];
+        const catalogue::StorageRecord& record = records.all[i];
         const test::Way& way = kWays[i % kWays.size()];
         const Bytes at = record.offset + i * 7919 % record.bytes;
         flip(sample, record.file, at);
@@ -139,7 +139,7 @@ TEST(RecordCheck, reads_what_a_merge_needs_in_part_only_where_that_costs_little)
     const plan::Target part =
         test::flat_target("part", DType::bf16, 100, whole.file, whole.base + 40);
     const auto sums = std::make_shared<execute::RecordSums>(records_of(sample), nullptr);
-    sums->want({part});
+    sums->use_records_of({part});
     const auto counts = counts_of(sample, plan_of(sample, kWays[0], {part}), sums);
     EXPECT_EQ(counts.checked, 1);
     EXPECT_EQ(counts.checked_bytes, bytes);
@@ -156,7 +156,7 @@ TEST(RecordCheck, says_what_it_leaves_unchecked) {
     records.all = {{whole.file, 7, whole.base, bytes, 0}};
     catalogue::index_files(records);
     const auto sums = std::make_shared<execute::RecordSums>(records, nullptr);
-    sums->want({sample.targets().front()});
+    sums->use_records_of({sample.targets().front()});
     const auto counts =
         counts_of(sample, plan_of(sample, kWays[0], {sample.targets().front()}), sums);
     EXPECT_EQ(counts.checked, 0);
@@ -177,7 +177,7 @@ TEST(RecordCheck, reads_all_where_nothing_was_read) {
                                       {execute::Completion::all});
     };
     Bytes all = 0;
-    for (const catalogue::Record& record : sums->records().all) {
+    for (const catalogue::StorageRecord& record : sums->records().all) {
         all += record.bytes;
     }
     EXPECT_EQ(check().bytes_read, all);

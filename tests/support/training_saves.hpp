@@ -39,21 +39,21 @@ inline std::vector<std::byte> bytes_of(const std::vector<outputs::OutputTensor>&
 
 inline outputs::PlainValue plain(std::int64_t value) {
     outputs::PlainValue plain;
-    plain.kind = outputs::PlainValue::Kind::integer;
+    plain.kind = outputs::PlainKind::integer;
     plain.integer = value;
     return plain;
 }
 
 inline outputs::PlainValue plain(std::string value) {
     outputs::PlainValue plain;
-    plain.kind = outputs::PlainValue::Kind::text;
+    plain.kind = outputs::PlainKind::text;
     plain.text = std::move(value);
     return plain;
 }
 
 inline outputs::PlainValue plain(std::vector<outputs::PlainValue::Entry> entries) {
     outputs::PlainValue plain;
-    plain.kind = outputs::PlainValue::Kind::dictionary;
+    plain.kind = outputs::PlainKind::dictionary;
     plain.entries = std::move(entries);
     return plain;
 }

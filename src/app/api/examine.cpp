@@ -30,7 +30,7 @@ constexpr Examiner kExaminers[] = {{"inspect", Command::inspect, app::inspect},
 
 }  // namespace
 
-Examination examine(const Comm& comm, const std::string& command, const Request& request,
+Examination examine(const RankGroup& comm, const std::string& command, const Request& request,
                     Events& events) {
     const auto* const found = std::ranges::find(kExaminers, command, &Examiner::name);
     if (found == std::end(kExaminers)) {

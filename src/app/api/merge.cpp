@@ -31,35 +31,33 @@ WrittenOutput written_output(const app::Session& session) {
         output.tensor_bytes += tensor.bytes;
     }
     output.root = report.root;
-    for (const plan::Warning& warning : app::all_warnings(session.run, report)) {
-        output.warnings.push_back({warning.code, warning.tensor, warning.text});
-    }
+    output.warnings = app::all_warnings(session.run, report);
     output.json = app::to_json(session.run, report);
     return output;
 }
 
 }  // namespace
 
-Comm::Comm(std::unique_ptr<mpi::Comm> ranks) : ranks_(std::move(ranks)) {}
-Comm::~Comm() = default;
-Comm::Comm(Comm&& other) noexcept = default;
-Comm& Comm::operator=(Comm&& other) noexcept = default;
+RankGroup::RankGroup(std::unique_ptr<mpi::Comm> ranks) : ranks_(std::move(ranks)) {}
+RankGroup::~RankGroup() = default;
+RankGroup::RankGroup(RankGroup&& other) noexcept = default;
+RankGroup& RankGroup::operator=(RankGroup&& other) noexcept = default;
 
-int Comm::rank() const {
+int RankGroup::rank() const {
     return ranks_->rank();
 }
 
-int Comm::size() const {
+int RankGroup::size() const {
     return ranks_->size();
 }
 
-Comm serial() {
-    return Comm(mpi::serial_comm());
+RankGroup serial() {
+    return RankGroup(mpi::serial_comm());
 }
 
 MpiSession::MpiSession(int /*argc*/, char** /*argv*/) : world_(mpi::world_comm()) {}
 
-MergeReport merge(const Comm& comm, const Request& request, Events& events) {
+MergeReport merge(const RankGroup& comm, const Request& request, Events& events) {
     mpi::Comm& ranks = comm.inner();
     const app::Job job = app::job_of(ranks, request, app::Command::merge);
     app::Log log(events, ranks.rank() == 0);
@@ -81,7 +79,7 @@ MergeReport merge(const Comm& comm, const Request& request, Events& events) {
     return merged;
 }
 
-MergeReport merge(const Comm& comm, const Request& request) {
+MergeReport merge(const RankGroup& comm, const Request& request) {
     Events nobody;
     return merge(comm, request, nobody);
 }

@@ -93,7 +93,7 @@ class OpenModel::State {
           run_(*comm_, job_, log_) {
         app::Session session = run_.session();
         app::PlanRequest wanted = app::merge_request(job_);
-        wanted.sink = app::Destination::comparison;
+        wanted.sink = app::Purpose::comparison;
         planned_ = app::plan_outputs(run_.outputs(), wanted, app::find_sources(session, wanted));
         require_readable(plan());
         if (planned_.factors) {
@@ -101,7 +101,7 @@ class OpenModel::State {
             app::make_factors(session, planned_, scratch_->path(), {});
         }
         if (planned_.input.is_checked) {
-            planned_.input.sums->want(plan().targets);
+            planned_.input.sums->use_records_of(plan().targets);
         }
         source_ = app::source_of(session, planned_.input);
         source_.stays_cached = true;

@@ -33,20 +33,20 @@ std::string text_of(const plan::Machine& machine) {
            text_of(shared.system_read_bytes_s) + " and " + text_of(shared.system_write_bytes_s);
 }
 
-Forecast forecast(const Planned& planned, const plan::Traffic& traffic, const Basis& basis) {
+Forecast forecast(const Planned& planned, const plan::Traffic& traffic,
+                  const plan::Machine& machine, const mpi::Comm& comm) {
     const plan::Plan& plan = planned.first().plan;
-    const plan::Machine& machine = basis.machine;
     const int per_node = machine.shared.ranks_per_node;
     Forecast made;
     made.n_ranks = plan.n_ranks();
     made.n_nodes = (made.n_ranks + per_node - 1) / per_node;
     made.strategy = plan.strategy;
     made.metadata_s =
-        metadata_seconds(planned, made.n_ranks, std::min(made.n_ranks, per_node), basis);
+        metadata_seconds(planned, made.n_ranks, std::min(made.n_ranks, per_node), machine);
     made.time = plan::timeline_of(traffic, machine, plan.is_lockstep);
     made.time.total_s += kStart_s + made.metadata_s;
     made.limit = plan::bottleneck_of(traffic, machine, plan.is_lockstep);
-    made.peak = planned.forecast(basis.comm, per_node).peak();
+    made.peak = planned.forecast(comm, per_node).peak();
     return made;
 }
 
@@ -78,7 +78,8 @@ bool is_worth(const Forecast& more, const Forecast& fewer) {
 
 /// Until two steps in a row are not worth it. Leaves the plan to the last of them. `own`: of the
 /// number of ranks that is planned, which is not worked out again.
-std::vector<Forecast> sweep(Planned& planned, const Forecast& own, const Basis& basis) {
+std::vector<Forecast> sweep(Planned& planned, const Forecast& own, const plan::Machine& machine,
+                            const mpi::Comm& comm) {
     const std::vector<catalogue::File>& files = planned.input.files;
     Output& output = planned.first();
     std::vector<Forecast> made;
@@ -90,7 +91,7 @@ std::vector<Forecast> sweep(Planned& planned, const Forecast& own, const Basis& 
         } else {
             plan::share_among(output.plan, files,
                               plan::Visibility::everywhere(n_ranks, files.size()), output.choice);
-            made.push_back(forecast(planned, plan::traffic_of(output.plan), basis));
+            made.push_back(forecast(planned, plan::traffic_of(output.plan), machine, comm));
         }
         const bool is_idle = made.size() > 1 && !is_worth(made.back(), made[made.size() - 2]);
         n_idle = is_idle ? n_idle + 1 : 0;
@@ -197,7 +198,7 @@ plan::Machine ordinary_machine() {
 }
 
 double metadata_seconds(const Planned& planned, int n_ranks, int ranks_on_node,
-                        const Basis& basis) {
+                        const plan::Machine& machine) {
     const std::size_t n_files = planned.input.files.size();
     // Each file is examined and opened, too.
     const double n_calls =
@@ -206,14 +207,15 @@ double metadata_seconds(const Planned& planned, int n_ranks, int ranks_on_node,
     const int n_nodes = (n_ranks + ranks_on_node - 1) / ranks_on_node;
     const auto in_flight = static_cast<double>(reading_threads(1, n_files));
     return plan::metadata_seconds({n_calls, in_flight, planning_seconds(planned.first().plan)},
-                                  basis.machine, n_nodes);
+                                  machine, n_nodes);
 }
 
-Advice advise(Planned& planned, const plan::Traffic& traffic, const Basis& basis) {
+Advice advise(Planned& planned, const plan::Traffic& traffic, const plan::Machine& machine,
+              const mpi::Comm& comm) {
     Output& output = planned.first();
     const plan::Visibility visibility = output.plan.visibility;
-    const Forecast own = forecast(planned, traffic, basis);
-    Advice advice{basis.machine, sweep(planned, own, basis), 0, 0};
+    const Forecast own = forecast(planned, traffic, machine, comm);
+    Advice advice{machine, sweep(planned, own, machine, comm), 0, 0};
     plan::share_among(output.plan, planned.input.files, visibility, output.choice);
     std::vector<Forecast>& forecasts = advice.forecasts;
     const int knee = forecasts[knee_of(forecasts)].n_ranks;

@@ -27,6 +27,7 @@ struct Forecast {
     Bytes peak = 0;  ///< memory of a rank
 };
 
+/// The forecasts of one merge at several numbers of ranks, on a machine that is supposed.
 struct Advice {
     plan::Machine machine;            ///< as supposed
     std::vector<Forecast> forecasts;  ///< by number of ranks
@@ -37,18 +38,14 @@ struct Advice {
 /// Launching, connecting, and the last fsync: seconds that no rank saves.
 inline constexpr double kStart_s = 0.5;
 
-/// What forecasts for any number of ranks are made of.
-struct Basis {
-    plan::Machine machine;
-    const mpi::Comm& comm;
-};
-
 /// Seconds until so many ranks, on nodes of so many, have read the metadata and planned.
-double metadata_seconds(const Planned& planned, int n_ranks, int ranks_on_node, const Basis& basis);
+double metadata_seconds(const Planned& planned, int n_ranks, int ranks_on_node,
+                        const plan::Machine& machine);
 
 /// Local. Shares the plan among 1, 2, 4, ... ranks, until that hardly helps, and among its own, as
 /// it stays. `traffic`: of the plan as it is.
-Advice advise(Planned& planned, const plan::Traffic& traffic, const Basis& basis);
+Advice advise(Planned& planned, const plan::Traffic& traffic, const plan::Machine& machine,
+              const mpi::Comm& comm);
 
 /// How many ranks to use, what they need, and the commands that start so many; keys and texts.
 /// `words`: what a merge is given.

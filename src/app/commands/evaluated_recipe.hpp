@@ -16,6 +16,7 @@
 
 namespace shardweld::app {
 
+/// A tensor that a model of one config.json has.
 struct EvaluatedTensor {
     std::vector<Index> shape;
     std::optional<DType> dtype;  ///< nullopt: the model's own
@@ -27,6 +28,7 @@ struct EvaluatedTensor {
     const models::Line* line = nullptr;  ///< that makes it
 };
 
+/// All tensors of the model that one config.json describes.
 struct EvaluatedRecipe {
     std::string family;  ///< the recipe's name; "": there is none for the config.json
     std::string fault;   ///< why there are no tensors; "": there are

@@ -279,7 +279,7 @@ std::string command_text(const ModelSummary& model, bool is_finished, const Job&
 /// Collective, the same on the first rank only: elsewhere it stays empty. Takes the catalogue.
 /// Whatever stands in the way of a merge is its obstacle, never an Error.
 ModelSummary summarise_model(mpi::Comm& comm, const Job& job, Checkpoint& read) {
-    const JobModel choice = model_choice(job, job.outputs.front(), Destination::model);
+    const JobModel choice = model_choice(job, job.outputs.front(), Purpose::model);
     const std::pair<ModelFiles, std::string> found =
         mpi::share(comm, read.home, [&] { return find_files(job, read, choice); });
     ModelSummary summary;

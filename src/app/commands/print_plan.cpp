@@ -304,12 +304,12 @@ std::string plan_json(const PlannedMerge& merge) {
 PlannedMerge advised(const Job& job, Preparation ready) {
     const Output& output = ready.planned.first();
     Figures figures = figures_of(output.plan);
-    const Basis basis{ordinary_machine(), output.session.comm};
+    const plan::Machine machine = ordinary_machine();
     const double metadata_s = metadata_seconds(ready.planned, job.run.n_ranks,
-                                               ready.planned.resources.ranks_on_node, basis);
+                                               ready.planned.resources.ranks_on_node, machine);
     std::optional<Advice> advice;
     if (!job.run.lists_inputs) {
-        advice = advise(ready.planned, figures.traffic, basis);
+        advice = advise(ready.planned, figures.traffic, machine, output.session.comm);
     }
     PlannedMerge merge = planned_merge(std::move(ready.planned), std::move(figures));
     merge.metadata_s = metadata_s;
@@ -324,7 +324,7 @@ PlannedMerge advised(const Job& job, Preparation ready) {
 }
 
 void print_planned(const PlannedMerge& merge, const Job& job, std::ostream& out, Log& log) {
-    for (const plan::Warning& warning : merge.warnings) {
+    for (const Warning& warning : merge.warnings) {
         log.warning((warning.tensor.empty() ? "" : printable(warning.tensor) + ": ") +
                     warning.text);
     }

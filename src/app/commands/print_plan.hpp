@@ -45,7 +45,7 @@ struct PlannedMerge {
     std::optional<plan::Plan> factors;  ///< that are folded
     Figures figures;                    ///< of the plan
     plan::Ledger ledger;
-    std::vector<plan::Warning> warnings;
+    std::vector<Warning> warnings;
     std::vector<std::string> options;  ///< those that the output follows from (way_of)
     std::vector<std::string> trace;    ///< --trace
     Index n_reads = 0;                 ///< calls that read metadata for this plan

@@ -241,7 +241,7 @@ Log log_for(const Job& job, bool is_speaker) {
 
 /// A launcher that ends all ranks as soon as one has failed (srun -K) would overtake those that are
 /// about to fail with the same code, and return its own.
-void outlast_launcher() {
+void ignore_sigterm() {
     (void)std::signal(SIGTERM, SIG_IGN);
 }
 
@@ -292,7 +292,7 @@ int run_together(const Job& job) {
             code = told_at_end(job, figures, code, log);
         }
         if (code != 0) {
-            outlast_launcher();
+            ignore_sigterm();
         }
         comm.barrier();
         limit.begin(code);
@@ -341,7 +341,7 @@ int refuse_together(const Error& refused) {
         mpi::Comm& comm = ranks.comm();
         Log log(std::cerr, LogLevel::error, comm.rank() == 0);
         log.error(refused);
-        outlast_launcher();
+        ignore_sigterm();
         (void)exit_code_of(log, [&] {
             require_same_program(comm, own_version());
             require_same_options(comm, refused.full_text());
@@ -356,7 +356,7 @@ int refuse_together(const Error& refused) {
 }  // namespace
 
 int run_program(const std::vector<std::string>& arguments) {
-    heed_environment();
+    read_environment();
     const bool is_first = is_first_by_launcher();
     Log log(std::cerr, LogLevel::error, is_first);
     return exit_code_of(log, [&] {

@@ -32,7 +32,7 @@ namespace {
 /// A model and what was found of it beside the base, which is the reference.
 struct CodedModel {
     std::string directory;
-    Outcome outcome;
+    ComparisonResult outcome;
 };
 
 using nlohmann::ordered_json;
@@ -183,7 +183,7 @@ void require_same_tensors(const CodedModel& model, const std::string& base) {
 }
 
 /// Puts what was found of codes beside their tensors.
-void add_quality(Outcome& outcome, const std::vector<execute::Pair>& pairs,
+void add_quality(ComparisonResult& outcome, const std::vector<execute::ComparedPair>& pairs,
                  const std::vector<std::size_t>& tensor_of_pair, const plan::Plan& plan,
                  const std::map<std::uint32_t, numeric::Quality>& found) {
     for (const auto& [pair, quality] : found) {
@@ -194,7 +194,8 @@ void add_quality(Outcome& outcome, const std::vector<execute::Pair>& pairs,
 }
 
 /// Collective. Moves the tensors of a plan, and holds them against the reference's.
-Outcome compare(Planned& planned, std::optional<bool> ties, const ModelDirectory& reference) {
+ComparisonResult compare(Planned& planned, std::optional<bool> ties,
+                         const ModelDirectory& reference) {
     const Output& output = planned.first();
     Session session = output.session;
     const Job& job = session.job;
@@ -204,7 +205,7 @@ Outcome compare(Planned& planned, std::optional<bool> ties, const ModelDirectory
         scratch.emplace(session.comm);
     }
     Matching matching = match(output.plan.targets, reference.tensors, {ties, reference.ties()});
-    reference.want(matching.pairs);
+    reference.use_records_of(matching.pairs);
     execute::Comparer comparer(
         output.plan, {source_of(session, reference.input), &reference.tensors}, matching.pairs,
         {job.run.rtol, job.run.atol}, output.choice.memory_limit);
@@ -222,14 +223,14 @@ Outcome compare(Planned& planned, std::optional<bool> ties, const ModelDirectory
     (void)check_what_was_read(session, reference.input, {});
     const auto pairs = matching.pairs;
     const auto tensor_of_pair = matching.tensor_of_pair;
-    Outcome outcome =
-        judge(std::move(matching), comparer.gather(session.comm), job.run.strict_dtype);
+    ComparisonResult outcome =
+        comparison_result(std::move(matching), comparer.gather(session.comm), job.run.strict_dtype);
     add_quality(outcome, pairs, tensor_of_pair, output.plan, comparer.gather_quality(session.comm));
     return outcome;
 }
 
 /// Collective. Prints; Error(differs) when the models differ.
-ErrorCode print_comparison(Session& session, const std::string& command, Outcome outcome,
+ErrorCode print_comparison(Session& session, const std::string& command, ComparisonResult outcome,
                            std::vector<ConfigDifference> config, std::ostream& out) {
     const Job& job = session.job;
     const std::string difference = difference_text(outcome);
@@ -251,7 +252,7 @@ ErrorCode print_comparison(Session& session, const std::string& command, Outcome
 
 /// One half of the memory assembles, the other reads a model to compare with.
 PlanRequest comparison_request(formats::JobInput checkpoint, const std::optional<fs::path>& base) {
-    return {std::move(checkpoint), base, Destination::comparison, true};
+    return {std::move(checkpoint), base, Purpose::comparison, true};
 }
 
 /// Collective. A model, its codes read as weights, against the weights of --base.
@@ -305,7 +306,7 @@ int test(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
         preflight.add(strict_problems(session));
         preflight.require_none();
         check_crcs(session, planned, {});
-        Outcome outcome = compare(planned, planned.first().ties(), reference);
+        ComparisonResult outcome = compare(planned, planned.first().ties(), reference);
         return print_comparison(session, "test", std::move(outcome), {}, out);
     };
     return run_reported(comm, job, log, body);
@@ -322,7 +323,7 @@ int diff(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
         const std::optional<bool> ties = tested.ties();
         Planned planned = plan_as_stored(session, comparison_request({}, {}),
                                          std::move(tested.input), targets_of(tested.tensors));
-        Outcome outcome = compare(planned, ties, reference);
+        ComparisonResult outcome = compare(planned, ties, reference);
         return print_comparison(session, "diff", std::move(outcome),
                                 config_differences(tested.config_text, reference.config_text), out);
     };

@@ -18,7 +18,7 @@ std::string names_text(std::vector<std::string> names) {
 
 }  // namespace
 
-BaseSummary summary_of(std::string directory, const Outcome& outcome,
+BaseSummary summary_of(std::string directory, const ComparisonResult& outcome,
                        const std::function<bool(const std::string&)>& is_aside) {
     BaseSummary summary;
     summary.directory = std::move(directory);
@@ -62,8 +62,8 @@ std::string text_of(const BaseSummary& summary) {
     return text;
 }
 
-std::vector<plan::Warning> base_warnings(const BaseSummary& summary) {
-    std::vector<plan::Warning> warnings;
+std::vector<Warning> base_warnings(const BaseSummary& summary) {
+    std::vector<Warning> warnings;
     if (summary.n_compared == summary.n_equal && summary.shapes.empty()) {
         warnings.push_back({"equals_base", "",
                             "no tensor differs from the base " + summary.directory + " (" +

@@ -13,7 +13,7 @@
 namespace shardweld::app {
 
 /// Names for which `is_aside` holds are not told of where one side lacks them.
-BaseSummary summary_of(std::string directory, const Outcome& outcome,
+BaseSummary summary_of(std::string directory, const ComparisonResult& outcome,
                        const std::function<bool(const std::string&)>& is_aside);
 
 /// One line for people.
@@ -21,6 +21,6 @@ std::string text_of(const BaseSummary& summary);
 
 /// `equals_base`: nothing that was compared differs; `base_differs_shape`, `base_missing`,
 /// `base_extra`: the base is another model, or a part of it was lost.
-std::vector<plan::Warning> base_warnings(const BaseSummary& summary);
+std::vector<Warning> base_warnings(const BaseSummary& summary);
 
 }  // namespace shardweld::app

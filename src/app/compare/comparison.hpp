@@ -14,6 +14,7 @@
 
 namespace shardweld::app {
 
+/// The result for one tensor of two models.
 enum class Verdict {
     same_bits,
     close,  ///< equal within the tolerance
@@ -49,7 +50,7 @@ struct ComparedTensor {
 /// What is compared with what.
 struct Matching {
     std::vector<ComparedTensor> tensors;  ///< natural order of names; verdicts are preliminary
-    std::vector<execute::Pair> pairs;
+    std::vector<execute::ComparedPair> pairs;
     std::vector<std::size_t> tensor_of_pair;  ///< index into tensors
     std::vector<std::string> notes;
 };
@@ -67,7 +68,7 @@ Matching match(const plan::WrittenTensors& tested, const std::vector<catalogue::
                const StatedTies& ties);
 
 /// The result of a comparison.
-struct Outcome {
+struct ComparisonResult {
     std::vector<ComparedTensor> tensors;
     std::vector<std::string> notes;
     std::size_t n_equal = 0;      ///< same bits or close
@@ -76,10 +77,11 @@ struct Outcome {
 };
 
 /// Verdicts from what was found by pair. `is_strict`: another dtype is a difference.
-Outcome judge(Matching matching, const std::vector<numeric::Comparison>& found, bool is_strict);
+ComparisonResult comparison_result(Matching matching, const std::vector<numeric::Comparison>& found,
+                                   bool is_strict);
 
 /// "3 of 22 tensors differ: 1 missing, 2 in values"; "" when none does.
-std::string difference_text(const Outcome& outcome);
+std::string difference_text(const ComparisonResult& outcome);
 
 /// A field of config.json that the two models state differently; values as JSON, "" if absent.
 struct ConfigDifference {
@@ -95,7 +97,7 @@ struct ComparedModels {
     std::string reference;
     numeric::Tolerance tolerance;
     bool is_strict = false;
-    Outcome outcome;
+    ComparisonResult outcome;
     std::vector<ConfigDifference> config;  ///< for information; never makes models differ
     bool is_each_shown = false;            ///< -v: rows are neither joined nor cut off
 };

@@ -281,16 +281,16 @@ class DirectoryCheck {
 
 }  // namespace
 
-void ModelDirectory::want(const std::vector<execute::Pair>& pairs) const {
+void ModelDirectory::use_records_of(const std::vector<execute::ComparedPair>& pairs) const {
     if (!input.is_checked) {
         return;
     }
     std::vector<catalogue::Tensor> read;
     read.reserve(pairs.size());
-    for (const execute::Pair& pair : pairs) {
+    for (const execute::ComparedPair& pair : pairs) {
         read.push_back(tensors[pair.reference]);
     }
-    input.sums->want(targets_of(read));
+    input.sums->use_records_of(targets_of(read));
 }
 
 std::optional<bool> ModelDirectory::ties() const {

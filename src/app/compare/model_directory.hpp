@@ -26,7 +26,7 @@ struct ModelDirectory {
     std::string config_text;  ///< "" without a config.json
 
     /// The checksums of what these pairs are compared with are to be looked at.
-    void want(const std::vector<execute::Pair>& pairs) const;
+    void use_records_of(const std::vector<execute::ComparedPair>& pairs) const;
     /// tie_word_embeddings, where config.json says it. Error(corrupt) when it is not a JSON object.
     [[nodiscard]] std::optional<bool> ties() const;
 };

@@ -64,8 +64,8 @@ std::set<std::string> modules_with_weight(const std::set<std::string>& names) {
     return modules;
 }
 
-const plan::Warning& dropped_warning() {
-    static const plan::Warning warning{
+const Warning& dropped_warning() {
+    static const Warning warning{
         "adapter_dropped", "",
         "the checkpoint's LoRA adapter is left out: the weights are those of the base"};
     return warning;
@@ -500,7 +500,7 @@ class AdapterBinder {
                 module.path = original_path(respelled, module.path);
             }
         }
-        adapters::Settings settings = adapters::settle(sources_, modules, surroundings_);
+        adapters::Settings settings = adapters::resolve_settings(sources_, modules, surroundings_);
         for (const std::string& note : settings.notes) {
             warn("adapter_settings", note);
         }

@@ -417,8 +417,8 @@ void warn_of_lost_groups(const PreparedModel& prepared,
 }
 
 /// What is carried over, and what is not.
-void tell(const catalogue::Optimizer& optimizer, const StateBinder& binder, bool has_masters,
-          Bound& bound) {
+void warn_of_states(const catalogue::Optimizer& optimizer, const StateBinder& binder,
+                    bool has_masters, Bound& bound) {
     std::vector<std::string>& told = bound.told;
     told.push_back(
         "the optimizer is carried over" +
@@ -465,7 +465,7 @@ void bind_states(const PreparedModel& prepared, const Job& job, Catalogue catalo
     }
     bound.doubt = catalogue.optimizer.doubt;
     bound.is_ordered = catalogue.optimizer.is_ordered;
-    tell(catalogue.optimizer, binder, has_own_masters, bound);
+    warn_of_states(catalogue.optimizer, binder, has_own_masters, bound);
     bound.optimizer = to_write(prepared.recipe->name, std::move(parameters), catalogue);
     const auto written = prepared.training == nullptr
                              ? binder.parameters()

@@ -26,14 +26,15 @@ struct Bound {
     std::string adapter_config;  ///< written beside a split adapter, "" if there is none
     bool has_model = true;       ///< false: only an adapter was saved
     std::optional<plan::Quantisation> quantisation;  ///< --quantize
-    std::shared_ptr<const outputs::Format> output;   ///< made for this model; null: the option's
-    std::string doubt = {};                          ///< catalogue::Optimizer::doubt
-    bool is_ordered = false;                         ///< catalogue::Optimizer::is_ordered
+    std::shared_ptr<const outputs::OutputFormat>
+        output;                       ///< made for this model; null: the option's
+    std::string doubt = {};           ///< catalogue::Optimizer::doubt
+    bool is_ordered = false;          ///< catalogue::Optimizer::is_ordered
     std::string optimizer_text = {};  ///< optimizer.json beside its states; "": there are none
     std::optional<reshape::OptimizerToWrite> optimizer = {};  ///< of its states
     std::vector<std::string> notes;                           ///< for people
-    std::vector<std::string> told = {};  ///< for people who asked for more than a model
-    std::string unheeded = {};           ///< an option that changes nothing here; "": there is none
+    std::vector<std::string> told = {};                       ///< notes on states and supplements
+    std::string unheeded = {};  ///< an option that changes nothing here; "": there is none
 };
 
 /// A model whose tensors are bound.

@@ -45,14 +45,14 @@ struct FactorRun {
 };
 
 /// Where one matrix of a stack of products stands in one matrix of a tensor.
-struct Placed {
+struct MatrixPlace {
     std::set<FactorRun> rows;
     std::set<FactorRun> cols;
     Index volume = 0;
 };
 
 /// By matrix of the tensor, number of the pair and matrix of its stack.
-using PlacedProducts = std::map<std::tuple<Index, std::uint32_t, Index>, Placed>;
+using PlacedProducts = std::map<std::tuple<Index, std::uint32_t, Index>, MatrixPlace>;
 
 /// Runs that do not meet, and how much they hold.
 std::optional<Index> extent_of(const std::set<FactorRun>& runs) {
@@ -79,7 +79,7 @@ std::optional<FactorRun> run_along(const layout::Axis& axis, Index begin, Index 
 /// Cuts the factors for one tensor of the model.
 class TensorCutter {
   public:
-    TensorCutter(const plan::PlacedTensor& tensor, const std::vector<Pair>& pairs)
+    TensorCutter(const plan::TensorPlaces& tensor, const std::vector<FactorPair>& pairs)
         : tensor_(tensor), pairs_(pairs) {}
 
     /// False: the tensor's rows and columns are not those of the products.
@@ -107,7 +107,7 @@ class TensorCutter {
         use.n_rows = n_rows_;
         use.n_cols = n_cols_;
         use.is_module = tensor_.shape.size() == 2 && tensor_.name.ends_with(kWeight);
-        adapters::Parameter& parameter = use.parameter;
+        adapters::LoraParameter& parameter = use.parameter;
         parameter.path = use.is_module
                              ? tensor_.name.substr(0, tensor_.name.size() - kWeight.size())
                              : tensor_.name;
@@ -137,7 +137,7 @@ class TensorCutter {
             const auto [matrix, number, stacked] = key;
             slot = matrix == last ? slot + 1 : 0;
             last = matrix;
-            const Pair& pair = pairs_[number];
+            const FactorPair& pair = pairs_[number];
             const plan::Target& from = whole[is_up ? pair.up : pair.down];
             target.dtype = from.dtype;
             for (const FactorRun& run : is_up != is_turned_ ? placed.rows : placed.cols) {
@@ -188,7 +188,7 @@ class TensorCutter {
 
     [[nodiscard]] bool place(std::uint32_t number, Index matrix, Index offset,
                              const layout::Patch& box) {
-        const Pair& pair = pairs_[number];
+        const FactorPair& pair = pairs_[number];
         const Index row = offset / pair.n_in % pair.n_out;
         const Index col = offset % pair.n_in;
         const auto along = [&](const layout::Axis& axis, bool are_rows) {
@@ -200,7 +200,7 @@ class TensorCutter {
         if (!rows || !cols) {
             return false;
         }
-        Placed& placed = placed_[{matrix, number, offset / (pair.n_in * pair.n_out)}];
+        MatrixPlace& placed = placed_[{matrix, number, offset / (pair.n_in * pair.n_out)}];
         placed.rows.insert(*rows);
         placed.cols.insert(*cols);
         placed.volume += rows->extent * cols->extent;
@@ -235,8 +235,8 @@ class TensorCutter {
         }
     }
 
-    const plan::PlacedTensor& tensor_;
-    const std::vector<Pair>& pairs_;
+    const plan::TensorPlaces& tensor_;
+    const std::vector<FactorPair>& pairs_;
     PlacedProducts placed_;
     bool is_turned_ = false;
     Index n_rows_ = 0;
@@ -325,18 +325,19 @@ bool is_embedding_module(std::string_view module) {
 class PairCutter {
   public:
     /// `spelled`: how the form has names of tensors that pass; empty: as they are.
-    PairCutter(const plan::Binding& whole, std::vector<Pair> pairs, const PreparedModel& form,
+    PairCutter(const plan::Binding& whole, std::vector<FactorPair> pairs, const PreparedModel& form,
                const TrainingForm::Passing& spelled)
         : whole_(whole),
           pairs_(std::move(pairs)),
           form_(form),
           lines_(models::lora_products(*form.dialect)) {
-        std::ranges::transform(pairs_, std::back_inserter(products_),
-                               [&](const Pair& pair) { return product_of(pair, whole.targets); });
+        std::ranges::transform(pairs_, std::back_inserter(products_), [&](const FactorPair& pair) {
+            return product_of(pair, whole.targets);
+        });
         plan::Model model = form.model();
         model.dialect = &lines_;
         places_ = plan::places_of(products_, model);
-        for (plan::PlacedTensor& tensor : places_.tensors) {
+        for (plan::TensorPlaces& tensor : places_.tensors) {
             if (spelled && (form.training == nullptr || line_of(tensor) == nullptr)) {
                 tensor.name = spelled(tensor.name);
             }
@@ -349,7 +350,7 @@ class PairCutter {
         for (std::size_t i = 0; i < products_.size(); ++i) {
             check.require_placed(products_[i], places_.stored[i]);
         }
-        for (const plan::PlacedTensor& tensor : places_.tensors) {
+        for (const plan::TensorPlaces& tensor : places_.tensors) {
             if (!add(tensor, cut)) {
                 throw Error(ErrorCode::unsupported,
                             "the adapter of " + printable(first_pair(tensor).name) +
@@ -361,7 +362,7 @@ class PairCutter {
     }
 
     /// Those that are of modules alone, each of one pair; gives the pairs of all others.
-    std::vector<Pair> cut_modules(CutFactors& cut) const {
+    std::vector<FactorPair> cut_modules(CutFactors& cut) const {
         const ProductCheck check(form_);
         std::set<std::uint32_t> others;
         for (std::uint32_t i = 0; i < products_.size(); ++i) {
@@ -369,8 +370,8 @@ class PairCutter {
                 others.insert(i);
             }
         }
-        std::vector<const plan::PlacedTensor*> left;
-        for (const plan::PlacedTensor& tensor : places_.tensors) {
+        std::vector<const plan::TensorPlaces*> left;
+        for (const plan::TensorPlaces& tensor : places_.tensors) {
             CutFactors one;
             if (add(tensor, one) && is_plain(one.uses.begin()->second)) {
                 left.push_back(&tensor);
@@ -380,7 +381,7 @@ class PairCutter {
         }
         for (std::size_t before = 0; before != left.size();) {  // a pair may be of several tensors
             before = left.size();
-            std::erase_if(left, [&](const plan::PlacedTensor* tensor) {
+            std::erase_if(left, [&](const plan::TensorPlaces* tensor) {
                 const bool is_out = std::ranges::any_of(
                     tensor->operands,
                     [&](const plan::Operand& operand) { return others.contains(operand.file); });
@@ -390,10 +391,10 @@ class PairCutter {
                 return is_out;
             });
         }
-        for (const plan::PlacedTensor* const tensor : left) {
+        for (const plan::TensorPlaces* const tensor : left) {
             add(*tensor, cut);
         }
-        std::vector<Pair> apart;
+        std::vector<FactorPair> apart;
         for (const std::uint32_t other : others) {
             apart.push_back(pairs_[other]);
         }
@@ -403,22 +404,22 @@ class PairCutter {
   private:
     static bool is_plain(const FactorUse& use) { return use.is_module && use.n_pairs == 1; }
 
-    static void add_pairs(const plan::PlacedTensor& tensor, std::set<std::uint32_t>& pairs) {
+    static void add_pairs(const plan::TensorPlaces& tensor, std::set<std::uint32_t>& pairs) {
         for (const plan::Operand& operand : tensor.operands) {
             pairs.insert(operand.file);
         }
     }
 
-    [[nodiscard]] const Pair& first_pair(const plan::PlacedTensor& tensor) const {
+    [[nodiscard]] const FactorPair& first_pair(const plan::TensorPlaces& tensor) const {
         return pairs_[tensor.operands.front().file];
     }
 
-    [[nodiscard]] const models::Line* line_of(const plan::PlacedTensor& tensor) const {
+    [[nodiscard]] const models::Line* line_of(const plan::TensorPlaces& tensor) const {
         return places_.stored[tensor.operands.front().file].line;
     }
 
     /// False: the tensor has not the rows and columns of its products.
-    bool add(const plan::PlacedTensor& tensor, CutFactors& cut) const {
+    bool add(const plan::TensorPlaces& tensor, CutFactors& cut) const {
         TensorCutter cutter(tensor, pairs_);
         if (!cutter.place()) {
             return false;
@@ -437,7 +438,7 @@ class PairCutter {
     }
 
     const plan::Binding& whole_;
-    std::vector<Pair> pairs_;
+    std::vector<FactorPair> pairs_;
     const PreparedModel& form_;
     models::Dialect lines_;
     std::vector<catalogue::Tensor> products_;
@@ -498,7 +499,7 @@ CutFactors cut_for_modules(const plan::Binding& whole, const PreparedModel& fram
     }
     const TrainingForm::Passing spelled = tree->training->passing();
     CutFactors cut;
-    std::vector<Pair> apart =
+    std::vector<FactorPair> apart =
         PairCutter(whole, pairs_of(whole.targets, *framework.dialect->lora), *tree, spelled)
             .cut_modules(cut);
     if (!apart.empty()) {

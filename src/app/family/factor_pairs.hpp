@@ -17,14 +17,15 @@ namespace shardweld::app {
 
 /// What is added to a tensor of the model: its B and A, as resolve_parameters has them.
 struct FactorUse {
-    adapters::Parameter parameter;  ///< one part, the tensor
-    Index n_pairs = 1;              ///< of factors, one behind the other along the rank
-    bool is_module = false;         ///< a weight of rows and columns that a PEFT module holds
-    bool is_prediction = false;     ///< of a layer that predicts further tokens
+    adapters::LoraParameter parameter;  ///< one part, the tensor
+    Index n_pairs = 1;                  ///< of factors, one behind the other along the rank
+    bool is_module = false;             ///< a weight of rows and columns that a PEFT module holds
+    bool is_prediction = false;         ///< of a layer that predicts further tokens
     Index n_rows = 0;
     Index n_cols = 0;
 };
 
+/// A framework's factors cut into pairs, one for each of the model's tensors.
 struct CutFactors {
     std::vector<plan::Target> targets;  ///< "X.lora_A.weight", in natural order
     std::vector<plan::SamePair> same;

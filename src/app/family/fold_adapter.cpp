@@ -112,7 +112,7 @@ class Folder {
     /// What a framework's factors are added to, layouts have told. Modules get the rank that alpha
     /// is divided by.
     void take_uses(std::vector<adapters::Module>& modules,
-                   std::map<std::size_t, adapters::Parameter>& parameters) const {
+                   std::map<std::size_t, adapters::LoraParameter>& parameters) const {
         std::map<std::string_view, const plan::Target*> by_name;  // the recipe's
         for (const plan::Target& target : bound_.binding.targets) {
             by_name.emplace(target.name, &target);
@@ -143,7 +143,7 @@ class Folder {
                             "give the model that the adapter was trained on with --base");
             }
             modules[i].rank /= use.parameter.n_batches * use.n_pairs;
-            adapters::Parameter& parameter = parameters[i] = use.parameter;
+            adapters::LoraParameter& parameter = parameters[i] = use.parameter;
             parameter.parts.front().target = target.name;
         }
     }

@@ -105,7 +105,7 @@ void undo_rank_orders(const models::LoraForm& form, const models::LoraNames& nam
         }
         std::string down = tensor.name;
         down.replace(down.size() - names.up.size(), names.up.size(), names.down);
-        for (const models::LoraForm::Shared& shared : form.shared) {
+        for (const models::LoraForm::SharedFactor& shared : form.shared) {
             if (shared.labels == std::vector<std::string>{"gate", "up"} &&
                 shared.name.match(down, [&](const std::string& s) { return symbols.value(s); })) {
                 undo_rank_order(tensor, n_ranks->second);

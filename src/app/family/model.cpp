@@ -71,9 +71,8 @@ const models::Recipe& recipe_of(const models::RecipeLibrary& library,
     } catch (const Error& error) {
         const models::Recipe* const as_stored = library.find_recipe(kModuleTree);
         if (!is_free ||
-            !accept_without_recipe(library, error, catalogue,
-                                   {prepared.config, *as_stored, choice.output.form.empty()},
-                                   prepared.warnings)) {
+            !accept_without_recipe(library, error, catalogue, prepared.config, *as_stored,
+                                   choice.output.form.empty(), prepared.warnings)) {
             throw;
         }
         return *as_stored;
@@ -325,7 +324,7 @@ void settle_head(PreparedModel& prepared, const ScoreHead& head) {
     }
 }
 
-plan::Warning lost_files_warning(const ModelFiles& files) {
+Warning lost_files_warning(const ModelFiles& files) {
     return {"side_file_lost", "",
             counted(files.lost_assets.size(), "file") + " beside " +
                 printable(files.config_path, 1000) +
@@ -333,14 +332,14 @@ plan::Warning lost_files_warning(const ModelFiles& files) {
                 "; copy a snapshot of the Hub with the files its links lead to (cp -L)"};
 }
 
-plan::Warning no_tokenizer_warning(const ModelFiles& files) {
+Warning no_tokenizer_warning(const ModelFiles& files) {
     return {"tokenizer_missing", "",
             "there is no tokenizer beside " + printable(files.config_path, 1000) +
                 ": copy the trained model's there, or pass a directory that has both with "
                 "--hf_config"};
 }
 
-plan::Warning module_weights_warning(const std::vector<std::string>& weights) {
+Warning module_weights_warning(const std::vector<std::string>& weights) {
     return {"module_weights_copied", "",
             listed(weights) +
                 " belongs to the sentence-transformers model beside config.json and is copied as "
@@ -414,8 +413,8 @@ void take_form(const LibraryPtr& library, bool is_headless, PreparedModel& prepa
 }
 
 /// A comparison has no place for an adapter: it sees the base, unless it is asked to fold.
-Lora lora_for(Lora asked, Destination sink) {
-    return asked == Lora::split && sink == Destination::comparison ? Lora::drop : asked;
+Lora lora_for(Lora asked, Purpose sink) {
+    return asked == Lora::split && sink == Purpose::comparison ? Lora::drop : asked;
 }
 
 }  // namespace
@@ -439,7 +438,7 @@ bool is_adapter_alone(Lora lora, const catalogue::Catalogue& catalogue) {
            !holds_framework_adapter(catalogue);
 }
 
-JobModel model_choice(const Job& job, const JobOutput& output, Destination sink) {
+JobModel model_choice(const Job& job, const JobOutput& output, Purpose sink) {
     JobModel choice = job.model;
     choice.lora = lora_for(choice.lora, sink);
     choice.output = output;

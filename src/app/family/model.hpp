@@ -25,33 +25,33 @@ struct Catalogue;
 namespace shardweld::app {
 
 /// What becomes of finished tensors, as far as it matters before there are any.
-enum class Destination {
+enum class Purpose {
     model,       ///< a directory, in which an adapter has its place beside the model
     comparison,  ///< held against another model, or read: there is no place for an adapter
 };
 
 /// What `output` is bound for, by what was asked of the model.
-JobModel model_choice(const Job& job, const JobOutput& output, Destination sink);
+JobModel model_choice(const Job& job, const JobOutput& output, Purpose sink);
 
 class TrainingForm;
 
 struct PreparedModel {
     JobModel choice;
-    /// As checkpoint, reference and written form change it.
+    /// The family's recipe, with what this checkpoint, a reference and the written form change.
     std::shared_ptr<const models::Recipe> recipe;
     std::shared_ptr<const models::Dialect> dialect;
     std::shared_ptr<const models::Dialect> form;  ///< a written form's; null for hub names
     models::Verification verification;            ///< of the recipe in the checkpoint's format
     models::Config config;                        ///< with the command line's changes
     std::shared_ptr<const models::Symbols> symbols;
-    /// How the names are read of an adapter that a framework keeps; null: there is none.
+    /// The same model in the names of a framework that keeps an adapter; null: there is none.
     std::shared_ptr<const PreparedModel> framework;
     /// The form of a training checkpoint that it is bound in; null: a model's.
     std::shared_ptr<const TrainingForm> training;
-    std::vector<std::string> kept;        ///< plan::BindOptions::kept
-    bool is_value = false;                ///< the head is score.weight
-    std::vector<plan::Warning> warnings;  ///< e.g. recipe_unverified
-    std::vector<std::string> notes;       ///< for people
+    std::vector<std::string> kept;   ///< plan::BindOptions::kept
+    bool is_value = false;           ///< the head is score.weight
+    std::vector<Warning> warnings;   ///< e.g. recipe_unverified
+    std::vector<std::string> notes;  ///< for people
 
     std::map<std::string, Index> given = {};  ///< to symbols, beside what a checkpoint states
 

@@ -28,6 +28,7 @@ struct Catalogue;
 
 namespace shardweld::app {
 
+/// The shapes of another model's tensors, which tell what a reference copy looks like.
 struct Reference {
     /// By name with its digits hidden; no extents where only an index tells of it. Empty: there is
     /// none.

@@ -25,7 +25,7 @@ std::string optimizer_text(const catalogue::Optimizer& optimizer, DType weights,
 
 /// Where states have no names and are proved by their masters: weights of one value, which prove
 /// nothing, for many masters round to them. `census`: by tensor of the plan.
-std::vector<plan::Warning> resting_on_order(const plan::Plan& plan,
-                                            const std::map<std::uint32_t, numeric::Census>& census);
+std::vector<Warning> resting_on_order(const plan::Plan& plan,
+                                      const std::map<std::uint32_t, numeric::Census>& census);
 
 }  // namespace shardweld::app

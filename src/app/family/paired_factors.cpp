@@ -31,7 +31,8 @@ std::optional<std::string> product_name(const std::string& factor, const std::st
 
 }  // namespace
 
-std::vector<Pair> pairs_of(const std::vector<plan::Target>& whole, const models::LoraNames& names) {
+std::vector<FactorPair> pairs_of(const std::vector<plan::Target>& whole,
+                                 const models::LoraNames& names) {
     std::map<std::string, std::uint32_t> downs;
     std::map<std::string, std::uint32_t> ups;
     for (std::uint32_t i = 0; i < whole.size(); ++i) {
@@ -42,7 +43,7 @@ std::vector<Pair> pairs_of(const std::vector<plan::Target>& whole, const models:
             ups.emplace(*up, i);
         }
     }
-    std::vector<Pair> pairs;
+    std::vector<FactorPair> pairs;
     const auto refuse_half = [&](std::uint32_t at) {
         throw Error(
             ErrorCode::mismatch,
@@ -72,7 +73,7 @@ std::vector<Pair> pairs_of(const std::vector<plan::Target>& whole, const models:
     return pairs;
 }
 
-catalogue::Tensor product_of(const Pair& pair, const std::vector<plan::Target>& whole) {
+catalogue::Tensor product_of(const FactorPair& pair, const std::vector<plan::Target>& whole) {
     catalogue::Tensor tensor;
     tensor.name = pair.name;
     tensor.shape = whole[pair.up].shape;

@@ -13,7 +13,7 @@
 namespace shardweld::app {
 
 /// A and B of one product. Shapes are [stack.., rank, in] and [stack.., out, rank].
-struct Pair {
+struct FactorPair {
     std::string name;  ///< of what they are factors of
     std::uint32_t down = 0;
     std::uint32_t up = 0;
@@ -24,9 +24,10 @@ struct Pair {
 
 /// By name. Error(mismatch) for a factor without its other half, and for two that are none of one
 /// matrix.
-std::vector<Pair> pairs_of(const std::vector<plan::Target>& whole, const models::LoraNames& names);
+std::vector<FactorPair> pairs_of(const std::vector<plan::Target>& whole,
+                                 const models::LoraNames& names);
 
 /// The product as a stored tensor.
-catalogue::Tensor product_of(const Pair& pair, const std::vector<plan::Target>& whole);
+catalogue::Tensor product_of(const FactorPair& pair, const std::vector<plan::Target>& whole);
 
 }  // namespace shardweld::app

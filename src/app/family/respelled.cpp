@@ -53,7 +53,7 @@ class BaseNames {
     [[nodiscard]] bool empty() const { return names_.empty(); }
 
     /// Whether there is such a weight, or something below its module: experts may be in one tensor.
-    [[nodiscard]] bool hold(const std::string& weight) const {
+    [[nodiscard]] bool has_weight(const std::string& weight) const {
         const std::string name = plan::renamed(recipe_, weight);
         const std::string module = name.substr(0, name.rfind('.') + 1);
         const auto below = names_.lower_bound(module);
@@ -89,7 +89,7 @@ std::optional<WeightNames> images(const WeightNames& weights, const Respelling& 
     WeightNames found;
     for (const std::string& weight : weights) {
         const std::string name = respelled(weight, way);
-        if (!base.hold(name) || !found.insert(name).second) {
+        if (!base.has_weight(name) || !found.insert(name).second) {
             return std::nullopt;
         }
     }
@@ -137,7 +137,7 @@ std::vector<Respelling> take_base_names(const PreparedModel& prepared,
     const WeightNames weights = adapters::changed_weights(catalogue).by_factors;
     const BaseNames base(prepared, catalogue);
     const auto unknown = std::ranges::find_if(
-        weights, [&](const std::string& weight) { return !base.hold(weight); });
+        weights, [&](const std::string& weight) { return !base.has_weight(weight); });
     if (base.empty() || prepared.framework != nullptr || unknown == weights.end()) {
         return {};
     }

@@ -55,7 +55,7 @@ void follow_saved_form(const PreparedModel& prepared, plan::Binding& binding) {
     for (const plan::Target& target : binding.targets) {
         names.push_back(target.name);
     }
-    require_saved_names({prepared.config, *prepared.recipe}, saved, has_recipe, names);
+    require_saved_names(prepared.config, *prepared.recipe, saved, has_recipe, names);
     if (!has_recipe) {
         plan::write_once(second_names(saved, prepared.recipe->renames, names), binding);
     }

@@ -85,19 +85,20 @@ std::vector<std::string> stored_names_in(const catalogue::Catalogue& catalogue) 
     return names;
 }
 
-void require_saved_names(const UnknownModel& model, const models::SavedModel& saved,
-                         bool has_recipe, const std::vector<std::string>& names) {
+void require_saved_names(const models::Config& config, const models::Recipe& recipe,
+                         const models::SavedModel& saved, bool has_recipe,
+                         const std::vector<std::string>& names) {
     std::vector<std::string> renamed;
     std::ranges::copy_if(names, std::back_inserter(renamed), [&](const std::string& name) {
-        return plan::passes_unlisted(model.recipe, name) && saved.is_renamed(name, has_recipe);
+        return plan::passes_unlisted(recipe, name) && saved.is_renamed(name, has_recipe);
     });
     if (renamed.empty()) {
         return;
     }
-    const std::string family = family_text(model.config);
+    const std::string family = family_text(config);
     throw Error(
         ErrorCode::unsupported,
-        model.config.origin() + ": this is " +
+        config.origin() + ": this is " +
             (has_recipe ? "a model with a part that has no recipe, " + family
                         : family + ", which has no recipe") +
             ", and " + models::saving_library() + " saves " + counted(renamed.size(), "tensor") +
@@ -107,20 +108,20 @@ void require_saved_names(const UnknownModel& model, const models::SavedModel& sa
 }
 
 bool accept_without_recipe(const models::RecipeLibrary& library, const Error& no_recipe,
-                           const catalogue::Catalogue& catalogue, const UnknownModel& model,
-                           std::vector<plan::Warning>& warnings) {
-    const models::Config& config = model.config;
+                           const catalogue::Catalogue& catalogue, const models::Config& config,
+                           const models::Recipe& recipe, bool is_written,
+                           std::vector<Warning>& warnings) {
     const std::string type = known_type(config);
     if (no_recipe.code() != ErrorCode::unsupported) {
-        if (no_recipe.code() == ErrorCode::mismatch && model.is_written && !type.empty() &&
+        if (no_recipe.code() == ErrorCode::mismatch && is_written && !type.empty() &&
             !has_recipe(library, config, type)) {
-            require_saved_names(model, models::SavedModel(config, type), false,
+            require_saved_names(config, recipe, models::SavedModel(config, type), false,
                                 stored_names_in(catalogue));
         }
         return false;
     }
     // What was tried and came out otherwise than transformers saves it.
-    if (model.is_written && models::refusal_of(type).starts_with("merged by")) {
+    if (is_written && models::refusal_of(type).starts_with("merged by")) {
         return false;
     }
     warnings.push_back({"family_unknown", "",

@@ -110,14 +110,14 @@ class ImageReader {
         file_.require(like_->stamps.at(at));
     }
 
-    outputs::StatedSums sums(std::size_t at) {
+    outputs::ImageSums sums(std::size_t at) {
         if (!sums_) {
             sums_.emplace(like_->directory());
         }
         const formats::FileSums own =
             sums_->of(path_of(at).lexically_relative(like_->directory()).string());
         io::InputFile::open(path_of(at)).require(like_->stamps.at(at));
-        outputs::StatedSums all{stated(own.records), {}};
+        outputs::ImageSums all{stated(own.records), {}};
         for (const formats::SaveFingerprint& one : own.fingerprints) {
             outputs::ChecksumText text{
                 one.record, one.digits, {}, one.own, formats::fingerprint_of};
@@ -152,11 +152,11 @@ class ImageReader {
 
 }  // namespace
 
-bool TemplateForm::Extent::overlaps(const Extent& other) const {
+bool TemplateForm::TensorExtent::overlaps(const TensorExtent& other) const {
     return file == other.file && begin < other.end && other.begin < end;
 }
 
-bool TemplateForm::Extent::is_same_as(const Extent& other) const {
+bool TemplateForm::TensorExtent::is_same_as(const TensorExtent& other) const {
     return is_dense && other.is_dense && begin == other.begin && end == other.end;
 }
 
@@ -168,18 +168,18 @@ void TemplateForm::require_apart(const plan::Model& model) {
                    model.symbols->holds(rule.condition);
         });
     };
-    const auto may_share = [&](const Extent& a, const Extent& b) {
+    const auto may_share = [&](const TensorExtent& a, const TensorExtent& b) {
         const bool is_of_model = !a.logical.empty() || !b.logical.empty();
         // Boxes of one tensor may lie interleaved.
         return a.tensor == b.tensor
                    ? !(a.is_dense && b.is_dense)
                    : a.is_same_as(b) && (!is_of_model || is_tied(a.logical, b.logical));
     };
-    std::ranges::sort(extents_, {}, [](const Extent& extent) {
+    std::ranges::sort(extents_, {}, [](const TensorExtent& extent) {
         return std::tuple(extent.file, extent.begin, extent.end);
     });
-    const Extent* longest = nullptr;
-    for (const Extent& extent : extents_) {
+    const TensorExtent* longest = nullptr;
+    for (const TensorExtent& extent : extents_) {
         if (longest != nullptr && longest->overlaps(extent) && !may_share(*longest, extent)) {
             throw Error(ErrorCode::unsupported,
                         "the template's tensors " + printable(longest->tensor) + " and " +
@@ -233,7 +233,7 @@ void TemplateForm::add(const plan::NamedTensor& named) {
         if (!taken_.emplace(piece.file, begin).second) {
             continue;  // the bytes of a tensor that this one is another name of
         }
-        Place place;
+        DensePiece place;
         for (const layout::Axis& axis : piece.patch.axes) {
             place.piece.box.push_back({axis.lo, axis.extent});
         }
@@ -249,7 +249,7 @@ void TemplateForm::add(const plan::NamedTensor& named) {
 }
 
 void TemplateForm::join_copy(const std::string& copy, const std::string& of) {
-    for (Place& place : entries_.at(copy).places) {
+    for (DensePiece& place : entries_.at(copy).places) {
         place.piece.is_copy = true;
         entries_.at(of).places.push_back(std::move(place));
     }
@@ -270,7 +270,7 @@ std::vector<plan::TensorPiece> TemplateForm::pieces(const std::string& name,
                     kOtherTemplate);
     }
     std::vector<plan::TensorPiece> pieces;
-    for (const Place& place : entry.places) {
+    for (const DensePiece& place : entry.places) {
         if (!place.is_dense) {
             throw Error(ErrorCode::unsupported,
                         "the template stores " + name + " as a strided view",
@@ -300,7 +300,7 @@ void TemplateForm::require_same_size(const std::set<std::string>& written) const
 }
 
 bool TemplateForm::is_written(const Entry& entry, const std::set<std::string>& written) {
-    return std::ranges::any_of(entry.places, [&](const Place& place) {
+    return std::ranges::any_of(entry.places, [&](const DensePiece& place) {
         return written.contains(plan::piece_name(place.piece));
     });
 }
@@ -317,7 +317,7 @@ void TemplateForm::keep_others(plan::Binding& binding) const {
             continue;
         }
         kept.push_back(name);
-        for (const Place& place : entry.places) {
+        for (const DensePiece& place : entry.places) {
             if (place.is_dense) {
                 binding.targets.push_back(copied(place.piece, plan::piece_name(place.piece)));
             }
@@ -354,7 +354,7 @@ void TemplateForm::keep_states(plan::Binding& binding) const {
 std::map<std::string, const plan::TensorPiece*> TemplateForm::places() const {
     std::map<std::string, const plan::TensorPiece*> places;
     for (const auto& [name, entry] : entries_) {
-        for (const Place& place : entry.places) {
+        for (const DensePiece& place : entry.places) {
             places.emplace(plan::piece_name(place.piece), &place.piece);
         }
     }
@@ -375,7 +375,7 @@ void TemplateForm::add_gaps(plan::Binding& binding, outputs::Image& image) const
     }
 }
 
-std::shared_ptr<const outputs::Format> TemplateForm::format(plan::Binding& binding) const {
+std::shared_ptr<const outputs::OutputFormat> TemplateForm::format(plan::Binding& binding) const {
     keep_others(binding);
     keep_states(binding);
     outputs::Image image;

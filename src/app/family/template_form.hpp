@@ -41,21 +41,21 @@ class TemplateForm {
 
     /// Its files with these targets in their places; adds those of tensors that only it has, and
     /// tells of them. Error(mismatch) where these are refused, or of a larger model.
-    [[nodiscard]] std::shared_ptr<const outputs::Format> format(plan::Binding& binding) const;
+    [[nodiscard]] std::shared_ptr<const outputs::OutputFormat> format(plan::Binding& binding) const;
 
     [[nodiscard]] const CheckpointTemplate& checkpoint() const { return *like_; }
 
   private:
-    struct Place {
+    struct DensePiece {
         plan::TensorPiece piece;
         bool is_dense = true;
     };
     struct Entry {
         std::vector<Index> shape;
-        std::vector<Place> places;
+        std::vector<DensePiece> places;
     };
     /// Where a tensor's bytes lie.
-    struct Extent {
+    struct TensorExtent {
         std::uint32_t file = 0;
         Bytes begin = 0;
         Bytes end = 0;
@@ -63,8 +63,8 @@ class TemplateForm {
         std::string tensor;
         std::string logical;  ///< "": none of the model's
 
-        [[nodiscard]] bool overlaps(const Extent& other) const;
-        [[nodiscard]] bool is_same_as(const Extent& other) const;
+        [[nodiscard]] bool overlaps(const TensorExtent& other) const;
+        [[nodiscard]] bool is_same_as(const TensorExtent& other) const;
     };
     void add(const plan::NamedTensor& named);
     /// Error(unsupported) where tensors share bytes, but for those that the model ties.
@@ -83,7 +83,7 @@ class TemplateForm {
     std::shared_ptr<const CheckpointTemplate> like_;
     std::map<std::string, Entry> entries_;  ///< by name
     std::map<const models::Line*, Index> lines_;
-    std::vector<Extent> extents_;
+    std::vector<TensorExtent> extents_;
     std::set<std::pair<std::uint32_t, Bytes>> taken_;  ///< files and offsets where tensors begin
 };
 

@@ -264,7 +264,7 @@ void match(const std::vector<plan::Target>& targets, std::vector<reshape::Placed
 
 }  // namespace
 
-std::shared_ptr<const outputs::Format> TrainingForm::format(
+std::shared_ptr<const outputs::OutputFormat> TrainingForm::format(
     plan::Binding& binding, const reshape::OptimizerToWrite* optimizer) const {
     if (like_ != nullptr) {
         return like_->format(binding);
@@ -279,7 +279,7 @@ std::shared_ptr<const outputs::Format> TrainingForm::format(
 namespace {
 
 /// The form in which the model is written, bound with the parallel sizes in `facts`.
-struct Written {
+struct BoundForm {
     std::shared_ptr<const models::Recipe> recipe;
     std::shared_ptr<const models::Symbols> symbols;
     TrainingForm::Passing passing;
@@ -307,9 +307,9 @@ void require_one_form(const std::string& name, const models::Recipe& family, boo
     }
 }
 
-Written written_of(models::Recipe form, const models::Dialect& dialect, const ModelToTrain& model,
-                   const std::map<std::string, Index>& facts) {
-    Written written;
+BoundForm written_of(models::Recipe form, const models::Dialect& dialect, const ModelToTrain& model,
+                     const std::map<std::string, Index>& facts) {
+    BoundForm written;
     written.symbols =
         std::make_shared<const models::Symbols>(form, dialect, model.config, facts, model.given);
     models::require_reversible(form, *written.symbols);
@@ -366,7 +366,7 @@ std::map<std::string, Index> with_labels(std::map<std::string, Index> facts,
     return facts;
 }
 
-InTrainingForm result_of(const Written& written, const models::Dialect& dialect,
+InTrainingForm result_of(const BoundForm& written, const models::Dialect& dialect,
                          const ModelToTrain& model, std::shared_ptr<const TrainingForm> form) {
     models::Dialect stored = model.stored;
     regroup(dialect, stored);
@@ -399,7 +399,7 @@ InTrainingForm in_form_of_template(const ModelToTrain& model) {
     models::TrainingNames names;
     names.is_torch_dist = like.catalogue.shards.empty();
     names.lines = form->lines();
-    const Written written =
+    const BoundForm written =
         written_of(models::training_form(model.recipe, dialect, names), dialect, model, facts);
     // Tensors that pass have the hub's names in the template by now.
     const auto passing = [](const std::string& hub_name) { return hub_name; };
@@ -423,7 +423,7 @@ InTrainingForm in_training_form(const std::string& text, const ModelToTrain& mod
     };
     const models::Recipe form = form_of(model.recipe, dialect, to, symbols_of);
     try {
-        const Written written = written_of(form, dialect, model, facts);
+        const BoundForm written = written_of(form, dialect, model, facts);
         return result_of(
             written, dialect, model,
             std::make_shared<const TrainingForm>(to, written.symbols, written.passing));

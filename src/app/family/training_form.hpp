@@ -68,7 +68,7 @@ class TrainingForm {
     /// The files of the targets that were bound with these pieces, which it no longer holds then:
     /// there may be a million. A template's adds some targets. `optimizer`: of the states among
     /// them; null where there are none.
-    [[nodiscard]] std::shared_ptr<const outputs::Format> format(
+    [[nodiscard]] std::shared_ptr<const outputs::OutputFormat> format(
         plan::Binding& binding, const reshape::OptimizerToWrite* optimizer) const;
 
   private:

@@ -187,8 +187,7 @@ std::vector<SameRule> pairs_of(const PreparedModel& prepared) {
     return pairs;
 }
 
-plan::Warning warning_of(const Change& change, const PreparedModel& prepared,
-                         const SameRule& rule) {
+Warning warning_of(const Change& change, const PreparedModel& prepared, const SameRule& rule) {
     const std::string head = stored_name(prepared, rule.a);
     const std::string embedding = stored_name(prepared, rule.b);
     const bool is_both = !change.head.empty() && !change.embedding.empty();

@@ -38,10 +38,9 @@ JobModel choice_for(const JobModel& of_model, const std::string& form) {
 }
 
 /// The warnings about the model, and behind them those about the form alone.
-std::vector<plan::Warning> both(std::vector<plan::Warning> of_model,
-                                const std::vector<plan::Warning>& of_form) {
-    std::ranges::copy_if(of_form, std::back_inserter(of_model), [&](const plan::Warning& warning) {
-        return std::ranges::count(of_model, warning.text, &plan::Warning::text) == 0;
+std::vector<Warning> both(std::vector<Warning> of_model, const std::vector<Warning>& of_form) {
+    std::ranges::copy_if(of_form, std::back_inserter(of_model), [&](const Warning& warning) {
+        return std::ranges::count(of_model, warning.text, &Warning::text) == 0;
     });
     return of_model;
 }

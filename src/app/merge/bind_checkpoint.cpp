@@ -48,8 +48,8 @@ BoundModel bind(Session& session, const Input& input, ModelFiles files,
         }
         model.bound = bind_model(model.prepared, model.files, session.job, std::move(catalogue));
     });
-    input.sums->want(model.bound.binding.targets);
-    input.sums->want(model.bound.factors);
+    input.sums->use_records_of(model.bound.binding.targets);
+    input.sums->use_records_of(model.bound.factors);
     return model;
 }
 
@@ -103,10 +103,10 @@ BoundModel bind_untied(Session& session, const Input& input, BoundModel tied,
     choice.is_tied = false;
     tied = {};
     BoundModel model = bind(session, input, std::move(files), std::move(catalogue), choice);
-    warn(session,
-         plan::Warning{
-             "tied_differs", untied.stored_name,
-             text + ": both are written and config.json's tie_word_embeddings is set to false"});
+    warn(
+        session,
+        Warning{"tied_differs", untied.stored_name,
+                text + ": both are written and config.json's tie_word_embeddings is set to false"});
     return model;
 }
 

@@ -65,9 +65,9 @@ void add_tokenizer(const Metadata& keys, Metadata& metadata) {
 }
 
 /// GGUF files of this model; adds the tensors that only they have.
-std::shared_ptr<const outputs::Format> gguf_output(const PreparedModel& prepared,
-                                                   const GgufTokenizer& tokenizer,
-                                                   std::vector<plan::Target>& targets) {
+std::shared_ptr<const outputs::OutputFormat> gguf_output(const PreparedModel& prepared,
+                                                         const GgufTokenizer& tokenizer,
+                                                         std::vector<plan::Target>& targets) {
     constexpr std::int64_t kQuantisationVersion = 2;  // ggml.h, GGML_QNT_VERSION
     const models::Dialect& form = *prepared.form;
     Metadata metadata = models::metadata_of(form, *prepared.symbols, prepared.config);
@@ -157,10 +157,9 @@ void report_output(const Session& session, const BoundModel& model, const BoundM
     }
     session.report.ledger = model.bound.binding.ledger;
     session.report.supplement = model.bound.binding.supplied;
-    const auto warn_of = [&](const std::vector<plan::Warning>& own,
-                             const std::vector<plan::Warning>& known) {
-        for (const plan::Warning& warning : own) {
-            if (std::ranges::count(known, warning.text, &plan::Warning::text) == 0) {
+    const auto warn_of = [&](const std::vector<Warning>& own, const std::vector<Warning>& known) {
+        for (const Warning& warning : own) {
+            if (std::ranges::count(known, warning.text, &Warning::text) == 0) {
                 warn(session, warning);
             }
         }
@@ -271,7 +270,7 @@ void report_binding(Session& session, const BoundModel& model) {
 
 }  // namespace
 
-std::vector<BoundModel> bind_outputs(const Outputs& outputs, Destination sink, Sources& read,
+std::vector<BoundModel> bind_outputs(const Outputs& outputs, Purpose sink, Sources& read,
                                      const plan::PlanChoice& choice) {
     Session session = outputs.front();
     catalogue::Catalogue& catalogue = read.weights().catalogue;
@@ -291,7 +290,7 @@ std::vector<BoundModel> bind_outputs(const Outputs& outputs, Destination sink, S
     std::vector<BoundModel> models = mpi::collectively_get(
         session.comm, [&] { return output_models(outputs, is_cut, read, std::move(model)); });
     for (std::size_t at = 1; at < models.size(); ++at) {
-        read.input.sums->want(models[at].bound.binding.targets);
+        read.input.sums->use_records_of(models[at].bound.binding.targets);
     }
     report_binding(session, models.front());
     return models;

@@ -17,7 +17,7 @@ namespace shardweld::app {
 /// checkpoints move into them. Several checkpoints are bound one by one and mixed (--average,
 /// --delta). Errors as plan::bind, plan::mixed and plan::share_strips; Error(mismatch) where tied
 /// tensors or integers of several checkpoints differ.
-std::vector<BoundModel> bind_outputs(const Outputs& outputs, Destination sink, Sources& read,
+std::vector<BoundModel> bind_outputs(const Outputs& outputs, Purpose sink, Sources& read,
                                      const plan::PlanChoice& choice);
 
 }  // namespace shardweld::app

@@ -254,7 +254,7 @@ WrittenModel written_in(const fs::path& directory, const fs::path& report) {
 }
 
 /// The report of an output, or why that tells nothing.
-struct Told {
+struct ReportedOutput {
     Report report;
     std::string why_not;
 };
@@ -267,7 +267,7 @@ std::string change_of_options(const std::vector<std::string>& then,
     return then == now ? "" : "it was made with " + text(then) + ", this is " + text(now);
 }
 
-Told told_by_report(const Session& session, const Sources& sources) {
+ReportedOutput told_by_report(const Session& session, const Sources& sources) {
     const fs::path report = report_of(session.output);
     if (report.empty()) {
         return {{}, std::string("it holds no ") + publish::kKeptReport + " that tells what it is"};
@@ -275,7 +275,7 @@ Told told_by_report(const Session& session, const Sources& sources) {
     if (io::kind_at(report) == io::FileKind::none) {
         return {{}, "its report " + report.string() + " is not there"};
     }
-    Told told;
+    ReportedOutput told;
     const auto failure = mpi::error_of([&] { told.report = read_reported_output(report); });
     const MadeOf made = told.report.made_of.value_or(MadeOf());
     const std::string& from = told.report.input.directory;
@@ -371,7 +371,7 @@ std::string why_not_complete(const Session& session, Sources& sources) {
     }
     Report report;
     std::string why = mpi::share(comm, 0, [&] {
-        Told told = told_by_report(session, sources);
+        ReportedOutput told = told_by_report(session, sources);
         report = std::move(told.report);
         return told.why_not;
     });

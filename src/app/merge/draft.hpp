@@ -16,7 +16,7 @@
 namespace shardweld::app {
 
 /// What has been written of an output.
-struct WrittenOutput {
+struct OutputContent {
     execute::CreatedFiles created;
     execute::Written written;
     std::vector<io::WrittenFile> beside;  ///< the home rank's: all that is not a tensor
@@ -31,7 +31,7 @@ struct Draft {
     std::optional<io::Directory> directory = {};            ///< the partial one
     execute::Resumption resumption = {};
     std::size_t n_known = 0;  ///< what the journal told, as Resumption::n_known
-    WrittenOutput made = {};
+    OutputContent made = {};
     io::Identities files = {};  ///< of the model, when they are complete
 };
 

@@ -156,9 +156,9 @@ ErrorCode merge_model(Outputs outputs) {
         }
     }
     if (is_uploaded) {
-        upload_directory(session.comm, job,
-                         {job.outputs.front().directory, [&] { return stopping.why(); }},
-                         session.log);
+        upload_directory(
+            session.comm, job, job.outputs.front().directory, [&] { return stopping.why(); },
+            session.log);
         session.watch.lap("upload");
     }
     return ErrorCode::ok;

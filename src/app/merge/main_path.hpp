@@ -13,7 +13,8 @@
 
 namespace shardweld::app {
 
-/// Called on all ranks of a group between two steps; may throw the same Error on all.
+/// A question whether to stop: asked on all ranks of a group between two steps; may throw the same
+/// Error on all.
 using BetweenSteps = std::function<void(mpi::Comm&)>;
 
 /// Collective. From what find_sources has found to the plans: everything before the first tensor

@@ -39,9 +39,9 @@ void compare_configs(Session& session, const std::string& name, const ModelFiles
         }
     }
     if (!texts.empty()) {
-        warn(session, plan::Warning{"config_differs", "",
-                                    "config.json of " + name + " says " + listed(texts) +
-                                        "; that of " + lead.files.config_path + " is written"});
+        warn(session, Warning{"config_differs", "",
+                              "config.json of " + name + " says " + listed(texts) + "; that of " +
+                                  lead.files.config_path + " is written"});
     }
 }
 
@@ -171,7 +171,7 @@ BoundModel mix_in(Session& session, Sources& read, BoundModel lead,
         session.log.info(session.job.model.averaging.text());  // they may have been divided
     }
     report_inputs(session.run, shares, place);
-    const auto kind = place == 0 ? plan::Mix::Kind::sum : plan::Mix::Kind::deltas;
+    const auto kind = place == 0 ? plan::MixKind::sum : plan::MixKind::deltas;
     binding = mpi::collectively_get(session.comm,
                                     [&] { return plan::mixed(std::move(shares), kind, place); });
     require_equal(session, read.input, binding, choice);

@@ -43,8 +43,8 @@ std::string plain_name(std::string_view name) {
 }
 
 /// The factors of one file, by their plain names.
-struct Factors {
-    explicit Factors(const fs::path& path) : file(io::InputFile::open(path)) {
+struct FactorFile {
+    explicit FactorFile(const fs::path& path) : file(io::InputFile::open(path)) {
         for (auto& [name, tensor] : formats::read_safetensors_header(file)) {
             if (name.find(".lora_") != std::string::npos) {
                 tensors.emplace(plain_name(name), std::move(tensor));
@@ -69,7 +69,7 @@ std::vector<std::byte> values_of(const io::InputFile& file, const formats::Store
 }
 
 /// In the narrower of both types. nullopt: they have none in common.
-std::optional<bool> are_equal(const Factors& a, const Factors& b, const std::string& name) {
+std::optional<bool> are_equal(const FactorFile& a, const FactorFile& b, const std::string& name) {
     const formats::StoredTensor& one = a.tensors.at(name);
     const formats::StoredTensor& other = b.tensors.at(name);
     if (one.shape != other.shape) {
@@ -93,7 +93,7 @@ std::optional<bool> are_equal(const Factors& a, const Factors& b, const std::str
 }
 
 /// What is wrong with `gathered`; "" if nothing.
-std::string difference(const Factors& gathered, const Factors& shards) {
+std::string difference(const FactorFile& gathered, const FactorFile& shards) {
     std::vector<std::string> others;
     std::size_t n_unlike = 0;
     for (const auto& [name, tensor] : shards.tensors) {
@@ -139,7 +139,7 @@ std::string finding(const Planned& planned, const fs::path& written) {
     }
     std::string found;
     try {
-        found = difference(Factors(*path), Factors(written));
+        found = difference(FactorFile(*path), FactorFile(written));
     } catch (const Error& error) {
         found = std::string("cannot be compared with the shards' factors: ") + error.what();
     }
@@ -148,12 +148,11 @@ std::string finding(const Planned& planned, const fs::path& written) {
 
 /// Collective. `written` is the file that the shards' factors were written to. `adapter_stale`,
 /// where the one beside the shards has other factors, and where they cannot be compared.
-std::vector<plan::Warning> stale_adapter(Session& session, const Planned& planned,
-                                         const fs::path& written) {
+std::vector<Warning> stale_adapter(Session& session, const Planned& planned,
+                                   const fs::path& written) {
     const std::string text =
         mpi::share(session.comm, planned.input.home, [&] { return finding(planned, written); });
-    return text.empty() ? std::vector<plan::Warning>()
-                        : std::vector{plan::Warning{"adapter_stale", "", text}};
+    return text.empty() ? std::vector<Warning>() : std::vector{Warning{"adapter_stale", "", text}};
 }
 
 /// NVFP4's divisors: the largest value of all weights that share one, before any row is written.
@@ -262,7 +261,7 @@ void execute_run(Planned& planned, std::vector<Moving>& moving, const std::vecto
     options.on_progress = moving_shown(options.write ? "moving tensors" : "comparing tensors",
                                        planned.outputs[run.front()].plan, session.comm.rank(),
                                        session.progress, session.log);
-    std::vector<execute::Output> outputs;
+    std::vector<execute::OutputWork> outputs;
     outputs.reserve(run.size());
     for (const std::size_t at : run) {
         outputs.push_back({planned.outputs[at].plan, moving[at].directory, moving[at].options});
@@ -382,7 +381,7 @@ void check_written(const Output& output, const io::Directory& directory,
                    const execute::CreatedFiles& created, const execute::Written& written,
                    const mpi::WhyStop& why_stop) {
     const Session& session = output.session;
-    execute::check_written(session.comm, output.plan, directory, {created, written},
+    execute::check_written(session.comm, output.plan, directory, created, written,
                            {session.job.run.paranoid, session.throttle, why_stop,
                             shown(session.progress, "reading back what was written")});
 }

@@ -23,7 +23,7 @@
 #include "plan/bind/trace.hpp"
 #include "plan/plan.hpp"
 #include "plan/schedule/footprint.hpp"
-#include "plan/schedule/handed.hpp"
+#include "plan/schedule/plan_transfer.hpp"
 #include "publish/config_edits.hpp"
 #include "shardweld/error.hpp"
 
@@ -152,7 +152,7 @@ struct RestOfOutput {
     std::string config_text;
     bool is_value = false;
     std::vector<std::uint32_t> shares;  ///< NVFP4
-    std::vector<plan::Warning> warnings;
+    std::vector<Warning> warnings;
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.config_path, self.config_text, self.is_value, self.shares,
@@ -210,7 +210,7 @@ void take_rest(Rest rest, Planned& planned) {
 std::pair<catalogue::Records, std::vector<std::string>> named_once(catalogue::Records records) {
     std::unordered_map<std::string_view, std::uint32_t> known;
     std::vector<std::string> names;
-    for (catalogue::Record& record : records.all) {
+    for (catalogue::StorageRecord& record : records.all) {
         const std::string_view name = records.tensors[record.tensor];
         const auto [at, is_new] = known.emplace(name, static_cast<std::uint32_t>(names.size()));
         if (is_new) {
@@ -557,7 +557,7 @@ Planned plan_models(const Outputs& outputs, const PlanRequest& request, Sources 
 Planned plan_as_stored(Session& session, const PlanRequest& request, Input input,
                        std::vector<plan::Target> targets) {
     if (input.is_checked) {
-        input.sums->want(targets);
+        input.sums->use_records_of(targets);
     }
     BoundModel model;
     model.bound.binding.targets = std::move(targets);

@@ -107,14 +107,14 @@ class ResultCheck {
     }
 
     /// Collective. Puts what was found into the report; returns what is worth a warning.
-    std::vector<plan::Warning> finish();
+    std::vector<Warning> finish();
 
     /// Collective. Completes the files of `draft`, the output's, where they state checksums.
     void complete_files(Draft& draft) const;
 
   private:
     /// Collective. Whether a run can go on with the moments of an optimizer. Error as moments_at.
-    std::vector<plan::Warning> judge_moments(const CensusByTensor& census);
+    std::vector<Warning> judge_moments(const CensusByTensor& census);
 
     Output& output_;
     execute::TensorCensus census_;
@@ -130,13 +130,14 @@ BaseComparison::BaseComparison(Output& output)
       matching_(match(output.plan.targets, base_.tensors, ties_of(output, base_))),
       comparer_(output.plan, {source_of(output.session, base_.input), &base_.tensors},
                 matching_.pairs, {0, 0}, output.choice.memory_limit) {
-    base_.want(matching_.pairs);
+    base_.use_records_of(matching_.pairs);
 }
 
 BaseSummary BaseComparison::finish(Session& session) {
     (void)check_what_was_read(session, base_.input, {});
     return summary_of(
-        directory_, judge(std::move(matching_), comparer_.gather(session.comm), false), is_aside_);
+        directory_, comparison_result(std::move(matching_), comparer_.gather(session.comm), false),
+        is_aside_);
 }
 
 /// Whether what a merge writes is compared with --base: not where the base itself is what is
@@ -178,11 +179,11 @@ void ResultCheck::complete_files(Draft& draft) const {
     }
 }
 
-std::vector<plan::Warning> ResultCheck::finish() {
+std::vector<Warning> ResultCheck::finish() {
     Session& session = output_.session;
     OutputReport& report = session.report;
     std::set<std::string> changed;
-    std::vector<plan::Warning> of_base;
+    std::vector<Warning> of_base;
     if (base_) {
         report.base = base_->finish(session);
         changed.insert(report.base->changed.begin(), report.base->changed.end());
@@ -190,12 +191,12 @@ std::vector<plan::Warning> ResultCheck::finish() {
         of_base = base_warnings(*report.base);
     }
     auto census = census_.gather(session.comm);
-    const std::vector<plan::Warning> of_states = judge_moments(census);
+    const std::vector<Warning> of_states = judge_moments(census);
     const Sanity states = judge_states(output_.plan, census);
     report.sanity = judge_census(output_.plan.targets, census, changed);
     report.sanity.tensors.insert(report.sanity.tensors.end(), states.tensors.begin(),
                                  states.tensors.end());
-    std::vector<plan::Warning> warnings = sanity_warnings(report.sanity);
+    std::vector<Warning> warnings = sanity_warnings(report.sanity);
     warnings.insert(warnings.end(), of_states.begin(), of_states.end());
     if (output_.model.bound.is_ordered) {
         const auto by_order = resting_on_order(output_.plan, census);
@@ -206,7 +207,7 @@ std::vector<plan::Warning> ResultCheck::finish() {
 }
 
 /// Only ranks that planned know the step.
-std::vector<plan::Warning> ResultCheck::judge_moments(const CensusByTensor& census) {
+std::vector<Warning> ResultCheck::judge_moments(const CensusByTensor& census) {
     if (!signs_.is_needed()) {
         return {};
     }
@@ -318,7 +319,7 @@ std::vector<io::WrittenFile> write_beside(const Draft& draft) {
 
 /// Collective. Every file of the model, and which one it is.
 io::Identities all_files(const Draft& draft) {
-    const WrittenOutput& made = draft.made;
+    const OutputContent& made = draft.made;
     io::Identities files;
     for (std::size_t at = 0; at < made.created.files.size(); ++at) {
         files[draft.output.plan.placement.files[at].name] = made.created.files[at];
@@ -358,7 +359,7 @@ std::vector<std::string> side_files_of(const io::Identities& files,
 void check(const Draft& draft, const mpi::WhyStop& why_stop) {
     const Session& session = draft.output.session;
     const io::Directory& directory = *draft.directory;
-    const WrittenOutput& made = draft.made;
+    const OutputContent& made = draft.made;
     session.progress.begin("checking what was written");
     check_written(draft.output, directory, made.created, made.written,
                   ticking(session.progress, why_stop));

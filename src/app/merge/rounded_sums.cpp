@@ -89,7 +89,7 @@ std::map<std::uint32_t, Index> gather_changed(mpi::Comm& comm,
 
 }  // namespace
 
-std::vector<plan::Warning> rounded_sums(const Output& output, const Input& input) {
+std::vector<Warning> rounded_sums(const Output& output, const Input& input) {
     const auto& targets = output.plan.targets;
     if (!output.session.output.is_training() || std::ranges::none_of(targets, is_sum)) {
         return {};

@@ -14,6 +14,6 @@ struct Output;
 /// Collective. A warning (`sums_rounded`) that names each of the output's tensors with values that
 /// change, and how many; or that no rank sees whole. None for a model: there the sum is what the
 /// framework computes with. Reads the stored elements of these tensors once more.
-std::vector<plan::Warning> rounded_sums(const Output& output, const Input& input);
+std::vector<Warning> rounded_sums(const Output& output, const Input& input);
 
 }  // namespace shardweld::app

@@ -58,7 +58,7 @@ ModelFiles early_files(Session& session, const Checkpoint& found, const PlanRequ
         ModelFiles files = read_model_files(session.job, found.location, {}, is_needed,
                                             request.checkpoint.directory);
         check_model_files(files, is_needed);
-        if (is_needed && request.sink == Destination::model) {
+        if (is_needed && request.sink == Purpose::model) {
             require_readable(files);
         }
         return files;
@@ -121,7 +121,7 @@ void tell_survey(Session& session, const std::string& name, const Checkpoint& re
     tell_notes(session.log, read.catalogue);
     session.log.debug("provenance of " + name + " " + catalogue::text_of(read.provenance));
     for (const auto& [code, text] : read.catalogue.warnings) {
-        warn(session, plan::Warning{code, "", name + ": " + text});
+        warn(session, Warning{code, "", name + ": " + text});
     }
 }
 
@@ -133,7 +133,7 @@ bool is_base_of_adapter(const Session& session, const PlanRequest& request,
         return false;
     }
     const bool is_adapter = holds_adapter_only(checkpoint);
-    if (!is_adapter && request.sink == Destination::comparison) {
+    if (!is_adapter && request.sink == Purpose::comparison) {
         throw Error(ErrorCode::usage,
                     "test takes --base only for checkpoints that hold nothing but a LoRA adapter: "
                     "this one has its own base",
@@ -241,7 +241,7 @@ void report_survey(Session& session, const Sources& read) {
                       counted(catalogue.tensors.size() + catalogue.shards.size(), "stored tensor"));
     session.log.debug("provenance " + catalogue::text_of(read.weights().provenance));
     for (const auto& [code, text] : catalogue.warnings) {
-        warn(session, plan::Warning{code, "", text});
+        warn(session, Warning{code, "", text});
     }
     session.run.input = report_of(read.weights());
     session.run.metadata_reads = read.input.n_reads;
@@ -277,7 +277,7 @@ ModelFiles settled_files(Session& session, const Sources& read, std::optional<Mo
         if (is_needed) {
             require_config(files, session.job, checkpoint.location);
         }
-        if (is_needed && request.sink == Destination::model) {
+        if (is_needed && request.sink == Purpose::model) {
             require_readable(files);
         }
         return files;
@@ -288,7 +288,7 @@ ModelFiles settled_files(Session& session, const Sources& read, std::optional<Mo
 }  // namespace
 
 PlanRequest merge_request(const Job& job) {
-    return {job.inputs.front(), job.model.base, Destination::model, job.model.base.has_value()};
+    return {job.inputs.front(), job.model.base, Purpose::model, job.model.base.has_value()};
 }
 
 Sources find_sources(Session& session, const PlanRequest& request) {

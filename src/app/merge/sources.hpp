@@ -20,7 +20,7 @@ namespace shardweld::app {
 struct PlanRequest {
     formats::JobInput checkpoint = {};
     std::optional<fs::path> base = {};  ///< --base
-    Destination sink = Destination::model;
+    Purpose sink = Purpose::model;
     bool halves_memory = false;  ///< the other half reads a model to compare with
     int n_ranks = 0;             ///< that move the tensors and are not here; 0: the session's do
     Resources resources = {};    ///< of those

@@ -16,7 +16,6 @@ namespace {
 using catalogue::kMoment;
 using catalogue::kSquaredMoment;
 using plan::Target;
-using plan::Warning;
 
 /// Fewer elements may have one sign by chance.
 constexpr Index kFewSigns = 64;

@@ -27,8 +27,7 @@ Sanity judge_states(const plan::Plan& plan, CensusByTensor& census);
 /// What moments at a step above zero cannot be. Error(mismatch) for exp_avg_sq below zero, and for
 /// a moment that is zero for every parameter. Warnings where it is for some, and where no exp_avg
 /// is below zero.
-std::vector<plan::Warning> moments_at(double step, const plan::Plan& plan,
-                                      const CensusByTensor& census,
-                                      const execute::MomentSigns::Found& signs);
+std::vector<Warning> moments_at(double step, const plan::Plan& plan, const CensusByTensor& census,
+                                const execute::MomentSigns::Found& signs);
 
 }  // namespace shardweld::app

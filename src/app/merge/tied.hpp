@@ -35,6 +35,6 @@ void require_equal_replicas(mpi::Comm& comm, const execute::Result& result, cons
                             const std::string& doubt = "");
 
 /// `replicas_sampled`, when only a part of the replicas will be compared.
-std::vector<plan::Warning> sampling_warnings(const plan::Plan& plan);
+std::vector<Warning> sampling_warnings(const plan::Plan& plan);
 
 }  // namespace shardweld::app

@@ -118,10 +118,11 @@ void check_upload(mpi::Comm& comm, const Job& job, Log& log) {
     run_upload(comm, job, std::move(words), {}, log);
 }
 
-void upload_directory(mpi::Comm& comm, const Job& job, const Upload& upload, Log& log) {
-    auto words = upload_words(job, upload.directory);
+void upload_directory(mpi::Comm& comm, const Job& job, const fs::path& directory,
+                      const mpi::WhyStop& why_stop, Log& log) {
+    auto words = upload_words(job, directory);
     words.insert(words.begin(), "--merge_step=send");
-    run_upload(comm, job, std::move(words), upload.why_stop, log);
+    run_upload(comm, job, std::move(words), why_stop, log);
 }
 
 }  // namespace shardweld::app

@@ -19,13 +19,10 @@ inline bool uploads(const Job& job) {
 /// installed or cannot run.
 void check_upload(mpi::Comm& comm, const Job& job, Log& log);
 
-struct Upload {
-    fs::path directory;
-    mpi::WhyStop why_stop;  ///< asked before the client is started; may be empty
-};
-
 /// Collective. The first rank uploads the directory; the others sleep. The model stays where it is:
 /// Error(corrupt), Error(no_client) and those behind it in ErrorCode, the same on all ranks.
-void upload_directory(mpi::Comm& comm, const Job& job, const Upload& upload, Log& log);
+/// `why_stop`: asked before the client is started; may be empty.
+void upload_directory(mpi::Comm& comm, const Job& job, const fs::path& directory,
+                      const mpi::WhyStop& why_stop, Log& log);
 
 }  // namespace shardweld::app

@@ -220,7 +220,7 @@ std::string Log::shown(const std::string& text, const Style& style) const {
            lines.substr(style.n_bold == 0 ? label : bold);
 }
 
-void Log::say(LogLevel level, const std::string& text, const Style& style) {
+void Log::write_line(LogLevel level, const std::string& text, const Style& style) {
     const std::string safe = without_secrets(without_unseen(text));
     if (own_) {
         own_->write(safe);
@@ -277,27 +277,28 @@ void Log::error(const Error& error) {
     // A wrong command line is told of its own help.
     const bool has_section = error.code() != ErrorCode::usage;
     const std::string code = std::to_string(static_cast<int>(error.code()));
-    say(LogLevel::error, label + text_of(error, level_ == LogLevel::debug),
+    write_line(
+        LogLevel::error, label + text_of(error, level_ == LogLevel::debug),
         {label, "\x1b[1;31m", 0, false, has_section ? "\n  see: shardweld help " + code : ""});
 }
 void Log::warning(std::string_view text) {
     const std::string label = "warning: ";
-    say(LogLevel::warning, label + std::string(text), {label, "\x1b[33m", 0, false});
+    write_line(LogLevel::warning, label + std::string(text), {label, "\x1b[33m", 0, false});
 }
 void Log::info(std::string_view text) {
-    say(LogLevel::info, std::string(text), {});
+    write_line(LogLevel::info, std::string(text), {});
 }
 void Log::info(const Headline& line) {
-    say(LogLevel::info, line.text(),
-        {line.label + ": ", kDim, n_visible(line.subject), line.is_typed});
+    write_line(LogLevel::info, line.text(),
+               {line.label + ": ", kDim, n_visible(line.subject), line.is_typed});
 }
 void Log::debug(std::string_view text) {
-    say(LogLevel::debug, std::string(text), {});
+    write_line(LogLevel::debug, std::string(text), {});
 }
 
 void Log::trace(std::string_view text) {
     if (listener_ != nullptr) {
-        say(LogLevel::info, "trace: " + std::string(text), {});
+        write_line(LogLevel::info, "trace: " + std::string(text), {});
     } else if (is_speaker_) {
         write("trace: " + without_secrets(text) + "\n");
     }

@@ -145,7 +145,7 @@ class Log {
         bool is_typed = false;
         std::string aside = {};  ///< dim lines behind the text, for people only
     };
-    void say(LogLevel level, const std::string& text, const Style& style);
+    void write_line(LogLevel level, const std::string& text, const Style& style);
     [[nodiscard]] std::string shown(const std::string& text, const Style& style) const;
     void write(const std::string& text);
 

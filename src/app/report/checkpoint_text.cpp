@@ -233,13 +233,13 @@ constexpr std::size_t kWidest = 64;
 
 char sign_of(const RankGrid& grid, std::size_t place, const std::vector<bool>& is_copy) {
     switch (grid.places[place]) {
-        case RankGrid::Place::file: {
+        case RankGrid::GridPlace::file: {
             const std::size_t file = grid.files[place];
             return file < is_copy.size() && is_copy[file] ? '=' : '#';
         }
-        case RankGrid::Place::missing:
+        case RankGrid::GridPlace::missing:
             return 'X';
-        case RankGrid::Place::twice:
+        case RankGrid::GridPlace::twice:
             return '2';
         default:
             return '.';

@@ -65,7 +65,7 @@ void hash_files(mpi::Comm& comm, std::vector<FileEntry>& files, const std::vecto
             }
             done += bytes;
             if (hashing.throttle != nullptr) {
-                hashing.throttle->take(bytes);
+                hashing.throttle->wait_for(bytes);
             }
         };
         for (std::size_t i = 0; i < files.size(); ++i) {

@@ -191,8 +191,8 @@ Sanity judge_census(const plan::WrittenTensors& tensors,
     return sanity;
 }
 
-std::vector<plan::Warning> sanity_warnings(const Sanity& sanity, const std::string& noun) {
-    std::vector<plan::Warning> warnings;
+std::vector<Warning> sanity_warnings(const Sanity& sanity, const std::string& noun) {
+    std::vector<Warning> warnings;
     for (const OddityKind& kind : kKinds) {
         std::vector<std::string> tensors;
         std::string first;
@@ -214,8 +214,8 @@ std::vector<plan::Warning> sanity_warnings(const Sanity& sanity, const std::stri
     return warnings;
 }
 
-std::vector<plan::Warning> factor_warnings(const plan::WrittenTensors& tensors,
-                                           const std::map<std::uint32_t, numeric::Census>& census) {
+std::vector<Warning> factor_warnings(const plan::WrittenTensors& tensors,
+                                     const std::map<std::uint32_t, numeric::Census>& census) {
     Sanity sanity = judge_census(tensors, census);
     std::erase_if(sanity.tensors, [](const OddTensor& odd) {
         return !is_factor(odd.name) || !(odd.is_zero || odd.is_mostly_zero);
@@ -253,8 +253,8 @@ Circumstances circumstances_of(const std::vector<std::string>& arguments) {
     return found;
 }
 
-std::vector<plan::Warning> all_warnings(const RunReport& run, const OutputReport& output) {
-    std::vector<plan::Warning> warnings = run.warnings;
+std::vector<Warning> all_warnings(const RunReport& run, const OutputReport& output) {
+    std::vector<Warning> warnings = run.warnings;
     warnings.insert(warnings.end(), output.own_warnings.begin(), output.own_warnings.end());
     return warnings;
 }

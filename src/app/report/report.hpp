@@ -57,7 +57,7 @@ class Stopwatch {
   public:
     Stopwatch();
     /// From now on every phase is told at its end.
-    void tell(std::function<void(const Phase&)> on_lap) { on_lap_ = std::move(on_lap); }
+    void on_lap(std::function<void(const Phase&)> on_lap) { on_lap_ = std::move(on_lap); }
     /// Ends the current phase under this name; the next one begins.
     Phase& lap(const std::string& name);
     [[nodiscard]] const std::vector<Phase>& phases() const { return phases_; }
@@ -98,12 +98,12 @@ Sanity judge_census(const plan::WrittenTensors& tensors,
 
 /// One warning or, of zeros, two for each kind of oddity (`nan_values`, `inf_values`, `all_zero`,
 /// `constant`, `mostly_zero`), which names the first tensors that have it.
-std::vector<plan::Warning> sanity_warnings(const Sanity& sanity,
-                                           const std::string& noun = "written tensor");
+std::vector<Warning> sanity_warnings(const Sanity& sanity,
+                                     const std::string& noun = "written tensor");
 
 /// Warnings about factors that are folded, and so are in no output: zeros only.
-std::vector<plan::Warning> factor_warnings(const plan::WrittenTensors& tensors,
-                                           const std::map<std::uint32_t, numeric::Census>& census);
+std::vector<Warning> factor_warnings(const plan::WrittenTensors& tensors,
+                                     const std::map<std::uint32_t, numeric::Census>& census);
 
 /// How a run was started, so that it can be started again.
 struct Circumstances {
@@ -214,7 +214,7 @@ struct RunReport {
     bool is_left_alone = false;  ///< the output was complete: the report that says so stays
     std::optional<execute::RecordCounts> crc;  ///< when checksums were looked at
     std::vector<RankMemory> memory;            ///< by rank; may be empty
-    std::vector<plan::Warning> warnings;       ///< about the run, and about its first output
+    std::vector<Warning> warnings;             ///< about the run, and about its first output
 };
 
 /// What concerns one output.
@@ -234,17 +234,17 @@ struct OutputReport {
     std::vector<std::string> side_files;  ///< what else was written, by name
     std::vector<TensorEntry> tensors;
     Sanity sanity;
-    std::optional<BaseSummary> base;  ///< of the first output, when it was compared with --base
-    std::vector<plan::Warning> own_warnings;  ///< about this output, where it is not the first
-    std::string root;                         ///< digest over all tensors, "" when not computed
-    bool is_published = false;                ///< the model has its name
+    std::optional<BaseSummary> base;    ///< of the first output, when it was compared with --base
+    std::vector<Warning> own_warnings;  ///< about this output, where it is not the first
+    std::string root;                   ///< digest over all tensors, "" when not computed
+    bool is_published = false;          ///< the model has its name
 };
 
 /// What is told of a run and one of its outputs.
 struct Report : RunReport, OutputReport {};
 
 /// The run's warnings, and behind them the output's own.
-std::vector<plan::Warning> all_warnings(const RunReport& run, const OutputReport& output);
+std::vector<Warning> all_warnings(const RunReport& run, const OutputReport& output);
 
 /// Where every tensor of a plan lies, in the order of its targets, with the checksums of a run.
 /// `factors`: the plan of those that are folded; null: there are none.

@@ -304,7 +304,7 @@ ordered_json json_of(const MixedInput& mixed) {
             {"ledger", json_of(mixed.ledger)}};
 }
 
-ordered_json json_of(const plan::Warning& warning) {
+ordered_json json_of(const Warning& warning) {
     return {{"code", warning.code},
             {"tensor", warning.tensor},
             {"text", without_secrets(warning.text)}};
@@ -363,7 +363,7 @@ ordered_json json_list(const std::vector<T>& values) {
 
 template ordered_json json_list(const std::vector<TensorEntry>& values);
 template ordered_json json_list(const std::vector<catalogue::Ignored>& values);
-template ordered_json json_list(const std::vector<plan::Warning>& values);
+template ordered_json json_list(const std::vector<Warning>& values);
 template ordered_json json_list(const std::vector<OddTensor>& values);
 template ordered_json json_list(const std::vector<FileEntry>& values);
 template ordered_json json_list(const std::vector<MixedInput>& values);

@@ -23,7 +23,7 @@ nlohmann::ordered_json json_of(const catalogue::Ignored& ignored);
 nlohmann::ordered_json json_of(const catalogue::Provenance& provenance);
 nlohmann::ordered_json json_of(const plan::Ledger& ledger);
 nlohmann::ordered_json json_of(const MixedInput& mixed);
-nlohmann::ordered_json json_of(const plan::Warning& warning);
+nlohmann::ordered_json json_of(const Warning& warning);
 nlohmann::ordered_json json_of(const FileEntry& file);
 nlohmann::ordered_json json_of(const OddTensor& tensor);
 nlohmann::ordered_json json_of(const Sanity& sanity);

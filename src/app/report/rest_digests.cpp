@@ -43,7 +43,7 @@ std::vector<std::string> rest_digests(mpi::Comm& comm, const std::vector<FileWit
         const auto before_part = [&](Bytes bytes) {
             step();
             if (hashing.throttle != nullptr) {
-                hashing.throttle->take(bytes);
+                hashing.throttle->wait_for(bytes);
             }
         };
         for (auto at = static_cast<std::size_t>(comm.rank()); at < files.size();

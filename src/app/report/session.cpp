@@ -129,7 +129,7 @@ void require_report_place(const fs::path& report, const std::optional<fs::path>&
 }
 
 /// All runs of a job write into one log, and what lies beside the model does not change with them.
-bool was_told_before(const plan::Warning& warning) {
+bool was_told_before(const Warning& warning) {
     return warning.code == "tokenizer_missing" && job_restarts() > 0;
 }
 
@@ -147,7 +147,7 @@ Run::Run(mpi::Comm& comm, const Job& job, std::vector<JobOutput> outputs, Log& l
     }
 }
 
-void warn(const Session& session, const plan::Warning& warning) {
+void warn(const Session& session, const Warning& warning) {
     session.warnings.push_back(warning);
     if (was_told_before(warning)) {
         session.log.note("warning: " + warning.text);
@@ -156,8 +156,8 @@ void warn(const Session& session, const plan::Warning& warning) {
     }
 }
 
-void warn(const Session& session, const std::vector<plan::Warning>& warnings) {
-    for (const plan::Warning& warning : warnings) {
+void warn(const Session& session, const std::vector<Warning>& warnings) {
+    for (const Warning& warning : warnings) {
         warn(session, warning);
     }
 }
@@ -165,7 +165,7 @@ void warn(const Session& session, const std::vector<plan::Warning>& warnings) {
 std::vector<Error> strict_problems(const Session& session) {
     std::vector<Error> problems;
     if (session.job.run.strict) {
-        for (const plan::Warning& warning : session.warnings) {
+        for (const Warning& warning : session.warnings) {
             problems.emplace_back(ErrorCode::strict, warning.text + " (" + warning.code +
                                                          ", an error under --strict)");
         }
@@ -199,7 +199,7 @@ int run_reported(mpi::Comm& comm, const Job& job, Log& log,
     for (const Session& one : outputs) {
         one.report.target = job.command == Command::merge ? one.output.directory.string() : "";
     }
-    session.watch.tell([&log](const Phase& phase) { log.note(text_of(phase)); });
+    session.watch.on_lap([&log](const Phase& phase) { log.note(text_of(phase)); });
     // The others tell of a first report that is not written.
     const auto finish_all = [&] {
         ErrorCode unwritten = ErrorCode::ok;

@@ -22,7 +22,7 @@
 
 namespace shardweld::app {
 
-/// A run as one of its outputs sees it. References into a Run; copies share them.
+/// One output of a run, with what all outputs share. References into a Run; copies share them.
 struct Session {
     mpi::Comm& comm;
     const Job& job;
@@ -33,7 +33,7 @@ struct Session {
     std::shared_ptr<io::Throttle> throttle;  ///< this rank's share of --bw_limit; null: none
     const JobOutput& output;
     OutputReport& report;
-    std::vector<plan::Warning>& warnings;  ///< the run's; of another output than the first its own
+    std::vector<Warning>& warnings;  ///< the run's; of another output than the first its own
 
     /// This run, by these ranks alone.
     [[nodiscard]] Session with(mpi::Comm& ranks) const {
@@ -70,8 +70,8 @@ class Run {
 };
 
 /// Puts a warning into the report, and into the log unless it is a problem (--strict).
-void warn(const Session& session, const plan::Warning& warning);
-void warn(const Session& session, const std::vector<plan::Warning>& warnings);
+void warn(const Session& session, const Warning& warning);
+void warn(const Session& session, const std::vector<Warning>& warnings);
 
 /// The warnings so far as errors of their own, alike on all ranks; none without --strict.
 std::vector<Error> strict_problems(const Session& session);

@@ -125,8 +125,8 @@ std::unique_ptr<RollCall> RollCall::among(mpi::Comm& comm) {
     return call;
 }
 
-RollCall::Place RollCall::open() {
-    Place place;
+RollCall::RankAddress RollCall::open() {
+    RankAddress place;
     sockaddr_in any{};
     any.sin_family = AF_INET;
     socklen_t length = sizeof any;
@@ -167,7 +167,7 @@ void RollCall::send(const OtherRank& to, const Datagram& datagram) const {
     }
 }
 
-bool RollCall::take(const RankState& own, bool& has_more) {
+bool RollCall::take_datagram(const RankState& own, bool& has_more) {
     Datagram datagram;
     // One byte more than there may be: a longer one shows.
     std::array<char, sizeof(Datagram) + 1> bytes{};
@@ -204,7 +204,7 @@ bool RollCall::answer(const RankState& own) {
     bool was_asked = false;
     bool has_more = fd_ >= 0;
     for (int n = 0; has_more && n < kMostTaken; ++n) {
-        was_asked = take(own, has_more) || was_asked;
+        was_asked = take_datagram(own, has_more) || was_asked;
     }
     return was_asked;
 }

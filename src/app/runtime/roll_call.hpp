@@ -52,7 +52,7 @@ class RollCall {
   private:
     static constexpr std::size_t kMostAddresses = 4;
     /// Where a rank can be asked, in network order; 0: nowhere.
-    struct Place {
+    struct RankAddress {
         std::array<std::uint32_t, kMostAddresses> addresses{};
         std::uint16_t port = 0;
     };
@@ -62,7 +62,7 @@ class RollCall {
     };
     struct Datagram;
     struct OtherRank {
-        Place place;
+        RankAddress place;
         std::string host;
         bool has_answered = false;
         bool is_waiting = false;
@@ -71,10 +71,10 @@ class RollCall {
     };
 
     explicit RollCall(int rank) : rank_(rank) {}
-    [[nodiscard]] Place open();
+    [[nodiscard]] RankAddress open();
     void send(const OtherRank& to, const Datagram& datagram) const;
     /// One that has arrived; whether it was a question. Sets `has_more` when there was one at all.
-    bool take(const RankState& own, bool& has_more);
+    bool take_datagram(const RankState& own, bool& has_more);
     [[nodiscard]] bool all_answered() const;
 
     int rank_;

@@ -191,9 +191,9 @@ std::vector<std::string> names_in(const Given& given) {
     return {names.begin(), names.end()};
 }
 
-Words<const outputs::Format*> output_formats() {
-    Words<const outputs::Format*> words;
-    for (const outputs::Format* const format : outputs::all_formats()) {
+Words<const outputs::OutputFormat*> output_formats() {
+    Words<const outputs::OutputFormat*> words;
+    for (const outputs::OutputFormat* const format : outputs::all_formats()) {
         words.emplace_back(format->name(), format);
     }
     return words;

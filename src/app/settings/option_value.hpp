@@ -141,7 +141,7 @@ std::string choice_help(const Words<T>& words) {
     }
     return text;
 }
-Words<const outputs::Format*> output_formats();
+Words<const outputs::OutputFormat*> output_formats();
 /// The values of --backend.
 Words<std::string> backends();
 

@@ -265,7 +265,7 @@ void FileVisibility::leave_to(mpi::Comm& leaders) {
     hosts_.group_of_rank.assign(hosts_.leaders.begin(), hosts_.leaders.end());
 }
 
-void FileVisibility::take(const std::vector<std::string>& files, const io::Openings& opened) {
+void FileVisibility::add_stamps(const std::vector<std::string>& files, const io::Openings& opened) {
     std::vector<std::pair<std::size_t, io::FileStamp>> mine;
     for (std::size_t i = 0; i < files.size(); ++i) {
         const auto stamp =

@@ -84,7 +84,7 @@ class FileVisibility {
     [[nodiscard]] bool is_one_view() const { return hosts_.leaders.size() == 1; }
     /// Collective, where that is so. Files that were not asked for before are what `opened` says,
     /// where any rank's does.
-    void take(const std::vector<std::string>& files, const io::Openings& opened);
+    void add_stamps(const std::vector<std::string>& files, const io::Openings& opened);
     /// What files that were asked for before were as this rank's group saw them first
     /// (FileStatus::stamp). Local.
     [[nodiscard]] std::vector<io::FileStamp> stamps(const std::vector<std::string>& files) const;

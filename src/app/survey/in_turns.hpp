@@ -12,7 +12,7 @@ namespace shardweld::app {
 /// file system far away, so cores do not limit them, but what its servers bear.
 std::size_t reading_threads(Index ranks_on_node, std::size_t n_files);
 
-/// Which thread has the turn: only the caller's may tell others of it.
+/// The thread that has the turn: the caller's own, which alone may talk to other ranks, or another.
 enum class Turn { own, other };
 
 /// Calls `work` for each of 0 to n - 1 once, and begins them in this order. Up to `n_threads` take

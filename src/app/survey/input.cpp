@@ -162,7 +162,8 @@ std::string record_at(const fs::path& path, Bytes offset) {
 std::shared_ptr<execute::RecordSums> record_sums(
     const fs::path& directory, std::span<const catalogue::File> files, catalogue::Records records,
     std::optional<std::vector<execute::RecordSums::RecordUse>> uses) {
-    auto name_of = [directory, files](const catalogue::Record& record, std::string_view tensor) {
+    auto name_of = [directory, files](const catalogue::StorageRecord& record,
+                                      std::string_view tensor) {
         const fs::path path = directory / files[record.file].path;
         return execute::RecordSums::RecordName{
             record_at(path, record.offset) + "(" + std::to_string(record.bytes) + " bytes at " +

@@ -129,7 +129,7 @@ void resolve_all(mpi::Comm& comm, const HostGroups& hosts, const SizesByGroup& s
                  const Location& location, Catalogue& catalogue) {
     const std::vector<std::uint32_t> files = formats::resolve_list(catalogue);
     if (files.empty()) {
-        mpi::collectively(comm, [&] { formats::settle(catalogue, {}); });
+        mpi::collectively(comm, [&] { formats::apply_resolutions(catalogue, {}); });
         return;
     }
     const formats::Format& format = formats::format_of(location);
@@ -157,7 +157,7 @@ void resolve_all(mpi::Comm& comm, const HostGroups& hosts, const SizesByGroup& s
     for (auto& of_rank : mpi::gather(comm, std::move(found))) {
         std::move(of_rank.begin(), of_rank.end(), std::back_inserter(resolutions));
     }
-    mpi::collectively(comm, [&] { formats::settle(catalogue, resolutions); });
+    mpi::collectively(comm, [&] { formats::apply_resolutions(catalogue, resolutions); });
 }
 
 /// Collective. A step that opens files which nobody has looked at. Where it fails, the fault is
@@ -200,7 +200,7 @@ void read_files(mpi::Comm& comm, Checkpoint& read, const mpi::OnShare& on_scan) 
         files.push_back(file.path);
     }
     if (visibility.is_one_view()) {
-        visibility.take(files, opened);
+        visibility.add_stamps(files, opened);
         const std::vector<std::string> others = not_opened(read.catalogue);
         check_seen(visibility.sizes_of(others), others, directory, hosts);
     } else {
@@ -216,7 +216,7 @@ void read_files(mpi::Comm& comm, Checkpoint& read, const mpi::OnShare& on_scan) 
                     read.location, read.catalogue);
     });
     if (visibility.is_one_view()) {
-        visibility.take(files, opened);
+        visibility.add_stamps(files, opened);
     }
     const auto sizes = visibility.sizes_of(files);
     check_seen(sizes, files, directory, hosts);

@@ -87,12 +87,6 @@ constexpr int kUserDefined = 4;
 constexpr int kUnusedType = 5;
 constexpr int kByte = 6;
 
-struct Token {
-    std::string text;
-    float score = kUnused;
-    int type = kUnusedType;
-};
-
 std::optional<std::string> text_of(const std::vector<publish::Asset>& assets,
                                    std::string_view name) {
     const auto found = std::ranges::find(assets, name, &publish::Asset::name);
@@ -166,7 +160,7 @@ class Keys {
     void warn(std::string text) { out_.warnings.push_back(std::move(text)); }
     void add(MetadataField field) { out_.keys.push_back(std::move(field)); }
 
-    void set(Index id, Token token) {
+    void set(Index id, GgufToken token) {
         if (id < std::ssize(tokens_)) {
             tokens_[static_cast<std::size_t>(id)] = std::move(token);
         } else {
@@ -179,7 +173,7 @@ class Keys {
         const Index n =
             std::clamp<Index>(config_.integer("vocab_size").value_or(n_tokens), 0, kMostVocabulary);
         for (Index id = 0; id < n; ++id) {
-            tokens_.push_back({"[PAD" + std::to_string(id) + "]"});
+            tokens_.push_back({"[PAD" + std::to_string(id) + "]", kUnused, kUnusedType});
         }
     }
 
@@ -220,10 +214,10 @@ class Keys {
         add_texts("tokenizer.ggml.merges", json_->merges);
     }
 
-    void take_pieces(const std::vector<Piece>& pieces) {
+    void take_pieces(const std::vector<GgufToken>& pieces) {
         fill(std::ssize(pieces));
         for (std::size_t id = 0; id < pieces.size(); ++id) {
-            const Piece& piece = pieces[id];
+            const GgufToken& piece = pieces[id];
             set(static_cast<Index>(id),
                 {piece.text, piece.score, piece.type == kUserDefined ? kNormal : piece.type});
         }
@@ -271,7 +265,7 @@ class Keys {
         MetadataField texts{"tokenizer.ggml.tokens", Type::text, true};
         MetadataField scores{"tokenizer.ggml.scores", Type::f32, true};
         MetadataField types{"tokenizer.ggml.token_type", Type::i32, true};
-        for (Token& token : tokens_) {
+        for (GgufToken& token : tokens_) {
             texts.texts.push_back(std::move(token.text));
             scores.reals.push_back(token.score);
             types.integers.push_back(token.type);
@@ -351,7 +345,7 @@ class Keys {
     models::Config config_;
     TokenizerSettings settings_;
     std::optional<TokenizerJson> json_;
-    std::vector<Token> tokens_;
+    std::vector<GgufToken> tokens_;
     std::map<std::string, Index> numbers_;  ///< of added tokens
     std::size_t n_beyond_ = 0;
     GgufTokenizer out_;
@@ -384,13 +378,13 @@ class ProtoReader {
                 field.value = varint();
                 break;
             case Wire::fixed64:
-                field.bytes = take(8);
+                field.bytes = take_bytes(8);
                 break;
             case Wire::fixed32:
-                field.bytes = take(4);
+                field.bytes = take_bytes(4);
                 break;
             case Wire::bytes:
-                field.bytes = take(varint());
+                field.bytes = take_bytes(varint());
                 break;
             default:
                 has_failed_ = true;
@@ -416,7 +410,7 @@ class ProtoReader {
         return 0;
     }
 
-    std::string_view take(std::uint64_t size) {
+    std::string_view take_bytes(std::uint64_t size) {
         if (size > rest_.size()) {
             has_failed_ = true;
             return {};
@@ -430,8 +424,8 @@ class ProtoReader {
     bool has_failed_ = false;
 };
 
-std::optional<Piece> piece_in(std::string_view text) {
-    Piece piece;
+std::optional<GgufToken> piece_in(std::string_view text) {
+    GgufToken piece;
     ProtoReader reader(text);
     for (ProtoField field; reader.next(field);) {
         if (field.number == 1 && field.wire == Wire::bytes) {
@@ -452,8 +446,8 @@ GgufTokenizer gguf_tokenizer(const std::vector<publish::Asset>& assets,
     return Keys(assets, config_text).run();
 }
 
-std::optional<std::vector<Piece>> parse_pieces(std::string_view text) {
-    std::vector<Piece> pieces;
+std::optional<std::vector<GgufToken>> parse_pieces(std::string_view text) {
+    std::vector<GgufToken> pieces;
     ProtoReader reader(text);
     for (ProtoField field; reader.next(field);) {
         if (field.number != 1 || field.wire != Wire::bytes) {

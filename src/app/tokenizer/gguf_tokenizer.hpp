@@ -13,6 +13,7 @@
 
 namespace shardweld::app {
 
+/// The keys of a GGUF file that are about the tokenizer.
 struct GgufTokenizer {
     Metadata keys;                      ///< none where there is no tokenizer that llama.cpp reads
     std::vector<std::string> warnings;  ///< what is missing, and what may be read otherwise
@@ -28,13 +29,14 @@ struct GgufTokenizer {
 GgufTokenizer gguf_tokenizer(const std::vector<publish::Asset>& assets,
                              const std::string& config_text);
 
-struct Piece {
+/// A token of a vocabulary, as GGUF and SentencePiece's files list it.
+struct GgufToken {
     std::string text;
     float score = 0;
     int type = 1;  ///< as GGUF's: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
 };
 
 /// By number. nullopt when the text is no such file or has no pieces.
-std::optional<std::vector<Piece>> parse_pieces(std::string_view text);
+std::optional<std::vector<GgufToken>> parse_pieces(std::string_view text);
 
 }  // namespace shardweld::app

@@ -16,6 +16,7 @@ struct Slice;
 
 namespace shardweld::execute {
 
+/// A listener that counts signs of moments by tensor.
 class MomentSigns {
   public:
     /// How many elements are not zero, by sign. NaNs have none.

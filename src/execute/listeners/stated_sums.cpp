@@ -35,7 +35,7 @@ class StatedParts {
     void add(Bytes place, std::uint32_t share) { put_sum(place, sum_at(place) ^ share); }
 
     /// Digits that follow from checksums that are whole now.
-    void put(const outputs::ChecksumText& text) {
+    void put_digits(const outputs::ChecksumText& text) {
         std::vector<std::uint32_t> sums;
         for (const Bytes place : text.sums) {
             sums.push_back(sum_at(place));
@@ -73,7 +73,8 @@ StatedParts stated_parts(const outputs::Frame& frame, const std::vector<std::uin
     for (const outputs::ChecksumPlace& place : frame.checksums) {
         parts.add(place.offset, crc32_moved(sums.at(place.tensor), place.behind));
     }
-    std::ranges::for_each(frame.texts, [&](const outputs::ChecksumText& text) { parts.put(text); });
+    std::ranges::for_each(frame.texts,
+                          [&](const outputs::ChecksumText& text) { parts.put_digits(text); });
     return parts;
 }
 

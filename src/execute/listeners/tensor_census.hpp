@@ -15,6 +15,7 @@ struct Slice;
 
 namespace shardweld::execute {
 
+/// A listener that counts odd values by tensor.
 class TensorCensus {
   public:
     /// The plan must outlive it.

@@ -84,7 +84,7 @@ Scan scan_metadata(const Location& location, const std::string& /*file*/) {
         }
     }
     name_tensors(out);
-    out.ignored = ignored.take();
+    out.ignored = ignored.rows();
     take_files(location, location.shard_files, std::move(metadata.files), out);
     add_likenesses(kMetadata, out);
     return out;

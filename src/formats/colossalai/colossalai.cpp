@@ -168,7 +168,7 @@ std::optional<Location> probe_single(const fs::path& directory, const Listing& l
 
 // The last stage may hold a tied embedding once more.
 Catalogue join_stages(const Location& location, std::vector<ScanOf<hf::IndexContent>> scans) {
-    return hf::join_weights(location, std::move(scans), hf::Strays::compared);
+    return hf::join_weights(location, std::move(scans), hf::UnindexedTensors::compared);
 }
 
 }  // namespace

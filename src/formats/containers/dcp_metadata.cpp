@@ -196,7 +196,7 @@ class DcpStorage {
             const std::uint32_t number =
                 records.place_number(storage_data.value(i), records.key(key).name);
             places_.add(key, number);
-            const DcpRecords::Place& place = records.place(number);
+            const DcpRecords::StoragePlace& place = records.place(number);
             has_transforms_ = has_transforms_ || place.is_transformed;
             ends.resize(std::max<std::size_t>(ends.size(), place.file + 1U), 0);
             ends[place.file] = std::max(
@@ -220,7 +220,7 @@ class DcpStorage {
     /// Fills in file, offset and length of a byte object that is stored in one place.
     void place(DcpObject& object) const {
         if (const auto items = places_.of(object.name); items.size() == 1) {
-            const DcpRecords::Place& place = records_.place(items.front().value);
+            const DcpRecords::StoragePlace& place = records_.place(items.front().value);
             object.length = place.length;
             object.file = file_places_[place.file];
             object.offset = place.offset;
@@ -238,12 +238,14 @@ class DcpStorage {
             if (item == nullptr && !is_only) {
                 refuse_absent(tensor, chunk, "storage_data");
             }
-            put(records_.place((item == nullptr ? items.front() : *item).value), tensor, chunk);
+            add_chunk(records_.place((item == nullptr ? items.front() : *item).value), tensor,
+                      chunk);
         });
     }
 
   private:
-    void put(const DcpRecords::Place& place, const DcpTensor& tensor, DcpChunk& chunk) const {
+    void add_chunk(const DcpRecords::StoragePlace& place, const DcpTensor& tensor,
+                   DcpChunk& chunk) const {
         if (place.is_transformed) {
             throw Error(ErrorCode::unsupported,
                         ".metadata: tensor '" + printable(tensor.name) +

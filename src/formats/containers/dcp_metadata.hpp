@@ -31,6 +31,7 @@ struct DcpChunk {
     Bytes length = 0;
 };
 
+/// A tensor that `.metadata` names, with its chunks.
 struct DcpTensor {
     std::string name;
     DType dtype = DType::f32;
@@ -46,6 +47,7 @@ struct DcpObject {
     Bytes offset = 0;
 };
 
+/// All that is read of one `.metadata` file.
 struct DcpMetadata {
     /// Sorted naturally; paths are checked to stay inside the directory (no absolute path, no "..",
     /// no empty name), and the sizes are where the last item of each ends.

@@ -81,9 +81,9 @@ std::optional<std::uint32_t> DcpRecords::takes(std::string_view class_name) {
         return std::nullopt;
     }
     for (const auto& [name, kind] :
-         {std::pair(std::string_view(" ChunkStorageMetadata"), Kind::chunk),
-          std::pair(std::string_view(" MetadataIndex"), Kind::key),
-          std::pair(std::string_view(" _StorageInfo"), Kind::place)}) {
+         {std::pair(std::string_view(" ChunkStorageMetadata"), RecordKind::chunk),
+          std::pair(std::string_view(" MetadataIndex"), RecordKind::key),
+          std::pair(std::string_view(" _StorageInfo"), RecordKind::place)}) {
         if (class_name.ends_with(name)) {
             return static_cast<std::uint32_t>(kind);
         }
@@ -93,12 +93,12 @@ std::optional<std::uint32_t> DcpRecords::takes(std::string_view class_name) {
 
 std::optional<std::int64_t> DcpRecords::reduce(std::uint32_t number, const PickleValue& object) {
     try {
-        switch (static_cast<Kind>(number)) {
-            case Kind::chunk:
+        switch (static_cast<RecordKind>(number)) {
+            case RecordKind::chunk:
                 return add_chunk(object, "");
-            case Kind::key:
+            case RecordKind::key:
                 return add_key(object);
-            case Kind::place:
+            case RecordKind::place:
                 return add_place(object, "");
         }
     } catch (const Error&) {
@@ -115,23 +115,23 @@ void DcpRecords::restart() {
     file_numbers_.clear();
 }
 
-bool DcpRecords::is_reduced(const PickleValue& value, Kind kind) {
+bool DcpRecords::is_reduced(const PickleValue& value, RecordKind kind) {
     return value.kind == PickleKind::reduced && value.size == static_cast<std::uint32_t>(kind);
 }
 
 DcpRecords::Chunk DcpRecords::chunk(const PickleValue& value, const std::string& owner) {
-    return chunks_[is_reduced(value, Kind::chunk) ? static_cast<std::uint32_t>(value.integer)
-                                                  : add_chunk(value, owner)];
+    return chunks_[is_reduced(value, RecordKind::chunk) ? static_cast<std::uint32_t>(value.integer)
+                                                        : add_chunk(value, owner)];
 }
 
 std::uint32_t DcpRecords::key_number(const PickleValue& value) {
-    return is_reduced(value, Kind::key) ? static_cast<std::uint32_t>(value.integer)
-                                        : add_key(value);
+    return is_reduced(value, RecordKind::key) ? static_cast<std::uint32_t>(value.integer)
+                                              : add_key(value);
 }
 
 std::uint32_t DcpRecords::place_number(const PickleValue& value, std::string_view name) {
-    return is_reduced(value, Kind::place) ? static_cast<std::uint32_t>(value.integer)
-                                          : add_place(value, name);
+    return is_reduced(value, RecordKind::place) ? static_cast<std::uint32_t>(value.integer)
+                                                : add_place(value, name);
 }
 
 // `what`: makes the words for a message.
@@ -179,7 +179,7 @@ std::uint32_t DcpRecords::add_key(const PickleValue& value) {
 }
 
 std::uint32_t DcpRecords::add_place(const PickleValue& value, std::string_view name) {
-    Place place;
+    StoragePlace place;
     const std::string_view path = text_attribute(value, "relative_path");
     place.offset = read_bytes_count(value, "offset", name);
     place.length = read_bytes_count(value, "length", name);

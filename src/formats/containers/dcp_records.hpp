@@ -47,7 +47,7 @@ class DcpRecords final : public PickleReducer {
         bool has_place = false;
     };
     /// _StorageInfo.
-    struct Place {
+    struct StoragePlace {
         Bytes offset = 0;
         Bytes length = 0;
         std::uint32_t file = 0;
@@ -67,14 +67,14 @@ class DcpRecords final : public PickleReducer {
     std::uint32_t key_number(const PickleValue& value);
     std::uint32_t place_number(const PickleValue& value, std::string_view name);
     [[nodiscard]] const Key& key(std::uint32_t number) const { return keys_[number]; }
-    [[nodiscard]] const Place& place(std::uint32_t number) const { return places_[number]; }
+    [[nodiscard]] const StoragePlace& place(std::uint32_t number) const { return places_[number]; }
 
-    /// In the order in which they were met; Place::file counts in it.
+    /// In the order in which they were met; StoragePlace::file counts in it.
     [[nodiscard]] const std::vector<std::string>& files() const { return files_; }
 
   private:
-    enum class Kind : std::uint32_t { chunk, key, place };
-    [[nodiscard]] static bool is_reduced(const PickleValue& value, Kind kind);
+    enum class RecordKind : std::uint32_t { chunk, key, place };
+    [[nodiscard]] static bool is_reduced(const PickleValue& value, RecordKind kind);
     std::uint32_t add_chunk(const PickleValue& value, const std::string& owner);
     std::uint32_t add_key(const PickleValue& value);
     std::uint32_t add_place(const PickleValue& value, std::string_view name);
@@ -85,7 +85,7 @@ class DcpRecords final : public PickleReducer {
     std::shared_ptr<PickleArena> memory_;
     BlockList<Chunk> chunks_;
     BlockList<Key> keys_;
-    BlockList<Place> places_;
+    BlockList<StoragePlace> places_;
     std::vector<std::string> files_;
     std::unordered_map<std::string_view, std::uint32_t> file_numbers_;
 };

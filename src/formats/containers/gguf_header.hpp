@@ -15,6 +15,7 @@ class InputFile;
 
 namespace shardweld::formats {
 
+/// The header of a GGUF file: its keys and tensors.
 struct GgufHeader {
     std::map<std::string, StoredTensor> tensors;        ///< by name; blocks are bytes (U8), by rows
     std::map<std::string, std::vector<Index>> extents;  ///< of values, whatever their blocks

@@ -18,6 +18,7 @@
 
 namespace shardweld::formats {
 
+/// The kinds of value that a pickle holds.
 enum class PickleKind : std::uint8_t {
     none,
     boolean,

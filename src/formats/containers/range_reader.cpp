@@ -58,7 +58,7 @@ EdgeReads::EdgeReads(const io::InputFile& file, std::span<const ArchiveRange> ar
 }
 
 std::span<const std::byte> EdgeReads::at(Bytes offset, Bytes bytes) {
-    for (const Held& held : held_) {
+    for (const HeldWindow& held : held_) {
         if (!held.bytes.empty() && held.window.holds(offset, bytes)) {
             return std::span(held.bytes).subspan(offset - held.window.begin, bytes);
         }
@@ -69,7 +69,7 @@ std::span<const std::byte> EdgeReads::at(Bytes offset, Bytes bytes) {
     if (next_ == windows_.size() || !windows_[next_].holds(offset, bytes)) {
         return {};
     }
-    Held& held = held_[oldest_];
+    HeldWindow& held = held_[oldest_];
     oldest_ = 1 - oldest_;
     held.window = windows_[next_++];
     held.bytes.resize(to_size(held.window.end - held.window.begin, "a read"));

@@ -39,7 +39,7 @@ class EdgeReads {
             return offset >= begin && offset <= end && bytes <= end - offset;
         }
     };
-    struct Held {
+    struct HeldWindow {
         Window window;
         std::vector<std::byte> bytes;
     };
@@ -48,12 +48,13 @@ class EdgeReads {
     std::vector<Window> windows_;  // ascending; each end of an archive lies in one
     std::size_t next_ = 0;         // of the windows that were not read yet
     // An archive needs the one that holds its head and the one that holds its tail.
-    std::array<Held, 2> held_;
+    std::array<HeldWindow, 2> held_;
     std::size_t oldest_ = 0;
 };
 
 class EdgeReads;
 
+/// Reads small pieces of one file through two windows that are held in memory.
 class RangeReader {
   public:
     /// The range [begin, begin + length) of `file`, which must outlive the reader. Error(corrupt)

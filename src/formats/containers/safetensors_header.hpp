@@ -14,6 +14,7 @@ class InputFile;
 
 namespace shardweld::formats {
 
+/// The header of a safetensors file: its tensors and the texts beside them.
 struct SafetensorsHeader {
     std::map<std::string, StoredTensor> tensors;  ///< by name, dense
     std::map<std::string, std::string> metadata;

@@ -132,7 +132,7 @@ Catalogue scan_metadata(const Location& location, const std::string& file) {
     OptimizerReader optimizer(location, metadata, placed);
     for (const DcpTensor& stored : metadata.tensors) {
         std::string path = path_of(metadata, stored.name);
-        if (optimizer.take(stored, path)) {
+        if (optimizer.take_tensor(stored, path)) {
             continue;
         }
         // Training state is the larger part of a checkpoint and need not travel between ranks; with
@@ -148,7 +148,7 @@ Catalogue scan_metadata(const Location& location, const std::string& file) {
     }
     for (const DcpObject& object : metadata.objects) {
         leave_object(location, metadata, object, holders, ignored);
-        optimizer.take(object, path_of(metadata, object.name));
+        optimizer.take_object(object, path_of(metadata, object.name));
     }
     out.optimizer = optimizer.finish();
     if (!placed.empty()) {
@@ -157,7 +157,7 @@ Catalogue scan_metadata(const Location& location, const std::string& file) {
     if (location.state != TakenState::weights) {
         add_optimizer_file(location, file == metadata_of(location).front(), out);
     }
-    out.ignored = ignored.take();
+    out.ignored = ignored.rows();
     take_files(location, shards_of(location, file), std::move(metadata.files), out);
     add_save_name(metadata.checkpoint_id, file, out);
     return out;

@@ -37,7 +37,7 @@ Catalogue join(std::vector<Scan> scans, Shapes shapes) {
     Assembler all(kWords, out, shapes);
     std::vector<ToldOptimizer> optimizers;
     for (Catalogue& scan : scans) {
-        const std::uint32_t file = all.take(scan);
+        const std::uint32_t file = all.add_scan(scan);
         optimizers.push_back({"the metadata of rank " + std::to_string(optimizers.size()),
                               std::move(scan.optimizer)});
         out.warnings.merge(scan.warnings);

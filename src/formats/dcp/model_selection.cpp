@@ -175,7 +175,7 @@ std::vector<Tensor> keep(const NameOf& name_of, Catalogue& catalogue) {
         }
     }
     catalogue.tensors = std::move(kept);
-    catalogue.ignored = ignored.take();
+    catalogue.ignored = ignored.rows();
     return outside;
 }
 

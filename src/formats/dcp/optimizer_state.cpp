@@ -97,7 +97,7 @@ std::vector<std::string> names_in(const PickleValue& list) {
 
 }  // namespace
 
-bool OptimizerReader::take(const DcpTensor& tensor, std::string_view path) {
+bool OptimizerReader::take_tensor(const DcpTensor& tensor, std::string_view path) {
     if (location_.state == TakenState::weights) {
         return false;
     }
@@ -133,7 +133,7 @@ bool OptimizerReader::take(const DcpTensor& tensor, std::string_view path) {
     return true;
 }
 
-void OptimizerReader::take(const DcpObject& object, std::string_view path) {
+void OptimizerReader::take_object(const DcpObject& object, std::string_view path) {
     if (location_.state == TakenState::weights || object.length == 0) {
         return;
     }
@@ -178,7 +178,7 @@ void OptimizerReader::read(const std::string& file, const std::vector<const Sett
         if (setting->option == kMembers) {
             members_[setting->group] = names_in(archive.root());
         } else {
-            put(*setting, archive.root(), ScalarReader(archive, input));
+            put_setting(*setting, archive.root(), ScalarReader(archive, input));
         }
     }
 }
@@ -217,8 +217,8 @@ void OptimizerReader::put_state(const Setting& setting, const PickleValue& value
     }
 }
 
-void OptimizerReader::put(const Setting& setting, const PickleValue& value,
-                          const ScalarReader& scalars) {
+void OptimizerReader::put_setting(const Setting& setting, const PickleValue& value,
+                                  const ScalarReader& scalars) {
     if (setting.owner) {
         put_state(setting, value, scalars);
         return;

@@ -31,10 +31,10 @@ class OptimizerReader {
     /// Takes a tensor that is a state, a step or an option, by its path through the dictionaries;
     /// whether it is a state that is asked for. Error(unsupported) for states of other optimizers
     /// than Adam, and for parameters that are numbered.
-    bool take(const DcpTensor& tensor, std::string_view path);
+    bool take_tensor(const DcpTensor& tensor, std::string_view path);
     /// Takes an object that is an option, a setting of the scheduler, or stands where a state is
     /// expected.
-    void take(const DcpObject& object, std::string_view path);
+    void take_object(const DcpObject& object, std::string_view path);
 
     /// All that was taken. Error as by StepClaims and, for parameters with moments and no step
     /// where others have one; Error(not_found) where a file with settings is not here, too;
@@ -55,7 +55,7 @@ class OptimizerReader {
     void put_tensor(const Setting& setting, const std::map<std::string, StoredTensor>& stored,
                     const io::InputFile& input);
     void put_state(const Setting& setting, const PickleValue& value, const ScalarReader& scalars);
-    void put(const Setting& setting, const PickleValue& value, const ScalarReader& scalars);
+    void put_setting(const Setting& setting, const PickleValue& value, const ScalarReader& scalars);
     void require_steps() const;
     void add_groups();
 

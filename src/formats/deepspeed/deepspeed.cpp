@@ -28,10 +28,10 @@ struct StatesFound {
     std::map<Index, Index> split;  ///< of ZeRO-3
     bool has_partitions = false;
 
-    void note(const FileName& name) {
-        has_partitions = has_partitions || name.kind == FileKind::partition;
-        if (name.kind == FileKind::model || name.kind == FileKind::model_part) {
-            auto& states = name.kind == FileKind::model ? whole : split;
+    void add_file(const FileName& name) {
+        has_partitions = has_partitions || name.kind == ZeroFile::partition;
+        if (name.kind == ZeroFile::model || name.kind == ZeroFile::model_part) {
+            auto& states = name.kind == ZeroFile::model ? whole : split;
             Index& first = states.try_emplace(name.mp, name.dp).first->second;
             first = std::min(first, name.dp);
         }
@@ -69,15 +69,15 @@ bool is_scanned(const Location& location, const std::string& file) {
     const auto name = parse_file_name(file);
     const bool has_partitions =
         location.state != TakenState::weights || weights_of(location) != Weights::model;
-    return name && name->kind != FileKind::expert_optimizer &&
-           (name->kind != FileKind::partition || has_partitions);
+    return name && name->kind != ZeroFile::expert_optimizer &&
+           (name->kind != ZeroFile::partition || has_partitions);
 }
 
 /// Only the model states of the lowest data-parallel rank are read in full: thousands of ranks
 /// repeat the same names.
 bool is_first(const Location& location, const FileName& states) {
     const StatesFound found = states_of(location);
-    return (states.kind == FileKind::model ? found.whole : found.split).at(states.mp) == states.dp;
+    return (states.kind == ZeroFile::model ? found.whole : found.split).at(states.mp) == states.dp;
 }
 
 std::string source_note(const Location& location) {
@@ -107,7 +107,7 @@ std::optional<Location> probe_zero(const fs::path& directory, const Listing& lis
     for (const std::string& file : listing.files) {
         if (const auto name = parse_file_name(file)) {
             location.shard_files.push_back(file);
-            found.note(*name);
+            found.add_file(*name);
         }
     }
     if (location.shard_files.empty() || listing.has_directory("zero")) {
@@ -126,12 +126,12 @@ std::vector<std::string> files_to_scan(const Location& location) {
 FileScan scan_zero(const Location& location, const std::string& file) {
     const Weights weights = weights_of(location);
     const FileName name = parse_file_name(file).value_or(FileName{});
-    if (name.kind == FileKind::partition) {
+    if (name.kind == ZeroFile::partition) {
         FileScan scan = scan_partition(location, file, name);
         scan.own.given = name.dp == 0 && name.mp == 0 ? given_optimizer(location) : "";
         return scan;
     }
-    const bool is_states = name.kind == FileKind::model || name.kind == FileKind::model_part;
+    const bool is_states = name.kind == ZeroFile::model || name.kind == ZeroFile::model_part;
     const bool is_rest = is_states && weights != Weights::model;
     const bool has_states = is_states && location.state != TakenState::weights;
     return scan_model_states(

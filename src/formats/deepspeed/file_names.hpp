@@ -9,7 +9,8 @@
 
 namespace shardweld::formats::deepspeed {
 
-enum class FileKind {
+/// The kinds of file that DeepSpeed saves, by their names.
+enum class ZeroFile {
     model,             ///< mp_rank_00_model_states.pt: ZeRO 0 to 2
     model_part,        ///< zero_pp_rank_0_mp_rank_00_model_states.pt: ZeRO-3
     layer,             ///< layer_03-model_states.pt, layer_03-model_01-model_states.pt
@@ -18,8 +19,9 @@ enum class FileKind {
     expert_optimizer,  ///< expp_rank_0_mp_rank_00_optim_states.pt
 };
 
+/// The name of a file that DeepSpeed saved, taken apart.
 struct FileName {
-    FileKind kind = FileKind::model;
+    ZeroFile kind = ZeroFile::model;
     Index mp = 0;      ///< model-parallel rank: tensor and pipeline; of a layer tensor alone
     Index dp = 0;      ///< data-parallel rank; expert-parallel of expert_optimizer
     Index number = 0;  ///< of a layer, or of an expert

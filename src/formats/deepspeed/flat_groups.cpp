@@ -41,7 +41,7 @@ void FlatLine::append(const catalogue::Shard* shard, Index length, Index rank) {
     ranks_.push_back(rank);
 }
 
-void FlatLine::find(Index at, Index count, Index begin, std::vector<Run>& runs) const {
+void FlatLine::find(Index at, Index count, Index begin, std::vector<FlatRun>& runs) const {
     auto part =
         static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), at) - ends_.begin());
     for (; count > 0; ++part) {
@@ -56,7 +56,7 @@ void FlatLine::find(Index at, Index count, Index begin, std::vector<Run>& runs) 
     }
 }
 
-void add_pieces(const Run& run, std::span<const Index> shape, std::span<const LocalBox> boxes,
+void add_pieces(const FlatRun& run, std::span<const Index> shape, std::span<const LocalBox> boxes,
                 std::uint32_t copy, std::vector<catalogue::Piece>& pieces) {
     const catalogue::Piece& source = run.shard->piece;
     const layout::Patch dense = layout::dense_shape(shape);

@@ -14,7 +14,7 @@
 namespace shardweld::formats::deepspeed {
 
 /// Row-major positions [begin, end) of a parameter as its rank has it, and where they are stored.
-struct Run {
+struct FlatRun {
     Index begin = 0;
     Index end = 0;
     const catalogue::Shard* shard = nullptr;  ///< flat; nullptr where the file is missing
@@ -32,7 +32,7 @@ class FlatLine {
     [[nodiscard]] Index length() const { return ends_.empty() ? 0 : ends_.back(); }
     /// Appends the runs of [at, at + count), which is inside: positions of a parameter from `begin`
     /// on.
-    void find(Index at, Index count, Index begin, std::vector<Run>& runs) const;
+    void find(Index at, Index count, Index begin, std::vector<FlatRun>& runs) const;
 
   private:
     std::vector<Index> ends_;
@@ -55,7 +55,7 @@ struct LocalBox {
 
 /// The elements of `run` as pieces of the whole tensor, one or more for each box that they meet.
 /// `shape`: the local one.
-void add_pieces(const Run& run, std::span<const Index> shape, std::span<const LocalBox> boxes,
+void add_pieces(const FlatRun& run, std::span<const Index> shape, std::span<const LocalBox> boxes,
                 std::uint32_t copy, std::vector<catalogue::Piece>& pieces);
 
 /// As above, for a local tensor that lies in one piece.

@@ -31,10 +31,10 @@ constexpr Index kSplitStage = 3;
 constexpr std::size_t kMostAbsent = 100;
 
 /// How many ranks saved a checkpoint, and at which ZeRO stage, as all files say alike.
-class Grid {
+class SaveSizes {
   public:
     /// What one file says. Error(mismatch) where another says otherwise.
-    void note(const FileContent& content, const std::string& path, const FileName& name) {
+    void add_file(const FileContent& content, const std::string& path, const FileName& name) {
         for (const auto& [fact, said] :
              {std::pair(kStage, content.stage), std::pair(kModelRanks, content.n_model_ranks),
               std::pair(kTensorRanks, content.n_tensor_ranks)}) {
@@ -43,43 +43,43 @@ class Grid {
             }
             const auto [at, is_new] = said_.try_emplace(fact, *said, path);
             if (!is_new && at->second.first != *said) {
-                throw of_several_saves(std::string(fact) + " is " +
-                                       std::to_string(at->second.first) + " in " +
-                                       printable(at->second.second) + " but " +
-                                       std::to_string(*said) + " in " + printable(path));
+                throw mixed_saves_error(std::string(fact) + " is " +
+                                        std::to_string(at->second.first) + " in " +
+                                        printable(at->second.second) + " but " +
+                                        std::to_string(*said) + " in " + printable(path));
             }
         }
-        if (name.kind == FileKind::model_part) {
+        if (name.kind == ZeroFile::model_part) {
             split_states_ = path;
             states_of_[name.mp].insert(name.dp);
-        } else if (name.kind == FileKind::model) {
+        } else if (name.kind == ZeroFile::model) {
             whole_states_ = path;
         }
     }
 
     /// When all files are noted. Model-parallel ranks are counted pipeline stage by pipeline stage.
     /// Error(not_found) where the model states of one are missing, Error(mismatch), Error(corrupt).
-    void settle(const ModelRanks& ranks) {
+    void require_whole_grid(const ModelRanks& ranks) {
         const std::string& states = split_states_.empty() ? whole_states_ : split_states_;
         if (!split_states_.empty() && !whole_states_.empty()) {
-            throw of_several_saves(printable(whole_states_) + " is of ZeRO stage 1 or 2, but " +
-                                   printable(split_states_) + " of stage 3");
+            throw mixed_saves_error(printable(whole_states_) + " is of ZeRO stage 1 or 2, but " +
+                                    printable(split_states_) + " of stage 3");
         }
         const auto stage = said(kStage);
         is_split_ = stage ? *stage == kSplitStage : !split_states_.empty();
         if (stage && !states.empty() && is_split_ == split_states_.empty()) {
-            throw of_several_saves(printable(said_.at(kStage).second) +
-                                   " says that it is of ZeRO stage " + std::to_string(*stage) +
-                                   ", but " + printable(states) +
-                                   (is_split_ ? " is of stage 1 or 2" : " is of stage 3"));
+            throw mixed_saves_error(printable(said_.at(kStage).second) +
+                                    " says that it is of ZeRO stage " + std::to_string(*stage) +
+                                    ", but " + printable(states) +
+                                    (is_split_ ? " is of stage 1 or 2" : " is of stage 3"));
         }
         const Index found = ranks.empty() ? 1 : ranks.rbegin()->first + 1;
         const Index n_ranks = said(kModelRanks).value_or(found);
         if (found > n_ranks) {
-            throw of_several_saves("there are files of " + std::to_string(found) +
-                                   " model-parallel ranks, but mp_world_size is " +
-                                   std::to_string(n_ranks) + " in " +
-                                   printable(said_.at(kModelRanks).second));
+            throw mixed_saves_error("there are files of " + std::to_string(found) +
+                                    " model-parallel ranks, but mp_world_size is " +
+                                    std::to_string(n_ranks) + " in " +
+                                    printable(said_.at(kModelRanks).second));
         }
         for (Index mp = 0; mp < n_ranks; ++mp) {
             const auto rank = ranks.find(mp);
@@ -151,9 +151,9 @@ using LocalShapes = std::map<Index, std::vector<Index>>;
 void require_shape(const std::string& name, const std::vector<Index>& mapped,
                    const std::vector<Index>& local, Index mp) {
     if (mapped != local) {
-        throw of_several_saves(printable(name) + " has shape " + shape_text(local) +
-                               " on model-parallel rank " + std::to_string(mp) +
-                               ", but its affine_map is of " + shape_text(mapped));
+        throw mixed_saves_error(printable(name) + " has shape " + shape_text(local) +
+                                " on model-parallel rank " + std::to_string(mp) +
+                                ", but its affine_map is of " + shape_text(mapped));
     }
 }
 
@@ -170,8 +170,8 @@ struct DividedTensor {
             shape = &other->second;
         }
         if (shape == nullptr) {
-            throw of_several_saves(printable(name) + " is not on model-parallel rank " +
-                                   std::to_string(mp));
+            throw mixed_saves_error(printable(name) + " is not on model-parallel rank " +
+                                    std::to_string(mp));
         }
         return *shape;
     }
@@ -198,13 +198,13 @@ PartPlace place_part(const DividedTensor& tensor, const std::vector<Index>& loca
                         " tensor-parallel ranks are joined (universal_checkpoint_info)",
                     "convert it with DeepSpeed's ds_to_universal.py and merge what that makes");
     }
-    if (rule->kind == JoinRule::Kind::boxes) {
+    if (rule->kind == JoinKind::boxes) {
         require_shape(name, rule->local_shape, local, mp);
         return {rule->shape, rule->boxes};
     }
     PartPlace place = place_whole(local);
-    const std::size_t axis = rule->kind == JoinRule::Kind::columns ? 1 : 0;
-    if (rule->kind == JoinRule::Kind::replicated || local.size() <= axis) {
+    const std::size_t axis = rule->kind == JoinKind::columns ? 1 : 0;
+    if (rule->kind == JoinKind::replicated || local.size() <= axis) {
         return place;  // a bias of a row-parallel layer, a number
     }
     const Index first = mp - mp % n_tensor_ranks;
@@ -212,9 +212,9 @@ PartPlace place_part(const DividedTensor& tensor, const std::vector<Index>& loca
     for (Index other = first; other < first + n_tensor_ranks; ++other) {
         const std::vector<Index>& shape = tensor.shape_on(other);
         if (shape.size() != local.size()) {
-            throw of_several_saves(printable(name) + " is " + shape_text(shape) +
-                                   " on model-parallel rank " + std::to_string(other) + " but " +
-                                   shape_text(local) + " on " + std::to_string(mp));
+            throw mixed_saves_error(printable(name) + " is " + shape_text(shape) +
+                                    " on model-parallel rank " + std::to_string(other) + " but " +
+                                    shape_text(local) + " on " + std::to_string(mp));
         }
         place.boxes.front().global[axis] += other < mp ? shape[axis] : 0;
         extent = checked_add(extent, shape[axis], name);
@@ -247,17 +247,17 @@ class ZeroFiles {
 
     void add(FileScan scan) {
         auto [told, content] = std::move(scan);
-        const std::uint32_t file = all_.take(told);
+        const std::uint32_t file = all_.add_scan(told);
         const std::string& path = out_.files[file].path;
         const FileName name = parse_file_name(path).value_or(FileName{});
-        grid_.note(content, path, name);
+        grid_.add_file(content, path, name);
         aliases_.merge(content.aliases);
-        if (name.kind == FileKind::partition) {
+        if (name.kind == ZeroFile::partition) {
             ranks_[name.mp].add_partition(
                 {path, name, std::move(told.shards), std::move(content.groups)});
             return;
         }
-        if (name.kind == FileKind::model || name.kind == FileKind::model_part) {
+        if (name.kind == ZeroFile::model || name.kind == ZeroFile::model_part) {
             states_.try_emplace(name.mp, file);
             ranks_[name.mp].add_states(path, std::move(content));
         }
@@ -267,7 +267,7 @@ class ZeroFiles {
     }
 
     void finish() {
-        grid_.settle(ranks_);
+        grid_.require_whole_grid(ranks_);
         if (weights_ != Weights::model) {
             for (auto& [mp, rank] : ranks_) {
                 rank.arrange(grid_.is_split());
@@ -284,7 +284,7 @@ class ZeroFiles {
         }
         const std::vector<std::string> absent = grid_.absent_states(ranks_);
         for (const auto& [name, joined] : all_.tensors) {
-            settle(joined.tensor, absent);
+            require_whole_tensor(joined.tensor, absent);
         }
         add_aliases();
         if (!absent.empty()) {
@@ -298,24 +298,25 @@ class ZeroFiles {
   private:
     void add_parameters(Index mp, ModelRank& rank) {
         for (const ModelRank::Located& located : rank.locate()) {
-            const Parameter& declared = *located.parameter;
+            const FlatParameter& declared = *located.parameter;
             if (located.runs.empty()) {
                 all_.ignored().add({"*", "empty tensor"}, 1, 0);
                 continue;
             }
             const DType dtype = located.runs.front().shard->dtype;
-            const Part part = part_of(declared.name, dtype, declared.shape, mp, states_.at(mp));
+            const TensorPart part =
+                part_of(declared.name, dtype, declared.shape, mp, states_.at(mp));
             const std::uint32_t copy = copy_number(part, declared.shape, mp);
-            for (const Run& run : located.runs) {
+            for (const FlatRun& run : located.runs) {
                 if (run.shard->dtype != dtype) {
-                    throw of_several_saves("flat groups differ in dtype");
+                    throw mixed_saves_error("flat groups differ in dtype");
                 }
                 add_pieces(run, declared.shape, part.boxes, copy, part.tensor->pieces);
             }
             if (weights_ == Weights::rounded && declared.dtype != dtype) {
                 part.tensor->written_as = declared.dtype;
             }
-            module_.hold(mp, grid_.n_tensor_ranks(), located, out_);
+            module_.add_master_samples(mp, grid_.n_tensor_ranks(), located, out_);
         }
         if (const Bytes padding = rank.padding_bytes(); padding > 0) {
             all_.ignored().add({"*", "padding of flat partitions"}, 1, padding);
@@ -327,7 +328,7 @@ class ZeroFiles {
     void name_tied_layers() {
         for (const WholeTensor& whole : wholes_) {
             const std::string& name = whole.tensor.name;
-            if (whole.name.kind != FileKind::layer || is_declared(name)) {
+            if (whole.name.kind != ZeroFile::layer || is_declared(name)) {
                 continue;
             }
             const std::string in_layer = name.substr(name.find('.') + 1);
@@ -346,7 +347,7 @@ class ZeroFiles {
     void note_module() {
         for (const WholeTensor& whole : wholes_) {
             const auto original = aliases_.find(whole.tensor.name);
-            const bool is_tied = whole.name.kind == FileKind::layer && original != aliases_.end();
+            const bool is_tied = whole.name.kind == ZeroFile::layer && original != aliases_.end();
             module_.add(is_tied ? original->second : whole.tensor.name, whole.name, whole.tensor);
         }
     }
@@ -366,7 +367,7 @@ class ZeroFiles {
             return;
         }
         const Index mp = model_rank_of(whole);
-        const Part part = part_of(tensor.name, tensor.dtype, tensor.shape, mp, whole.file);
+        const TensorPart part = part_of(tensor.name, tensor.dtype, tensor.shape, mp, whole.file);
         part.tensor->written_as = tensor.written_as;
         if (is_fragment(tensor)) {
             part.tensor->pieces.insert(part.tensor->pieces.end(), tensor.pieces.begin(),
@@ -380,7 +381,7 @@ class ZeroFiles {
     /// A layer's file tells its tensor-parallel rank only: that of a stage that knows the tensor.
     [[nodiscard]] Index model_rank_of(const WholeTensor& whole) const {
         for (const auto& [mp, rank] : ranks_) {
-            if (whole.name.kind == FileKind::layer &&
+            if (whole.name.kind == ZeroFile::layer &&
                 mp % grid_.n_tensor_ranks() == whole.name.mp &&
                 rank.rule_for(whole.tensor.name) != nullptr) {
                 return mp;
@@ -390,21 +391,21 @@ class ZeroFiles {
     }
 
     /// A rank's part of a tensor.
-    struct Part {
+    struct TensorPart {
         Tensor* tensor;               ///< the whole one
         std::vector<LocalBox> boxes;  ///< where in it the part belongs
     };
 
     /// 0 of the first that has this part, or everything.
-    [[nodiscard]] std::uint32_t copy_number(const Part& part, const std::vector<Index>& local,
+    [[nodiscard]] std::uint32_t copy_number(const TensorPart& part, const std::vector<Index>& local,
                                             Index mp) {
         constexpr Index kAll = -1;
         return n_copies_[{part.tensor,
                           local == part.tensor->shape ? kAll : mp % grid_.n_tensor_ranks()}]++;
     }
 
-    Part part_of(const std::string& name, DType dtype, const std::vector<Index>& local, Index mp,
-                 std::uint32_t file) {
+    TensorPart part_of(const std::string& name, DType dtype, const std::vector<Index>& local,
+                       Index mp, std::uint32_t file) {
         const auto known = all_.tensors.find(name);
         const bool is_known = known != all_.tensors.end();
         if (is_known) {
@@ -416,7 +417,7 @@ class ZeroFiles {
                 : place_part({name, ranks_, wholes_shape(name)}, local, mp, grid_.n_tensor_ranks());
         if (is_known && known->second.tensor.shape != place.shape) {
             const Assembled& joined = known->second;
-            throw of_several_saves(
+            throw mixed_saves_error(
                 printable(name) + " has shape " + shape_text(joined.tensor.shape) + " in " +
                 printable(out_.files[joined.files.front()].path) + " but " +
                 shape_text(place.shape) + " on model-parallel rank " + std::to_string(mp));
@@ -435,9 +436,9 @@ class ZeroFiles {
         return at == whole_shapes_.end() ? LocalShapes{} : at->second;
     }
 
-    void settle(const Tensor& tensor, const std::vector<std::string>& absent) const {
+    void require_whole_tensor(const Tensor& tensor, const std::vector<std::string>& absent) const {
         const CoverFault fault = find_cover_fault(tensor);
-        if (fault.kind == Cover::Kind::gap && !absent.empty()) {
+        if (fault.kind == CoverKind::gap && !absent.empty()) {
             throw files_missing("files are missing: " + name_list(absent))
                 .add_context("lost " + printable(tensor.name) + ", elements " + fault.where);
         }
@@ -460,7 +461,7 @@ class ZeroFiles {
     Weights weights_;
     Catalogue& out_;
     Assembler all_;
-    Grid grid_;
+    SaveSizes grid_;
     ModelRanks ranks_;
     std::map<Index, std::uint32_t> states_;  // by model-parallel rank: its first states' file
     std::vector<WholeTensor> wholes_;

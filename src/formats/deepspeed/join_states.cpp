@@ -100,9 +100,9 @@ std::map<Index, std::vector<FlatGroup>> flat_groups(const std::vector<FileScan>&
         const auto [at, is_new] = all.try_emplace(name.mp, scan.own.groups);
         if (!std::ranges::equal(at->second, scan.own.groups, {}, &FlatGroup::settings,
                                 &FlatGroup::settings)) {
-            throw of_several_saves(printable(path) +
-                                   " has flat groups in other groups of settings than the other "
-                                   "files of its model-parallel rank");
+            throw mixed_saves_error(printable(path) +
+                                    " has flat groups in other groups of settings than the other "
+                                    "files of its model-parallel rank");
         }
     }
     return all;
@@ -148,7 +148,7 @@ void join_with_states(const std::vector<FileScan>& scans, Weights weights, Catal
     for (const std::string& name : names) {
         join_state(scans, name, ignored, out);
     }
-    out.ignored = ignored.take();
+    out.ignored = ignored.rows();
 }
 
 }  // namespace shardweld::formats::deepspeed

@@ -42,7 +42,7 @@ std::optional<ExpertName> parse_expert_name(const std::string& name) {
 class ExpertNumbers {
   public:
     /// A parameter as every rank calls its own.
-    void note(const std::string& name) {
+    void add_name(const std::string& name) {
         if (const auto expert = parse_expert_name(name)) {
             Index& n_local = n_local_[expert->layer];
             n_local = std::max(n_local, expert->number + 1);
@@ -65,8 +65,8 @@ class ExpertNumbers {
 };
 
 /// The parameter of `file`'s group as the files of experts call it.
-Parameter named_on(Index expert_rank, const ExpertNumbers& numbers, const std::string& file,
-                   Parameter parameter) {
+FlatParameter named_on(Index expert_rank, const ExpertNumbers& numbers, const std::string& file,
+                       FlatParameter parameter) {
     auto name = numbers.name_on(expert_rank, parameter.name);
     if (!name) {
         const bool is_other_expert = parameter.name.find(".experts.") != std::string::npos;
@@ -88,8 +88,8 @@ void Partitions::add(Partition&& partition) {
     const Index dp = partition.name.dp;
     const auto [at, is_new] = files_.try_emplace(dp, std::move(partition));
     if (!is_new) {
-        throw of_several_saves(printable(at->second.file) + " and " + printable(partition.file) +
-                               " are of the same rank");
+        throw mixed_saves_error(printable(at->second.file) + " and " + printable(partition.file) +
+                                " are of the same rank");
     }
 }
 
@@ -106,22 +106,22 @@ void Partitions::count(const FileContent& said, const std::string& states_file, 
     }
     const std::string speaker = printable(divisions_.empty() ? states_file : first().file);
     if (n_ranks_ < 1 || n_ranks_ > kMostRanks || found > n_ranks_) {
-        throw of_several_saves(
+        throw mixed_saves_error(
             speaker + " says that " + std::to_string(n_ranks_) +
             " data-parallel ranks saved, but there are files of " + std::to_string(found) +
             (files_.empty() ? "" : ": " + printable(files_.rbegin()->second.file)));
     }
     // With sequence parallelism a rank counts more than once.
     if (states && (*states < 1 || n_ranks_ % *states != 0)) {
-        throw of_several_saves("dp_world_size is " + std::to_string(*states) + " in " +
-                               printable(states_file) + ", but the weights are divided among " +
-                               std::to_string(n_ranks_) + " ranks by " + speaker);
+        throw mixed_saves_error("dp_world_size is " + std::to_string(*states) + " in " +
+                                printable(states_file) + ", but the weights are divided among " +
+                                std::to_string(n_ranks_) + " ranks by " + speaker);
     }
     for (const auto& [group, ranks] : divisions_) {
         if (ranks < 1 || n_ranks_ % ranks != 0) {
-            throw of_several_saves("partition_count of group " + std::to_string(group) + " is " +
-                                   std::to_string(ranks) + " of " + std::to_string(n_ranks_) +
-                                   " ranks in " + speaker);
+            throw mixed_saves_error("partition_count of group " + std::to_string(group) + " is " +
+                                    std::to_string(ranks) + " of " + std::to_string(n_ranks_) +
+                                    " ranks in " + speaker);
         }
     }
 }
@@ -129,18 +129,18 @@ void Partitions::count(const FileContent& said, const std::string& states_file, 
 // All ranks have the same groups, divided among as many. ZeRO-3's sub-groups depend on the rank.
 void Partitions::require_like_first(const Partition& partition, bool is_split) {
     if (!is_split && partition.groups.size() != first().groups.size()) {
-        throw of_several_saves(printable(first().file) + " holds " +
-                               std::to_string(first().groups.size()) + " flat groups, but " +
-                               printable(partition.file) + " " +
-                               std::to_string(partition.groups.size()));
+        throw mixed_saves_error(printable(first().file) + " holds " +
+                                std::to_string(first().groups.size()) + " flat groups, but " +
+                                printable(partition.file) + " " +
+                                std::to_string(partition.groups.size()));
     }
     for (std::size_t group = 0; group < partition.groups.size(); ++group) {
         const auto said = partition.groups[group].n_ranks;
         const Index known = said ? divisions_.try_emplace(group, *said).first->second : 0;
         if (said && *said != known) {
-            throw of_several_saves("partition_count is " + std::to_string(known) + " in " +
-                                   printable(first().file) + " but " + std::to_string(*said) +
-                                   " in " + printable(partition.file));
+            throw mixed_saves_error("partition_count is " + std::to_string(known) + " in " +
+                                    printable(first().file) + " but " + std::to_string(*said) +
+                                    " in " + printable(partition.file));
         }
     }
 }
@@ -184,7 +184,7 @@ FlatLine Partitions::line_of_group(std::size_t group, Index expert_rank) const {
     return line;
 }
 
-void Partitions::require_zero(std::size_t group, const Run& padding) const {
+void Partitions::require_zero(std::size_t group, const FlatRun& padding) const {
     const auto at = files_.find(padding.rank);
     const auto end = at == files_.end() ? std::nullopt : at->second.groups[group].end;
     if (!end || *end <= padding.at) {
@@ -217,7 +217,7 @@ namespace {
 constexpr std::size_t kMostLost = 4;
 // If more are missing, what is lost with them is not told.
 constexpr std::size_t kMostMissing = 1000;
-Index numel(const Parameter& parameter) {
+Index numel(const FlatParameter& parameter) {
     return volume_of(parameter.shape, parameter.name);
 }
 
@@ -227,7 +227,7 @@ std::string lost_text(const std::vector<ModelRank::Located>& parameters) {
     std::size_t n_lost = 0;
     for (const auto& [parameter, runs] : parameters) {
         std::string ranges;
-        for (const Run& run : runs) {
+        for (const FlatRun& run : runs) {
             if (run.shard == nullptr) {
                 ranges += (ranges.empty() ? "" : ", ") + std::to_string(run.begin) + " to " +
                           std::to_string(run.end);
@@ -252,7 +252,7 @@ void ModelRank::add_states(const std::string& file, FileContent content) {
     }
     states_file_ = file;
     states_ = std::move(content);
-    for (const Parameter& parameter : states_.parameters) {
+    for (const FlatParameter& parameter : states_.parameters) {
         shapes_.emplace(parameter.name, parameter.shape);
     }
 }
@@ -293,10 +293,10 @@ void ModelRank::arrange(bool is_split) {
 void ModelRank::expand_groups() {
     ExpertNumbers numbers;
     auto& parameters = states_.parameters;
-    for (const Parameter& parameter : parameters) {
-        numbers.note(parameter.name);
+    for (const FlatParameter& parameter : parameters) {
+        numbers.add_name(parameter.name);
     }
-    const std::vector<Parameter> declared = std::exchange(parameters, {});
+    const std::vector<FlatParameter> declared = std::exchange(parameters, {});
     shapes_.clear();
     std::size_t next = 0;
     for (std::size_t group = 0; group < partitions_.first().groups.size(); ++group) {
@@ -317,32 +317,32 @@ void ModelRank::expand_groups() {
         next = end;
     }
     if (next != declared.size()) {
-        throw of_several_saves(printable(states_file_) +
-                               " names parameters of more flat groups than the " +
-                               std::to_string(partitions_.first().groups.size()) + " of " +
-                               printable(partitions_.first().file));
+        throw mixed_saves_error(printable(states_file_) +
+                                " names parameters of more flat groups than the " +
+                                std::to_string(partitions_.first().groups.size()) + " of " +
+                                printable(partitions_.first().file));
     }
 }
 
 void ModelRank::require_length(Index used, Index length, const std::string& where,
                                Index slack) const {
     if (used > length || length - used > slack) {
-        throw of_several_saves("the parameters of " + printable(states_file_) + " have " +
-                               std::to_string(used) + " elements in " + where +
-                               ", but the partitions have " + std::to_string(length));
+        throw mixed_saves_error("the parameters of " + printable(states_file_) + " have " +
+                                std::to_string(used) + " elements in " + where +
+                                ", but the partitions have " + std::to_string(length));
     }
 }
 
 std::vector<ModelRank::Located> ModelRank::locate_in_groups() const {
     std::vector<Located> found;
-    for (const Group& group : groups_) {
+    for (const GroupSpan& group : groups_) {
         locate_in_group(group, found);
     }
     return found;
 }
 
 // All parameters of a group follow one another; partitions cut them anywhere.
-void ModelRank::locate_in_group(const Group& group, std::vector<Located>& found) const {
+void ModelRank::locate_in_group(const GroupSpan& group, std::vector<Located>& found) const {
     const FlatLine line = partitions_.line_of_group(group.number, group.expert_rank);
     const auto& gaps = partitions_.first().groups[group.number].gaps;
     Index at = 0;
@@ -359,9 +359,9 @@ void ModelRank::locate_in_group(const Group& group, std::vector<Located>& found)
     }
     require_length(at, line.length(), "flat group " + std::to_string(group.number),
                    checked_mul(kSlackOfRank, partitions_.n_ranks(), "padding"));
-    std::vector<Run> padding;
+    std::vector<FlatRun> padding;
     line.find(at, line.length() - at, 0, padding);
-    for (const Run& run : padding) {
+    for (const FlatRun& run : padding) {
         partitions_.require_zero(group.number, run);
     }
 }
@@ -369,12 +369,12 @@ void ModelRank::locate_in_group(const Group& group, std::vector<Located>& found)
 // Every rank has an equally long part of every parameter; the last ones are padded.
 std::vector<ModelRank::Located> ModelRank::locate_in_ranks() const {
     const Index n_ranks = partitions_.n_ranks();
-    const auto part_of = [&](const Parameter& parameter) {
+    const auto part_of = [&](const FlatParameter& parameter) {
         const Index size = numel(parameter);
         return size / n_ranks + (size % n_ranks == 0 ? 0 : 1);
     };
     Index length = 0;
-    for (const Parameter& parameter : states_.parameters) {
+    for (const FlatParameter& parameter : states_.parameters) {
         length = checked_add(length, part_of(parameter), "a rank");
     }
     std::vector<FlatLine> lines;
@@ -384,7 +384,7 @@ std::vector<ModelRank::Located> ModelRank::locate_in_ranks() const {
     }
     std::vector<Located> found;
     Index at = 0;
-    for (const Parameter& parameter : states_.parameters) {
+    for (const FlatParameter& parameter : states_.parameters) {
         const Index size = numel(parameter);
         const Index part = part_of(parameter);
         Located located{&parameter, {}};
@@ -430,7 +430,7 @@ std::vector<ModelRank::Located> ModelRank::locate() const {
 
 Bytes ModelRank::padding_bytes() const {
     Bytes padding = partitions_.stored_bytes();
-    for (const Parameter& parameter : states_.parameters) {
+    for (const FlatParameter& parameter : states_.parameters) {
         if (padding == 0) {
             break;  // nothing but empty ones
         }

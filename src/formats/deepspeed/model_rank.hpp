@@ -50,7 +50,7 @@ class Partitions {
     /// ZeRO-1 and 2: the partitions of one group. One that is missing is as long as the others.
     [[nodiscard]] FlatLine line_of_group(std::size_t group, Index expert_rank) const;
     /// Error(mismatch) unless the rest of a rank's group from a run on is zero.
-    void require_zero(std::size_t group, const Run& padding) const;
+    void require_zero(std::size_t group, const FlatRun& padding) const;
     /// ZeRO-3: the sub-groups of one rank, of `length` elements if its file is missing.
     [[nodiscard]] FlatLine line_of_rank(Index dp, Index length) const;
 
@@ -63,11 +63,12 @@ class Partitions {
     bool is_data_first_ = false;  // neighbouring ranks have the same experts
 };
 
+/// The flat partitions of one model-parallel rank, and where each parameter lies in them.
 class ModelRank {
   public:
     struct Located {
-        const Parameter* parameter;
-        std::vector<Run> runs;  ///< in order, covering it; none of an empty one
+        const FlatParameter* parameter;
+        std::vector<FlatRun> runs;  ///< in order, covering it; none of an empty one
     };
 
     /// Takes parameters and rules of the first scan, that of the lowest data-parallel rank.
@@ -99,7 +100,7 @@ class ModelRank {
 
   private:
     /// Parameters that follow one another in a flat group, [begin, end) of all.
-    struct Group {
+    struct GroupSpan {
         std::size_t number = 0;
         Index expert_rank = 0;
         std::size_t begin = 0;
@@ -108,7 +109,7 @@ class ModelRank {
 
     void expand_groups();
     [[nodiscard]] std::vector<Located> locate_in_groups() const;
-    void locate_in_group(const Group& group, std::vector<Located>& found) const;
+    void locate_in_group(const GroupSpan& group, std::vector<Located>& found) const;
     [[nodiscard]] std::vector<Located> locate_in_ranks() const;
     void require_length(Index used, Index length, const std::string& where, Index slack) const;
     [[noreturn]] void fail_missing(const std::vector<Located>& parameters) const;
@@ -117,8 +118,8 @@ class ModelRank {
     FileContent states_;                                // of the first file of model states
     std::map<std::string, std::vector<Index>> shapes_;  // local
     Partitions partitions_;
-    std::vector<Group> groups_;   // ZeRO-1 and 2
-    std::vector<Index> missing_;  // data-parallel ranks
+    std::vector<GroupSpan> groups_;  // ZeRO-1 and 2
+    std::vector<Index> missing_;     // data-parallel ranks
     bool is_split_ = false;
 };
 

@@ -68,7 +68,7 @@ class ModuleScan {
                         "holds no dictionary of tensors but " + describe(module));
         }
         // A pipeline's layers are numbered, and their tensors called as in the layer.
-        const bool is_layer = in_.name.kind == FileKind::layer;
+        const bool is_layer = in_.name.kind == ZeroFile::layer;
         const std::string prefix = is_layer ? std::to_string(in_.name.number) + "." : "";
         std::vector<std::string> names;
         for (std::size_t i = 0; i < module.pair_count(); ++i) {
@@ -191,7 +191,7 @@ class ModelScan {
         }
         add_parameters(root);
         add_buffer_names(root);
-        const bool is_flat = in_.name.kind == FileKind::layer || in_.name.kind == FileKind::expert;
+        const bool is_flat = in_.name.kind == ZeroFile::layer || in_.name.kind == ZeroFile::expert;
         if (const PickleValue* const module = is_flat ? &root : present(root, "module")) {
             ModuleScan(in_, options_, listed_, ignored_).add(*module);
         }
@@ -213,7 +213,7 @@ class ModelScan {
             state_.file = in_.out.files.front().path;
             in_.out.statements.push_back(state_);
         }
-        in_.out.ignored = ignored_.take();
+        in_.out.ignored = ignored_.rows();
     }
 
   private:
@@ -330,7 +330,7 @@ class ModelScan {
     void add_fragments(const PickleValue& root) {
         const PickleValue* const shapes = present(root, "frozen_param_shapes");
         const PickleValue* const fragments = present(root, "frozen_param_fragments");
-        if (in_.name.kind != FileKind::model_part || shapes == nullptr || fragments == nullptr) {
+        if (in_.name.kind != ZeroFile::model_part || shapes == nullptr || fragments == nullptr) {
             return;
         }
         for (Frozen& frozen : frozen_parameters(in_.file, *shapes, *fragments, in_.name.dp)) {

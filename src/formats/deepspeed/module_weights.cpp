@@ -10,7 +10,7 @@ namespace shardweld::formats::deepspeed {
 
 namespace {
 
-catalogue::ElementPlace place_of(const Run& run) {
+catalogue::ElementPlace place_of(const FlatRun& run) {
     const catalogue::Piece& piece = run.shard->piece;
     const Bytes first = to_bytes(piece.patch.offset + run.at, "elements");
     return {piece.file, run.shard->dtype, piece.base + first * size_of(run.shard->dtype)};
@@ -21,15 +21,16 @@ catalogue::ElementPlace place_of(const Run& run) {
 void ModuleWeights::add(const std::string& name, const FileName& in,
                         const catalogue::Tensor& tensor) {
     const auto place = place_of_elements(tensor);
-    if (place && in.kind != FileKind::model_part) {
-        weights_.emplace(Key{name, in.kind == FileKind::layer, in.mp},
+    if (place && in.kind != ZeroFile::model_part) {
+        weights_.emplace(Key{name, in.kind == ZeroFile::layer, in.mp},
                          Weight{*place, tensor.shape});
     }
 }
 
-void ModuleWeights::hold(Index mp, Index n_tensor_ranks, const ModelRank::Located& master,
-                         catalogue::Catalogue& out) const {
-    const Parameter& parameter = *master.parameter;
+void ModuleWeights::add_master_samples(Index mp, Index n_tensor_ranks,
+                                       const ModelRank::Located& master,
+                                       catalogue::Catalogue& out) const {
+    const FlatParameter& parameter = *master.parameter;
     bool is_held = false;
     for (const bool is_layer : {false, true}) {
         const auto [begin, end] =
@@ -37,12 +38,12 @@ void ModuleWeights::hold(Index mp, Index n_tensor_ranks, const ModelRank::Locate
         for (auto at = begin; at != end; ++at) {
             const Weight& weight = at->second;
             if (weight.shape != parameter.shape) {
-                throw of_several_saves(printable(parameter.name) + " has shape " +
-                                       shape_text(weight.shape) + " in " +
-                                       printable(out.files[weight.place.file].path) +
-                                       ", but its param_shapes say " + shape_text(parameter.shape));
+                throw mixed_saves_error(
+                    printable(parameter.name) + " has shape " + shape_text(weight.shape) + " in " +
+                    printable(out.files[weight.place.file].path) + ", but its param_shapes say " +
+                    shape_text(parameter.shape));
             }
-            for (const Run& run : master.runs) {
+            for (const FlatRun& run : master.runs) {
                 is_held = add_sample(parameter.name, {run.begin, run.end - run.begin},
                                      place_of(run), weight.place, out.samples) ||
                           is_held;

@@ -23,8 +23,8 @@ class ModuleWeights {
     /// Adds samples of a parameter's master on model-parallel rank `mp`, one for each data-parallel
     /// rank that has a part of it; where no weight is known, its name. Error(mismatch) for a weight
     /// of another shape.
-    void hold(Index mp, Index n_tensor_ranks, const ModelRank::Located& master,
-              catalogue::Catalogue& out) const;
+    void add_master_samples(Index mp, Index n_tensor_ranks, const ModelRank::Located& master,
+                            catalogue::Catalogue& out) const;
 
   private:
     struct Weight {

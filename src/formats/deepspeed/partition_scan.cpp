@@ -187,15 +187,15 @@ catalogue::FileAssertion::Values claims_of(const FileName& said) {
     catalogue::FileAssertion::Values claims = {{"data rank", std::to_string(said.dp)},
                                                {"model rank", std::to_string(said.mp)}};
     switch (said.kind) {
-        case FileKind::layer:
+        case ZeroFile::layer:
             claims["layer"] = std::to_string(said.number);
             break;
-        case FileKind::expert:
+        case ZeroFile::expert:
             claims["layer"] = std::to_string(said.layer);
             claims["expert"] = std::to_string(said.number);
             break;
-        case FileKind::model:
-        case FileKind::model_part:
+        case ZeroFile::model:
+        case ZeroFile::model_part:
             claims["content"] = "model states";
             break;
         default:

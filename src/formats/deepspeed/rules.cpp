@@ -138,7 +138,7 @@ void add_boxes(const AffinePiece& piece, const std::string& name, JoinRule& rule
 JoinRule affine_rule(const PickleValue& entry, Index rank, const std::string& name,
                      const std::vector<Index>& local_shape) {
     JoinRule rule{
-        JoinRule::Kind::boxes, shape_of(part_of(entry, "logical_shape", name)), local_shape, {}};
+        JoinKind::boxes, shape_of(part_of(entry, "logical_shape", name)), local_shape, {}};
     const PickleValue& ranks = part_of(entry, "ranks", name);
     const PickleValue* own = nullptr;
     for (std::size_t i = 0; i < ranks.pair_count(); ++i) {
@@ -198,7 +198,7 @@ class Rules {
         }
     }
 
-    void add_patterns(const PickleValue& info, const char* list, JoinRule::Kind kind) {
+    void add_patterns(const PickleValue& info, const char* list, JoinKind kind) {
         const PickleValue* const patterns = present(info, list);
         if (patterns == nullptr) {
             return;
@@ -210,7 +210,7 @@ class Rules {
         }
     }
 
-    void add_plain(const std::string& name, JoinRule::Kind kind) {
+    void add_plain(const std::string& name, JoinKind kind) {
         rules_.try_emplace(name, JoinRule{kind, {}, {}, {}});
     }
 
@@ -286,16 +286,16 @@ std::map<std::string, JoinRule> rules_in(const PickleValue& info, Index rank,
     } else {
         refuse_unmapped(info);
     }
-    constexpr std::array<std::pair<const char*, JoinRule::Kind>, 4> kLists = {
-        {{"tp_replicated_parameter_patterns", JoinRule::Kind::replicated},
-         {"parameter_to_average_patterns", JoinRule::Kind::replicated},
-         {"parameter_with_row_parallelism_patterns", JoinRule::Kind::columns},
-         {"vocabulary_parameter_patterns", JoinRule::Kind::rows}}};
+    constexpr std::array<std::pair<const char*, JoinKind>, 4> kLists = {
+        {{"tp_replicated_parameter_patterns", JoinKind::replicated},
+         {"parameter_to_average_patterns", JoinKind::replicated},
+         {"parameter_with_row_parallelism_patterns", JoinKind::columns},
+         {"vocabulary_parameter_patterns", JoinKind::rows}}};
     for (const auto& [list, kind] : kLists) {
         rules.add_patterns(info, list, kind);
     }
     for (const auto& [name, shape] : shapes) {
-        rules.add_plain(name, JoinRule::Kind::rows);
+        rules.add_plain(name, JoinKind::rows);
     }
     return rules.take();
 }

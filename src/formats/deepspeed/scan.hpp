@@ -39,7 +39,7 @@ inline Index most_padding(Index n_ranks) {
 }
 
 /// A parameter of a flat group.
-struct Parameter {
+struct FlatParameter {
     std::string name;
     DType dtype = DType::f32;  ///< in the module
     std::vector<Index> shape;  ///< on this rank
@@ -49,10 +49,12 @@ struct Parameter {
     };
 };
 
+/// The ways in which tensor-parallel parts make a whole.
+enum class JoinKind { replicated, rows, columns, boxes };
+
 /// How the parts of a tensor on tensor-parallel ranks are joined.
 struct JoinRule {
-    enum class Kind { replicated, rows, columns, boxes };
-    Kind kind = Kind::replicated;
+    JoinKind kind = JoinKind::replicated;
     // Where the kind is boxes:
     std::vector<Index> shape;        ///< of the whole tensor
     std::vector<Index> local_shape;  ///< of this rank's part
@@ -87,7 +89,7 @@ struct FlatGroup {
 /// Beside a catalogue of the file: its whole tensors, and flat partitions as shards in the order
 /// of their groups (at.fsdp and at.tp are the data- and the model-parallel rank).
 struct FileContent {
-    std::vector<Parameter> parameters;           ///< in the order of the flat groups
+    std::vector<FlatParameter> parameters;       ///< in the order of the flat groups
     std::vector<std::size_t> group_sizes;        ///< how many parameters each flat group has
     std::map<std::string, JoinRule> rules;       ///< by name of parameter or whole tensor
     std::map<std::string, std::string> aliases;  ///< other names of parameters
@@ -113,10 +115,11 @@ enum class WeightSelection {
     rest,     ///< those that are in no flat group; of these the parameters' shapes
     buffers,  ///< only these, and the parameters' shapes
 };
+/// The parts of one file that a scan reads.
 struct ScanOptions {
     WeightSelection selection = WeightSelection::all;
     bool in_fp32 = false;           ///< narrower floats, buffers apart, are to be written so
-    bool names_parameters = false;  ///< else another file of its model-parallel rank does
+    bool names_parameters = false;  ///< parameters of flat groups; else another file does
     bool has_scheduler = false;     ///< the learning rate's scheduler is wanted, too
     bool keeps_weights = false;     ///< also of parameters in flat groups, as they are
 };

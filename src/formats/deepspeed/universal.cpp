@@ -186,8 +186,8 @@ class UniversalFiles {
     void add(FileScan scan) {
         auto [told, content] = std::move(scan);
         const bool is_parameter = !parameter_of(told.files.front().path).empty();
-        const std::uint32_t file = parameters_.take(told);
-        for (Parameter& parameter : content.parameters) {
+        const std::uint32_t file = parameters_.add_scan(told);
+        for (FlatParameter& parameter : content.parameters) {
             types_.emplace(parameter.name, parameter.dtype);
             declared_.emplace(std::move(parameter.name), std::move(parameter.shape));
         }
@@ -246,7 +246,7 @@ class UniversalFiles {
 
     void require_covered(const Tensor& tensor) const {
         CoverFault fault = find_cover_fault(tensor);
-        fault.kind = fault.kind == Cover::Kind::exact ? fault.kind : Cover::Kind::gap;
+        fault.kind = fault.kind == CoverKind::exact ? fault.kind : CoverKind::gap;
         rest_.require_cover(tensor, fault);
     }
 
@@ -267,9 +267,9 @@ class UniversalFiles {
         const bool is_flat = tensor.shape.size() == 1 && piece.patch.axes[0].stride == 1 &&
                              volume_of(declared->second, tensor.name) == tensor.shape.front();
         if (!is_flat) {
-            throw of_several_saves("parameter " + printable(tensor.name) + " has shape " +
-                                   shape_text(tensor.shape) + ", but the model states say " +
-                                   shape_text(declared->second));
+            throw mixed_saves_error("parameter " + printable(tensor.name) + " has shape " +
+                                    shape_text(tensor.shape) + ", but the model states say " +
+                                    shape_text(declared->second));
         }
         tensor.shape = declared->second;
         piece.patch = layout::dense_shape(tensor.shape, piece.patch.offset);
@@ -298,8 +298,8 @@ class UniversalFiles {
                 weight.mapped().tensor.written_as.reset();
                 masters_.tensors.push_back(std::move(weight.mapped().tensor));
             } else if (parameters_.tensors.contains(name)) {
-                hold(parameters_.tensors.at(name).tensor,
-                     weight ? &weight.mapped().tensor : nullptr);
+                add_master_sample(parameters_.tensors.at(name).tensor,
+                                  weight ? &weight.mapped().tensor : nullptr);
             }
         }
         has_weights_ = has_weights_ || !masters_.tensors.empty();
@@ -311,7 +311,7 @@ class UniversalFiles {
     }
 
     // `weight`: the module's, which is left aside, or null.
-    void hold(const Tensor& master, const Tensor* weight) {
+    void add_master_sample(const Tensor& master, const Tensor* weight) {
         const auto held = place_of_elements(master);
         const auto module = weight == nullptr ? std::nullopt : place_of_elements(*weight);
         if (held && module && master.shape == weight->shape) {
@@ -407,12 +407,12 @@ void add_states(const Listing& listing, Location& location) {
         const auto name = parse_file_name(file);
         return name ? std::optional(name->kind) : std::nullopt;
     };
-    const bool has_whole = std::ranges::count(listing.files, FileKind::model, kind_of) > 0;
+    const bool has_whole = std::ranges::count(listing.files, ZeroFile::model, kind_of) > 0;
     ModelStates states;
     for (const std::string& file : listing.files) {
         const auto name = parse_file_name(file);
         if (!name ||
-            (name->kind != FileKind::model && (has_whole || name->kind != FileKind::model_part))) {
+            (name->kind != ZeroFile::model && (has_whole || name->kind != ZeroFile::model_part))) {
             continue;
         }
         if (name->mp > 0) {

@@ -35,7 +35,7 @@ using catalogue::FileAssertion;
 
 /// The rank that a file is of, by its numbers in the job and in the group that shares the tensor:
 /// HYBRID_SHARD without a mesh has a group for each copy.
-struct Holder {
+struct HoldingRank {
     RankFile file;
     Index in_group;
 };
@@ -91,7 +91,7 @@ void check_rank(std::optional<Index> found, const RankFile& expected) {
 }
 
 // The group's state of `parts`: (shards, metadata, group, sharding spec, flag).
-Holder holder_of(std::span<const PickleValue* const> parts, const RankFile& rank) {
+HoldingRank holder_of(std::span<const PickleValue* const> parts, const RankFile& rank) {
     const PickleValue* const group = parts.size() > 2 ? parts[2] : nullptr;
     if (group != nullptr) {
         check_rank(integer_of(group->attribute("global_rank")), rank);
@@ -107,7 +107,7 @@ bool same(const ShardPlace& a, const ShardPlace& b) {
 
 // All shards' places, as this rank knows them: its own are those that it holds.
 void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape,
-                    const std::vector<ShardPlace>& held, const Holder& holder,
+                    const std::vector<ShardPlace>& held, const HoldingRank& holder,
                     std::size_t& entries_left) {
     if (short_counts(required(metadata, "size"), "a ShardedTensor's size") != shape) {
         fail_sharded("has two global shapes");
@@ -128,9 +128,9 @@ void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape
         const bool is_held = std::any_of(held.begin(), held.end(),
                                          [&](const ShardPlace& mine) { return same(mine, place); });
         if (!is_held) {
-            throw of_several_saves("its metadata gives the shard of " + shape_text(place.sizes) +
-                                   " at " + shape_text(place.offsets) +
-                                   " to this rank, which does not hold it");
+            throw mixed_saves_error("its metadata gives the shard of " + shape_text(place.sizes) +
+                                    " at " + shape_text(place.offsets) +
+                                    " to this rank, which does not hold it");
         }
     }
     if (n_own > held.size()) {
@@ -139,7 +139,7 @@ void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape
 }
 
 // Adds a local shard's pieces; its place.
-ShardPlace add_shard(const TorchFile& file, const PickleValue& shard, const Holder& holder,
+ShardPlace add_shard(const TorchFile& file, const PickleValue& shard, const HoldingRank& holder,
                      bool is_first, catalogue::Tensor& tensor) {
     const PickleValue& value = required(shard, "tensor");
     const auto local = file.tensor(value);
@@ -152,9 +152,9 @@ ShardPlace add_shard(const TorchFile& file, const PickleValue& shard, const Hold
         check_rank(place.rank, holder.file);
     }
     if (local->shape != place.sizes) {
-        throw of_several_saves("its shard at " + shape_text(place.offsets) + " is " +
-                               shape_text(local->shape) + ", but its metadata says " +
-                               shape_text(place.sizes));
+        throw mixed_saves_error("its shard at " + shape_text(place.offsets) + " is " +
+                                shape_text(local->shape) + ", but its metadata says " +
+                                shape_text(place.sizes));
     }
     if (is_first) {
         tensor.dtype = local->dtype;  // what is stored, should it differ from what is said
@@ -187,7 +187,7 @@ catalogue::Tensor read_sharded_tensor(const TorchFile& file, const Subclass& val
     if (parts.size() < 2 || parts[0]->kind != PickleKind::list) {
         fail_sharded("has no list of local shards");
     }
-    const Holder holder = holder_of(parts, rank);
+    const HoldingRank holder = holder_of(parts, rank);
     catalogue::Tensor tensor;
     tensor.shape = value.shape;
     tensor.dtype = dtype_of_global(*value.dtype).value_or(tensor.dtype);
@@ -234,7 +234,7 @@ class RankReader {
             in_context("tensor ", name, [&, value = value, name = name] { add(name, *value); });
         }
         require_distinct(names_);
-        out_.ignored = ignored_.take();
+        out_.ignored = ignored_.rows();
     }
 
     [[nodiscard]] std::vector<MeshDims> meshes() const { return dtensors_.meshes(); }

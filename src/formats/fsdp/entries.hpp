@@ -18,6 +18,7 @@ namespace shardweld::formats::fsdp {
 /// Values by the names of what they belong to, which outlive the call.
 using Entries = std::vector<std::pair<std::string_view, const PickleValue*>>;
 
+/// The meshes and the rank that the tensors of one file tell of.
 struct EntriesRead {
     std::vector<MeshDims> meshes;  ///< over which the tensors lie
     bool knows_rank = false;       ///< a tensor told the rank, and it is that of the file's name

@@ -155,9 +155,9 @@ RankGrid ranks_in(const RankFiles& files) {
     std::erase_if(models, [](const std::string& path) { return !parse_file_name(path); });
     const auto ranks = ranks_of(models);
     RankGrid grid(files.mesh.empty() ? MeshDims{{"rank", ranks.front().world}} : files.mesh,
-                  RankGrid::Place::missing);
+                  RankGrid::GridPlace::missing);
     for (std::size_t file = 0; file < ranks.size(); ++file) {
-        grid.put(static_cast<std::size_t>(ranks[file].rank), file);
+        grid.set_file(static_cast<std::size_t>(ranks[file].rank), file);
     }
     return grid;
 }

@@ -59,7 +59,7 @@ class JoinedRanks {
 
     void add(RankScan of_rank) {
         Catalogue& scan = of_rank.told;
-        const std::uint32_t file = all_.take(scan);
+        const std::uint32_t file = all_.add_scan(scan);
         for (Tensor& tensor : scan.tensors) {
             all_.add(std::move(tensor), file);
         }
@@ -76,7 +76,7 @@ class JoinedRanks {
         for (auto& [name, entry] : all_.tensors) {
             has_global = has_global || !entry.is_shard;
             if (!entry.is_shard) {
-                settle(entry);
+                number_copies(entry);
             } else if (!is_on_first_only) {
                 require_everywhere(entry);
             }
@@ -109,8 +109,8 @@ class JoinedRanks {
 
     void require_everywhere(const Assembled& entry) const {
         if (const auto file = first_file_without(entry)) {
-            throw of_several_saves(printable(entry.tensor.name) + " is in " +
-                                   path(entry.files.front()) + " but not in " + path(*file));
+            throw mixed_saves_error(printable(entry.tensor.name) + " is in " +
+                                    path(entry.files.front()) + " but not in " + path(*file));
         }
     }
 
@@ -121,11 +121,11 @@ class JoinedRanks {
     }
 
     // Global tensors: copies numbered, every element there once.
-    void settle(Assembled& entry) {
+    void number_copies(Assembled& entry) {
         Tensor& tensor = entry.tensor;
         number_replicas(tensor.pieces);
         const CoverFault fault = find_cover_fault(tensor);
-        if (fault.kind == Cover::Kind::gap) {
+        if (fault.kind == CoverKind::gap) {
             if (!missing_.empty()) {
                 throw files_missing(missing_text())
                     .add_context("tensor " + printable(tensor.name) + ", elements " + fault.where);
@@ -262,7 +262,7 @@ class JoinedStates {
             said.back().optimizer.states.clear();
             first_ = of_rank.optimizer.states.empty() ? first_ : &of_rank.optimizer.states;
         }
-        out_.ignored = ignored.take();
+        out_.ignored = ignored.rows();
         join_optimizers(kWords, Shapes::stated, std::move(said), out_);
         const std::size_t n_model = out_.files.size();
         for (std::size_t i = 0; first_ != nullptr && i < first_->size(); ++i) {

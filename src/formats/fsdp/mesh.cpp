@@ -296,17 +296,17 @@ std::optional<Index> rank_at(MeshRanks ranks, Index position) {
     return read_count(*ranks[static_cast<std::size_t>(position)], "a rank of the DeviceMesh");
 }
 
-enum class Order { ascending, other, outside };
+enum class MeshOrder { ascending, other, outside };
 
-Order order_along(MeshRanks ranks, const FlattenedDim& axis, Index extent, Index begin) {
-    auto order = Order::ascending;
+MeshOrder order_along(MeshRanks ranks, const FlattenedDim& axis, Index extent, Index begin) {
+    auto order = MeshOrder::ascending;
     Index last = -1;
     for (Index at = 0; at < extent; ++at) {
         const auto rank = rank_at(ranks, checked_add(begin, offset_of(axis, at), kStrides));
         if (!rank) {
-            return Order::outside;
+            return MeshOrder::outside;
         }
-        order = *rank > last ? order : Order::other;
+        order = *rank > last ? order : MeshOrder::other;
         last = *rank;
     }
     return order;
@@ -345,14 +345,14 @@ std::vector<bool> ascending_dims(const PickleValue& mesh, const RankMesh& known)
     }
     for (std::size_t d = 0; d < axes.size(); ++d) {
         const Index begin = *own - offset_of(axes[d], known.coordinate[d]);
-        const Order order = order_along(list->elements(), axes[d], known.extents[d], begin);
-        if (order == Order::outside) {
+        const MeshOrder order = order_along(list->elements(), axes[d], known.extents[d], begin);
+        if (order == MeshOrder::outside) {
             throw Error(ErrorCode::corrupt,
                         "its DeviceMesh " + mesh_text(known) + " puts this file's rank at " +
                             shape_text(known.coordinate) + ", which contradicts its list of " +
                             std::to_string(list->elements().size()) + " ranks");
         }
-        ascending[d] = order == Order::ascending;
+        ascending[d] = order == MeshOrder::ascending;
     }
     return ascending;
 }

@@ -58,7 +58,7 @@ void require_file(const Location& location, const std::string& file) {
 }
 
 /// A parameter as the model's file has it.
-struct Parameter {
+struct ModelParameter {
     std::string name;
     std::vector<Index> shape;  ///< of the whole
 };
@@ -76,10 +76,10 @@ std::optional<Place> place_of(const TorchFile& file, const PickleValue& value) {
 }
 
 /// DTensors, where there are some: buffers are plain tensors then.
-std::vector<Parameter> parameters_in(const TorchFile& file) {
+std::vector<ModelParameter> parameters_in(const TorchFile& file) {
     const PickleValue& root = file.root();
-    std::vector<Parameter> sharded;
-    std::vector<Parameter> plain;
+    std::vector<ModelParameter> sharded;
+    std::vector<ModelParameter> plain;
     std::set<std::pair<Place, std::vector<Index>>> seen;
     for (std::size_t i = 0; i < root.pair_count(); ++i) {
         const PickleValue& value = root.value(i);
@@ -88,8 +88,8 @@ std::vector<Parameter> parameters_in(const TorchFile& file) {
         if (!place) {
             continue;
         }
-        Parameter one{std::string(root.key(i).text()),
-                      subclass ? subclass->shape : file.tensor(value)->shape};
+        ModelParameter one{std::string(root.key(i).text()),
+                           subclass ? subclass->shape : file.tensor(value)->shape};
         if (seen.emplace(*place, one.shape).second) {
             (subclass ? sharded : plain).push_back(std::move(one));
         }
@@ -105,15 +105,16 @@ struct Member {
 
 /// The parameters, but for a head behind them that is written of an embedding of its shape: it is
 /// tied to that where the optimizer has one parameter fewer.
-std::vector<Parameter> without_tied_head(std::vector<Parameter> all,
-                                         const std::vector<std::vector<Member>>& groups) {
+std::vector<ModelParameter> without_tied_head(std::vector<ModelParameter> all,
+                                              const std::vector<std::vector<Member>>& groups) {
     std::size_t count = 0;
     for (const auto& group : groups) {
         count += group.size();
     }
     const bool is_one_more = count + 1 == all.size() && all.back().name.ends_with("lm_head.weight");
     const bool is_tied =
-        is_one_more && std::ranges::any_of(all.begin(), all.end() - 1, [&](const Parameter& one) {
+        is_one_more &&
+        std::ranges::any_of(all.begin(), all.end() - 1, [&](const ModelParameter& one) {
             return one.shape == all.back().shape && one.name.find("embed") != std::string::npos;
         });
     if (is_tied) {
@@ -124,9 +125,10 @@ std::vector<Parameter> without_tied_head(std::vector<Parameter> all,
 
 /// Gives numbers their parameters: each group has its own in the model's order, and shapes tell
 /// which group's is the next. There may be a group for each parameter.
-class Matching {
+class NumberMatcher {
   public:
-    Matching(const std::vector<std::vector<Member>>& groups, const std::vector<Parameter>& all)
+    NumberMatcher(const std::vector<std::vector<Member>>& groups,
+                  const std::vector<ModelParameter>& all)
         : groups_(groups), next_(groups.size(), 0) {
         std::size_t count = 0;
         for (std::size_t group = 0; group < groups.size(); ++group) {
@@ -143,7 +145,7 @@ class Matching {
     }
 
     /// The number of the next parameter, and the group that it is in.
-    std::pair<std::string, std::size_t> take(const Parameter& parameter) {
+    std::pair<std::string, std::size_t> next_number(const ModelParameter& parameter) {
         std::set<std::size_t>& of_shape = offered_[parameter.shape];
         const std::size_t n_fitting = of_shape.size() + stateless_.size();
         if (n_fitting == 0) {
@@ -176,7 +178,7 @@ class Matching {
         }
     }
 
-    [[noreturn]] void refuse(const Parameter& parameter) const {
+    [[noreturn]] void refuse(const ModelParameter& parameter) const {
         std::vector<std::string> found;
         for (const auto& [shape, groups] : offered_) {
             for (const std::size_t group : groups) {
@@ -220,7 +222,7 @@ class OptimizerScan {
         }
     }
 
-    void add(const std::vector<Parameter>& parameters) {
+    void add(const std::vector<ModelParameter>& parameters) {
         const PickleValue& groups = mapping_in(file_.root(), "param_groups", true);
         out_.optimizer.groups = groups_of(&groups, scalars_);
         out_.optimizer.is_ordered = true;
@@ -228,11 +230,11 @@ class OptimizerScan {
         require_members(mapping_in(file_.root(), "state", false), numbers);
         add_steps(numbers);
         const auto members = shaped(numbers);
-        const std::vector<Parameter> trained = without_tied_head(parameters, members);
-        Matching matching(members, trained);
-        for (const Parameter& parameter : trained) {
+        const std::vector<ModelParameter> trained = without_tied_head(parameters, members);
+        NumberMatcher matching(members, trained);
+        for (const ModelParameter& parameter : trained) {
             stop_point();
-            const auto [number, group] = matching.take(parameter);
+            const auto [number, group] = matching.next_number(parameter);
             out_.optimizer.groups.at(group).parameters.push_back(parameter.name);
             in_context("tensor ", parameter.name, [&, at = number] { note_states(parameter, at); });
         }
@@ -291,7 +293,7 @@ class OptimizerScan {
                         : std::nullopt;
     }
 
-    void note_states(const Parameter& parameter, const std::string& number) {
+    void note_states(const ModelParameter& parameter, const std::string& number) {
         const auto state = states_.find(number);
         if (location_.state != TakenState::all || state == states_.end()) {
             return;
@@ -360,7 +362,7 @@ Catalogue scan_optimizer(const Location& location, const RankFile& rank, const T
     if (version != location.facts.end() && version->second == kFlatVersion) {
         refuse_flat();
     }
-    const std::vector<Parameter> parameters = parameters_in(model);
+    const std::vector<ModelParameter> parameters = parameters_in(model);
     const auto input = io::InputFile::open(location.directory / file);
     Catalogue out =
         scan_torch_file(input, location, file, [&](const TorchFile& torch_file, Catalogue& scan) {

@@ -36,10 +36,10 @@ nlohmann::json parse(const fs::path& file) {
     }
     const std::string at = "at byte " + std::to_string(fault->at + 1);
     switch (fault->kind) {
-        case JsonFault::Kind::mark:
-        case JsonFault::Kind::syntax:
+        case JsonFlaw::mark:
+        case JsonFlaw::syntax:
             refuse(file, at + " of " + std::to_string(text.size()));
-        case JsonFault::Kind::number:
+        case JsonFlaw::number:
             refuse(file, "with a number that is too large");
         default:
             refuse(file, "in its nesting " + at);
@@ -112,7 +112,7 @@ std::vector<std::string> choose_rank_files(const std::vector<std::string>& names
         refuse_several(by_world.begin()->second.front(), by_world.rbegin()->second.front(), false);
     }
     if (config && !by_world.contains(config->world_size)) {
-        throw of_several_saves(
+        throw mixed_saves_error(
             "fsdp_config.json says world_size " + std::to_string(config->world_size) +
             ", but the files are of world size " + std::to_string(by_world.begin()->first) + " (" +
             by_world.begin()->second.front() + ")");
@@ -157,12 +157,12 @@ std::vector<RankFile> ranks_of(const std::vector<std::string>& names) {
         const Index world = ranks.empty() ? file.world : ranks.front().world;
         const auto [at, is_new] = seen.emplace(file.rank, &name);
         if (file.world != world || !is_new) {
-            throw of_several_saves(
+            throw mixed_saves_error(
                 (is_new ? names.front() : *at->second) + " and " + name +
                 (is_new ? " are of different world sizes" : " are of the same rank"));
         }
         if (file.rank >= world || world > kLargestWorld) {
-            throw of_several_saves(name + " is of a rank outside of its world size");
+            throw mixed_saves_error(name + " is of a rank outside of its world size");
         }
         ranks.push_back(std::move(file));
     }

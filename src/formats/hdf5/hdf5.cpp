@@ -33,13 +33,9 @@ using catalogue::Tensor;
 
 constexpr const char* kConfigDataset = "__config__";
 
-/// What only the joining of files makes use of.
-struct FileContent {
-    std::vector<std::string> untyped;  ///< tensors without a stated type
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.untyped); };
-};
-using FileScan = ScanOf<FileContent>;
+/// Names of tensors without a stated type.
+using UntypedTensors = std::vector<std::string>;
+using FileScan = ScanOf<UntypedTensors>;
 
 void add_dataset(const Dataset& dataset, Bytes file_size, FileScan& scan) {
     Catalogue& out = scan.told;
@@ -54,7 +50,7 @@ void add_dataset(const Dataset& dataset, Bytes file_size, FileScan& scan) {
         return;
     }
     if (may_be_disguised(dataset)) {
-        scan.own.untyped.push_back(tensor.name);
+        scan.own.push_back(tensor.name);
     }
     out.tensors.push_back(std::move(tensor));
 }
@@ -117,8 +113,8 @@ Catalogue join_files(const Location& location, std::vector<FileScan> scans) {
     Assembler all(kWords, out);
     std::set<std::string> untyped;
     for (FileScan& scan : scans) {
-        untyped.insert(scan.own.untyped.begin(), scan.own.untyped.end());
-        const std::uint32_t file = all.take(scan.told);
+        untyped.insert(scan.own.begin(), scan.own.end());
+        const std::uint32_t file = all.add_scan(scan.told);
         const std::string& path = out.files[file].path;
         out.statements.push_back(
             {path, "names and offsets of its datasets", {{"file", path}}, {}, true});
@@ -153,8 +149,8 @@ const Format hdf5_format = {
                 "give --backend hdf5; this build reads: " + name_list(backends()));
         },
     .probe = probe_files,
-    .scan = scan_typed<FileContent, list_file>,
-    .combine = combine_typed<FileContent, join_files>,
+    .scan = scan_typed<UntypedTensors, list_file>,
+    .combine = combine_typed<UntypedTensors, join_files>,
 };
 
 }  // namespace shardweld::formats::hdf5

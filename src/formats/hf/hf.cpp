@@ -126,7 +126,7 @@ Tensors torch_tensors(const TorchFile& file, Catalogue& out) {
             }
         });
     }
-    out.ignored = ignored.take();
+    out.ignored = ignored.rows();
     return tensors;
 }
 
@@ -195,13 +195,14 @@ constexpr AssemblyWords kWords = {
 
 /// Leaves aside what the index does not assign to the file, and returns its names.
 std::vector<std::string> take_expected(Catalogue& scan, const std::string& file,
-                                       const WeightMap& expected, Strays strays,
+                                       const WeightMap& expected, UnindexedTensors strays,
                                        IgnoredRows& ignored) {
     std::vector<std::string> extras;
     std::erase_if(scan.tensors, [&](const Tensor& tensor) {
         const auto at = expected.file_of.find(tensor.name);
-        const bool is_expected = at != expected.file_of.end() &&
-                                 (strays == Strays::compared || expected.file(at->second) == file);
+        const bool is_expected =
+            at != expected.file_of.end() &&
+            (strays == UnindexedTensors::compared || expected.file(at->second) == file);
         if (!is_expected) {
             extras.push_back(tensor.name);
             ignored.add(
@@ -261,7 +262,7 @@ ScanOf<IndexContent> scan_weights_or_index(const Location& location, const std::
 }
 
 Catalogue join_weights(const Location& location, std::vector<ScanOf<IndexContent>> scans,
-                       Strays strays) {
+                       UnindexedTensors strays) {
     std::optional<WeightMap> expected;
     std::size_t n_tensors = 0;
     for (std::size_t i = 0; i < scans.size(); ++i) {
@@ -287,7 +288,7 @@ Catalogue join_weights(const Location& location, std::vector<ScanOf<IndexContent
                                                 "(__metadata__): " +
                                                 lost->second);
         }
-        all.take(scan);
+        all.add_scan(scan);
         // Wherever it lies, its tensors have names; the index says which.
         out.statements.push_back({file, "the names of its tensors", {{"file", file}}, {}, true});
         if (expected) {
@@ -392,7 +393,7 @@ Catalogue join_model(const Location& location, std::vector<ScanOf<IndexContent>>
         states.push_back(std::move(scans[i].told));
     }
     scans.resize(location.shard_files.size());
-    Catalogue out = join_weights(location, std::move(scans), Strays::left_aside);
+    Catalogue out = join_weights(location, std::move(scans), UnindexedTensors::left_aside);
     if (!states.empty()) {
         add_states(std::move(states), out);
     }

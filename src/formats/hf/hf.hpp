@@ -37,7 +37,7 @@ struct IndexContent {
 ScanOf<IndexContent> scan_weights_or_index(const Location& location, const std::string& file);
 
 /// What becomes of a tensor in another file than the index says.
-enum class Strays { left_aside, compared };
+enum class UnindexedTensors { left_aside, compared };
 
 /// Format::scan and combine of formats whose shard files are the weight files of one model, with or
 /// without indices. All tensors of all files; a name in several files is one tensor with replicas.
@@ -45,7 +45,7 @@ enum class Strays { left_aside, compared };
 /// places elsewhere as `strays` says. Error(mismatch) when dtypes or shapes of one name differ,
 /// Error(not_found) when files of a numbered set, tensors of the index or all tensors are missing.
 catalogue::Catalogue join_weights(const Location& location, std::vector<ScanOf<IndexContent>> scans,
-                                  Strays strays);
+                                  UnindexedTensors strays);
 
 /// Error(usage) where a directory holds such files, but under names of wrappers or of PEFT, from
 /// which nothing loads them. Looks at the first file of weights or their index.

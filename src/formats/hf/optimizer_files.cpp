@@ -56,7 +56,7 @@ void add_states(std::vector<catalogue::Catalogue> scans, catalogue::Catalogue& o
     std::vector<ToldOptimizer> told;
     Assembler files(words, out);
     for (catalogue::Catalogue& scan : scans) {
-        files.take(scan);
+        files.add_scan(scan);
         told.push_back({kOptimizerFile, std::move(scan.optimizer)});
     }
     join_optimizers(words, Shapes::stated, std::move(told), out);

@@ -187,9 +187,9 @@ void require_agreement(const StatedConfig& a, const std::string& file_a, const S
         const bool is_comparable =
             (a.contains(key) && b.contains(key)) || is_known_as(key, "argument of all ranks");
         if (is_comparable && value_a != value_b) {
-            throw of_several_saves("args." + printable(key) + " is " + printable(value_a) + " in " +
-                                   printable(file_a) + " but " + printable(value_b) + " in " +
-                                   printable(file_b));
+            throw mixed_saves_error("args." + printable(key) + " is " + printable(value_a) +
+                                    " in " + printable(file_a) + " but " + printable(value_b) +
+                                    " in " + printable(file_b));
         }
     }
 }

@@ -29,8 +29,8 @@ using catalogue::State;
 using catalogue::Tensor;
 
 /// What lies behind `word` at the beginning of `rest`, up to `end`, and is taken off it.
-std::optional<std::string_view> take(std::string_view word, std::string_view end,
-                                     std::string_view& rest) {
+std::optional<std::string_view> take_word(std::string_view word, std::string_view end,
+                                          std::string_view& rest) {
     const std::size_t at =
         rest.starts_with(word) ? rest.find(end, word.size()) : std::string_view::npos;
     if (at == std::string_view::npos) {
@@ -42,7 +42,7 @@ std::optional<std::string_view> take(std::string_view word, std::string_view end
 }
 
 std::optional<Index> take_number(std::string_view word, std::string_view& rest) {
-    const auto text = take(word, ".", rest);
+    const auto text = take_word(word, ".", rest);
     return text ? parse_index(*text) : std::nullopt;
 }
 
@@ -131,7 +131,7 @@ std::vector<Index> sizes_of(const BufferId& id, const std::vector<const Tensor*>
 }
 
 /// A rank's parameters of one buffer, and where they lie in it.
-struct Placed {
+struct PlacedRank {
     BufferId buffer;
     RankParameters rank;
     std::vector<BucketPlace> places;
@@ -175,7 +175,7 @@ class BufferContents {
         }
     }
 
-    std::vector<Placed> run() {
+    std::vector<PlacedRank> run() {
         std::size_t n_chunks = 0;
         for (const auto& [group, buffers] : left_) {
             n_chunks = group.first == dense_ ? std::max(n_chunks, buffers.size()) : n_chunks;
@@ -300,7 +300,7 @@ class BufferContents {
     StageLayers stage_;
     /// Buffers that no chunk has taken yet, by optimizer and group.
     std::map<std::pair<Index, Index>, std::vector<Index>> left_;
-    std::vector<Placed> placed_;
+    std::vector<PlacedRank> placed_;
 };
 
 /// Ranges of a bucket, each a chunk: of a parameter, or of padding, which no memory was written to.
@@ -322,7 +322,7 @@ struct Chunks {
 /// The pieces of a parameter that a range of a bucket is.
 class PartCutter {
   public:
-    PartCutter(const Tensor& bucket, const Parameter& parameter, const Part& part)
+    PartCutter(const Tensor& bucket, const BucketParameter& parameter, const RankPart& part)
         : chunks_(bucket), bucket_(bucket), parameter_(parameter), part_(part) {}
 
     void cut(Index begin, std::vector<Piece>& out) const {
@@ -373,15 +373,15 @@ class PartCutter {
 
     Chunks chunks_;
     const Tensor& bucket_;
-    const Parameter& parameter_;
-    const Part& part_;
+    const BucketParameter& parameter_;
+    const RankPart& part_;
 };
 
 /// The tensors of a state, in the model's order and shapes.
 std::vector<Tensor> tensors_of(const Catalogue& model, const Buffers& buffers,
-                               const std::vector<Placed>& placed) {
+                               const std::vector<PlacedRank>& placed) {
     std::map<std::string_view, Tensor> by_name;
-    for (const Placed& one : placed) {
+    for (const PlacedRank& one : placed) {
         const auto& buckets = buffers.at(one.buffer);
         for (std::size_t i = 0; i < one.places.size(); ++i) {
             const Tensor& bucket = *buckets[one.places[i].bucket];
@@ -433,7 +433,7 @@ std::optional<BucketKey> bucket_key(std::string_view key) {
     }
     const auto group = take_number("optimizer.distributed.dp_group_idx_", key);
     const auto buffer = group ? take_number("gbuf_idx_", key) : std::nullopt;
-    const auto types = buffer ? take("dtype_", ".bucket_idx_", key) : std::nullopt;
+    const auto types = buffer ? take_word("dtype_", ".bucket_idx_", key) : std::nullopt;
     const auto bucket = types ? take_number("", key) : std::nullopt;
     if (!bucket || key.empty() || key.find('.') != std::string_view::npos) {
         return std::nullopt;
@@ -459,7 +459,7 @@ void carve_buckets(Catalogue& catalogue) {
         }
     }
     const Buffers of_first = buffers_of(*first);
-    const std::vector<Placed> placed = BufferContents(catalogue, of_first, padding).run();
+    const std::vector<PlacedRank> placed = BufferContents(catalogue, of_first, padding).run();
     std::vector<std::vector<Tensor>> carved;
     for (const State& state : states) {
         const Buffers buffers = buffers_of(state);

@@ -26,9 +26,9 @@ struct BucketKey {
 /// torch.float32).bucket_idx_0.exp_avg"; nullopt for other keys.
 std::optional<BucketKey> bucket_key(std::string_view key);
 
-/// Gives the elements of buckets the names of their parameters (Format::carve). Leaves states that
-/// have names already. Error(mismatch) where the buckets do not fit the model's parameters,
-/// Error(unsupported) where these have no known order.
+/// Gives the elements of buckets the names of their parameters (Format::split_flat_states). Leaves
+/// states that have names already. Error(mismatch) where the buckets do not fit the model's
+/// parameters, Error(unsupported) where these have no known order.
 void carve_buckets(catalogue::Catalogue& catalogue);
 
 }  // namespace shardweld::formats::megatron

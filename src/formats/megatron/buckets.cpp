@@ -22,7 +22,7 @@ struct Filling {
     Index used = 0;            ///< of that bucket
 };
 
-Filling fill(std::span<const Parameter> parameters, const BucketSizes& sizes) {
+Filling fill(std::span<const BucketParameter> parameters, const BucketSizes& sizes) {
     Filling filling;
     filling.places.resize(parameters.size());
     const auto is_full = [&](Index size) {
@@ -49,14 +49,14 @@ Filling fill(std::span<const Parameter> parameters, const BucketSizes& sizes) {
     return filling;
 }
 
-bool is_whole(const Filling& filling, std::span<const Parameter> parameters,
+bool is_whole(const Filling& filling, std::span<const BucketParameter> parameters,
               const BucketSizes& sizes) {
     return filling.n_placed == parameters.size() && filling.bucket == sizes.elements.size();
 }
 
 }  // namespace
 
-std::vector<Index> bucket_sizes(std::span<const Parameter> parameters,
+std::vector<Index> bucket_sizes(std::span<const BucketParameter> parameters,
                                 std::optional<Index> closing) {
     std::vector<Index> sizes;
     Index used = 0;
@@ -65,7 +65,7 @@ std::vector<Index> bucket_sizes(std::span<const Parameter> parameters,
         used = 0;
     };
     for (std::size_t i = parameters.size(); i-- > 0;) {
-        const Parameter& parameter = parameters[i];
+        const BucketParameter& parameter = parameters[i];
         if (parameter.is_shared && used > 0) {
             close(aligned(used));
         }
@@ -80,14 +80,14 @@ std::vector<Index> bucket_sizes(std::span<const Parameter> parameters,
     return sizes;
 }
 
-std::optional<std::vector<BucketPlace>> places_in(std::span<const Parameter> parameters,
+std::optional<std::vector<BucketPlace>> places_in(std::span<const BucketParameter> parameters,
                                                   const BucketSizes& sizes) {
     Filling filling = fill(parameters, sizes);
     return is_whole(filling, parameters, sizes) ? std::optional(std::move(filling.places))
                                                 : std::nullopt;
 }
 
-std::vector<BucketPlace> require_places(std::span<const Parameter> parameters,
+std::vector<BucketPlace> require_places(std::span<const BucketParameter> parameters,
                                         const BucketSizes& sizes, const std::string& where) {
     Filling filling = fill(parameters, sizes);
     if (is_whole(filling, parameters, sizes)) {

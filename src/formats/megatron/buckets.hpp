@@ -19,7 +19,7 @@ inline constexpr const char* kUnnamedParameters =
     "or frozen change the order of parameters";
 
 /// A parameter of a rank: buffers are filled from the last one to the first.
-struct Parameter {
+struct BucketParameter {
     std::string name;
     Index volume = 0;
     /// Held by two stages: word embedding and head of tied models. It has a bucket of its own.
@@ -33,7 +33,7 @@ struct BucketPlace {
 
 /// The buckets' sizes without the padding at their ends. `closing`: the size at which a bucket
 /// is closed; nullopt: where nothing else closes one, there is one.
-std::vector<Index> bucket_sizes(std::span<const Parameter> parameters,
+std::vector<Index> bucket_sizes(std::span<const BucketParameter> parameters,
                                 std::optional<Index> closing);
 
 /// Parameters begin at multiples of this many elements.
@@ -48,12 +48,12 @@ struct BucketSizes {
 
 /// The place of each parameter, if buckets of these sizes hold the parameters and nothing else;
 /// nullopt where not.
-std::optional<std::vector<BucketPlace>> places_in(std::span<const Parameter> parameters,
+std::optional<std::vector<BucketPlace>> places_in(std::span<const BucketParameter> parameters,
                                                   const BucketSizes& sizes);
 
 /// As places_in. Error(mismatch) naming the parameter that does not fit; `where` says what it
 /// should lie in: "buffer 0 of group 1".
-std::vector<BucketPlace> require_places(std::span<const Parameter> parameters,
+std::vector<BucketPlace> require_places(std::span<const BucketParameter> parameters,
                                         const BucketSizes& sizes, const std::string& where);
 
 }  // namespace shardweld::formats::megatron

@@ -150,8 +150,8 @@ void require_distinct(const Grid& grid, const std::vector<std::string>& files) {
         }
         const auto [at, is_new] = seen.emplace(grid.places[i], i);
         if (!is_new) {
-            throw of_several_saves(printable(files[at->second]) + " and " + printable(files[i]) +
-                                   " are the same rank");
+            throw mixed_saves_error(printable(files[at->second]) + " and " + printable(files[i]) +
+                                    " are the same rank");
         }
     }
 }

@@ -15,7 +15,7 @@
 namespace shardweld::formats::megatron {
 
 void add_group_settings(const Location& location, std::string_view name, const ObjectPlace& place,
-                        StateClaims& out) {
+                        GroupClaims& groups, StepClaims& steps) {
     const std::size_t group = name.find("dp_group_idx_");
     if (group == std::string_view::npos) {
         return;
@@ -36,9 +36,9 @@ void add_group_settings(const Location& location, std::string_view name, const O
         const TorchFile opened = TorchFile::read(input, place.offset, place.length);
         const PickleValue& root = only_element_of(opened.root());
         if (root.is_mapping()) {
-            auto groups = groups_of(root.find("param_groups"), ScalarReader(opened, input));
-            out.steps.add(groups, printable(name));
-            out.groups.add(std::string(name.substr(0, group)), std::move(groups), printable(name));
+            auto stated = groups_of(root.find("param_groups"), ScalarReader(opened, input));
+            steps.add(stated, printable(name));
+            groups.add(std::string(name.substr(0, group)), std::move(stated), printable(name));
         }
     });
 }

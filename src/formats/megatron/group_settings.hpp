@@ -9,17 +9,11 @@
 
 namespace shardweld::formats::megatron {
 
-/// What several places state.
-struct StateClaims {
-    GroupClaims groups;
-    StepClaims steps;
-};
-
 /// Adds what an object among the shards says, called as
 /// "chained_0.optimizer.distributed.dp_group_idx_1.optimizer"; others are left alone, and those in
 /// files that are not seen here. Error(unsupported) for an object that is itself the state of a
 /// group of ranks; Error as by the claims.
 void add_group_settings(const Location& location, std::string_view name, const ObjectPlace& place,
-                        StateClaims& out);
+                        GroupClaims& groups, StepClaims& steps);
 
 }  // namespace shardweld::formats::megatron

@@ -73,7 +73,7 @@ class LegacyScan {
     /// What stands beside the model; `has_states`: the optimizer is taken.
     void leave_other_keys(const PickleValue& root, bool has_states);
 
-    void finish() { out_.ignored = ignored_.take(); }
+    void finish() { out_.ignored = ignored_.rows(); }
 
   private:
     // Dictionaries may share their values; the number of entries visited is bounded by the pickle's
@@ -264,7 +264,8 @@ void require_agreeing_args(const Location& location, const std::string& a, const
                                : common_args(*args, ScalarReader(torch_file, input));
     };
     if (!io::is_file(location.directory / a) || !io::is_file(location.directory / b)) {
-        throw of_several_saves("args are not the same in " + printable(a) + " and " + printable(b));
+        throw mixed_saves_error("args are not the same in " + printable(a) + " and " +
+                                printable(b));
     }
     require_agreement(args_of(a), a, args_of(b), b);
 }
@@ -282,9 +283,9 @@ std::optional<Index> common_fact(const std::vector<StateScan>& scans, const std:
     const auto first = fact_of(scans.front().told, name);
     for (const auto& [scan, state] : scans) {
         if (const auto value = fact_of(scan, name); value != first) {
-            throw of_several_saves(name + " is " + text(first) + " in " +
-                                   printable(scans.front().told.files.front().path) + " but " +
-                                   text(value) + " in " + printable(scan.files.front().path));
+            throw mixed_saves_error(name + " is " + text(first) + " in " +
+                                    printable(scans.front().told.files.front().path) + " but " +
+                                    text(value) + " in " + printable(scan.files.front().path));
         }
     }
     return first;
@@ -358,7 +359,7 @@ void add_shards(std::vector<StateScan> scans, const Grid& grid, Catalogue& out) 
         scans.begin(), scans.end(), std::size_t{0},
         [](std::size_t sum, const StateScan& scan) { return sum + scan.told.shards.size(); }));
     for (std::size_t i = 0; i < scans.size(); ++i) {
-        all.take(scans[i].told);
+        all.add_scan(scans[i].told);
         for (auto& shard : scans[i].told.shards) {
             const int vpp = shard.at.vpp;
             shard.at = grid.places[i];
@@ -372,9 +373,9 @@ void add_shards(std::vector<StateScan> scans, const Grid& grid, Catalogue& out) 
 void require_chunks(const std::map<std::string, Index>& stated, Index found) {
     const auto at = stated.find("vpp");
     if (at != stated.end() && at->second != found) {
-        throw of_several_saves("args give " + std::to_string(at->second) +
-                               " virtual pipeline stages per rank, but the files hold " +
-                               counted(static_cast<std::size_t>(found), "model"));
+        throw mixed_saves_error("args give " + std::to_string(at->second) +
+                                " virtual pipeline stages per rank, but the files hold " +
+                                counted(static_cast<std::size_t>(found), "model"));
     }
 }
 
@@ -491,7 +492,7 @@ Catalogue join_legacy(const Location& location, std::vector<StateScan> scans) {
     add_shards(std::move(scans), grid, out);
     // Before all else that a file in another's place would show as.
     (void)catalogue::judge(out.files, out.statements);
-    require_own_tensors(out.shards, out.files, {grid.places, std::move(samples)});
+    require_own_tensors(out.shards, out.files, grid.places, samples);
     require_ends(out.shards, out.files);
     number_layers(out.shards, out.files, grid.places,
                   {grid.pp, to_int(vpp, "the number of model chunks"),
@@ -530,20 +531,21 @@ std::map<std::string, Index> sizes_of(const RankFiles& files) {
 RankGrid legacy_grid(const RankFiles& files) {
     const auto stated = sizes_of(files);
     const Grid found = arrange(files.paths, stated);
-    RankGrid grid({{"pp", found.pp}, {"ep", found.ep}, {"tp", found.tp}}, RankGrid::Place::none);
+    RankGrid grid({{"pp", found.pp}, {"ep", found.ep}, {"tp", found.tp}},
+                  RankGrid::GridPlace::none);
     const auto place_of = [&](const catalogue::Coordinates& at) {
         const int place = (at.pp * found.ep + at.ep) * found.tp + at.tp;
         return static_cast<std::size_t>(place);
     };
     for (std::size_t file = 0; file < files.paths.size(); ++file) {
         if (!found.extra[file]) {
-            grid.put(place_of(found.places[file]), file);
+            grid.set_file(place_of(found.places[file]), file);
         }
     }
     // Names alone do not tell which places have none.
     if (!stated.empty() && !grid.places.empty()) {
         for (const auto& at : missing_places(found, grid.places.size())) {
-            grid.places[place_of(at)] = RankGrid::Place::missing;
+            grid.places[place_of(at)] = RankGrid::GridPlace::missing;
         }
     }
     return grid;
@@ -567,7 +569,7 @@ const Format legacy_format = of_megatron({
         },
     .scan = scan_typed<FileState, scan_any>,
     .combine = combine_typed<FileState, join_legacy>,
-    .carve = tell_taken,
+    .split_flat_states = tell_taken,
 });
 
 }  // namespace shardweld::formats::megatron

@@ -20,6 +20,13 @@ namespace shardweld::formats::megatron {
 
 inline constexpr const char* kDistributedOptimizerFile = "distrib_optim.pt";
 
+/// Where a state lies in a rank's file: a buffer of an optimizer, or the position of a parameter in
+/// a group; written as the tensor's name until its parameter is known.
+struct StateSlot {
+    Index first = 0;   ///< optimizer, or group
+    Index second = 0;  ///< buffer, or position
+};
+
 /// What the optimizer in a model's file says, and its states where they lie there, under numbers
 /// that LegacyOptimizer understands. Whether they do. Error(unsupported) for states that Adam has
 /// not.

@@ -82,7 +82,7 @@ class StackOrder {
         for (int v = 0; v < pipeline.vpp; ++v) {
             for (int p = 0; p < pipeline.pp; ++p) {
                 offsets_.push_back(total_);
-                total_ += stage_size(layers, files, places, {p, v});
+                total_ += stage_size(layers, files, places, p, v);
             }
         }
     }
@@ -105,32 +105,27 @@ class StackOrder {
     }
 
   private:
-    struct Stage {
-        int p;
-        int v;
-    };
-
     [[nodiscard]] Index stage_size(const LayersByChunk& layers,
                                    const std::vector<catalogue::File>& files,
-                                   const std::vector<catalogue::Coordinates>& places,
-                                   Stage stage) const {
+                                   const std::vector<catalogue::Coordinates>& places, int p,
+                                   int v) const {
         static const Layers none;
         const Layers* first = nullptr;
         std::size_t first_file = 0;
         for (std::size_t file = 0; file < places.size(); ++file) {
-            if (places[file].pp != stage.p) {
+            if (places[file].pp != p) {
                 continue;
             }
-            const auto at = layers.find({file, stage.v});
+            const auto at = layers.find({file, v});
             const Layers& mine = at == layers.end() ? none : at->second;
             if (first == nullptr) {
                 first = &mine;
                 first_file = file;
             } else if (mine != *first) {
-                throw of_several_saves(printable(files[first_file].path) + " holds " +
-                                       layers_text(*first) + " of " + printable(stack_) + " but " +
-                                       printable(files[file].path) +
-                                       ", of the same pipeline stage, holds " + layers_text(mine));
+                throw mixed_saves_error(printable(files[first_file].path) + " holds " +
+                                        layers_text(*first) + " of " + printable(stack_) + " but " +
+                                        printable(files[file].path) +
+                                        ", of the same pipeline stage, holds " + layers_text(mine));
             }
         }
         return first == nullptr || first->empty() ? 0 : *first->rbegin() + 1;
@@ -160,9 +155,9 @@ void require_total(const Orders& orders, const Pipeline& pipeline) {
         found->second.total() == *pipeline.num_layers) {
         return;
     }
-    throw of_several_saves("args.num_layers is " + std::to_string(*pipeline.num_layers) +
-                           " but the files hold " + std::to_string(found->second.total()) + " of " +
-                           printable(found->first) + ": " + found->second.sizes_text());
+    throw mixed_saves_error("args.num_layers is " + std::to_string(*pipeline.num_layers) +
+                            " but the files hold " + std::to_string(found->second.total()) +
+                            " of " + printable(found->first) + ": " + found->second.sizes_text());
 }
 
 }  // namespace

@@ -291,7 +291,7 @@ void add_optimizer(const PickleValue& root, const ScalarReader& scalars,
     }
 }
 
-void carve(catalogue::Catalogue& catalogue) {
+void split_flat_states(catalogue::Catalogue& catalogue) {
     carve_buckets(catalogue);
     for (State& state : catalogue.optimizer.states) {
         for (Tensor& tensor : state.tensors) {

@@ -51,9 +51,9 @@ bool take_state(const StateKey& key, catalogue::Tensor tensor, TakenState taken,
 /// by StepClaims.
 void add_optimizer(const PickleValue& root, const ScalarReader& scalars, catalogue::Optimizer& out);
 
-/// Gives states the names and shapes of their parameters (Format::carve): buckets, and flattened
-/// ranges of the ranks' parts of a tensor, as megatron-core before 0.14 saves them. Error as by
-/// carve_buckets, Error(unsupported) where a range does not fit its parameter.
-void carve(catalogue::Catalogue& catalogue);
+/// Gives states the names and shapes of their parameters (Format::split_flat_states): buckets, and
+/// flattened ranges of the ranks' parts of a tensor, as megatron-core before 0.14 saves them. Error
+/// as by carve_buckets, Error(unsupported) where a range does not fit its parameter.
+void split_flat_states(catalogue::Catalogue& catalogue);
 
 }  // namespace shardweld::formats::megatron

@@ -69,7 +69,7 @@ struct ParameterName {
 }
 
 /// A rank's boxes among those of all ranks.
-Part part_of(const Tensor& tensor, const std::vector<Box>& boxes, Among among) {
+RankPart part_of(const Tensor& tensor, const std::vector<Box>& boxes, Among among) {
     const auto n_boxes = static_cast<Index>(boxes.size());
     const auto at = [&](Index i) { return boxes[static_cast<std::size_t>(i)]; };
     if (n_boxes == among.ranks) {
@@ -87,7 +87,7 @@ Part part_of(const Tensor& tensor, const std::vector<Box>& boxes, Among among) {
                 kWeightsOnly);
 }
 
-void add_part(std::string name, Part part, RankParameters& out) {
+void add_part(std::string name, RankPart part, RankParameters& out) {
     out.parameters.push_back({std::move(name), volume_of_boxes(part.boxes)});
     out.parts.push_back(std::move(part));
 }
@@ -115,12 +115,14 @@ ModelParameters::ModelParameters(const catalogue::Catalogue& model) {
             add(tensor);
         }
     }
-    const auto by_place = [](Layer& layer) { std::ranges::sort(layer, {}, &Stored::place); };
+    const auto by_place = [](Layer& layer) {
+        std::ranges::sort(layer, {}, &StoredParameter::place);
+    };
     std::ranges::for_each(layers_, by_place);
     by_place(around_);
 }
 
-ModelParameters::Boxes ModelParameters::boxes_of(const Stored& stored) {
+ModelParameters::Boxes ModelParameters::boxes_of(const StoredParameter& stored) {
     const std::size_t n_leading = (stored.is_stacked ? 1U : 0U) + (stored.is_expert ? 1U : 0U);
     Boxes all;
     for (const Piece& piece : stored.tensor->pieces) {
@@ -148,7 +150,7 @@ void ModelParameters::add(const Tensor& tensor) {
         refuse_order(tensor.name);
     }
     stored_.push_back({&tensor, *name.place, name.is_stacked, name.is_expert});
-    Stored& kept = stored_.back();
+    StoredParameter& kept = stored_.back();
     kept.boxes = boxes_of(kept);
     if (name.layer) {
         add_to(kept, *name.layer);
@@ -160,20 +162,20 @@ void ModelParameters::add(const Tensor& tensor) {
     }
 }
 
-void ModelParameters::add_to(const Stored& stored, Index layer) {
+void ModelParameters::add_to(const StoredParameter& stored, Index layer) {
     const auto at = static_cast<std::size_t>(layer);
     layers_.resize(std::max(layers_.size(), at + 1));
     layers_[at].push_back(&stored);
 }
 
-const ModelParameters::Stored* ModelParameters::around(std::string_view name) const {
-    const auto at = std::ranges::find(around_, name,
-                                      [](const Stored* one) { return one->tensor->name.c_str(); });
+const ModelParameters::StoredParameter* ModelParameters::around(std::string_view name) const {
+    const auto at = std::ranges::find(
+        around_, name, [](const StoredParameter* one) { return one->tensor->name.c_str(); });
     return at == around_.end() ? nullptr : *at;
 }
 
 Index ModelParameters::n_tensor_ranks() const {
-    const Stored* const embedding = around(kWordEmbedding);
+    const StoredParameter* const embedding = around(kWordEmbedding);
     if (embedding == nullptr) {
         refuse_order(std::string(kWordEmbedding));
     }
@@ -181,7 +183,7 @@ Index ModelParameters::n_tensor_ranks() const {
 }
 
 Index ModelParameters::n_expert_tensor_ranks() const {
-    for (const Stored& stored : stored_) {
+    for (const StoredParameter& stored : stored_) {
         // The second matrix is never [gate; up].
         if (stored.is_expert && stored.tensor->name.ends_with("linear_fc2.weight")) {
             return static_cast<Index>(stored.boxes.begin()->second.size());
@@ -193,16 +195,16 @@ Index ModelParameters::n_expert_tensor_ranks() const {
 RankParameters ModelParameters::dense(const StageLayers& stage, Among tensor,
                                       bool with_experts) const {
     RankParameters out;
-    const auto add = [&](const Stored& one) {
+    const auto add = [&](const StoredParameter& one) {
         add_part(one.tensor->name, part_of(*one.tensor, one.boxes.at({-1, -1}), tensor), out);
     };
-    for (const Stored* const one : around_) {
+    for (const StoredParameter* const one : around_) {
         if (stage.has_embedding && one->place < 0) {
             add(*one);
         }
     }
     add_layers(stage, tensor, with_experts, out);
-    for (const Stored* const one : around_) {
+    for (const StoredParameter* const one : around_) {
         if (stage.has_head && one->place >= 0) {
             add(*one);
         }
@@ -220,7 +222,7 @@ void ModelParameters::add_layers(const StageLayers& stage, Among tensor, bool wi
     for (Index l = stage.first; l < stage.first + stage.count; ++l) {
         const Layer& layer = layers_[static_cast<std::size_t>(l)];
         bool had_experts = !with_experts;
-        for (const Stored* const one : layer) {
+        for (const StoredParameter* const one : layer) {
             if (one->is_expert && !had_experts) {
                 add_experts(layer, l, {}, tensor, out);
             }
@@ -248,8 +250,8 @@ RankParameters ModelParameters::experts(const StageLayers& stage, Among expert,
 
 void ModelParameters::add_experts(const Layer& layer, Index number, Among expert, Among tensor,
                                   RankParameters& out) const {
-    std::vector<std::pair<std::pair<Index, Index>, const Stored*>> order;
-    for (const Stored* const one : layer) {
+    std::vector<std::pair<std::pair<Index, Index>, const StoredParameter*>> order;
+    for (const StoredParameter* const one : layer) {
         if (!one->is_expert) {
             continue;
         }

@@ -16,7 +16,7 @@
 namespace shardweld::formats::megatron {
 
 /// A rank's part of a tensor: boxes of it, the elements of which follow each other.
-struct Part {
+struct RankPart {
     const catalogue::Tensor* tensor = nullptr;
     std::vector<layout::Box> boxes;
     std::uint32_t replica = 0;  ///< 0: no other rank before this one has it
@@ -24,8 +24,8 @@ struct Part {
 
 /// What one rank trains of a stage, both lists alike.
 struct RankParameters {
-    std::vector<Parameter> parameters;
-    std::vector<Part> parts;
+    std::vector<BucketParameter> parameters;
+    std::vector<RankPart> parts;
 };
 
 /// Which layers a stage has, and what it has beside them.
@@ -65,25 +65,25 @@ class ModelParameters {
   private:
     /// Boxes by the layer and expert that they are of, in their order; -1: of none.
     using Boxes = std::map<std::pair<Index, Index>, std::vector<layout::Box>>;
-    struct Stored {
+    struct StoredParameter {
         const catalogue::Tensor* tensor = nullptr;
         Index place = 0;          ///< parameter_order.hpp
         bool is_stacked = false;  ///< layers are its first axis
         bool is_expert = false;   ///< experts are the next one
         Boxes boxes = {};
     };
-    using Layer = std::vector<const Stored*>;
+    using Layer = std::vector<const StoredParameter*>;
 
-    static Boxes boxes_of(const Stored& stored);
+    static Boxes boxes_of(const StoredParameter& stored);
     void add(const catalogue::Tensor& tensor);
-    void add_to(const Stored& stored, Index layer);
+    void add_to(const StoredParameter& stored, Index layer);
     void add_layers(const StageLayers& stage, Among tensor, bool with_experts,
                     RankParameters& out) const;
     void add_experts(const Layer& layer, Index number, Among expert, Among tensor,
                      RankParameters& out) const;
-    [[nodiscard]] const Stored* around(std::string_view name) const;
+    [[nodiscard]] const StoredParameter* around(std::string_view name) const;
 
-    std::vector<Stored> stored_;
+    std::vector<StoredParameter> stored_;
     std::vector<Layer> layers_;
     Layer around_;                     ///< what stands outside of layers
     bool has_grouped_experts_ = true;  ///< all first matrices before all second ones

@@ -171,10 +171,11 @@ std::optional<Index> sample_of(const io::InputFile& input, const std::vector<Sha
 }
 
 void require_own_tensors(const std::vector<Shard>& shards, const std::vector<File>& files,
-                         const FileMarks& parts) {
+                         const std::vector<catalogue::Coordinates>& places,
+                         const std::vector<std::optional<Index>>& samples) {
     auto contents = contents_of(shards, files.size());
     for (std::size_t file = 0; file < files.size(); ++file) {
-        if (const auto& sample = parts.samples[file]) {
+        if (const auto& sample = samples[file]) {
             contents[file].is_known = true;
             contents[file].records.emplace_back(0, static_cast<std::uint64_t>(*sample));
         }
@@ -187,7 +188,7 @@ void require_own_tensors(const std::vector<Shard>& shards, const std::vector<Fil
         }
         auto& others = seen[content.records];
         for (const std::size_t other : others) {
-            if (are_other_parts(parts.places[other], parts.places[file], content)) {
+            if (are_other_parts(places[other], places[file], content)) {
                 throw Error(ErrorCode::mismatch,
                             printable(files[other].path) + " and " + printable(files[file].path) +
                                 " hold the same bytes in all their " +
@@ -225,11 +226,9 @@ using Name = std::pair<int, SharedText>;
 using StageTensorNames = std::vector<Name>;
 
 /// Any order, if it is the same for all files.
-struct ByAddress {
-    bool operator()(const Name& a, const Name& b) const {
-        return a.first != b.first ? a.first < b.first
-                                  : std::less<>()(&a.second.text(), &b.second.text());
-    }
+constexpr auto kByAddress = [](const Name& a, const Name& b) {
+    return a.first != b.first ? a.first < b.first
+                              : std::less<>()(&a.second.text(), &b.second.text());
 };
 
 std::vector<StageTensorNames> names_by_file(const std::vector<catalogue::Shard>& shards,
@@ -246,7 +245,7 @@ std::vector<StageTensorNames> names_by_file(const std::vector<catalogue::Shard>&
         names[shard.piece.file].emplace_back(shard.at.vpp, shard.name);
     }
     for (StageTensorNames& own : names) {
-        std::sort(own.begin(), own.end(), ByAddress());
+        std::sort(own.begin(), own.end(), kByAddress);
     }
     return names;
 }
@@ -267,7 +266,7 @@ void compare(const StageTensorNames& a, const catalogue::File& file_a, const Sta
              const catalogue::File& file_b) {
     StageTensorNames only;
     std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(only),
-                        ByAddress());
+                        kByAddress);
     std::sort(only.begin(), only.end());
     if (!only.empty()) {
         refuse(only, file_a, file_b);

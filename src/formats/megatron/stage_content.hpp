@@ -17,16 +17,13 @@ namespace shardweld::formats::megatron {
 std::optional<Index> sample_of(const io::InputFile& input,
                                const std::vector<catalogue::Shard>& shards);
 
-/// What tells the files of a save apart, in their order.
-struct FileMarks {
-    std::vector<catalogue::Coordinates> places;
-    std::vector<std::optional<Index>> samples;  ///< sample_of
-};
-
 /// Shards of different places hold different parts: Error(mismatch) naming two files whose tensors
-/// are all equal by their CRC-32s or samples. `shards` with local layer numbers.
+/// are all equal by their CRC-32s or samples (sample_of). `shards` with local layer numbers;
+/// `places` and `samples` by file.
 void require_own_tensors(const std::vector<catalogue::Shard>& shards,
-                         const std::vector<catalogue::File>& files, const FileMarks& parts);
+                         const std::vector<catalogue::File>& files,
+                         const std::vector<catalogue::Coordinates>& places,
+                         const std::vector<std::optional<Index>>& samples);
 
 /// No layer comes before the word embedding or behind the final norm of its stack:
 /// Error(mismatch) naming the two files.

@@ -106,7 +106,8 @@ StateScan read_index(const Location& location) {
     StateScan scan;
     catalogue::Catalogue& out = scan.told;
     IgnoredRows ignored;
-    StateClaims claims;
+    GroupClaims group_claims;
+    StepClaims step_claims;
     for (const DcpTensor& tensor : metadata.tensors) {
         add_tensor(location, tensor, ignored, out);
     }
@@ -129,16 +130,16 @@ StateScan read_index(const Location& location) {
         }
         require_no_state(name, location.state);
         if (location.state != TakenState::weights && object.length != 0) {
-            add_group_settings(location, name, place, claims);
+            add_group_settings(location, name, place, group_claims, step_claims);
         }
     }
-    if (const auto step = claims.steps.step()) {
+    if (const auto step = step_claims.step()) {
         note_step(*step, "the groups of ranks", out.optimizer);
     }
-    claims.groups.finish(out.optimizer);
+    group_claims.finish(out.optimizer);
     scan.own.given = given_optimizer(location);
     catalogue::each_part(out, [](auto& tensors, auto& /*shards*/) { sort_tensors(tensors); });
-    out.ignored = ignored.take();
+    out.ignored = ignored.rows();
     take_files(location, location.shard_files, std::move(metadata.files), out);
     add_save_name(metadata.checkpoint_id, ".metadata", out);
     add_likenesses(".metadata", out);
@@ -274,7 +275,7 @@ const Format torch_dist_format = of_megatron({
     .scan = scan_typed<FileState, scan_torch_dist>,
     .combine = combine_typed<FileState, join_torch_dist>,
     .resolve = locate_archives,
-    .carve = carve,
+    .split_flat_states = split_flat_states,
 });
 
 }  // namespace shardweld::formats::megatron

@@ -90,7 +90,7 @@ Catalogue scan_objects(const Location& location) {
         }
     }
     Catalogue out;
-    out.ignored = ignored.take();
+    out.ignored = ignored.rows();
     return out;
 }
 
@@ -103,7 +103,7 @@ Catalogue scan_array(const Location& location, const std::string& key) {
     IgnoredRows ignored;
     ignored.add(*row, 1, bytes_of(location, key, list_directory(directory / key).files));
     Catalogue out;
-    out.ignored = ignored.take();
+    out.ignored = ignored.rows();
     return out;
 }
 
@@ -156,7 +156,7 @@ Catalogue join_zarr(const Location& location, std::vector<StateScan> scans) {
     FileState known;
     for (StateScan& one : scans) {
         StateScan scan = std::exchange(one, {});
-        all.take(scan.told);
+        all.add_scan(scan.told);
         for (catalogue::Tensor& tensor : scan.told.tensors) {
             tensor.name = model_name(tensor.name);
             out.tensors.push_back(std::move(tensor));

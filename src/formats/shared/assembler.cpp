@@ -86,7 +86,7 @@ void number_replicas(std::vector<Piece>& pieces) {
 namespace {
 
 /// " (experts 2 to 3)" of a gap in a stack of matrices that is called so; "" of others.
-std::string experts_within(const Tensor& tensor, const Cover& gap) {
+std::string experts_within(const Tensor& tensor, const layout::Cover& gap) {
     constexpr std::size_t kOfMatrix = 2;
     const std::size_t rank = gap.lo.size();
     if (rank <= kOfMatrix || rank != tensor.shape.size() ||
@@ -113,14 +113,14 @@ CoverFault find_cover_fault(const Tensor& tensor) {
             fault.held = checked_add(fault.held, piece.patch.volume(), "elements of a tensor");
         }
     }
-    const Cover cover = patches.empty()
-                            ? layout::check_cover(tensor.shape, {})
-                            : layout::check_cover(layout::dense_shape(tensor.shape), patches);
+    const layout::Cover cover =
+        patches.empty() ? layout::check_cover(tensor.shape, {})
+                        : layout::check_cover(layout::dense_shape(tensor.shape), patches);
     fault.kind = cover.kind;
-    if (cover.kind == Cover::Kind::gap) {
+    if (cover.kind == CoverKind::gap) {
         fault.where = "between " + shape_text(cover.lo) + " and " + shape_text(cover.hi) +
                       experts_within(tensor, cover);
-    } else if (cover.kind == Cover::Kind::overlap) {
+    } else if (cover.kind == CoverKind::overlap) {
         fault.first_box = box_text(*primary[cover.first]);
         fault.second_box = box_text(*primary[cover.second]);
         fault.where = fault.first_box + " and " + fault.second_box;
@@ -132,10 +132,10 @@ CoverFault find_cover_fault(const Tensor& tensor) {
 
 void require_cover(const Tensor& tensor, const CoverFault& fault,
                    const std::vector<catalogue::File>& files, const AssemblyWords& words) {
-    if (fault.kind != Cover::Kind::exact) {
-        throw_worded(fault.kind == Cover::Kind::gap       ? words.gap
-                     : fault.kind == Cover::Kind::overlap ? words.overlap
-                                                          : words.irregular,
+    if (fault.kind != CoverKind::exact) {
+        throw_worded(fault.kind == CoverKind::gap       ? words.gap
+                     : fault.kind == CoverKind::overlap ? words.overlap
+                                                        : words.irregular,
                      {{"{tensor}", printable(tensor.name)},
                       {"{shape}", shape_text(tensor.shape)},
                       {"{where}", fault.where},
@@ -186,7 +186,7 @@ void take_said(Catalogue& scan, Catalogue& out) {
     }
 }
 
-std::uint32_t Assembler::take(Catalogue& scan) {
+std::uint32_t Assembler::add_scan(Catalogue& scan) {
     const auto first = static_cast<std::uint32_t>(out_.files.size());
     std::ranges::move(scan.files, std::back_inserter(out_.files));
     take_said(scan, out_);
@@ -256,7 +256,7 @@ void Assembler::finish() {
     for (auto& [name, assembled] : tensors) {
         out_.tensors.push_back(std::move(assembled.tensor));
     }
-    out_.ignored = ignored_.take();
+    out_.ignored = ignored_.rows();
 }
 
 namespace {

@@ -42,10 +42,11 @@ struct AssemblyWords {
     Wording irregular = {};  ///< too many pieces, in no order that shows it
 };
 
-using layout::Cover;
+using layout::CoverKind;
 
+/// The first fault in how pieces cover a tensor.
 struct CoverFault {
-    Cover::Kind kind = Cover::Kind::exact;
+    CoverKind kind = CoverKind::exact;
     Index held = 0;          ///< elements in pieces numbered 0; those that overlap count twice
     std::string where;       ///< "between [0, 0] and [4, 8]", "[4] at [0] and [2] at [3]"
     std::string first_box;   ///< of an overlap: "[4] at [0]"
@@ -80,6 +81,7 @@ struct Assembled {
     bool is_shard = false;  ///< plain, and joined by the dialect: its shape is not compared
 };
 
+/// Joins the scans of a checkpoint's files into one catalogue.
 class Assembler {
   public:
     /// `words` and `out` must outlive it.
@@ -88,7 +90,7 @@ class Assembler {
 
     /// Moves into the catalogue what every scan has: its files, what take_said says, rows left
     /// aside. Its pieces get their files' numbers in the catalogue, of which the first is given.
-    std::uint32_t take(catalogue::Catalogue& scan);
+    std::uint32_t add_scan(catalogue::Catalogue& scan);
 
     [[nodiscard]] IgnoredRows& ignored() { return ignored_; }
 

@@ -54,13 +54,13 @@ std::vector<Index> extents_of(const layout::Patch& patch) {
 
 void require_match(const StoredTensor& stored, const Tensor& tensor, const Piece& piece) {
     if (stored.dtype != tensor.dtype) {
-        throw of_several_saves("a chunk is stored as " + std::string(torch_name(stored.dtype)) +
-                               ", .metadata says " + std::string(torch_name(tensor.dtype)));
+        throw mixed_saves_error("a chunk is stored as " + std::string(torch_name(stored.dtype)) +
+                                ", .metadata says " + std::string(torch_name(tensor.dtype)));
     }
     const auto extents = extents_of(piece.patch);
     if (without_unit_axes(stored.shape) != without_unit_axes(extents)) {
-        throw of_several_saves("a chunk is stored with shape " + shape_text(stored.shape) +
-                               ", .metadata says " + shape_text(extents));
+        throw mixed_saves_error("a chunk is stored with shape " + shape_text(stored.shape) +
+                                ", .metadata says " + shape_text(extents));
     }
 }
 
@@ -125,9 +125,9 @@ class ShardFile {
     /// short shows at the item that is missing.
     void require_end(Bytes end) const {
         if (end != 0 && file_.size() > end && !index_) {
-            throw of_several_saves("it has " + std::to_string(file_.size()) +
-                                   " bytes, but by .metadata its last item ends at " +
-                                   std::to_string(end));
+            throw mixed_saves_error("it has " + std::to_string(file_.size()) +
+                                    " bytes, but by .metadata its last item ends at " +
+                                    std::to_string(end));
         }
     }
 

@@ -164,10 +164,10 @@ RankGrid part_grid(const RankFiles& files) {
         }
         ranks.push_back(std::min(parts->number("rank"), kLargestRank));
     }
-    RankGrid grid({{"rank", std::ranges::max(ranks) + 1}}, RankGrid::Place::none);
+    RankGrid grid({{"rank", std::ranges::max(ranks) + 1}}, RankGrid::GridPlace::none);
     for (std::size_t file = 0; file < ranks.size() && !grid.places.empty(); ++file) {
         const auto rank = static_cast<std::size_t>(ranks[file]);
-        grid.places[rank] = RankGrid::Place::file;
+        grid.places[rank] = RankGrid::GridPlace::file;
         grid.files[rank] = static_cast<std::uint32_t>(file);
     }
     return grid;

@@ -27,7 +27,7 @@ void IgnoredRows::add(const std::vector<catalogue::Ignored>& rows) {
     }
 }
 
-std::vector<catalogue::Ignored> IgnoredRows::take() const {
+std::vector<catalogue::Ignored> IgnoredRows::rows() const {
     std::vector<catalogue::Ignored> rows;
     for (const auto& [key, counted] : rows_) {
         rows.push_back({key.first, key.second, counted.count, counted.bytes});

@@ -22,7 +22,7 @@ class IgnoredRows {
     void add(const std::pair<std::string, std::string>& row, Index count, Bytes bytes);
     /// Adds rows counted elsewhere.
     void add(const std::vector<catalogue::Ignored>& rows);
-    [[nodiscard]] std::vector<catalogue::Ignored> take() const;
+    [[nodiscard]] std::vector<catalogue::Ignored> rows() const;
 
   private:
     std::map<std::pair<std::string, std::string>, catalogue::Ignored> rows_;

@@ -22,7 +22,7 @@ inline constexpr const char* kNothingStated =
     "config.json says, unchecked where no tensor's shape shows them";
 
 /// Error(mismatch) of files that contradict each other.
-inline Error of_several_saves(const std::string& what) {
+inline Error mixed_saves_error(const std::string& what) {
     return {ErrorCode::mismatch, what, kOneSave};
 }
 /// Error(not_found) of files without which the others are no whole checkpoint.

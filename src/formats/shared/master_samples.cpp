@@ -72,12 +72,12 @@ std::uint32_t rounded(std::uint32_t f32_bits, DType dtype) {
 }
 
 /// One element of both.
-struct Pair {
+struct SampledPair {
     std::uint32_t master = 0;
     std::uint32_t weight = 0;
 };
 
-bool rounds_to(const Pair& pair, const MasterSample& sample) {
+bool rounds_to(const SampledPair& pair, const MasterSample& sample) {
     const std::uint32_t master = bits_as_f32(pair.master, sample.master.dtype);
     const bool is_number = !std::isnan(std::bit_cast<float>(master));
     return is_number ? rounded(master, sample.weight.dtype) == pair.weight
@@ -125,8 +125,8 @@ struct Differences {
     std::vector<std::string> names = {};
     std::string first = {};  ///< "element 5 of x is 0.5 in FILE, but 0.25 in FILE"
 
-    void note(const MasterSample& sample, std::size_t at, const Pair& pair,
-              const std::vector<catalogue::File>& files) {
+    void add_difference(const MasterSample& sample, std::size_t at, const SampledPair& pair,
+                        const std::vector<catalogue::File>& files) {
         const std::string& name = sample.name.text();
         if (names.empty()) {
             const auto number = static_cast<std::size_t>(sample.first) + at;
@@ -150,10 +150,10 @@ Differences compare(const Catalogue& catalogue, SampleReader reader) {
         const auto master = reader.next(sample, sample.master);
         const auto weight = reader.next(sample, sample.weight);
         for (std::size_t at = 0; at < static_cast<std::size_t>(sample.count); ++at) {
-            const Pair pair{element(master, sample.master.dtype, at),
-                            element(weight, sample.weight.dtype, at)};
+            const SampledPair pair{element(master, sample.master.dtype, at),
+                                   element(weight, sample.weight.dtype, at)};
             if (!rounds_to(pair, sample)) {
-                found.note(sample, at, pair, catalogue.files);
+                found.add_difference(sample, at, pair, catalogue.files);
                 break;
             }
         }

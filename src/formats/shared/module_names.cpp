@@ -202,7 +202,7 @@ void keep_below(std::string_view prefix, const std::vector<Catalogue*>& catalogu
             keep_below(prefix, tensors, ignored);
             keep_below(prefix, shards, ignored);
         });
-        catalogue->ignored = ignored.take();
+        catalogue->ignored = ignored.rows();
         is_empty = is_empty && catalogue->tensors.empty() && catalogue->shards.empty();
     }
     if (is_empty) {

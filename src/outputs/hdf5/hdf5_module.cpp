@@ -14,17 +14,17 @@ namespace shardweld::outputs {
 namespace {
 
 /// Names end at a zero byte in C; views of the table of dtypes do not.
-struct Described {
+struct CTensor {
     std::string dtype;
     shardweld_hdf5_tensor tensor{};
 };
 
-std::vector<Described> described(const PlacedFile& file, const std::vector<OutputTensor>& tensors) {
-    std::vector<Described> all;
+std::vector<CTensor> described(const PlacedFile& file, const std::vector<OutputTensor>& tensors) {
+    std::vector<CTensor> all;
     all.reserve(file.tensors.size());
     for (const std::uint32_t i : file.tensors) {
         const OutputTensor& tensor = tensors[i];
-        Described& one = all.emplace_back(Described{std::string(safetensors_name(tensor.dtype))});
+        CTensor& one = all.emplace_back(CTensor{std::string(safetensors_name(tensor.dtype))});
         one.tensor = {tensor.name.c_str(), one.dtype.c_str(), tensor.shape.data(),
                       static_cast<std::int32_t>(tensor.shape.size())};
     }
@@ -71,7 +71,7 @@ Hdf5Module::Structure Hdf5Module::make(const PlacedFile& file,
     const auto described_tensors = described(file, tensors);
     std::vector<shardweld_hdf5_tensor> datasets;
     datasets.reserve(described_tensors.size());
-    for (const Described& one : described_tensors) {
+    for (const CTensor& one : described_tensors) {
         datasets.push_back(one.tensor);
     }
     const shardweld_hdf5_file wanted{datasets.data(), datasets.size(), kConfigDataset,

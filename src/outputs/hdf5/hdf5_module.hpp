@@ -16,9 +16,11 @@ inline constexpr const char* kConfigDataset = "__config__";
 
 /// `offsets`: of the file's tensors in its order, then of the header. Error(io) unless they all lie
 /// inside the file and apart from each other.
-void settle(Placement& placement, std::size_t file, const std::vector<OutputTensor>& tensors,
-            std::span<const Bytes> offsets, Bytes file_size);
+void place_datasets(Placement& placement, std::size_t file,
+                    const std::vector<OutputTensor>& tensors, std::span<const Bytes> offsets,
+                    Bytes file_size);
 
+/// The loaded module, and its functions.
 class Hdf5Module {
   public:
     /// Error(unsupported) when this build has no HDF5, saying how to get it.

@@ -40,8 +40,8 @@ Frame frame_of(const Hdf5Module& module, Placement& placement, std::size_t at,
                const std::vector<OutputTensor>& tensors) {
     const PlacedFile& file = placement.files[at];
     auto structure = module.make(file, tensors);
-    settle(placement, at, tensors, std::span(structure->offsets, file.tensors.size() + 1),
-           structure->file_bytes);
+    place_datasets(placement, at, tensors, std::span(structure->offsets, file.tensors.size() + 1),
+                   structure->file_bytes);
     Frame frame;
     for (const shardweld_hdf5_part& part : std::span(structure->parts, structure->n_parts)) {
         frame.parts.push_back(
@@ -51,7 +51,7 @@ Frame frame_of(const Hdf5Module& module, Placement& placement, std::size_t at,
     return frame;
 }
 
-class Hdf5Output final : public Format {
+class Hdf5Output final : public OutputFormat {
   public:
     [[nodiscard]] std::string_view name() const override { return "hdf5"; }
     [[nodiscard]] std::vector<std::string_view> endings() const override {
@@ -124,13 +124,14 @@ void require_apart(std::vector<NamedRange> ranges, const PlacedFile& file) {
 
 }  // namespace
 
-const Format& hdf5_format() {
+const OutputFormat& hdf5_format() {
     static const Hdf5Output format;
     return format;
 }
 
-void settle(Placement& placement, std::size_t file, const std::vector<OutputTensor>& tensors,
-            std::span<const Bytes> offsets, Bytes file_size) {
+void place_datasets(Placement& placement, std::size_t file,
+                    const std::vector<OutputTensor>& tensors, std::span<const Bytes> offsets,
+                    Bytes file_size) {
     PlacedFile& settled = placement.files.at(file);
     settled.size = file_size;
     settled.header_offset = settled.header.empty() ? 0 : offsets.back();

@@ -8,7 +8,7 @@ namespace shardweld::outputs {
 
 namespace {
 
-class Safetensors final : public Format {
+class Safetensors final : public OutputFormat {
   public:
     [[nodiscard]] std::string_view name() const override { return "safetensors"; }
     [[nodiscard]] std::vector<std::string_view> endings() const override {
@@ -33,7 +33,7 @@ class Safetensors final : public Format {
 
 }  // namespace
 
-const Format& safetensors_format() {
+const OutputFormat& safetensors_format() {
     static const Safetensors format;
     return format;
 }

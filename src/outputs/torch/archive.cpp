@@ -24,7 +24,7 @@ std::string serialization_half(std::uint64_t hash) {
     return zero_filled(std::to_string(hash), 20);
 }
 
-void TorchPickle::put(DType dtype, std::span<const Index> shape, Storage storage) {
+void TorchPickle::add_tensor(DType dtype, std::span<const Index> shape, Storage storage) {
     put_tensor(pickle, dtype, shape, storages_.size());
     storages_.push_back(std::move(storage));
 }
@@ -45,14 +45,15 @@ Archive::Archive(const std::string& name, const TorchPickle& content) {
     // checksums. Those of tensors are not known yet, and no loader asks: there is no second half.
     add(prefix + std::string(kSerializationId), serialization_half(hash_of(pickle)));
     directory_ = size_;
-    for (const Record& record : records_) {
+    for (const ArchiveRecord& record : records_) {
         size_ += record.entry.central_size();
     }
     size_ += zip_end(directory_, size_, records_.size()).size();
 }
 
 void Archive::add(std::string name, const Storage& storage) {
-    Record record{{std::move(name), size_, storage.size, 0}, storage.content, storage.tensor};
+    ArchiveRecord record{
+        {std::move(name), size_, storage.size, 0}, storage.content, storage.tensor};
     if (!record.tensor) {
         record.entry.crc32 = crc32(std::as_bytes(std::span(record.content)));
     }
@@ -65,11 +66,11 @@ void Archive::add(std::string name, std::string_view content) {
 }
 
 void Archive::put_frame(Bytes begin, FrameBytes& out) const {
-    for (const Record& record : records_) {
-        out.put(begin + record.entry.offset, zip_header(record.entry));
-        out.put(begin + record.entry.data(), record.content);
+    for (const ArchiveRecord& record : records_) {
+        out.add_bytes(begin + record.entry.offset, zip_header(record.entry));
+        out.add_bytes(begin + record.entry.data(), record.content);
         const Bytes end = begin + record.entry.data() + record.entry.size;
-        out.put(end, zip_descriptor(record.entry));
+        out.add_bytes(end, zip_descriptor(record.entry));
         if (record.tensor) {
             out.put_checksum(*record.tensor, end + kDescriptorChecksum);
         }
@@ -79,15 +80,15 @@ void Archive::put_frame(Bytes begin, FrameBytes& out) const {
 
 void Archive::put_directory(Bytes begin, FrameBytes& out) const {
     Bytes at = directory_;
-    for (const Record& record : records_) {
+    for (const ArchiveRecord& record : records_) {
         const std::string central = zip_central(record.entry);
-        out.put(begin + at, central);
+        out.add_bytes(begin + at, central);
         if (record.tensor) {
             out.put_checksum(*record.tensor, begin + at + kCentralChecksum);
         }
         at += central.size();
     }
-    out.put(begin + at, zip_end(directory_, at, records_.size()));
+    out.add_bytes(begin + at, zip_end(directory_, at, records_.size()));
 }
 
 std::string archive_name(std::string_view file) {

@@ -40,7 +40,7 @@ struct Storage {
 class TorchPickle {
   public:
     PickleWriter pickle{2};
-    void put(DType dtype, std::span<const Index> shape, Storage storage);
+    void add_tensor(DType dtype, std::span<const Index> shape, Storage storage);
     [[nodiscard]] const std::vector<Storage>& storages() const { return storages_; }
 
   private:
@@ -57,7 +57,7 @@ class Archive {
     /// Calls visit(tensor, offset) for each output tensor, in order.
     template <typename Visit>
     void each_tensor(const Visit& visit) const {
-        for (const Record& record : records_) {
+        for (const ArchiveRecord& record : records_) {
             if (record.tensor) {
                 visit(*record.tensor, record.entry.data());
             }
@@ -67,8 +67,8 @@ class Archive {
     void put_frame(Bytes begin, FrameBytes& out) const;
 
   private:
-    struct Record {
-        ZipEntry entry;
+    struct ArchiveRecord {
+        ZipRecord entry;
         std::string content;
         std::optional<std::uint32_t> tensor;
     };
@@ -76,7 +76,7 @@ class Archive {
     void add(std::string name, std::string_view content);
     void put_directory(Bytes begin, FrameBytes& out) const;
 
-    std::vector<Record> records_;
+    std::vector<ArchiveRecord> records_;
     Bytes directory_ = 0;  ///< where the central directory begins
     Bytes size_ = 0;
 };

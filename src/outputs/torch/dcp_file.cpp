@@ -54,9 +54,9 @@ class ItemVisits {
 void visit_objects(const TrainingSave& save, ItemVisits& visits) {
     for (const auto& [key, value] : save.objects) {
         TorchPickle pickle;
-        pickle.pickle.op(Op::empty_list);
+        pickle.pickle.op(PickleOp::empty_list);
         put_value(pickle.pickle, value);
-        pickle.pickle.op(Op::append);
+        pickle.pickle.op(PickleOp::append);
         visits.archive(key, pickle);
     }
     for (const auto& [key, value] : save.bare_objects) {
@@ -71,7 +71,7 @@ void visit_objects(const TrainingSave& save, ItemVisits& visits) {
 
 }  // namespace
 
-void each_item(const TrainingSave& save, const RankFile& file,
+void each_item(const TrainingSave& save, const TorchRankFile& file,
                const std::vector<OutputTensor>& tensors,
                const std::function<void(const DcpItem&)>& visit) {
     ItemVisits visits(relative_name(save, file.name), visit);
@@ -81,7 +81,7 @@ void each_item(const TrainingSave& save, const RankFile& file,
     for (std::size_t at = 0; at < file.tensors.size(); ++at) {
         const std::uint32_t i = file.tensors[at];
         TorchPickle pickle;
-        pickle.put(tensors[i].dtype, tensors[i].shape, {tensors[i].bytes(), i});
+        pickle.add_tensor(tensors[i].dtype, tensors[i].shape, {tensors[i].bytes(), i});
         visits.archive(key_of(*file.places[at]), pickle, i);
     }
 }
@@ -96,8 +96,8 @@ std::string plain_archive(const std::string& file, const PlainValue& value) {
     return {reinterpret_cast<const char*>(text.data()), text.size()};
 }
 
-void note(const TrainingSave& save, const DcpItem& item, const std::vector<OutputTensor>& tensors,
-          DcpContent& content) {
+void add_to_metadata(const TrainingSave& save, const DcpItem& item,
+                     const std::vector<OutputTensor>& tensors, DcpContent& content) {
     if (!item.tensor) {
         content.objects[item.key] = item.place;
         if (const auto path = save.object_paths.find(item.key); path != save.object_paths.end()) {

@@ -15,55 +15,58 @@ constexpr std::string_view kFilesystem = "torch.distributed.checkpoint.filesyste
 
 /// Without the strides that torch 2.15 adds: it reads five values too, and others read no six.
 void put_properties(PickleWriter& out, DType dtype) {
-    put_object(out, kMetadata, "TensorProperties").op(Op::mark);
+    put_object(out, kMetadata, "TensorProperties").op(PickleOp::mark);
     put_dtype(out, dtype);
     put_strided_layout(out);
     out.boolean(false);
-    out.global(kMetadata, "_MEM_FORMAT_ENCODING").integer(0).op(Op::tuple1).op(Op::reduce);
-    out.boolean(false).op(Op::tuple).op(Op::build);
+    out.global(kMetadata, "_MEM_FORMAT_ENCODING")
+        .integer(0)
+        .op(PickleOp::tuple1)
+        .op(PickleOp::reduce);
+    out.boolean(false).op(PickleOp::tuple).op(PickleOp::build);
 }
 
 void put_chunk(PickleWriter& out, const DcpStoredChunk& chunk) {
-    put_object(out, kMetadata, "ChunkStorageMetadata").op(Op::empty_dict).op(Op::mark);
+    put_object(out, kMetadata, "ChunkStorageMetadata").op(PickleOp::empty_dict).op(PickleOp::mark);
     out.text("offsets");
     put_size(out, chunk.offsets);
     out.text("sizes");
     put_size(out, chunk.sizes);
-    out.op(Op::setitems).op(Op::build);
+    out.op(PickleOp::setitems).op(PickleOp::build);
 }
 
 void put_tensor(PickleWriter& out, const DcpStoredTensor& tensor) {
-    put_object(out, kMetadata, "TensorStorageMetadata").op(Op::empty_dict).op(Op::mark);
+    put_object(out, kMetadata, "TensorStorageMetadata").op(PickleOp::empty_dict).op(PickleOp::mark);
     out.text("properties");
     put_properties(out, tensor.dtype);
     out.text("size");
     put_size(out, tensor.shape);
-    out.text("chunks").op(Op::empty_list).op(Op::mark);
+    out.text("chunks").op(PickleOp::empty_list).op(PickleOp::mark);
     for (const auto& chunk : tensor.chunks) {
         put_chunk(out, chunk);
     }
-    out.op(Op::appends).op(Op::setitems).op(Op::build);
+    out.op(PickleOp::appends).op(PickleOp::setitems).op(PickleOp::build);
 }
 
 /// Key and value of storage_data; byte objects have no offsets. Each writer's texts are its own.
 void put_place(PickleWriter& out, const std::string& key, const std::vector<Index>* offsets,
                const DcpPlace& place) {
-    put_object(out, kMetadata, "MetadataIndex").op(Op::empty_dict).op(Op::mark);
-    out.text("fqn").text(key, place.file).text("index").op(Op::none);
+    put_object(out, kMetadata, "MetadataIndex").op(PickleOp::empty_dict).op(PickleOp::mark);
+    out.text("fqn").text(key, place.file).text("index").op(PickleOp::none);
     if (offsets != nullptr) {
         out.text("offset");
         put_size(out, *offsets);
     }
-    out.op(Op::setitems).op(Op::build);
-    put_object(out, kFilesystem, "_StorageInfo").op(Op::empty_dict).op(Op::mark);
+    out.op(PickleOp::setitems).op(PickleOp::build);
+    put_object(out, kFilesystem, "_StorageInfo").op(PickleOp::empty_dict).op(PickleOp::mark);
     out.text("relative_path").text(place.file, place.file);
     out.text("offset").integer(static_cast<Index>(place.offset));
     out.text("length").integer(static_cast<Index>(place.length));
-    out.op(Op::setitems).op(Op::build);
+    out.op(PickleOp::setitems).op(PickleOp::build);
 }
 
 void put_state(PickleWriter& out, const DcpContent& content) {
-    out.text("state_dict_metadata").op(Op::empty_dict).op(Op::mark);
+    out.text("state_dict_metadata").op(PickleOp::empty_dict).op(PickleOp::mark);
     for (const auto& [key, tensor] : content.tensors) {
         out.text(key);
         put_tensor(out, tensor);
@@ -71,11 +74,11 @@ void put_state(PickleWriter& out, const DcpContent& content) {
     for (const auto& [key, place] : content.objects) {
         put_object(out.text(key), kMetadata, "BytesStorageMetadata");
     }
-    out.op(Op::setitems);
+    out.op(PickleOp::setitems);
 }
 
 void put_storage(PickleWriter& out, const DcpContent& content) {
-    out.text("storage_data").op(Op::empty_dict).op(Op::mark);
+    out.text("storage_data").op(PickleOp::empty_dict).op(PickleOp::mark);
     for (const auto& [key, place] : content.objects) {
         put_place(out, key, nullptr, place);
     }
@@ -84,12 +87,12 @@ void put_storage(PickleWriter& out, const DcpContent& content) {
             put_place(out, key, &chunk.offsets, chunk.place);
         }
     }
-    out.op(Op::setitems);
+    out.op(PickleOp::setitems);
 }
 
 void put_path(PickleWriter& out, const DcpContent& content, const std::string& key) {
     const auto path = content.paths.find(key);
-    out.text(key).op(Op::mark);
+    out.text(key).op(PickleOp::mark);
     for (const std::string& name :
          path == content.paths.end() ? std::vector{SharedText(key)} : path->second) {
         if (const auto number = parse_index(name)) {
@@ -98,22 +101,22 @@ void put_path(PickleWriter& out, const DcpContent& content, const std::string& k
             out.text(name);
         }
     }
-    out.op(Op::tuple);
+    out.op(PickleOp::tuple);
 }
 
 void put_paths(PickleWriter& out, const DcpContent& content) {
     if (content.paths.empty()) {
-        out.op(Op::none);
+        out.op(PickleOp::none);
         return;
     }
-    out.op(Op::empty_dict).op(Op::mark);
+    out.op(PickleOp::empty_dict).op(PickleOp::mark);
     for (const auto& [key, tensor] : content.tensors) {
         put_path(out, content, key);
     }
     for (const auto& [key, place] : content.objects) {
         put_path(out, content, key);
     }
-    out.op(Op::setitems);
+    out.op(PickleOp::setitems);
 }
 
 }  // namespace
@@ -133,18 +136,18 @@ void DcpContent::merge(DcpContent other) {
 
 std::string dcp_metadata(const DcpContent& content) {
     PickleWriter out(4);
-    put_object(out, kMetadata, "Metadata").op(Op::empty_dict).op(Op::mark);
+    put_object(out, kMetadata, "Metadata").op(PickleOp::empty_dict).op(PickleOp::mark);
     put_state(out, content);
     out.text("planner_data");
     put_paths(out, content);
     put_storage(out, content);
     out.text("storage_meta");
-    put_object(out, kMetadata, "StorageMeta").op(Op::empty_dict).op(Op::mark);
-    out.text("checkpoint_id").text("").text("save_id").op(Op::none);
-    out.text("load_id").op(Op::none).text("modules").op(Op::empty_list);
-    out.op(Op::setitems).op(Op::build);
+    put_object(out, kMetadata, "StorageMeta").op(PickleOp::empty_dict).op(PickleOp::mark);
+    out.text("checkpoint_id").text("").text("save_id").op(PickleOp::none);
+    out.text("load_id").op(PickleOp::none).text("modules").op(PickleOp::empty_list);
+    out.op(PickleOp::setitems).op(PickleOp::build);
     out.text("version").text("1.0.0");
-    out.op(Op::setitems).op(Op::build);
+    out.op(PickleOp::setitems).op(PickleOp::build);
     return out.finish();
 }
 

@@ -46,24 +46,27 @@ std::vector<Index> coordinate_of(const MeshRank& place) {
 }
 
 void put_names(PickleWriter& out, const DeviceMesh& mesh) {
-    out.op(Op::mark);
+    out.op(PickleOp::mark);
     for (const std::string& name : mesh.names) {
         out.text(name);
     }
-    out.op(Op::tuple);
+    out.op(PickleOp::tuple);
 }
 
 void put_layout(PickleWriter& out, const DeviceMesh& mesh) {
     const std::vector<Index> strides = dense_strides(mesh.shape);
-    put_object(out, kMeshLayout, "_MeshLayout").op(Op::empty_dict).op(Op::mark).text("axes");
-    out.op(Op::mark);
+    put_object(out, kMeshLayout, "_MeshLayout")
+        .op(PickleOp::empty_dict)
+        .op(PickleOp::mark)
+        .text("axes");
+    out.op(PickleOp::mark);
     for (std::size_t i = 0; i < mesh.shape.size(); ++i) {
-        put_object(out, kMeshLayout, "_FlatLayout").op(Op::empty_dict).op(Op::mark);
+        put_object(out, kMeshLayout, "_FlatLayout").op(PickleOp::empty_dict).op(PickleOp::mark);
         out.text("shape").indices(std::span(mesh.shape).subspan(i, 1));
         out.text("stride").indices(std::span(strides).subspan(i, 1));
-        out.op(Op::setitems).op(Op::build);
+        out.op(PickleOp::setitems).op(PickleOp::build);
     }
-    out.op(Op::tuple).op(Op::setitems).op(Op::build);
+    out.op(PickleOp::tuple).op(PickleOp::setitems).op(PickleOp::build);
 }
 
 /// Names of the process groups of the mesh's dims. A state of an optimizer stays on the mesh that
@@ -75,27 +78,27 @@ bool has_default_group(const DeviceMesh& mesh) {
 }
 
 void put_group_names(PickleWriter& out, const DeviceMesh& mesh) {
-    out.text("_dim_group_names").op(Op::empty_list);
+    out.text("_dim_group_names").op(PickleOp::empty_list);
     if (has_default_group(mesh)) {
-        out.text("0").op(Op::append);
+        out.text("0").op(PickleOp::append);
     }
 }
 
 void put_list(PickleWriter& out, std::span<const Index> numbers) {
-    out.op(Op::empty_list).op(Op::mark);
+    out.op(PickleOp::empty_list).op(PickleOp::mark);
     for (const Index number : numbers) {
         out.integer(number);
     }
-    out.op(Op::appends);
+    out.op(PickleOp::appends);
 }
 
 /// As torch 2.4 to 2.8 have them: a tag, ranks and the name.
 void put_group_infos(PickleWriter& out, const DeviceMesh& mesh) {
-    out.text("_dim_group_infos").op(Op::empty_list);
+    out.text("_dim_group_infos").op(PickleOp::empty_list);
     if (has_default_group(mesh)) {
         out.text("ptd:0");
         put_list(out, all_ranks(mesh));
-        out.text("0").op(Op::tuple3).op(Op::append);
+        out.text("0").op(PickleOp::tuple3).op(PickleOp::append);
     }
 }
 
@@ -107,12 +110,12 @@ void put_layout_state(PickleWriter& out, const MeshRank& place, const DTensorPar
     parts.put_ranks({n_ranks(mesh)}, rank_bytes(n_ranks(mesh)));
     out.text("_mesh_dim_names");
     put_names(out, mesh);
-    out.text("_root_mesh").op(Op::none).text("_preserve_rank_order").boolean(false);
-    out.text("_flatten_rank_map").indices(all_ranks(mesh)).text("_thread_id").op(Op::none);
-    out.text("_flatten_mapping").op(Op::empty_dict);
+    out.text("_root_mesh").op(PickleOp::none).text("_preserve_rank_order").boolean(false);
+    out.text("_flatten_rank_map").indices(all_ranks(mesh)).text("_thread_id").op(PickleOp::none);
+    out.text("_flatten_mapping").op(PickleOp::empty_dict);
     put_group_names(out, mesh);
     out.text("_rank").integer(place.rank);
-    out.text("_coordinate_on_dim").indices(coordinate_of(place)).text("_hash").op(Op::none);
+    out.text("_coordinate_on_dim").indices(coordinate_of(place)).text("_hash").op(PickleOp::none);
 }
 
 void put_ranks_state(PickleWriter& out, const MeshRank& place, const DTensorParts& parts) {
@@ -121,12 +124,12 @@ void put_ranks_state(PickleWriter& out, const MeshRank& place, const DTensorPart
     parts.put_ranks(mesh.shape, rank_bytes(n_ranks(mesh)));
     out.text("mesh_dim_names");
     put_names(out, mesh);
-    out.text("_flatten_mesh_list").indices(all_ranks(mesh)).text("_parent_mesh").op(Op::none);
-    out.text("_thread_id").op(Op::none);
+    out.text("_flatten_mesh_list").indices(all_ranks(mesh)).text("_parent_mesh").op(PickleOp::none);
+    out.text("_thread_id").op(PickleOp::none);
     put_group_infos(out, mesh);
     out.text("_coordinate_on_dim");
     put_list(out, coordinate_of(place));
-    out.text("_hash").op(Op::none);
+    out.text("_hash").op(PickleOp::none);
 }
 
 /// Stands in the pickle once.
@@ -137,35 +140,35 @@ void put_mesh(PickleWriter& out, const MeshRank& place, const DTensorParts& part
     }
     put_object(out, "torch.distributed.device_mesh", "DeviceMesh");
     out.memoize(kKey);
-    out.op(Op::empty_dict).op(Op::mark);
-    if (place.mesh->form == DeviceMesh::Form::layout) {
+    out.op(PickleOp::empty_dict).op(PickleOp::mark);
+    if (place.mesh->form == MeshForm::layout) {
         put_layout_state(out, place, parts);
     } else {
         put_ranks_state(out, place, parts);
     }
-    out.op(Op::setitems).op(Op::build);
+    out.op(PickleOp::setitems).op(PickleOp::build);
 }
 
 void put_placements(PickleWriter& out, std::size_t n_dims) {
-    out.op(Op::mark);
+    out.op(PickleOp::mark);
     for (std::size_t i = 0; i + 1 < n_dims; ++i) {
-        put_object(out, kPlacements, "Replicate").op(Op::empty_dict).op(Op::build);
+        put_object(out, kPlacements, "Replicate").op(PickleOp::empty_dict).op(PickleOp::build);
     }
-    put_object(out, kPlacements, "Shard").op(Op::empty_dict).op(Op::mark);
-    out.text("dim").integer(0).op(Op::setitems).op(Op::build).op(Op::tuple);
+    put_object(out, kPlacements, "Shard").op(PickleOp::empty_dict).op(PickleOp::mark);
+    out.text("dim").integer(0).op(PickleOp::setitems).op(PickleOp::build).op(PickleOp::tuple);
 }
 
 /// Mesh dims in the order in which they cut tensor dims: only the last one cuts.
 void put_shard_order(PickleWriter& out, std::size_t n_dims) {
     const Index last = static_cast<Index>(n_dims) - 1;
     out.global(kSpec, "ShardOrderEntry").integer(0).indices(std::span(&last, 1));
-    out.op(Op::tuple2).op(Op::newobj).op(Op::tuple1);
+    out.op(PickleOp::tuple2).op(PickleOp::newobj).op(PickleOp::tuple1);
 }
 
 void put_spec(PickleWriter& out, DType dtype, std::span<const Index> whole, const MeshRank& place,
               const DTensorParts& parts) {
-    const bool has_order = place.mesh->form == DeviceMesh::Form::layout;
-    put_object(out, kSpec, "DTensorSpec").op(Op::empty_dict).op(Op::mark).text("mesh");
+    const bool has_order = place.mesh->form == MeshForm::layout;
+    put_object(out, kSpec, "DTensorSpec").op(PickleOp::empty_dict).op(PickleOp::mark).text("mesh");
     put_mesh(out, place, parts);
     out.text("placements");
     put_placements(out, place.mesh->shape.size());
@@ -173,13 +176,13 @@ void put_spec(PickleWriter& out, DType dtype, std::span<const Index> whole, cons
     put_size(out, whole);
     out.indices(dense_strides(whole));
     put_dtype(out, dtype);
-    out.op(Op::tuple3).op(Op::newobj);
+    out.op(PickleOp::tuple3).op(PickleOp::newobj);
     if (has_order) {
         out.text("shard_order");
         put_shard_order(out, place.mesh->shape.size());
         out.text("use_strided_shard_as_shard_order").boolean(false);
     }
-    out.text("_hash").op(Op::none).op(Op::setitems).op(Op::build);
+    out.text("_hash").op(PickleOp::none).op(PickleOp::setitems).op(PickleOp::build);
 }
 
 }  // namespace
@@ -192,22 +195,22 @@ std::size_t place_size(const MeshRank& place) {
 void put_dtensor(PickleWriter& out, DType dtype, std::span<const Index> whole,
                  const MeshRank& place, const DTensorParts& parts) {
     const auto put_class = [&] { out.global("torch.distributed.tensor", "DTensor"); };
-    out.global("torch._tensor", "_rebuild_from_type_v2").op(Op::mark);
+    out.global("torch._tensor", "_rebuild_from_type_v2").op(PickleOp::mark);
     out.global("torch._utils", "_rebuild_wrapper_subclass");
     put_class();
-    out.op(Op::mark);
+    out.op(PickleOp::mark);
     put_class();
     put_dtype(out, dtype);
     out.indices(whole).indices(dense_strides(whole)).integer(0);
     put_strided_layout(out);
     put_cpu(out);
-    out.boolean(false).op(Op::tuple);
-    out.op(Op::none).op(Op::empty_dict).op(Op::mark).text("_local_tensor");
+    out.boolean(false).op(PickleOp::tuple);
+    out.op(PickleOp::none).op(PickleOp::empty_dict).op(PickleOp::mark).text("_local_tensor");
     parts.put_local();
     out.text("_spec");
     put_spec(out, dtype, whole, place, parts);
-    out.op(Op::setitems).op(Op::tuple2);
-    out.op(Op::tuple).op(Op::reduce);
+    out.op(PickleOp::setitems).op(PickleOp::tuple2);
+    out.op(PickleOp::tuple).op(PickleOp::reduce);
 }
 
 }  // namespace shardweld::outputs::torch

@@ -6,7 +6,7 @@
 
 namespace shardweld::outputs::torch {
 
-void FrameBytes::put(Bytes offset, std::string_view bytes) {
+void FrameBytes::add_bytes(Bytes offset, std::string_view bytes) {
     if (parts_.empty() || parts_.back().offset + parts_.back().size != offset) {
         parts_.push_back({offset, bytes_.size(), 0});
     }
@@ -22,7 +22,7 @@ Frame FrameBytes::finish() && {
     const auto owner = std::make_shared<const std::string>(std::move(bytes_));
     const auto bytes = std::as_bytes(std::span(*owner));
     Frame frame;
-    for (const Part& part : parts_) {
+    for (const FrameSpan& part : parts_) {
         frame.parts.push_back({part.offset, bytes.subspan(part.begin, part.size)});
     }
     frame.owner = owner;

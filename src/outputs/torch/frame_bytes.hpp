@@ -9,22 +9,23 @@
 
 namespace shardweld::outputs::torch {
 
+/// Gathers all bytes of a file that are no tensor's.
 class FrameBytes {
   public:
     /// Requires an offset not before the end of what was put last.
-    void put(Bytes offset, std::string_view bytes);
+    void add_bytes(Bytes offset, std::string_view bytes);
     /// A checksum of this tensor belongs there.
     void put_checksum(std::uint32_t tensor, Bytes offset);
     [[nodiscard]] Frame finish() &&;
 
   private:
-    struct Part {
+    struct FrameSpan {
         Bytes offset = 0;
         std::size_t begin = 0;  ///< in bytes_
         std::size_t size = 0;
     };
     std::string bytes_;
-    std::vector<Part> parts_;
+    std::vector<FrameSpan> parts_;
     std::vector<ChecksumPlace> checksums_;
 };
 

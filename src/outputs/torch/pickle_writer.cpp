@@ -17,9 +17,10 @@ void append_number(std::string& bytes, std::uint64_t value, std::size_t size) {
 }
 
 // What Python keeps in the memo; marks, scalars and empty tuples it does not.
-bool is_kept(Op code) {
-    constexpr std::array<Op, 8> kKept = {Op::empty_dict, Op::empty_list, Op::tuple,  Op::tuple1,
-                                         Op::tuple2,     Op::tuple3,     Op::reduce, Op::newobj};
+bool is_kept(PickleOp code) {
+    constexpr std::array<PickleOp, 8> kKept = {
+        PickleOp::empty_dict, PickleOp::empty_list, PickleOp::tuple,  PickleOp::tuple1,
+        PickleOp::tuple2,     PickleOp::tuple3,     PickleOp::reduce, PickleOp::newobj};
     return std::find(kKept.begin(), kKept.end(), code) != kKept.end();
 }
 
@@ -58,7 +59,7 @@ void PickleWriter::put() {
     number(slot, slot < 256 ? 1 : 4);
 }
 
-PickleWriter& PickleWriter::op(Op code) {
+PickleWriter& PickleWriter::op(PickleOp code) {
     body_ += static_cast<char>(code);
     if (is_kept(code)) {
         put();
@@ -126,15 +127,16 @@ PickleWriter& PickleWriter::global(std::string_view module, std::string_view nam
 }
 
 PickleWriter& PickleWriter::indices(std::span<const Index> values) {
-    constexpr std::array<Op, 4> kShort = {Op::empty_tuple, Op::tuple1, Op::tuple2, Op::tuple3};
+    constexpr std::array<PickleOp, 4> kShort = {PickleOp::empty_tuple, PickleOp::tuple1,
+                                                PickleOp::tuple2, PickleOp::tuple3};
     const bool is_short = values.size() < kShort.size();
     if (!is_short) {
-        op(Op::mark);
+        op(PickleOp::mark);
     }
     for (const Index value : values) {
         integer(value);
     }
-    return op(is_short ? kShort.at(values.size()) : Op::tuple);
+    return op(is_short ? kShort.at(values.size()) : PickleOp::tuple);
 }
 
 std::string PickleWriter::finish() const {

@@ -13,7 +13,7 @@
 namespace shardweld::outputs::torch {
 
 /// Opcodes without argument.
-enum class Op : char {
+enum class PickleOp : char {
     mark = '(',
     empty_dict = '}',
     empty_list = ']',
@@ -39,7 +39,7 @@ class PickleWriter {
     /// Requires protocol 2 or 4.
     explicit PickleWriter(int protocol) : protocol_(protocol) {}
 
-    PickleWriter& op(Op code);
+    PickleWriter& op(PickleOp code);
     /// Equal texts are one object within a `scope`: what came from another process is another
     /// object.
     PickleWriter& text(std::string_view value, std::string_view scope = {});

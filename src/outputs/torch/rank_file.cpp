@@ -39,7 +39,7 @@ struct Node {
 void add_values(Node& node, const PlainValue& value) {
     for (const auto& [key, entry] : value.entries) {
         Node& child = node.child(key);
-        if (entry.kind == PlainValue::Kind::dictionary) {
+        if (entry.kind == PlainKind::dictionary) {
             add_values(child, entry);
         } else {
             child.value = &entry;
@@ -47,7 +47,7 @@ void add_values(Node& node, const PlainValue& value) {
     }
 }
 
-Node dictionaries_of(const TrainingSave& save, const RankFile& file,
+Node dictionaries_of(const TrainingSave& save, const TorchRankFile& file,
                      const std::vector<OutputTensor>& tensors) {
     Node top;
     if (const auto found = save.beside.find(file.name); found != save.beside.end()) {
@@ -71,17 +71,17 @@ Node dictionaries_of(const TrainingSave& save, const RankFile& file,
 
 class RankPickle {
   public:
-    RankPickle(const TrainingSave& save, const RankFile& file,
+    RankPickle(const TrainingSave& save, const TorchRankFile& file,
                const std::vector<OutputTensor>& tensors)
         : save_(save), file_(file), tensors_(tensors) {}
 
-    TorchPickle take(const Node& top) && {
-        put(top);
+    TorchPickle written(const Node& top) && {
+        put_node(top);
         return std::move(out_);
     }
 
   private:
-    void put(const Node& node) {
+    void put_node(const Node& node) {
         if (node.tensor) {
             put_tensor_of(*node.tensor);
         } else if (node.value != nullptr) {
@@ -95,9 +95,9 @@ class RankPickle {
         if (node.holds_tensors()) {
             put_ordered_dict(out_.pickle);
         } else {
-            out_.pickle.op(Op::empty_dict);
+            out_.pickle.op(PickleOp::empty_dict);
         }
-        out_.pickle.op(Op::mark);
+        out_.pickle.op(PickleOp::mark);
         const bool is_numbered = !save_.numbered.empty() && node.key == save_.numbered;
         for (const Node& child : node.children) {
             if (const auto number = is_numbered ? parse_index(child.key) : std::nullopt) {
@@ -105,95 +105,97 @@ class RankPickle {
             } else {
                 out_.pickle.text(child.key);
             }
-            put(child);
+            put_node(child);
         }
-        out_.pickle.op(Op::setitems);
+        out_.pickle.op(PickleOp::setitems);
     }
 
     void put_tensor_of(std::size_t at) {
         const std::uint32_t i = file_.tensors[at];
         const OutputTensor& tensor = tensors_[i];
         const TrainingTensor& place = *file_.places[at];
-        const auto put_local = [&] { out_.put(tensor.dtype, tensor.shape, {tensor.bytes(), i}); };
+        const auto put_local = [&] {
+            out_.add_tensor(tensor.dtype, tensor.shape, {tensor.bytes(), i});
+        };
         if (save_.mesh.empty() || place.is_plain || place.whole.empty()) {
             put_local();
             return;
         }
         const auto put_ranks = [&](const std::vector<Index>& shape, std::string content) {
-            out_.put(DType::i32, shape, {content.size(), std::nullopt, std::move(content)});
+            out_.add_tensor(DType::i32, shape, {content.size(), std::nullopt, std::move(content)});
         };
         put_dtensor(out_.pickle, tensor.dtype, place.whole, {&save_.mesh.front(), file_.rank},
                     {put_local, put_ranks});
     }
 
     const TrainingSave& save_;
-    const RankFile& file_;
+    const TorchRankFile& file_;
     const std::vector<OutputTensor>& tensors_;
     TorchPickle out_;
 };
 
 void put_list(PickleWriter& out, const PlainValue& value) {
-    out.op(Op::empty_list).op(Op::mark);
+    out.op(PickleOp::empty_list).op(PickleOp::mark);
     for (const PlainValue& item : value.items) {
         put_value(out, item);
     }
-    out.op(Op::appends);
+    out.op(PickleOp::appends);
 }
 
 void put_numbered(PickleWriter& out, const PlainValue& value) {
-    out.op(Op::empty_dict).op(Op::mark);
+    out.op(PickleOp::empty_dict).op(PickleOp::mark);
     for (std::size_t i = 0; i < value.items.size(); ++i) {
         put_value(out.integer(static_cast<std::int64_t>(i)), value.items[i]);
     }
-    out.op(Op::setitems);
+    out.op(PickleOp::setitems);
 }
 
 void put_entries(PickleWriter& out, const PlainValue& value) {
-    out.op(Op::empty_dict).op(Op::mark);
+    out.op(PickleOp::empty_dict).op(PickleOp::mark);
     for (const auto& [key, entry] : value.entries) {
         put_value(out.text(key), entry);
     }
-    out.op(Op::setitems);
+    out.op(PickleOp::setitems);
 }
 
 }  // namespace
 
 void put_value(PickleWriter& out, const PlainValue& value) {
     switch (value.kind) {
-        case PlainValue::Kind::none:
-            out.op(Op::none);
+        case PlainKind::none:
+            out.op(PickleOp::none);
             break;
-        case PlainValue::Kind::boolean:
+        case PlainKind::boolean:
             out.boolean(value.integer != 0);
             break;
-        case PlainValue::Kind::integer:
+        case PlainKind::integer:
             out.integer(value.integer);
             break;
-        case PlainValue::Kind::real:
+        case PlainKind::real:
             out.real(value.real);
             break;
-        case PlainValue::Kind::text:
+        case PlainKind::text:
             out.text(value.text);
             break;
-        case PlainValue::Kind::list:
+        case PlainKind::list:
             put_list(out, value);
             break;
-        case PlainValue::Kind::dictionary:
+        case PlainKind::dictionary:
             put_entries(out, value);
             break;
-        case PlainValue::Kind::numbered:
+        case PlainKind::numbered:
             put_numbered(out, value);
             break;
     }
 }
 
-Archive rank_archive(const TrainingSave& save, const RankFile& file,
+Archive rank_archive(const TrainingSave& save, const TorchRankFile& file,
                      const std::vector<OutputTensor>& tensors) {
     return {archive_name(file.name),
-            RankPickle(save, file, tensors).take(dictionaries_of(save, file, tensors))};
+            RankPickle(save, file, tensors).written(dictionaries_of(save, file, tensors))};
 }
 
-bool RankArchives::is_as_last(const RankFile& file, const std::string& beside) const {
+bool RankArchives::is_as_last(const TorchRankFile& file, const std::string& beside) const {
     if (!last_ || beside != beside_ ||
         archive_name(file.name).size() != archive_name(last_->name).size()) {
         return false;
@@ -212,7 +214,7 @@ bool RankArchives::is_as_last(const RankFile& file, const std::string& beside) c
            std::ranges::equal(file.places, last_->places, has_path);
 }
 
-void RankArchives::lay_out(const RankFile& file) {
+void RankArchives::lay_out(const TorchRankFile& file) {
     const Archive archive = rank_archive(save_, file, tensors_);
     std::unordered_map<std::uint32_t, std::size_t> places;
     for (std::size_t at = 0; at < file.tensors.size(); ++at) {
@@ -226,7 +228,7 @@ void RankArchives::lay_out(const RankFile& file) {
     last_ = file;
 }
 
-Bytes RankArchives::each_tensor(const RankFile& file,
+Bytes RankArchives::each_tensor(const TorchRankFile& file,
                                 const std::function<void(std::uint32_t, Bytes)>& visit) {
     PickleWriter beside{2};
     if (const auto found = save_.beside.find(file.name); found != save_.beside.end()) {

@@ -16,7 +16,7 @@
 namespace shardweld::outputs::torch {
 
 /// One of a checkpoint's files.
-struct RankFile {
+struct TorchRankFile {
     std::string name;
     Index rank = 0;                                  ///< of a mesh
     std::vector<std::uint32_t> tensors;              ///< of the tensor list
@@ -28,7 +28,7 @@ void put_value(PickleWriter& out, const PlainValue& value);
 
 /// Its whole archive. Dictionaries that hold tensors are OrderedDicts, as state_dict() makes them,
 /// others plain ones.
-Archive rank_archive(const TrainingSave& save, const RankFile& file,
+Archive rank_archive(const TrainingSave& save, const TorchRankFile& file,
                      const std::vector<OutputTensor>& tensors);
 
 /// Where tensors lie in the archives of one file after another. Hundreds of ranks in a row have
@@ -40,15 +40,16 @@ class RankArchives {
         : save_(save), tensors_(tensors) {}
 
     /// Calls visit(tensor, offset) for each tensor of the file, in order; returns its size.
-    Bytes each_tensor(const RankFile& file, const std::function<void(std::uint32_t, Bytes)>& visit);
+    Bytes each_tensor(const TorchRankFile& file,
+                      const std::function<void(std::uint32_t, Bytes)>& visit);
 
   private:
-    [[nodiscard]] bool is_as_last(const RankFile& file, const std::string& beside) const;
-    void lay_out(const RankFile& file);
+    [[nodiscard]] bool is_as_last(const TorchRankFile& file, const std::string& beside) const;
+    void lay_out(const TorchRankFile& file);
 
     const TrainingSave& save_;
     const std::vector<OutputTensor>& tensors_;
-    std::optional<RankFile> last_;
+    std::optional<TorchRankFile> last_;
     std::string beside_;  ///< pickled: what the last one has before the tensors
     std::vector<std::pair<std::size_t, Bytes>> offsets_;  ///< by place in the last one's list
     Bytes size_ = 0;

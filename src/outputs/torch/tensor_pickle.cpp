@@ -45,7 +45,7 @@ void put_tensor(PickleWriter& out, DType dtype, std::span<const Index> shape, st
     const Index count = volume_of(shape, "a tensor's shape");
     const std::string_view typed = storage_class(dtype);
     out.global("torch._utils", typed.empty() ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2");
-    out.op(Op::mark).op(Op::mark).text("storage");
+    out.op(PickleOp::mark).op(PickleOp::mark).text("storage");
     if (typed.empty()) {
         out.global("torch.storage", "UntypedStorage");
     } else {
@@ -53,17 +53,17 @@ void put_tensor(PickleWriter& out, DType dtype, std::span<const Index> shape, st
     }
     out.text(std::to_string(key)).text("cpu");
     out.integer(typed.empty() ? count * static_cast<Index>(size_of(dtype)) : count);
-    out.op(Op::tuple).op(Op::persistent);
+    out.op(PickleOp::tuple).op(PickleOp::persistent);
     out.integer(0).indices(shape).indices(dense_strides(shape)).boolean(false);
     put_ordered_dict(out);
     if (typed.empty()) {
         put_dtype(out, dtype);
     }
-    out.op(Op::tuple).op(Op::reduce);
+    out.op(PickleOp::tuple).op(PickleOp::reduce);
 }
 
 void put_size(PickleWriter& out, std::span<const Index> shape) {
-    out.global("torch", "Size").indices(shape).op(Op::tuple1).op(Op::reduce);
+    out.global("torch", "Size").indices(shape).op(PickleOp::tuple1).op(PickleOp::reduce);
 }
 
 void put_dtype(PickleWriter& out, DType dtype) {
@@ -72,19 +72,19 @@ void put_dtype(PickleWriter& out, DType dtype) {
 
 void put_strided_layout(PickleWriter& out) {
     out.global("torch.serialization", "_get_layout").text("torch.strided");
-    out.op(Op::tuple1).op(Op::reduce);
+    out.op(PickleOp::tuple1).op(PickleOp::reduce);
 }
 
 void put_cpu(PickleWriter& out) {
-    out.global("torch", "device").text("cpu").op(Op::tuple1).op(Op::reduce);
+    out.global("torch", "device").text("cpu").op(PickleOp::tuple1).op(PickleOp::reduce);
 }
 
 void put_ordered_dict(PickleWriter& out) {
-    out.global("collections", "OrderedDict").op(Op::empty_tuple).op(Op::reduce);
+    out.global("collections", "OrderedDict").op(PickleOp::empty_tuple).op(PickleOp::reduce);
 }
 
 PickleWriter& put_object(PickleWriter& out, std::string_view module, std::string_view name) {
-    return out.global(module, name).op(Op::empty_tuple).op(Op::newobj);
+    return out.global(module, name).op(PickleOp::empty_tuple).op(PickleOp::newobj);
 }
 
 }  // namespace shardweld::outputs::torch

@@ -15,7 +15,7 @@ namespace shardweld::outputs {
 
 namespace {
 
-using torch::RankFile;
+using torch::TorchRankFile;
 
 /// What a framer holds for each tensor of a file: its records of the zip, twice, and its pickle.
 constexpr Bytes kFramedTensor = 4096;
@@ -24,7 +24,7 @@ bool is_natural_before(const std::string& a, const std::string& b) {
     return natural_less(a, b);
 }
 
-class TrainingFormat final : public Format {
+class TrainingFormat final : public OutputFormat {
   public:
     explicit TrainingFormat(TrainingSave save) : save_(std::move(save)) {
         add_files();
@@ -62,7 +62,7 @@ class TrainingFormat final : public Format {
         return
             [this](Placement& placement, std::size_t at, const std::vector<OutputTensor>& tensors) {
                 const PlacedFile& placed = placement.files.at(at);
-                RankFile file{placed.name, rank_of(placed.name), placed.tensors};
+                TorchRankFile file{placed.name, rank_of(placed.name), placed.tensors};
                 for (const std::uint32_t i : placed.tensors) {
                     file.places.push_back(&place_of(tensors[i]));
                 }
@@ -125,8 +125,9 @@ class TrainingFormat final : public Format {
         return found->second;
     }
 
-    [[nodiscard]] std::vector<RankFile> files_of(const std::vector<OutputTensor>& tensors) const {
-        std::vector<RankFile> files;
+    [[nodiscard]] std::vector<TorchRankFile> files_of(
+        const std::vector<OutputTensor>& tensors) const {
+        std::vector<TorchRankFile> files;
         for (const std::string& name : save_.files) {
             files.push_back({name, rank_of(name), {}});
         }
@@ -136,7 +137,7 @@ class TrainingFormat final : public Format {
             places.push_back(&place_of(tensors[i]));
             files[static_cast<std::size_t>(ranks_.at(places[i]->file))].tensors.push_back(i);
         }
-        for (RankFile& file : files) {
+        for (TorchRankFile& file : files) {
             std::ranges::stable_sort(file.tensors, {},
                                      [&](std::uint32_t i) { return places[i]->order; });
             std::ranges::transform(file.tensors, std::back_inserter(file.places),
@@ -146,8 +147,9 @@ class TrainingFormat final : public Format {
     }
 
     /// Puts a tensor behind those of the file that is made next.
-    static void put(std::uint32_t tensor, Bytes offset, const std::vector<OutputTensor>& tensors,
-                    PlacedFile& placed, Placement& placement) {
+    static void place_tensor(std::uint32_t tensor, Bytes offset,
+                             const std::vector<OutputTensor>& tensors, PlacedFile& placed,
+                             Placement& placement) {
         placement.slots[tensor] = {static_cast<std::uint32_t>(placement.files.size()), offset};
         placed.tensors.push_back(tensor);
         placement.tensor_bytes += tensors[tensor].bytes();
@@ -155,11 +157,11 @@ class TrainingFormat final : public Format {
 
     void place_rank_files(const std::vector<OutputTensor>& tensors, Placement& placement) const {
         torch::RankArchives archives(save_, tensors);
-        for (const RankFile& file : files_of(tensors)) {
+        for (const TorchRankFile& file : files_of(tensors)) {
             PlacedFile placed;
             placed.name = file.name;
             placed.size = archives.each_tensor(file, [&](std::uint32_t tensor, Bytes offset) {
-                put(tensor, offset, tensors, placed, placement);
+                place_tensor(tensor, offset, tensors, placed, placement);
             });
             placement.files.push_back(std::move(placed));
         }
@@ -167,25 +169,25 @@ class TrainingFormat final : public Format {
 
     void place_shards(const std::vector<OutputTensor>& tensors, Placement& placement) const {
         torch::DcpContent content;
-        for (const RankFile& file : files_of(tensors)) {
+        for (const TorchRankFile& file : files_of(tensors)) {
             PlacedFile placed;
             placed.name = file.name;
             torch::each_item(save_, file, tensors, [&](const torch::DcpItem& item) {
                 placed.size = item.place.offset + item.place.length;
                 const auto put_tensor = [&](std::uint32_t tensor, Bytes offset) {
-                    put(tensor, item.place.offset + offset, tensors, placed, placement);
+                    place_tensor(tensor, item.place.offset + offset, tensors, placed, placement);
                 };
                 if (item.archive != nullptr) {
                     item.archive->each_tensor(put_tensor);
                 }
-                note(save_, item, tensors, content);
+                add_to_metadata(save_, item, tensors, content);
             });
             placement.files.push_back(std::move(placed));
         }
         add_side_files(content, placement);
     }
 
-    [[nodiscard]] Frame frame_of(const RankFile& file,
+    [[nodiscard]] Frame frame_of(const TorchRankFile& file,
                                  const std::vector<OutputTensor>& tensors) const {
         torch::FrameBytes frame;
         if (!is_dcp()) {
@@ -196,7 +198,7 @@ class TrainingFormat final : public Format {
             if (item.archive != nullptr) {
                 item.archive->put_frame(item.place.offset, frame);
             } else {
-                frame.put(item.place.offset, *item.bytes);
+                frame.add_bytes(item.place.offset, *item.bytes);
             }
         });
         return std::move(frame).finish();
@@ -209,7 +211,7 @@ class TrainingFormat final : public Format {
 
 }  // namespace
 
-std::shared_ptr<const Format> training_format_of(TrainingSave save) {
+std::shared_ptr<const OutputFormat> training_format_of(TrainingSave save) {
     return std::make_shared<const TrainingFormat>(std::move(save));
 }
 

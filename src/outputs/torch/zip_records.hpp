@@ -12,7 +12,7 @@
 namespace shardweld::outputs::torch {
 
 /// An entry; offsets count from the archive's first byte.
-struct ZipEntry {
+struct ZipRecord {
     std::string name;
     Bytes offset = 0;  ///< of its local header
     Bytes size = 0;
@@ -24,14 +24,14 @@ struct ZipEntry {
 };
 
 /// What stands in front of an entry's data, all the way to it.
-std::string zip_header(const ZipEntry& entry);
+std::string zip_header(const ZipRecord& entry);
 /// What stands behind the data. Its checksum are the four bytes from kDescriptorChecksum on.
-std::string zip_descriptor(const ZipEntry& entry);
+std::string zip_descriptor(const ZipRecord& entry);
 inline constexpr Bytes kDescriptorChecksum = 4;
 
 /// An entry's record in the central directory; its checksum are the four bytes from
 /// kCentralChecksum on.
-std::string zip_central(const ZipEntry& entry);
+std::string zip_central(const ZipRecord& entry);
 inline constexpr Bytes kCentralChecksum = 16;
 
 /// What ends an archive whose central directory lies in [begin, end) and has so many entries.
@@ -39,6 +39,6 @@ std::string zip_end(Bytes begin, Bytes end, std::uint64_t n_entries);
 
 /// What torch joins the checksums of records to (c10::hash_combine), for the second half of its
 /// serialization_id.
-std::uint64_t joined_checksums(std::span<const ZipEntry> entries);
+std::uint64_t joined_checksums(std::span<const ZipRecord> entries);
 
 }  // namespace shardweld::outputs::torch

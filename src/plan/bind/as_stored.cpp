@@ -54,11 +54,11 @@ Target target_of_box(const catalogue::Tensor& tensor, std::string name, const la
         }
     }
     const auto cover = cover_by(primaries, whole, tensor.name);
-    if (cover == layout::Cover::Kind::overlap) {
+    if (cover == layout::CoverKind::overlap) {
         throw Error(ErrorCode::mismatch, tensor.name + " is stored twice: its pieces overlap",
                     "copy all files from one save: these are of several");
     }
-    if (cover == layout::Cover::Kind::gap) {
+    if (cover == layout::CoverKind::gap) {
         throw Error(
             ErrorCode::mismatch,
             tensor.name + " " + shape_text(target.shape) +
@@ -190,9 +190,8 @@ void make_like(const std::optional<TensorPiece::InTemplate>& in_template, Target
     }
 }
 
-layout::Cover::Kind cover_by(const std::vector<layout::Patch>& parts, const layout::Patch& wanted,
-                             const std::string& name) {
-    using Kind = layout::Cover::Kind;
+layout::CoverKind cover_by(const std::vector<layout::Patch>& parts, const layout::Patch& wanted,
+                           const std::string& name) {
     std::vector<const layout::Patch*> boxes;
     boxes.reserve(parts.size());
     Index volume = 0;
@@ -200,12 +199,13 @@ layout::Cover::Kind cover_by(const std::vector<layout::Patch>& parts, const layo
         boxes.push_back(&part);
         volume = checked_add(volume, part.volume(), name);
     }
-    const Kind kind = layout::check_cover(wanted, boxes).kind;
-    if (kind == Kind::irregular) {
+    const layout::CoverKind kind = layout::check_cover(wanted, boxes).kind;
+    if (kind == layout::CoverKind::irregular) {
         throw Error(ErrorCode::unsupported, name + ": too many pieces that form no grid");
     }
     // With so many elements, what leaves a gap here overlaps elsewhere.
-    return kind == Kind::gap && volume >= wanted.volume() ? Kind::overlap : kind;
+    return kind == layout::CoverKind::gap && volume >= wanted.volume() ? layout::CoverKind::overlap
+                                                                       : kind;
 }
 
 }  // namespace shardweld::plan

@@ -29,7 +29,7 @@ void make_like(const std::optional<TensorPiece::InTemplate>& in_template, Target
 
 /// How `parts`, each inside the box of `wanted`, cover it: exact, gap or overlap.
 /// Error(unsupported) naming `name` when there are too many parts to compare.
-layout::Cover::Kind cover_by(const std::vector<layout::Patch>& parts, const layout::Patch& wanted,
-                             const std::string& name);
+layout::CoverKind cover_by(const std::vector<layout::Patch>& parts, const layout::Patch& wanted,
+                           const std::string& name);
 
 }  // namespace shardweld::plan

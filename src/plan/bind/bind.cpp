@@ -154,14 +154,6 @@ void refuse_unknown(const std::vector<Tensor>& others, const Model& model) {
                       "--tie_word_embedding, or give a --recipe");
 }
 
-/// What filing fills.
-struct FilingResult {
-    LogicalSegments& segments;
-    Binding& binding;
-    Mismatches& mismatches;
-    StoredSizes& sizes;
-};
-
 /// Error(mismatch) for a tensor that the family has, but not by this config.json. Names of a
 /// framework are left to refuse_unknown.
 void refuse_switched_off(const Tensor& tensor, const Model& model, const StoreMatcher& matcher) {
@@ -195,9 +187,9 @@ Error of_other_meaning(const Tensor& tensor, bool is_value) {
 }
 
 void file_one(const Tensor& tensor, const StoreMatch& match, const Model& model,
-              const StoreMatcher& matcher, const FilingResult& found) {
+              const StoreMatcher& matcher, LogicalSegments& segments, Mismatches& mismatches) {
     try {
-        found.segments.add(tensor, *match.line, match.captures);
+        segments.add(tensor, *match.line, match.captures);
     } catch (Error& error) {
         error.add_context("stored tensor " + tensor.name + " " + shape_text(tensor.shape));
         error.set_detail(match.line->origin);
@@ -208,7 +200,7 @@ void file_one(const Tensor& tensor, const StoreMatch& match, const Model& model,
                                         : "if this is a value model, give --is_value_model");
             }
             if (matcher.fits(*other, tensor.shape)) {
-                found.mismatches.note(kOtherMeaning, of_other_meaning(tensor, is_value));
+                mismatches.add_error(kOtherMeaning, of_other_meaning(tensor, is_value));
             }
         }
         throw Error(in_config_words(error, tensor, match, model));
@@ -217,24 +209,24 @@ void file_one(const Tensor& tensor, const StoreMatch& match, const Model& model,
 
 /// Files every stored tensor under its logical tensors; returns those that no line takes.
 std::vector<Tensor> file_all(Catalogue& catalogue, const Model& model, const StoreMatcher& matcher,
-                             const FilingResult& found) {
+                             LogicalSegments& segments, Binding& binding, Mismatches& mismatches,
+                             StoredSizes& sizes) {
     std::vector<Tensor> unknown;
     for (Tensor& tensor : catalogue.tensors) {
         const auto match = matcher.find(tensor.name, tensor.shape);
         if (match) {
-            found.sizes.note(*match, tensor.shape);
-            const bool fits = found.mismatches.check(tensor.name, [&] {
-                file_one(tensor, *match, model, matcher, found);
-                add_padding(tensor, *match, model, found.binding.padding);
+            sizes.add_tensor(*match, tensor.shape);
+            const bool fits = mismatches.check(tensor.name, [&] {
+                file_one(tensor, *match, model, matcher, segments, mismatches);
+                add_padding(tensor, *match, model, binding.padding);
             });
             if (!fits) {
-                found.segments.give_up(match->line->logical);
+                segments.give_up(match->line->logical);
             }
         } else if (const models::IgnoreRule* rule = matcher.ignored(tensor.name)) {
-            found.binding.ledger.ignore(tensor.name, rule->reason, catalogue::stored_bytes(tensor));
+            binding.ledger.ignore(tensor.name, rule->reason, catalogue::stored_bytes(tensor));
         } else {
-            found.mismatches.check(tensor.name,
-                                   [&] { refuse_switched_off(tensor, model, matcher); });
+            mismatches.check(tensor.name, [&] { refuse_switched_off(tensor, model, matcher); });
             unknown.push_back(std::move(tensor));
             continue;
         }
@@ -365,7 +357,7 @@ Binding bind(Catalogue catalogue, const Model& model, const BindOptions& options
                                 : Mismatches::Explanation();
     };
     std::vector<Tensor> others =
-        file_all(catalogue, model, matcher, {segments, binding, mismatches, sizes});
+        file_all(catalogue, model, matcher, segments, binding, mismatches, sizes);
     catalogue.tensors = {};
     mismatches.check(kUnknown, [&] { refuse_unknown(others, model); });
     for (const models::SameRule& rule : model.recipe->same) {

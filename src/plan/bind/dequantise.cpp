@@ -81,9 +81,9 @@ class Taker {
         }
     }
 
-    std::vector<EncodedWeight> take() {
+    std::vector<EncodedWeight> take_weights() {
         for (const Tensor& tensor : catalogue_.tensors) {
-            note(tensor);
+            add_if_codes(tensor);
         }
         Ledger left;
         left.ignored = std::move(catalogue_.ignored);
@@ -111,7 +111,7 @@ class Taker {
     }
 
     /// Notes the weight whose codes a tensor holds, if it holds any.
-    void note(const Tensor& tensor) {
+    void add_if_codes(const Tensor& tensor) {
         const auto is_stored = [&](const std::string& name) { return find(name) != nullptr; };
         if (const auto names = names_around(tensor, is_stored)) {
             add(tensor, *find(names->scales), names->weight);
@@ -139,7 +139,7 @@ class Taker {
         if (const Tensor* shape = find(weight.name + "_shape")) {
             shapes_.insert(shape->name);
         }
-        settle(weight);
+        resolve_encoding(weight);
         taken_.insert(codes.name);
         taken_.insert(scales.name);
         weights_.push_back(std::move(weight));
@@ -151,7 +151,7 @@ class Taker {
     }
 
     /// Which encoding it is, and the weight's shape.
-    void settle(EncodedWeight& weight) const {
+    void resolve_encoding(EncodedWeight& weight) const {
         const std::vector<Index>& codes = weight.codes.shape;
         const bool is_stack = weight.codes.name.ends_with("_blocks");
         if (is_stack ? codes.size() != 4 : codes.size() != 2 && codes.size() != 3) {
@@ -368,7 +368,7 @@ void add_scales(const EncodedWeight& weight, std::vector<Target>& out) {
 }  // namespace
 
 std::vector<EncodedWeight> take_encoded(catalogue::Catalogue& catalogue, const BitsOf& bits) {
-    return Taker(catalogue, bits).take();
+    return Taker(catalogue, bits).take_weights();
 }
 
 std::vector<std::string> leave_idle_scales(catalogue::Catalogue& catalogue) {

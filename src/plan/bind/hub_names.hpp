@@ -10,6 +10,7 @@
 
 namespace shardweld::plan {
 
+/// A name that the output has, and the line that it comes from.
 struct HubName {
     const models::Line* line = nullptr;
     models::Captures captures;

@@ -189,15 +189,15 @@ Join join_of(const std::string& name, const ShardGroup& group, const Model& mode
 constexpr std::array<std::string_view, 2> kExpertAxes = {"e", "ev"};
 
 /// A shard's local shape and patch while steps turn them into global ones.
-struct Placed {
+struct PlacedShard {
     const Shard* shard = nullptr;
     std::vector<Index> shape;
     layout::Patch patch;
     Index ranks = 0;  ///< in the groups of the steps taken so far; equal ones are replicas
 };
 
-Placed start(const Shard& shard, const Join& join) {
-    Placed placed{&shard, shard.shape, shard.piece.patch};
+PlacedShard start(const Shard& shard, const Join& join) {
+    PlacedShard placed{&shard, shard.shape, shard.piece.patch};
     if (!join.flat) {
         return placed;
     }
@@ -212,7 +212,8 @@ Placed start(const Shard& shard, const Join& join) {
     return placed;
 }
 
-[[noreturn]] void refuse_shapes(const Placed& a, const Placed& b, const Catalogue& catalogue) {
+[[noreturn]] void refuse_shapes(const PlacedShard& a, const PlacedShard& b,
+                                const Catalogue& catalogue) {
     throw Error(ErrorCode::mismatch,
                 a.shard->name.text() + " has shape " + shape_text(a.shard->shape) + " in " +
                     place_of(*a.shard, catalogue) + " but " + shape_text(b.shard->shape) + " in " +
@@ -222,12 +223,13 @@ Placed start(const Shard& shard, const Join& join) {
 
 /// Position of each rank of a group along the joined dim: starts[r], starts.back() = the global
 /// extent.
-std::vector<Index> starts_along(const std::vector<Placed>& all, const JoinStep& step, Index n_ranks,
-                                const Catalogue& catalogue) {
+std::vector<Index> starts_along(const std::vector<PlacedShard>& all, const JoinStep& step,
+                                Index n_ranks, const Catalogue& catalogue) {
     const auto dim = static_cast<std::size_t>(step.dim);
-    std::vector<const Placed*> holder(static_cast<std::size_t>(n_ranks), nullptr);
-    for (const Placed& placed : all) {
-        const Placed*& seen = holder[static_cast<std::size_t>(rank_in(*placed.shard, step.group))];
+    std::vector<const PlacedShard*> holder(static_cast<std::size_t>(n_ranks), nullptr);
+    for (const PlacedShard& placed : all) {
+        const PlacedShard*& seen =
+            holder[static_cast<std::size_t>(rank_in(*placed.shard, step.group))];
         if (seen != nullptr && seen->shape[dim] != placed.shape[dim]) {
             refuse_shapes(*seen, placed, catalogue);
         }
@@ -235,7 +237,7 @@ std::vector<Index> starts_along(const std::vector<Placed>& all, const JoinStep& 
     }
     std::vector<Index> starts{0};
     for (Index rank = 0; rank < n_ranks; ++rank) {
-        const Placed* placed = holder[static_cast<std::size_t>(rank)];
+        const PlacedShard* placed = holder[static_cast<std::size_t>(rank)];
         if (placed == nullptr) {
             throw Error(ErrorCode::not_found,
                         all.front().shard->name.text() + " has no shard of " +
@@ -254,10 +256,10 @@ std::vector<Index> starts_along(const std::vector<Placed>& all, const JoinStep& 
     return starts;
 }
 
-void take_step(std::vector<Placed>& all, const JoinStep& step, const Catalogue& catalogue) {
+void take_step(std::vector<PlacedShard>& all, const JoinStep& step, const Catalogue& catalogue) {
     const Index n_ranks = group_size(catalogue, step.group);
     const auto dim = static_cast<std::size_t>(step.dim);
-    for (const Placed& placed : all) {
+    for (const PlacedShard& placed : all) {
         const int rank = rank_in(*placed.shard, step.group);
         if (rank < 0 || rank >= n_ranks || (!step.stack && dim >= placed.shape.size())) {
             throw Error(ErrorCode::mismatch, "the shard of " + placed.shard->name.text() +
@@ -270,7 +272,7 @@ void take_step(std::vector<Placed>& all, const JoinStep& step, const Catalogue& 
     }
     const std::vector<Index> starts =
         step.stack ? std::vector<Index>{} : starts_along(all, step, n_ranks, catalogue);
-    for (Placed& placed : all) {
+    for (PlacedShard& placed : all) {
         const int rank = rank_in(*placed.shard, step.group);
         placed.ranks = placed.ranks * n_ranks + rank;
         if (step.stack) {
@@ -284,7 +286,7 @@ void take_step(std::vector<Placed>& all, const JoinStep& step, const Catalogue& 
 }
 
 /// Whether a `k?` step means replicas here: the local extent already is the full one.
-bool is_whole(const Placed& placed, const JoinStep& step, const ShardGroup& group,
+bool is_whole(const PlacedShard& placed, const JoinStep& step, const ShardGroup& group,
               const Model& model) {
     if (!step.or_replica) {
         return false;
@@ -295,12 +297,12 @@ bool is_whole(const Placed& placed, const JoinStep& step, const ShardGroup& grou
 }
 
 /// Every combination of ranks of the steps' groups must be there; a lower count names the gap.
-void check_complete(const std::vector<Placed>& all, std::size_t n_primary, Index expected,
+void check_complete(const std::vector<PlacedShard>& all, std::size_t n_primary, Index expected,
                     const Catalogue& catalogue) {
     if (static_cast<Index>(n_primary) != expected) {
         std::vector<std::string> places;
         places.reserve(all.size());
-        for (const Placed& placed : all) {
+        for (const PlacedShard& placed : all) {
             places.push_back(place_of(*placed.shard, catalogue));
         }
         throw Error(ErrorCode::not_found,
@@ -314,7 +316,7 @@ void check_complete(const std::vector<Placed>& all, std::size_t n_primary, Index
 Tensor join_group(const std::string& name, const ShardGroup& group, const Model& model,
                   const Catalogue& catalogue) {
     const Join join = join_of(name, group, model, catalogue);
-    std::vector<Placed> all;
+    std::vector<PlacedShard> all;
     all.reserve(group.shards.size());
     for (const Shard* shard : group.shards) {
         if (shard->dtype != group.shards.front()->dtype) {
@@ -337,7 +339,7 @@ Tensor join_group(const std::string& name, const ShardGroup& group, const Model&
     Tensor tensor{name, group.shards.front()->dtype, all.front().shape, {}};
     tensor.pieces.reserve(all.size());
     std::map<Index, std::uint32_t> copies;
-    for (Placed& placed : all) {
+    for (PlacedShard& placed : all) {
         if (placed.shape != tensor.shape) {
             refuse_shapes(all.front(), placed, catalogue);
         }

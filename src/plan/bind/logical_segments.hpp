@@ -52,6 +52,7 @@ struct Filed {
     std::uint32_t copy = 0;  ///< of which repetition, see models::Line::repeat
 };
 
+/// All segments of logical tensors that are stored, by their keys.
 class LogicalSegments {
   public:
     explicit LogicalSegments(const Model& model);

@@ -20,12 +20,12 @@ bool Mismatches::check(const std::string& name, const std::function<void()>& bod
         if (error.code() != ErrorCode::mismatch) {
             throw;
         }
-        note(name, error);
+        add_error(name, error);
         return false;
     }
 }
 
-void Mismatches::note(const std::string& name, const Error& error) {
+void Mismatches::add_error(const std::string& name, const Error& error) {
     const std::string kind = models::digits_hidden(name);
     const auto known = std::ranges::find(kinds_, kind, &MismatchKind::name);
     if (known == kinds_.end()) {

@@ -14,6 +14,7 @@
 
 namespace shardweld::plan {
 
+/// Collects contradictions, and throws them together.
 class Mismatches {
   public:
     /// Runs `body`; notes its Error(mismatch), passes any other on. Where names differ in numbers
@@ -21,7 +22,7 @@ class Mismatches {
     bool check(const std::string& name, const std::function<void()>& body);
 
     /// Notes an error that was caught.
-    void note(const std::string& name, const Error& error);
+    void add_error(const std::string& name, const Error& error);
 
     /// What explains them all in a sentence; "" where nothing does.
     struct Explanation {
@@ -71,6 +72,7 @@ inline constexpr const char* kUnknown = "unknown";
 /// config.json is to blame.
 inline constexpr const char* kOtherMeaning = "other meaning";
 
+/// How stored names differ from the expected ones.
 struct NameDifference {
     std::string text;  ///< whose names they are, or a stored name and how it differs; "": nothing
     std::string hint;  ///< what to do about it; "": the names do not say

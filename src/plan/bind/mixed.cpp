@@ -92,7 +92,7 @@ void append(std::vector<Operand>& all, std::vector<Operand>& more, std::size_t t
 }
 
 /// The target whose own elements are those of `parts[lead]`, as a mix of all.
-Target mix(const std::vector<Target*>& parts, const std::vector<MixInput>& inputs, Mix::Kind kind,
+Target mix(const std::vector<Target*>& parts, const std::vector<MixInput>& inputs, MixKind kind,
            std::size_t lead) {
     Mix terms{kind, {}};
     std::vector<Operand> operands;
@@ -182,7 +182,7 @@ void require_one_model(const std::vector<MixInput>& inputs, std::size_t lead) {
 
 }  // namespace
 
-Binding mixed(std::vector<MixInput> inputs, Mix::Kind kind, std::size_t lead) {
+Binding mixed(std::vector<MixInput> inputs, MixKind kind, std::size_t lead) {
     untie_all(inputs);
     require_one_model(inputs, lead);
     Binding all;

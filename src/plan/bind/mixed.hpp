@@ -25,6 +25,6 @@ struct MixInput {
 /// lead's, ledgers are added up. Error(mismatch) naming both sides where the inputs
 /// have other tensors, shapes or kinds of numbers; Error(unsupported) for floats of 8 bits and for
 /// targets that something is added to.
-Binding mixed(std::vector<MixInput> inputs, Mix::Kind kind, std::size_t lead = 0);
+Binding mixed(std::vector<MixInput> inputs, MixKind kind, std::size_t lead = 0);
 
 }  // namespace shardweld::plan

@@ -62,7 +62,7 @@ Places places_of(const std::vector<catalogue::Tensor>& stored, const Model& mode
         const auto match = matcher.find(stored[i].name, stored[i].shape);
         catalogue::Tensor whole = in_own_file(stored[i], i);
         if (!match) {
-            PlacedTensor& one = places.tensors.emplace_back();
+            TensorPlaces& one = places.tensors.emplace_back();
             one.name = stored[i].name;
             one.shape = stored[i].shape;
             const layout::Patch all = layout::dense_shape(one.shape);

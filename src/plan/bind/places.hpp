@@ -11,14 +11,15 @@
 namespace shardweld::plan {
 
 /// A tensor of the model, and which of its elements are elements of stored tensors.
-struct PlacedTensor {
+struct TensorPlaces {
     std::string name;
     std::vector<Index> shape;
     std::vector<Operand> operands;  ///< `file` is the number of a stored tensor
 };
 
+/// The places of all stored tensors in the model's.
 struct Places {
-    std::vector<PlacedTensor> tensors;
+    std::vector<TensorPlaces> tensors;
     /// By stored tensor: its line, null where it passes without one, and how many elements of it
     /// the model has.
     struct Stored {

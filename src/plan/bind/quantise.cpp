@@ -77,9 +77,9 @@ bool is_float_weight(DType dtype) {
     return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }
 
-class Quantiser {
+class WeightQuantiser {
   public:
-    Quantiser(std::vector<Target>& targets, const Model& model, Encoding encoding)
+    WeightQuantiser(std::vector<Target>& targets, const Model& model, Encoding encoding)
         : targets_(targets),
           model_(model),
           facts_(facts_of(encoding)),
@@ -280,7 +280,7 @@ Target literal_target(std::string name, DType dtype, Index n, std::span<const st
 
 Quantisation quantise(std::vector<Target>& targets, const Model& model, Encoding encoding,
                       const std::function<bool(const std::string&)>& is_ignored) {
-    return Quantiser(targets, model, encoding).run(is_ignored);
+    return WeightQuantiser(targets, model, encoding).run(is_ignored);
 }
 
 }  // namespace shardweld::plan

@@ -110,7 +110,7 @@ class Recutter {
             const std::uint32_t at = operand.file - first_file_;
             take_types(model_[at], is_first, piece);
             is_first = false;
-            take(at, operand.copy, bound.size() == 1, piece);
+            take_operand(at, operand.copy, bound.size() == 1, piece);
         }
         if (!piece.decoded.empty()) {
             require_codes_alone(bound.size(), piece);
@@ -135,7 +135,7 @@ class Recutter {
     }
 
     /// `copy`: from the elements of the model's target.
-    void take(std::uint32_t at, const layout::Copy& copy, bool is_alone, Target& piece) {
+    void take_operand(std::uint32_t at, const layout::Copy& copy, bool is_alone, Target& piece) {
         const Target& whole = model_[at];
         const Taken taken =
             whole.decode

@@ -29,6 +29,7 @@ struct StoreMatch {
     models::Captures captures;
 };
 
+/// Finds the line that a stored name belongs to.
 class StoreMatcher {
   public:
     StoreMatcher(const models::Dialect& dialect, const models::Recipe& recipe,

@@ -50,12 +50,12 @@ Index extent_of(const std::vector<LayoutItem>& items, const Symbols& symbols,
 
 /// One extent of stored tensors, or how many there are of something that names count.
 struct Size {
-    enum class Relation { equal, at_least, at_most };
+    enum class SizeRelation { equal, at_least, at_most };
     const layout::Dim* dim = nullptr;  ///< null: of the index
     std::string index = {};
     const models::Captures* captures = nullptr;
     Index stored = 0;
-    Relation relation = Relation::equal;  ///< of what is stored to what config.json implies
+    SizeRelation relation = SizeRelation::equal;  ///< of what is stored to what config.json implies
 
     [[nodiscard]] std::set<std::string> symbols() const {
         std::set<std::string> names;
@@ -80,9 +80,9 @@ struct Size {
 
     [[nodiscard]] bool is_met(const Symbols& symbols) const {
         const std::optional<Index> by_config = implied(symbols);
-        return by_config && (relation == Relation::equal      ? stored == *by_config
-                             : relation == Relation::at_least ? stored >= *by_config
-                                                              : stored <= *by_config);
+        return by_config && (relation == SizeRelation::equal      ? stored == *by_config
+                             : relation == SizeRelation::at_least ? stored >= *by_config
+                                                                  : stored <= *by_config);
     }
 };
 
@@ -112,7 +112,7 @@ class FieldSearch {
             if (best.empty() || best.front().n_unmet >= unmet.size()) {
                 break;
             }
-            take(best, found);
+            take_proposals(best, found);
             unmet = unmet_by(now_);
         }
         std::erase_if(found, [](const FieldDifference& one) { return one.said == one.stored; });
@@ -217,7 +217,7 @@ class FieldSearch {
     /// Rows of padding hide how many there should be, unless all tables have as many.
     [[nodiscard]] bool is_shared(const Size& size, const Proposal& proposal) const {
         return std::ranges::all_of(sizes_, [&](const Size& other) {
-            if (other.relation != Size::Relation::at_least || other.stored == size.stored) {
+            if (other.relation != Size::SizeRelation::at_least || other.stored == size.stored) {
                 return true;
             }
             const std::set<std::string> names = other.symbols();
@@ -227,7 +227,7 @@ class FieldSearch {
         });
     }
 
-    void take(const std::vector<Proposal>& best, std::vector<FieldDifference>& found) {
+    void take_proposals(const std::vector<Proposal>& best, std::vector<FieldDifference>& found) {
         const Proposal& first = best.front();
         const auto other = std::ranges::find_if(best, [&](const Proposal& one) {
             return one.field != first.field && one.distance < kOfAbsent;
@@ -245,7 +245,8 @@ class FieldSearch {
 };
 
 std::string dim_text(const Size& size, Index implied) {
-    return (size.relation == Size::Relation::at_least ? "at least " : "") + std::to_string(implied);
+    return (size.relation == Size::SizeRelation::at_least ? "at least " : "") +
+           std::to_string(implied);
 }
 
 std::vector<Size> sizes_of(const models::Line& line, const std::vector<Index>& shape,
@@ -254,12 +255,12 @@ std::vector<Size> sizes_of(const models::Line& line, const std::vector<Index>& s
     for (std::size_t k = 0; k < shape.size() && shape.size() == line.layout.dims.size(); ++k) {
         std::set<std::string> axes;
         add_axes(line.layout.dims[k], axes);
-        sizes.push_back(
-            {&line.layout.dims[k],
-             {},
-             &captures,
-             shape[k],
-             axes.contains(kPaddingAxis) ? Size::Relation::at_least : Size::Relation::equal});
+        sizes.push_back({&line.layout.dims[k],
+                         {},
+                         &captures,
+                         shape[k],
+                         axes.contains(kPaddingAxis) ? Size::SizeRelation::at_least
+                                                     : Size::SizeRelation::equal});
     }
     return sizes;
 }
@@ -337,7 +338,7 @@ Error in_config_words(Error error, const catalogue::Tensor& tensor, const StoreM
         .set_detail(old + (error.detail().empty() ? "" : " (" + error.detail() + ")"));
 }
 
-void StoredSizes::note(const StoreMatch& match, const std::vector<Index>& shape) {
+void StoredSizes::add_tensor(const StoreMatch& match, const std::vector<Index>& shape) {
     if (shapes_.size() < kMostShapes) {
         shapes_.try_emplace({match.line, shape}, match.captures);
     }
@@ -357,7 +358,7 @@ std::vector<FieldDifference> StoredSizes::differences(const Model& model, bool i
     for (const auto& [capture, count] : counts_) {
         if (model.symbols->is_index(capture)) {
             sizes.push_back({nullptr, capture, nullptr, count,
-                             is_short ? Size::Relation::equal : Size::Relation::at_most});
+                             is_short ? Size::SizeRelation::equal : Size::SizeRelation::at_most});
         }
     }
     return FieldSearch(model, std::move(sizes)).run();

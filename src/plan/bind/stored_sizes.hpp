@@ -36,10 +36,11 @@ Mismatches::Explanation explanation_of(const std::vector<FieldDifference>& diffe
 Error in_config_words(Error error, const catalogue::Tensor& tensor, const StoreMatch& match,
                       const Model& model);
 
+/// Collects the sizes that are stored, and finds fields of config.json that would fit them.
 class StoredSizes {
   public:
     /// A stored tensor, and the line that takes it.
-    void note(const StoreMatch& match, const std::vector<Index>& shape);
+    void add_tensor(const StoreMatch& match, const std::vector<Index>& shape);
 
     /// The fewest fields, each found by trying what number would make the most sizes right.
     /// `is_short`: names are missing, so that there may be fewer layers or experts than config.json

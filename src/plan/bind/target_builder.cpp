@@ -211,7 +211,7 @@ class TargetBuilder {
         std::vector<Operand> same;
         std::size_t n_absent = 0;
         for (const Filed& one : filed) {
-            n_absent += take(one, hub, target, same) ? 0U : 1U;
+            n_absent += take_operands(one, hub, target, same) ? 0U : 1U;
         }
         n_absent_ += static_cast<Index>(n_absent);
         if (is_missing_ || (n_absent == filed.size() && !filed.empty())) {
@@ -393,7 +393,7 @@ class TargetBuilder {
 
     void note_optional(const HubName& hub, bool is_stored) {
         if (hub.line->together) {
-            together_.note(hub, is_stored);
+            together_.add_name(hub, is_stored);
         } else if (hub.line->optional && hub.line->keep && hub.captures.size() == 1) {
             FoundOptional& found = optional_[hub.line];
             (is_stored ? found.stored : found.absent) = hub.name;
@@ -423,7 +423,8 @@ class TargetBuilder {
     }
 
     /// Takes one patch of a target from its logical segment; false when an optional one is absent.
-    bool take(const Filed& wanted, const HubName& hub, Target& target, std::vector<Operand>& same) {
+    bool take_operands(const Filed& wanted, const HubName& hub, Target& target,
+                       std::vector<Operand>& same) {
         LogicalSegment* const segment = segments_.find(wanted.key);
         if (segment == nullptr) {
             if (hub.line->optional || options_.may_lack || is_supplied(hub)) {
@@ -476,12 +477,12 @@ class TargetBuilder {
                const HubName& hub) const {
         const std::string& stored = segments_.stored_name(segment.name);
         const auto cover = cover_by(found.clipped, wanted.patch, hub.name);
-        if (cover == layout::Cover::Kind::overlap) {
+        if (cover == layout::CoverKind::overlap) {
             throw Error(ErrorCode::mismatch,
                         hub.name + " is stored twice: pieces of " + stored + " overlap")
                 .set_detail(hub.line->origin);
         }
-        if (cover == layout::Cover::Kind::gap) {
+        if (cover == layout::CoverKind::gap) {
             throw Error(ErrorCode::mismatch,
                         hub.name + " " + shape_text(bound_.shape()) +
                             " is not covered: " + std::to_string(found.volume) + " of " +

@@ -22,7 +22,7 @@ std::pair<std::string, Index> group_of(const HubName& hub) {
 
 }  // namespace
 
-void Together::note(const HubName& hub, bool is_stored) {
+void Together::add_name(const HubName& hub, bool is_stored) {
     StoredTogether& group = groups_[group_of(hub)];
     if (is_stored) {
         if (group.stored.empty()) {

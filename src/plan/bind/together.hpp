@@ -13,10 +13,11 @@
 
 namespace shardweld::plan {
 
+/// Collects which tensors of each group are stored.
 class Together {
   public:
     /// `hub`: a name whose line says `together`.
-    void note(const HubName& hub, bool is_stored);
+    void add_name(const HubName& hub, bool is_stored);
 
     /// Error(mismatch) when of one group some are stored and some are not, or when a group is
     /// stored behind one that is not.

@@ -42,7 +42,7 @@ class OnceWriter {
         }
     }
 
-    void take(const std::string& name, const std::string& kept) {
+    void write_once(const std::string& name, const std::string& kept) {
         const auto second = places_.find(name);
         if (second == places_.end() || !is_taken_as_stored(target(second->second))) {
             return;
@@ -112,7 +112,7 @@ void write_once(const std::map<std::string, std::string>& names, Binding& bindin
     }
     OnceWriter writer(binding);
     for (const auto& [name, kept] : names) {
-        writer.take(name, kept);
+        writer.write_once(name, kept);
     }
     writer.finish();
 }

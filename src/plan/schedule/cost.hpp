@@ -27,6 +27,7 @@ struct Shared {
     double system_reads_s = 0;  ///< requests a second, all nodes together
 };
 
+/// A machine that a forecast is for.
 struct Machine {
     Rates rank;
     Shared shared;

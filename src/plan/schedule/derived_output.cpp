@@ -55,7 +55,7 @@ DerivedOutput::DerivedOutput(const Plan& primary, const Plan& own)
       own_(own),
       relations_(relations_of(primary.targets, own.targets)),
       items_(own.targets.size()) {
-    std::ranges::stable_sort(relations_, {}, &Relation::primary);
+    std::ranges::stable_sort(relations_, {}, &OutputMapping::primary);
     for (std::size_t at = 0; at < own.space.order.size(); ++at) {
         const std::uint32_t tensor = own.space.order[at];
         const OutputRange item{own.space.begins[at], own.space.begins[at + 1]};
@@ -67,16 +67,16 @@ DerivedOutput::DerivedOutput(const Plan& primary, const Plan& own)
     }
 }
 
-std::span<const Relation> DerivedOutput::of(std::uint32_t tensor) const {
+std::span<const OutputMapping> DerivedOutput::of(std::uint32_t tensor) const {
     if (primary_.is_constant(tensor)) {
         return {};
     }
     const std::uint32_t primary = primary_.tensors[tensor].target;
-    return {std::ranges::lower_bound(relations_, primary, {}, &Relation::primary),
-            std::ranges::upper_bound(relations_, primary, {}, &Relation::primary)};
+    return {std::ranges::lower_bound(relations_, primary, {}, &OutputMapping::primary),
+            std::ranges::upper_bound(relations_, primary, {}, &OutputMapping::primary)};
 }
 
-OutputRange DerivedOutput::range_of(const Relation& relation, const Slice& slice) const {
+OutputRange DerivedOutput::range_of(const OutputMapping& relation, const Slice& slice) const {
     const OutputRange item = items_[relation.own];
     const Target& primary_target = primary_.targets[relation.primary];
     const Target& own = own_.targets[relation.own];
@@ -92,7 +92,7 @@ OutputRange DerivedOutput::range_of(const Relation& relation, const Slice& slice
 }
 
 /// What is done of the primary output's item `at` when a part of the own item is done.
-OutputRange DerivedOutput::done_of(std::size_t at, const Relation& relation,
+OutputRange DerivedOutput::done_of(std::size_t at, const OutputMapping& relation,
                                    OutputRange done) const {
     const Target& primary_target = primary_.targets[relation.primary];
     const Target& own = own_.targets[relation.own];
@@ -116,7 +116,7 @@ OutputRange DerivedOutput::done_of(std::size_t at, const Relation& relation,
             item_begin + bytes_before(primary_target, here.lo + here.extent, whole)};
 }
 
-std::vector<OutputRange> DerivedOutput::done_for(std::size_t at, const Relation& relation,
+std::vector<OutputRange> DerivedOutput::done_for(std::size_t at, const OutputMapping& relation,
                                                  std::span<const OutputRange> done) const {
     const OutputRange item = items_[relation.own];
     std::vector<OutputRange> parts;
@@ -134,7 +134,7 @@ std::vector<OutputRange> DerivedOutput::done_of_primary(std::span<const OutputRa
     std::vector<OutputRange> parts;
     for (std::size_t at = 0; at < primary_.space.order.size(); ++at) {
         std::vector<std::vector<OutputRange>> lists;
-        for (const Relation& relation : of(primary_.space.order[at])) {
+        for (const OutputMapping& relation : of(primary_.space.order[at])) {
             lists.push_back(done_for(at, relation, done));
         }
         const auto all = in_all({primary_.space.begins[at], primary_.space.begins[at + 1]}, lists);

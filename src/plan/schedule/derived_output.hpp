@@ -21,11 +21,11 @@ class DerivedOutput {
     DerivedOutput(const Plan& primary, const Plan& own);
 
     /// What this output makes of the elements that a tensor of the primary output is made of.
-    [[nodiscard]] std::span<const Relation> of(std::uint32_t tensor) const;
+    [[nodiscard]] std::span<const OutputMapping> of(std::uint32_t tensor) const;
 
     /// The part of the own output space that is made, by one of the relations, of a slice of the
     /// primary output: whole strips of both.
-    [[nodiscard]] OutputRange range_of(const Relation& relation, const Slice& slice) const;
+    [[nodiscard]] OutputRange range_of(const OutputMapping& relation, const Slice& slice) const;
 
     /// The parts of the primary output's space for which nothing is left to do where the united
     /// list `done` of the own output space is there.
@@ -35,15 +35,15 @@ class DerivedOutput {
     [[nodiscard]] const std::vector<OutputRange>& constants() const { return constants_; }
 
   private:
-    [[nodiscard]] OutputRange done_of(std::size_t at, const Relation& relation,
+    [[nodiscard]] OutputRange done_of(std::size_t at, const OutputMapping& relation,
                                       OutputRange done) const;
-    [[nodiscard]] std::vector<OutputRange> done_for(std::size_t at, const Relation& relation,
+    [[nodiscard]] std::vector<OutputRange> done_for(std::size_t at, const OutputMapping& relation,
                                                     std::span<const OutputRange> done) const;
 
     const Plan& primary_;
     const Plan& own_;
-    std::vector<Relation> relations_;  ///< in the order of the primary output's targets
-    std::vector<OutputRange> items_;   ///< in the own output space, by own target
+    std::vector<OutputMapping> relations_;  ///< in the order of the primary output's targets
+    std::vector<OutputRange> items_;        ///< in the own output space, by own target
     std::vector<OutputRange> constants_;
 };
 

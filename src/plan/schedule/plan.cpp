@@ -132,7 +132,7 @@ std::string hash_text(const Fingerprint& hash) {
 }
 
 std::string mix_text(const Mix& mix) {
-    std::string text = mix.kind == Mix::Kind::sum ? "sum" : "deltas";
+    std::string text = mix.kind == MixKind::sum ? "sum" : "deltas";
     for (const Term& term : mix.terms) {
         std::array<char, 32> weight{};
         (void)std::snprintf(weight.data(), weight.size(), "%.9g", static_cast<double>(term.weight));
@@ -142,7 +142,7 @@ std::string mix_text(const Mix& mix) {
     return text;
 }
 
-std::string strips_text(const Strips& strips, DType dtype) {
+std::string strips_text(const RowBlocks& strips, DType dtype) {
     return " " + std::string(facts_of(strips.encoding).name) + " of " +
            std::string(safetensors_name(dtype));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace shardweld::plan {
 
@@ -10,28 +11,22 @@ namespace {
 using layout::Copy;
 using layout::Loop;
 
-/// A typical round's part of a copy, and how often it comes.
-struct RoundPart {
-    Copy copy;
+/// A typical round's part of a copy, and how often it comes. In normal form the loops go from the
+/// widest destination stride to the narrowest: rounds cut the outer ones.
+std::pair<Copy, double> part_of_round(Copy copy, Index round) {
     double times = 1;
-};
-
-/// In normal form the loops go from the widest destination stride to the narrowest: rounds cut the
-/// outer ones.
-RoundPart part_of_round(const Copy& copy, Index round) {
-    RoundPart part{copy};
-    for (Loop& loop : part.copy.loops) {
+    for (Loop& loop : copy.loops) {
         if (loop.dst_stride * loop.extent <= round) {
             break;
         }
         const Index turns = std::clamp<Index>(round / loop.dst_stride, 1, loop.extent);
-        part.times *= static_cast<double>(loop.extent) / static_cast<double>(turns);
+        times *= static_cast<double>(loop.extent) / static_cast<double>(turns);
         loop.extent = turns;
         if (loop.dst_stride <= round) {
             break;
         }
     }
-    return part;
+    return {std::move(copy), times};
 }
 
 /// Elements of the runs that are contiguous on both sides.
@@ -85,11 +80,11 @@ Reading reading_of(const Copy& copy, const ReadingSteps& steps) {
     if (volume == 0) {
         return {};
     }
-    RoundPart part = part_of_round(copy, steps.round);
-    part.times = std::max(part.times, static_cast<double>(steps.n_rounds));
-    const Reading once = in_one_round(part.copy, steps);
-    const Bytes needed = static_cast<Bytes>(part.copy.volume()) * steps.element_bytes;
-    const auto all = [&](auto value) { return std::ceil(static_cast<double>(value) * part.times); };
+    const auto [part, typical] = part_of_round(copy, steps.round);
+    const double times = std::max(typical, static_cast<double>(steps.n_rounds));
+    const Reading once = in_one_round(part, steps);
+    const Bytes needed = static_cast<Bytes>(part.volume()) * steps.element_bytes;
+    const auto all = [&](auto value) { return std::ceil(static_cast<double>(value) * times); };
     const Bytes gaps = once.bytes > needed ? static_cast<Bytes>(all(once.bytes - needed)) : 0;
     return {static_cast<Index>(all(once.requests)),
             static_cast<Bytes>(volume) * steps.element_bytes + gaps,

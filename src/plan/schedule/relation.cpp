@@ -31,7 +31,7 @@ Holders holders_of(const std::vector<Target>& primary) {
 }
 
 /// Whether whole units of the primary output become whole own ones in the same order.
-bool keeps_order(const Relation& relation, Index unit, Index own_unit) {
+bool keeps_order(const OutputMapping& relation, Index unit, Index own_unit) {
     return std::ranges::all_of(relation.copies, [&](const layout::Copy& copy) {
         const Index to = copy.dst_offset - relation.first;
         Index src = copy.src_offset % unit;
@@ -48,7 +48,7 @@ bool keeps_order(const Relation& relation, Index unit, Index own_unit) {
 }
 
 /// The smallest units; the whole target is one at last.
-void find_units(Relation& relation, Index primary_volume) {
+void find_units(OutputMapping& relation, Index primary_volume) {
     std::vector<std::pair<Index, Index>> units{{1, 1}, {primary_volume, relation.volume}};
     for (const layout::Copy& copy : relation.copies) {
         for (const layout::Loop& loop : copy.loops) {
@@ -63,7 +63,7 @@ void find_units(Relation& relation, Index primary_volume) {
 }
 
 /// Whether the relation's own elements have no others among them.
-bool find_place(Relation& relation) {
+bool find_place(OutputMapping& relation) {
     Index end = 0;
     relation.first = layout::dst_span(relation.copies.front()).lo;
     for (const layout::Copy& copy : relation.copies) {
@@ -76,8 +76,8 @@ bool find_place(Relation& relation) {
 }
 
 /// What a target has in common with those of the primary output, by the latter.
-std::map<std::uint32_t, Relation> common_parts(const Holders& holders, const Target& own) {
-    std::map<std::uint32_t, Relation> found;
+std::map<std::uint32_t, OutputMapping> common_parts(const Holders& holders, const Target& own) {
+    std::map<std::uint32_t, OutputMapping> found;
     for (const LogicalPatch& wanted : own.logical_patches) {
         const auto held = holders.find(wanted.segment);
         if (held == holders.end()) {
@@ -124,7 +124,7 @@ struct StripNeeds {
     bool is_stacked = false;  ///< some output has it in a tensor with others
 };
 
-void note(const Relation& relation, const Target& own, StripNeeds& needs) {
+void add_strip_needs(const OutputMapping& relation, const Target& own, StripNeeds& needs) {
     if (!own.encode) {
         return;
     }
@@ -136,10 +136,10 @@ void note(const Relation& relation, const Target& own, StripNeeds& needs) {
 
 /// Gives own targets of codes strips that those of the primary output, `primary_strips`, are whole
 /// multiples of.
-void follow(const std::vector<Relation>& relations, const std::vector<Index>& primary_strips,
+void follow(const std::vector<OutputMapping>& relations, const std::vector<Index>& primary_strips,
             std::vector<Target>& own) {
     std::map<std::uint32_t, Index> strips;
-    for (const Relation& relation : relations) {
+    for (const OutputMapping& relation : relations) {
         if (!own[relation.own].encode) {
             continue;
         }
@@ -160,10 +160,10 @@ Index weight_volume(const Target& target) {
     return target.sources(0, target.volume()).extent;
 }
 
-std::vector<Relation> relations_of(const std::vector<Target>& primary,
-                                   const std::vector<Target>& own) {
+std::vector<OutputMapping> relations_of(const std::vector<Target>& primary,
+                                        const std::vector<Target>& own) {
     const Holders holders = holders_of(primary);
-    std::vector<Relation> relations;
+    std::vector<OutputMapping> relations;
     for (std::uint32_t i = 0; i < own.size(); ++i) {
         Index volume = 0;
         bool is_there = true;
@@ -191,10 +191,11 @@ void share_strips(std::vector<Target>& primary, const std::vector<std::vector<Ta
     for (std::size_t i = 0; i < primary.size(); ++i) {
         needs[i].unit = primary[i].encode ? tile_elements(*primary[i].encode) : 0;
     }
-    std::vector<std::vector<Relation>> relations;
+    std::vector<std::vector<OutputMapping>> relations;
     for (const std::vector<Target>* const other : others) {
-        for (const Relation& relation : relations.emplace_back(relations_of(primary, *other))) {
-            note(relation, (*other)[relation.own], needs[relation.primary]);
+        for (const OutputMapping& relation :
+             relations.emplace_back(relations_of(primary, *other))) {
+            add_strip_needs(relation, (*other)[relation.own], needs[relation.primary]);
         }
     }
     std::vector<Index> strips(primary.size());

@@ -13,7 +13,7 @@ struct Target;
 
 /// What a target of an output has in common with a target of another one, the primary output.
 /// Elements are those of weights, also where codes are written.
-struct Relation {
+struct OutputMapping {
     std::uint32_t primary = 0;
     std::uint32_t own = 0;
     Index first = 0;  ///< elements [first, first + volume) of the own target are the primary's
@@ -31,8 +31,8 @@ Index weight_volume(const Target& target);
 
 /// In the order of the own targets. Error(unsupported) naming one of which some elements are none
 /// of the primary output's, or lie between others.
-std::vector<Relation> relations_of(const std::vector<Target>& primary,
-                                   const std::vector<Target>& own);
+std::vector<OutputMapping> relations_of(const std::vector<Target>& primary,
+                                        const std::vector<Target>& own);
 
 /// Gives targets strips that rounds of the primary output need not divide: whole tiles of each
 /// output that is made of codes, and whole units of what is in another order. Error(unsupported) as

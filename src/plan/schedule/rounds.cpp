@@ -59,12 +59,12 @@ Bytes aligned_end(const Plan& plan, std::size_t at, Bytes begin, Bytes end) {
 }
 
 /// What rounds are made of: an element, or a strip of codes and scales.
-struct Unit {
+struct RoundUnit {
     Bytes size = 0;   ///< in the output space
     Bytes width = 0;  ///< in buffers
 };
 
-Unit unit_of(const Plan& plan, std::uint32_t tensor) {
+RoundUnit unit_of(const Plan& plan, std::uint32_t tensor) {
     const Target& target = plan.target_of(tensor);
     if (plan.strip_elements(tensor) == 0) {
         return {size_of(plan.tensor(tensor).dtype),
@@ -77,7 +77,7 @@ Unit unit_of(const Plan& plan, std::uint32_t tensor) {
 
 Rounds::Rounds(const Plan& plan, std::span<const OutputRange> done) : plan_(plan) {
     for (std::size_t owner = 0; owner + 1 < plan.cuts.size(); ++owner) {
-        Run& run = runs_.emplace_back();
+        OwnerWork& run = runs_.emplace_back();
         run.parts = without({plan.cuts[owner], plan.cuts[owner + 1]}, done);
         run.at = run.parts.empty() ? plan.cuts[owner] : run.parts.front().begin;
     }
@@ -93,7 +93,7 @@ Rounds::Rounds(const Plan& plan, int rank, std::span<const OutputRange> done) : 
 
 /// Whether an owner has something left to do; goes on to its next part at the end of one.
 bool Rounds::has_more(std::size_t owner) {
-    Run& run = runs_[owner];
+    OwnerWork& run = runs_[owner];
     if (run.part < run.parts.size() && run.at == run.parts[run.part].end &&
         ++run.part < run.parts.size()) {
         run.at = run.parts[run.part].begin;
@@ -121,7 +121,7 @@ Bytes Rounds::step_end(Bytes begin, Bytes run_end, Bytes most) const {
         if (plan_.is_read_scattered(tensor) != is_scattered || file_of(at) != file) {
             break;
         }
-        const Unit unit = unit_of(plan_, tensor);
+        const RoundUnit unit = unit_of(plan_, tensor);
         const Bytes size = unit.size;
         const Bytes width = unit.width;
         const Bytes stop = std::min(run_end, begins[at + 1]);
@@ -138,7 +138,7 @@ Bytes Rounds::step_end(Bytes begin, Bytes run_end, Bytes most) const {
 }
 
 void Rounds::fill(int owner, OutputRange& range, std::vector<Bytes>& sent) {
-    Run& run = runs_[static_cast<std::size_t>(owner)];
+    OwnerWork& run = runs_[static_cast<std::size_t>(owner)];
     const Bytes end = run.parts[run.part].end;
     const Bytes limit = step_end(run.at, end, plan_.limits.round);
     const bool is_first =
@@ -189,7 +189,7 @@ bool Rounds::next_part(std::vector<OutputRange>& ranges) {
     std::vector<Bytes> sent(runs_.size() * plan_.n_terms, 0);
     bool any = false;
     for (std::size_t owner = 0; owner < runs_.size(); ++owner) {
-        Run& run = runs_[owner];
+        OwnerWork& run = runs_[owner];
         OutputRange& range = ranges[owner];
         const bool is_left = has_more(owner);
         range = {run.at, run.at};

@@ -45,14 +45,14 @@ class Rounds {
     [[nodiscard]] bool has_more(std::size_t owner);
 
     /// What an owner has to do, and how far it is.
-    struct Run {
+    struct OwnerWork {
         std::vector<OutputRange> parts;
         std::size_t part = 0;
         Bytes at = 0;
     };
 
     const Plan& plan_;
-    std::vector<Run> runs_;
+    std::vector<OwnerWork> runs_;
     std::vector<OutputRange> ranges_;  ///< the last, while terms are left
     std::uint32_t term_ = 0;
     Most most_;

@@ -21,7 +21,7 @@ enum class Likeness { equal, unlike, unknown };
 
 /// An operand's record and where in it the operand begins; nullopt where no checksum is stated.
 struct PlaceInRecord {
-    const catalogue::Record* record = nullptr;
+    const catalogue::StorageRecord* record = nullptr;
     Bytes begin = 0;
 };
 

@@ -14,6 +14,7 @@ namespace shardweld::plan {
 
 struct Plan;
 
+/// The strategy that was chosen, and why.
 struct Decision {
     Strategy strategy = Strategy::direct;
     std::string why;

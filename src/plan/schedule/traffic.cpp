@@ -113,29 +113,22 @@ class TrafficCounter {
         const Target& target = plan_.targets[made.target];
         rounds.enter(plan_.is_read_scattered(slice.tensor));
         const Index written = rounds.elements(buffer_bytes(target, 1, made.output));
-        const SourceElements sources{target, plan_.sources(slice), written * target.packing()};
+        const layout::Range sources = plan_.sources(slice);
+        const Index round = written * target.packing();
         for (const Operand& operand : plan_.operands_of(slice.tensor)) {
-            add_operand(owner, sources, operand, 1, rounds);
+            add_operand(owner, target, sources, round, operand, 1, rounds);
         }
         if (const Index every = plan_.sample_every[made.target]; every > 0) {
             for (const Operand& replica : plan_.replicas_of(slice.tensor)) {
-                add_operand(owner, sources, replica, every, rounds);
+                add_operand(owner, target, sources, round, replica, every, rounds);
             }
         }
         rounds.advance(static_cast<double>(slice.end - slice.begin) / static_cast<double>(written));
     }
 
-    /// Source elements of a target, and those of one round.
-    struct SourceElements {
-        const Target& target;
-        layout::Range elements;
-        Index round;
-    };
-
-    void add_operand(int owner, const SourceElements& sources, const Operand& operand,
-                     Index sample_every, RoundCounter& rounds) {
-        const Target& target = sources.target;
-        const layout::Range elements = sources.elements;
+    /// `elements`: the slice's, of the source; `round`: how many of them a round has.
+    void add_operand(int owner, const Target& target, const layout::Range& elements, Index round,
+                     const Operand& operand, Index sample_every, RoundCounter& rounds) {
         const layout::Range all = layout::dst_span(operand.copy);
         const Index end = elements.lo + elements.extent;
         if (all.extent == 0 || elements.lo >= all.lo + all.extent || end <= all.lo) {
@@ -147,14 +140,13 @@ class TrafficCounter {
             is_whole ? std::vector<layout::Copy>{}
                      : layout::restrict_dst(operand.copy, elements.lo, end);
         const int reader = plan_.reader_of(operand, target, owner);
-        ReadingSteps steps{size_of(target.stored_as(operand)), sources.round, 0,
+        ReadingSteps steps{size_of(target.stored_as(operand)), round, 0,
                            std::max<Bytes>(plan_.limits.scratch / 2, 1), reader != owner};
         Bytes bytes = 0;
         for (const layout::Copy& part : is_whole ? std::span(&operand.copy, 1) : std::span(cut)) {
             const layout::Range span = is_whole ? all : layout::dst_span(part);
             const auto place = [&](Index element) {
-                return static_cast<double>(element - elements.lo) /
-                       static_cast<double>(sources.round);
+                return static_cast<double>(element - elements.lo) / static_cast<double>(round);
             };
             const double begin = place(span.lo);
             const double behind = place(span.lo + span.extent);

@@ -10,6 +10,7 @@ namespace shardweld::plan {
 
 struct Plan;
 
+/// The bytes and requests of one rank.
 struct RankTraffic {
     Bytes bytes_read = 0;       ///< of shard files, `bytes_read_over` included
     Bytes bytes_read_over = 0;  ///< in gaps between short runs; those of interleaved operands of
@@ -26,11 +27,13 @@ struct RankTraffic {
     Index rounds = 0;  ///< of its own part of the output, at least
 };
 
+/// The ranks and bytes that meet at one file.
 struct FileTraffic {
     Index ranks = 0;  ///< that read or write it
     Bytes bytes = 0;
 };
 
+/// The traffic of a whole plan.
 struct Traffic {
     std::vector<RankTraffic> ranks;
     std::vector<FileTraffic> inputs;   ///< by shard file

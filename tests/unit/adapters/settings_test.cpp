@@ -80,7 +80,8 @@ TEST(Modules, WithoutPartnersOrWithOtherShapesAreRefused) {
 TEST(Settings, WhatNoFileSaysIsTold) {
     const auto modules = two_layers();
     const auto notes = [&](const std::string& config, const KnownModules& surroundings) {
-        return settle(sources(config, R"({"lora_alpha": 4})"), modules, surroundings).notes.size();
+        return resolve_settings(sources(config, R"({"lora_alpha": 4})"), modules, surroundings)
+            .notes.size();
     };
     const KnownModules base{{}, {"model.layers.0.q_proj"}, std::nullopt};
     EXPECT_EQ(notes(R"({"r": 4, "lora_alpha": 4})", base), 0U);
@@ -98,14 +99,15 @@ TEST(Settings, AlphaComesFromTheSurestSource) {
     const KnownModules none{{}, {}, 2};
     const std::string config = R"({"r": 4, "lora_alpha": 10})";
     const std::string meta = R"({"r": 4, "lora_alpha": 12, "task_type": "CAUSAL_LM"})";
-    const Settings both = settle(sources(config, meta), modules, none);
+    const Settings both = resolve_settings(sources(config, meta), modules, none);
     EXPECT_EQ(both.scales, (std::vector<double>{2.5, 2.5}));
     ASSERT_EQ(both.notes.size(), 1U);  // the contradiction
-    EXPECT_EQ(settle(sources("", meta), modules, none).scales[0], 3);
-    EXPECT_EQ(config_of(settle(sources("", meta), modules, none))["task_type"], "CAUSAL_LM");
+    EXPECT_EQ(resolve_settings(sources("", meta), modules, none).scales[0], 3);
+    EXPECT_EQ(config_of(resolve_settings(sources("", meta), modules, none))["task_type"],
+              "CAUSAL_LM");
     SettingsSources given = sources(config);
     given.alpha = 8;
-    const Settings asked = settle(given, modules, none);
+    const Settings asked = resolve_settings(given, modules, none);
     EXPECT_EQ(asked.scales[0], 2);
     EXPECT_EQ(asked.notes.size(), 1U);
     EXPECT_EQ(config_of(asked)["lora_alpha"].dump(), "8");
@@ -114,7 +116,7 @@ TEST(Settings, AlphaComesFromTheSurestSource) {
 TEST(Settings, AnAlphaThatNobodySaysIsAskedFor) {
     for (const char* meta : {"", R"({"r": 4, "lora_alpha": 0})", R"({"lora_alpha": "16"})"}) {
         const std::string text =
-            test::error_text([&] { settle(sources("", meta), two_layers(), {}); });
+            test::error_text([&] { resolve_settings(sources("", meta), two_layers(), {}); });
         EXPECT_NE(text.find("mismatch: "), std::string::npos) << text;
         EXPECT_NE(text.find("--lora_alpha"), std::string::npos) << text;
     }
@@ -131,7 +133,7 @@ TEST(Settings, RanksAreThoseOfTheWeights) {
         SettingsSources joined = sources(R"({"r": 8, "lora_alpha": 16})");
         joined.alpha = is_given ? std::optional(16.0) : std::nullopt;
         const std::string text = test::error_text([&] {
-            (void)settle(joined, modules, {{}, {}, 3});
+            (void)resolve_settings(joined, modules, {{}, {}, 3});
         });
         EXPECT_NE(text.find("mismatch: the adapter of m.0.q has rank 4"), std::string::npos)
             << text;
@@ -139,9 +141,9 @@ TEST(Settings, RanksAreThoseOfTheWeights) {
     }
     // A rank that no module has tells another adapter's file, whose alpha is not to be trusted.
     SettingsSources other = sources(R"({"r": 16, "lora_alpha": 16})");
-    EXPECT_THROW((void)settle(other, modules, {{}, {}, 3}), Error);
+    EXPECT_THROW((void)resolve_settings(other, modules, {{}, {}, 3}), Error);
     other.alpha = 32;
-    const Settings asked = settle(other, modules, {{}, {}, 3});
+    const Settings asked = resolve_settings(other, modules, {{}, {}, 3});
     EXPECT_EQ(asked.scales, (std::vector<double>{8, 8, 4}));
     EXPECT_EQ(config_of(asked)["r"], 4);
     EXPECT_EQ(config_of(asked)["rank_pattern"].dump(), R"({"m.2.q":8})");
@@ -149,15 +151,15 @@ TEST(Settings, RanksAreThoseOfTheWeights) {
     // A configuration that is right stays as it is.
     const std::string right =
         R"({"r": 4, "lora_alpha": 16, "rank_pattern": {"2.q": 8}, "alpha_pattern": {"[01].q": 32}})";
-    const Settings kept = settle(sources(right), modules, {{}, {}, 3});
+    const Settings kept = resolve_settings(sources(right), modules, {{}, {}, 3});
     EXPECT_EQ(config_of(kept)["rank_pattern"].dump(), R"({"2.q":8})");
     EXPECT_EQ(kept.scales, (std::vector<double>{8, 8, 2}));
     EXPECT_TRUE(kept.notes.empty());
 }
 
 TEST(Settings, RsLoraDividesByTheRoot) {
-    const Settings settings =
-        settle(sources(R"({"r": 4, "lora_alpha": 10, "use_rslora": true})"), two_layers(), {});
+    const Settings settings = resolve_settings(
+        sources(R"({"r": 4, "lora_alpha": 10, "use_rslora": true})"), two_layers(), {});
     EXPECT_EQ(settings.scales[0], 10 / std::sqrt(4.0));
     EXPECT_EQ(config_of(settings)["use_rslora"], true);
 }
@@ -166,7 +168,7 @@ TEST(Settings, RsLoraDividesByTheRoot) {
 TEST(Settings, PatternsMatchTheEndsOfPaths) {
     const auto alpha = [](const std::string& pattern) {
         const ordered_json config{{"r", 4}, {"lora_alpha", 4}, {"alpha_pattern", {{pattern, 8}}}};
-        return settle(sources(config.dump()), two_layers(), {}).scales[0];
+        return resolve_settings(sources(config.dump()), two_layers(), {}).scales[0];
     };
     EXPECT_EQ(alpha("q_proj"), 2);
     EXPECT_EQ(alpha("proj"), 1);
@@ -184,19 +186,21 @@ TEST(Settings, HostilePatternsEndSoon) {
         const ordered_json config{{"r", 4}, {"lora_alpha", 4}, {"alpha_pattern", {{pattern, 8}}}};
         std::vector<SavedTensor> tensors;
         add(tensors, std::string(200, 'a') + ".b", 4);
-        (void)test::error_text([&] { settle(sources(config.dump()), modules_of(tensors), {}); });
+        (void)test::error_text(
+            [&] { resolve_settings(sources(config.dump()), modules_of(tensors), {}); });
     }
     for (const std::string& pattern : {std::string("(a{999}){999}"), std::string(1000, '('),
                                        std::string("(?!a)b"), std::string("(a)\\1")}) {
         const ordered_json config{{"r", 4}, {"lora_alpha", 4}, {"alpha_pattern", {{pattern, 8}}}};
         EXPECT_NE(test::error_text([&] {
-                      settle(sources(config.dump()), two_layers(), {});
+                      resolve_settings(sources(config.dump()), two_layers(), {});
                   }).find("write it as a module name"),
                   std::string::npos);
     }
     EXPECT_NE(test::error_text([] {
-                  settle(sources(R"({"r":4,"lora_alpha":4,"alpha_pattern":{"q_proj":0}})"),
-                         two_layers(), {});
+                  resolve_settings(
+                      sources(R"({"r":4,"lora_alpha":4,"alpha_pattern":{"q_proj":0}})"),
+                      two_layers(), {});
               }).find("mismatch"),
               std::string::npos);
 }
@@ -241,7 +245,7 @@ std::string settle_error(const std::string& config, std::optional<double> alpha 
     return test::error_text([&] {
         SettingsSources from = sources(config, R"({"r": 4, "lora_alpha": 8})");
         from.alpha = alpha;
-        (void)settle(from, two_layers(), {});
+        (void)resolve_settings(from, two_layers(), {});
     });
 }
 
@@ -273,7 +277,8 @@ TEST(Settings, PartsThatOnlySomeModulesHaveAreMissing) {
     }
     tensors.push_back({saved("m.1.q", "lora_magnitude_vector"), {8}});
     EXPECT_EQ(test::error_text([&] {
-                  (void)settle(sources(R"({"r": 4, "lora_alpha": 8})"), modules_of(tensors), {});
+                  (void)resolve_settings(sources(R"({"r": 4, "lora_alpha": 8})"),
+                                         modules_of(tensors), {});
               }),
               "mismatch: the adapter of m.0.q has no lora_magnitude_vector, which other modules' "
               "adapters have: the checkpoint is incomplete");
@@ -281,8 +286,8 @@ TEST(Settings, PartsThatOnlySomeModulesHaveAreMissing) {
 
 TEST(Settings, NamesOfModulesStandForAllOrAreWholePaths) {
     const auto targets = [](const KnownModules& surroundings) {
-        return config_of(settle(sources(R"({"r": 4, "lora_alpha": 4})"), two_layers(),
-                                surroundings))["target_modules"]
+        return config_of(resolve_settings(sources(R"({"r": 4, "lora_alpha": 4})"), two_layers(),
+                                          surroundings))["target_modules"]
             .get<List>();
     };
     const List paths{"model.layers.0.q_proj", "model.layers.1.q_proj"};
@@ -297,11 +302,11 @@ TEST(Settings, NamesOfModulesStandForAllOrAreWholePaths) {
 }
 
 TEST(Settings, FieldsOfTheConfigurationAreKeptOrCorrected) {
-    const Settings settings =
-        settle(sources(R"({"task_type": "TaskType.CAUSAL_LM", "peft_type": "PeftType.LORA", "r": 4,
+    const Settings settings = resolve_settings(
+        sources(R"({"task_type": "TaskType.CAUSAL_LM", "peft_type": "PeftType.LORA", "r": 4,
                     "lora_alpha": 10, "target_modules": "{'q_proj'}", "inference_mode": false,
                     "runtime_config": {"x": 1}, "lora_dropout": 0.1, "mine": [1]})"),
-               two_layers(), {{"a.score", "b.score"}, {}, 2});
+        two_layers(), {{"a.score", "b.score"}, {}, 2});
     const ordered_json config = config_of(settings);
     EXPECT_EQ(config["task_type"], "CAUSAL_LM");
     EXPECT_EQ(config["peft_type"], "LORA");
@@ -313,7 +318,7 @@ TEST(Settings, FieldsOfTheConfigurationAreKeptOrCorrected) {
     EXPECT_FALSE(config.contains("runtime_config"));
     const std::string expression =
         R"({"r": 4, "lora_alpha": 10, "target_modules": ".*\\.(q|k)_proj"})";
-    EXPECT_EQ(config_of(settle(sources(expression), two_layers(), {}))["target_modules"],
+    EXPECT_EQ(config_of(resolve_settings(sources(expression), two_layers(), {}))["target_modules"],
               ".*\\.(q|k)_proj");
 }
 
@@ -321,9 +326,10 @@ TEST(Settings, FilesThatAreNoObjectsAreCorrupt) {
     for (const std::string& text :
          {std::string("[1]"), std::string("{"), std::string("\"x\""),
           "{\"a\":" + std::string(5000, '[') + std::string(5000, ']') + "}"}) {
-        EXPECT_NE(
-            test::error_text([&] { settle(sources(text), two_layers(), {}); }).find("corrupt"),
-            std::string::npos);
+        EXPECT_NE(test::error_text([&] {
+                      resolve_settings(sources(text), two_layers(), {});
+                  }).find("corrupt"),
+                  std::string::npos);
     }
 }
 
@@ -347,9 +353,11 @@ std::vector<Module> of_expert() {
 TEST(Settings, ScaleSingleExpertsAsTrained) {
     const std::string patterns =
         R"({"r": 4, "lora_alpha": 8, "alpha_pattern": {"gate_proj": 32, "up_proj": 32}})";
-    EXPECT_EQ(settle(sources(patterns), of_expert(), {}).scales, (std::vector<double>{2, 8, 8}));
+    EXPECT_EQ(resolve_settings(sources(patterns), of_expert(), {}).scales,
+              (std::vector<double>{2, 8, 8}));
     const std::string stabilised = R"({"r": 4, "lora_alpha": 8, "use_rslora": true})";
-    EXPECT_EQ(settle(sources(stabilised), of_expert(), {}).scales, (std::vector<double>{4, 4, 4}));
+    EXPECT_EQ(resolve_settings(sources(stabilised), of_expert(), {}).scales,
+              (std::vector<double>{4, 4, 4}));
 }
 
 // What PEFT has converted and saved again is scaled as PEFT does, and said.
@@ -359,7 +367,7 @@ TEST(Settings, NoteConvertedScales) {
     add(tensors, "model.layers.0.self_attn.q_proj", 4);
     const auto notes = [&](const std::string& rslora) {
         std::size_t n = 0;
-        const Settings settings = settle(
+        const Settings settings = resolve_settings(
             sources(
                 R"({"r": 4, "lora_alpha": 8, "rank_pattern": {".*\\.gate_up_proj": 8}, "alpha_pattern": {".*\\.gate_up_proj": 16}, "use_rslora": )" +
                 rslora + "}"),
@@ -384,7 +392,8 @@ TEST(Settings, RefuseMoreExpressionsThanCanBeMatched) {
     for (int i = 0; i < 20; ++i) {
         add(tensors, "model.layers." + std::to_string(i) + ".q_proj", 4);
     }
-    EXPECT_EQ(test::error_text([&] { settle(sources(config.dump()), modules_of(tensors), {}); }),
+    EXPECT_EQ(test::error_text(
+                  [&] { resolve_settings(sources(config.dump()), modules_of(tensors), {}); }),
               "unsupported: adapter_config.json: alpha_pattern has 20001 entries for 20 modules, "
               "too many of them expressions; write module names");
 }
@@ -393,13 +402,15 @@ TEST(Settings, RefuseDeepAndWideTexts) {
     const std::string refused =
         "corrupt: adapter_config.json is nested too deeply or has too many fields";
     const std::string deep = "{\"r\": " + std::string(70, '[') + std::string(70, ']') + "}";
-    EXPECT_EQ(test::error_text([&] { settle(sources(deep), two_layers(), {}); }), refused);
+    EXPECT_EQ(test::error_text([&] { resolve_settings(sources(deep), two_layers(), {}); }),
+              refused);
     std::string wide = "{";
     for (int i = 0; i < 40'000; ++i) {
         wide += "\"" + std::to_string(i) + "\":0,";
     }
-    EXPECT_EQ(test::error_text([&] { settle(sources(wide + "\"r\":1}"), two_layers(), {}); }),
-              refused);
+    EXPECT_EQ(
+        test::error_text([&] { resolve_settings(sources(wide + "\"r\":1}"), two_layers(), {}); }),
+        refused);
 }
 
 }  // namespace

@@ -154,7 +154,7 @@ TEST(PlanMerge, takes_the_config_by_its_directory_or_its_file) {
 
 std::vector<std::string> warnings_of(const Job& job) {
     std::vector<std::string> codes;
-    for (const plan::Warning& warning : plan_merge(*mpi::serial_comm(), job).warnings) {
+    for (const Warning& warning : plan_merge(*mpi::serial_comm(), job).warnings) {
         codes.push_back(warning.code);
     }
     return codes;
@@ -225,7 +225,7 @@ TEST(PrepareModel, takes_the_head_of_a_value_model_from_flag_or_class) {
         const auto location = formats::locate(job.inputs.front());
         catalogue::Catalogue catalogue = formats::read_catalogue(location);
         return prepare_model(read_model_files(job, location),
-                             model_choice(job, job.outputs.front(), Destination::model), catalogue);
+                             model_choice(job, job.outputs.front(), Purpose::model), catalogue);
     };
     EXPECT_TRUE(prepared(options_for("verl-value-llama-tp2-torchdist-bf16")).is_value);
     Job job = options_for("llama-tp4-legacy-bf16");

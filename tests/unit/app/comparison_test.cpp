@@ -17,7 +17,7 @@ catalogue::Tensor tensor(const std::string& name, DType dtype, const Shape& shap
 }
 
 /// "name verdict [tied to]" of all tensors, one a line.
-std::string verdicts(const Outcome& outcome) {
+std::string verdicts(const ComparisonResult& outcome) {
     std::string text;
     for (const ComparedTensor& row : outcome.tensors) {
         text += row.name + " " + std::string(name_of(row.verdict)) +
@@ -44,7 +44,8 @@ TEST(Comparison, pairs_by_name_in_natural_order) {
     ASSERT_EQ(matching.pairs.size(), 2U);
     EXPECT_EQ(matching.pairs[0].written, 1U);
     EXPECT_EQ(matching.pairs[0].reference, 0U);
-    const Outcome outcome = judge(std::move(matching), {equal(4), differing(4)}, false);
+    const ComparisonResult outcome =
+        comparison_result(std::move(matching), {equal(4), differing(4)}, false);
     EXPECT_EQ(verdicts(outcome),
               "l.9.w same_bits\nl.10.w values\nonly.here extra\nonly.there missing\nreshaped "
               "shape\n");
@@ -57,8 +58,8 @@ TEST(Comparison, pairs_by_name_in_natural_order) {
 TEST(Comparison, takes_what_is_within_the_tolerance_as_equal_but_not_bit_for_bit) {
     const std::vector<plan::Target> tested = {target("w", DType::f32, {4})};
     const std::vector<catalogue::Tensor> reference = {tensor("w", DType::f32, {4})};
-    const Outcome outcome =
-        judge(match(tested, reference, {}), {{4, 3, 0, 0, {1e-7, 0}, {1e-7, 0}}}, true);
+    const ComparisonResult outcome =
+        comparison_result(match(tested, reference, {}), {{4, 3, 0, 0, {1e-7, 0}, {1e-7, 0}}}, true);
     EXPECT_EQ(verdicts(outcome), "w close\n");
     EXPECT_EQ(difference_text(outcome), "");
     EXPECT_EQ(outcome.n_same_bits, 0U);
@@ -72,12 +73,12 @@ TEST(Comparison, rounds_to_the_narrower_dtype_unless_strict) {
     Matching matching = match(tested, reference, {});
     ASSERT_EQ(matching.pairs.size(), 1U);
     EXPECT_EQ(matching.pairs[0].dtype, DType::bf16);
-    const Outcome loose = judge(matching, {equal(4)}, false);
+    const ComparisonResult loose = comparison_result(matching, {equal(4)}, false);
     EXPECT_EQ(verdicts(loose), "w close\nx dtype\n");
     EXPECT_EQ(loose.notes,
               (std::vector<std::string>{"1 tensor has another dtype in the reference: compared as "
                                         "bfloat16 (--strict_dtype makes it a difference)"}));
-    const Outcome strict = judge(matching, {equal(4)}, true);
+    const ComparisonResult strict = comparison_result(matching, {equal(4)}, true);
     EXPECT_EQ(verdicts(strict), "w dtype\nx dtype\n");
     EXPECT_EQ(strict.notes, std::vector<std::string>{});
 }
@@ -90,7 +91,7 @@ TEST(Comparison, takes_a_tied_head_that_one_model_lacks_for_the_embedding) {
         tensor("lm_head.weight", DType::bf16, {4, 2})};
     Matching matching = match(tied, both, {true, std::nullopt});
     ASSERT_EQ(matching.pairs.size(), 2U);
-    const Outcome same = judge(matching, {equal(8), equal(8)}, true);
+    const ComparisonResult same = comparison_result(matching, {equal(8), equal(8)}, true);
     EXPECT_EQ(verdicts(same),
               "lm_head.weight same_bits model.embed_tokens.weight\n"
               "model.embed_tokens.weight same_bits\n");
@@ -98,7 +99,7 @@ TEST(Comparison, takes_a_tied_head_that_one_model_lacks_for_the_embedding) {
                               "only the reference has lm_head.weight; the other model ties it to "
                               "model.embed_tokens.weight, which holds the same: no difference"}));
     // A head of its own is missing.
-    const Outcome other = judge(matching, {differing(8), equal(8)}, false);
+    const ComparisonResult other = comparison_result(matching, {differing(8), equal(8)}, false);
     EXPECT_EQ(verdicts(other),
               "lm_head.weight missing model.embed_tokens.weight\n"
               "model.embed_tokens.weight same_bits\n");
@@ -112,7 +113,8 @@ TEST(Comparison, takes_a_head_that_only_the_tested_model_has_alike) {
         target("model.embed_tokens.weight", DType::bf16, {4, 2})};
     const std::vector<catalogue::Tensor> tied = {
         tensor("model.embed_tokens.weight", DType::bf16, {4, 2})};
-    const Outcome outcome = judge(match(both, tied, {}), {equal(8), equal(8)}, false);
+    const ComparisonResult outcome =
+        comparison_result(match(both, tied, {}), {equal(8), equal(8)}, false);
     EXPECT_EQ(difference_text(outcome), "");
     EXPECT_EQ(match(both, tied, {true, false}).pairs.size(), 1U);
     // No embedding of that shape: nothing to be tied to.
@@ -127,8 +129,8 @@ TEST(Comparison, takes_one_tied_matrix_under_two_names_for_one) {
         tensor("model.embed_tokens.weight", DType::bf16, {4, 2})};
     Matching matching = match(head, embedding, {true, true});
     ASSERT_EQ(matching.pairs.size(), 2U);
-    EXPECT_EQ(difference_text(judge(matching, {equal(8), equal(8)}, true)), "");
-    EXPECT_NE(difference_text(judge(matching, {differing(8), differing(8)}, true)), "");
+    EXPECT_EQ(difference_text(comparison_result(matching, {equal(8), equal(8)}, true)), "");
+    EXPECT_NE(difference_text(comparison_result(matching, {differing(8), differing(8)}, true)), "");
     EXPECT_TRUE(match(head, embedding, {false, false}).pairs.empty());
 }
 
@@ -137,7 +139,8 @@ TEST(Comparison, leaves_tables_aside_that_loaders_compute) {
     const std::vector<catalogue::Tensor> reference = {
         tensor("w", DType::f32, {4}),
         tensor("model.layers.0.self_attn.rotary_emb.inv_freq", DType::f32, {2})};
-    const Outcome outcome = judge(match(tested, reference, {}), {equal(4)}, false);
+    const ComparisonResult outcome =
+        comparison_result(match(tested, reference, {}), {equal(4)}, false);
     EXPECT_EQ(verdicts(outcome), "w same_bits\n");
     EXPECT_EQ(outcome.notes.size(), 1U);
 }
@@ -159,7 +162,8 @@ TEST(ComparisonText, shows_differences_only_and_where_they_are) {
     const std::vector<catalogue::Tensor> reference = {tensor("a", DType::f32, {2, 4}),
                                                       tensor("b", DType::f32, {8})};
     ComparedModels models{"diff", "x", "y", {1e-6, 1e-5}, false, {}, {}};
-    models.outcome = judge(match(tested, reference, {}), {differing(8), equal(8)}, false);
+    models.outcome =
+        comparison_result(match(tested, reference, {}), {differing(8), equal(8)}, false);
     EXPECT_EQ(comparison_text(models),
               "tested     x\n"
               "reference  y\n"
@@ -188,7 +192,7 @@ ComparedModels layers_apart(int n_layers) {
         }
     }
     ComparedModels models{"diff", "x", "y", {1e-6, 1e-5}, false, {}, {}};
-    models.outcome = judge(match(tested, reference, {}), found, false);
+    models.outcome = comparison_result(match(tested, reference, {}), found, false);
     return models;
 }
 
@@ -209,7 +213,7 @@ TEST(ComparisonText, stops_at_twenty_rows_and_shows_all_of_them_on_request) {
         tested.push_back(target(std::string(1, letter), DType::f32, {1}));
     }
     ComparedModels models{"diff", "x", "y", {1e-6, 1e-5}, false, {}, {}};
-    models.outcome = judge(match(tested, {}, {}), {}, false);
+    models.outcome = comparison_result(match(tested, {}, {}), {}, false);
     const std::string text = comparison_text(models);
     EXPECT_NE(text.find("\nt "), std::string::npos) << text;
     EXPECT_EQ(text.find("\nu "), std::string::npos) << text;

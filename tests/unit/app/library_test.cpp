@@ -54,7 +54,7 @@ struct LibraryTest : testing::Test {
         return "no error";
     }
 
-    Comm alone = serial();
+    RankGroup alone = serial();
     test::TemporaryDirectory place;
 };
 

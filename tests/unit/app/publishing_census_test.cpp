@@ -23,9 +23,9 @@ Census constant(bool has_nonzero) {
     return {6, 0, 0, has_nonzero ? 0 : 6, 0x3F80, true, has_nonzero};
 }
 
-std::vector<std::string> codes_of(const std::vector<plan::Warning>& warnings) {
+std::vector<std::string> codes_of(const std::vector<Warning>& warnings) {
     std::vector<std::string> codes;
-    for (const plan::Warning& warning : warnings) {
+    for (const Warning& warning : warnings) {
         codes.push_back(warning.code + " " + warning.tensor);
     }
     return codes;
@@ -108,7 +108,7 @@ bool nothing(const std::string& /*name*/) {
 }
 
 TEST(BaseSummary, counts_equal_tensors_and_names_the_largest_difference) {
-    Outcome outcome;
+    ComparisonResult outcome;
     outcome.tensors = {compared("a", 0, 0), compared("b", 3, 0.25), compared("c", 1, 0.5)};
     outcome.tensors[2].found.n_different = 1;
     ComparedTensor lone;
@@ -133,7 +133,7 @@ TEST(BaseSummary, counts_equal_tensors_and_names_the_largest_difference) {
 }
 
 TEST(BaseSummary, warns_when_nothing_differs_or_shapes_do) {
-    Outcome outcome;
+    ComparisonResult outcome;
     outcome.tensors = {compared("a", 0, 0), compared("b", 0, 0)};
     EXPECT_EQ(codes_of(base_warnings(summary_of("base", outcome, nothing))),
               (WarningList{"equals_base "}));

@@ -36,25 +36,25 @@ TEST(ParseJson, says_why_a_text_is_not_read) {
     EXPECT_EQ(parse_json<json>("[1, 2]", &fault), json({1, 2}));
     EXPECT_FALSE(fault.has_value());
     EXPECT_TRUE(parse_json<json>("[1, x]", &fault).is_discarded());
-    EXPECT_EQ(fault.value().kind, JsonFault::Kind::syntax);
+    EXPECT_EQ(fault.value().kind, JsonFlaw::syntax);
     EXPECT_EQ(fault->at, 4U);
     EXPECT_TRUE(parse_json<json>("[1e999]", &fault).is_discarded());
-    EXPECT_EQ(fault.value().kind, JsonFault::Kind::number);
+    EXPECT_EQ(fault.value().kind, JsonFlaw::number);
     EXPECT_TRUE(fault->what.starts_with("number overflow")) << fault->what;
     EXPECT_TRUE(parse_json<json>(std::string(kLongestNumber + 1, '1'), &fault).is_discarded());
-    EXPECT_EQ(fault.value().kind, JsonFault::Kind::number);
+    EXPECT_EQ(fault.value().kind, JsonFlaw::number);
     EXPECT_TRUE(parse_json<json>(std::string(100, '['), &fault).is_discarded());
-    EXPECT_EQ(fault.value().kind, JsonFault::Kind::deep);
+    EXPECT_EQ(fault.value().kind, JsonFlaw::deep);
     EXPECT_EQ(fault->at, kDeepestJson);
 }
 
 TEST(ParseJson, takes_neither_a_byte_order_mark_nor_what_follows_a_nul) {
     std::optional<JsonFault> fault;
     EXPECT_TRUE(parse_json<json>("\xef\xbb\xbf{}", &fault).is_discarded());
-    EXPECT_EQ(fault.value().kind, JsonFault::Kind::mark);
+    EXPECT_EQ(fault.value().kind, JsonFlaw::mark);
     const std::string hidden("{\"a\": 1}\0junk", 13);
     EXPECT_TRUE(parse_json<ordered_json>(hidden, &fault).is_discarded());
-    EXPECT_EQ(fault.value().kind, JsonFault::Kind::syntax);
+    EXPECT_EQ(fault.value().kind, JsonFlaw::syntax);
     EXPECT_EQ(fault->at, 8U);
     EXPECT_TRUE(parse_json<json>(hidden.substr(0, 9)).is_discarded());
     Acceptor acceptor;
@@ -70,7 +70,7 @@ TEST(ParseJson, bounds_fields_only_where_their_order_is_kept) {
     text += "}";
     std::optional<JsonFault> fault;
     EXPECT_TRUE(parse_json<ordered_json>(text, &fault).is_discarded());
-    EXPECT_EQ(fault.value().kind, JsonFault::Kind::wide);
+    EXPECT_EQ(fault.value().kind, JsonFlaw::wide);
     EXPECT_EQ(parse_json<json>(text).size(), 32'001U);
 }
 

@@ -110,7 +110,7 @@ class OutputTaskTest : public ::testing::Test {
             round.slices.push_back({slice, free.first(stored.size())});
             free = free.subspan(stored.size());
         }
-        task.put(round, all);
+        task.write_round(round, all);
     }
 
     /// The matrix as the derived output has it.

@@ -48,7 +48,7 @@ std::unique_ptr<RecordSums> two_records(const Bytestring& file) {
     records.tensors.emplace_back("w");
     catalogue::index_files(records);
     auto sums = std::make_unique<RecordSums>(
-        std::move(records), [](const catalogue::Record& record, std::string_view tensor) {
+        std::move(records), [](const catalogue::StorageRecord& record, std::string_view tensor) {
             return RecordSums::RecordName{"the record of " + std::string(tensor) + " at " +
                                           std::to_string(record.offset)};
         });
@@ -140,7 +140,7 @@ TEST(RecordSums, pass_over_what_nobody_wants_and_what_cannot_be_true) {
     RecordSums sums(all.records(), {});
     plan::Target target = test::flat_target("t", DType::bf16, 100, 0, 1200);
     target.replicas.push_back({0, 100, target.operands.front().copy});
-    sums.want({target});
+    sums.use_records_of({target});
     EXPECT_TRUE(sums.is_due(1));
     EXPECT_FALSE(sums.is_due(0));
     sums.add_earlier(

@@ -138,7 +138,7 @@ void carry_out(const Stored& data, std::vector<Member>& members) {
 /// How many elements the slices of a round have, which are as they must be.
 Index count_right(const plan::Plan& plan, const Round& round) {
     Index n_elements = 0;
-    for (const Assembled& one : round.slices) {
+    for (const StoredSlice& one : round.slices) {
         const Target& target = plan.target_of(one.slice.tensor);
         const auto id = static_cast<std::size_t>(target.name.front() - 'a');
         for (Index at = one.slice.begin; at < one.slice.end; ++at) {

@@ -99,7 +99,7 @@ class WriterExample {
             round.slices.push_back(
                 {work[i], std::span(buffer).subspan(ends[i], ends[i + 1] - ends[i])});
         }
-        writer.put(round, range);
+        writer.write_round(round, range);
     }
 
     /// All of it, each piece of work as a round or everything at once.
@@ -204,7 +204,7 @@ TEST(Writer, adds_terms_up_before_it_writes) {
     Target target = test::flat_target("a", DType::f32, 100);
     target.operands.push_back(target.operands.front());
     target.operands.back().term = 1;
-    target.mix = plan::Mix{plan::Mix::Kind::sum, {{DType::f32, 0, 0.5F}, {DType::f32, 0, 2}}};
+    target.mix = plan::Mix{plan::MixKind::sum, {{DType::f32, 0, 0.5F}, {DType::f32, 0, 2}}};
     WriterExample example({target});
     Writer writer = example.writer();
     example.put(writer, {0, 200}, 0);

@@ -8,7 +8,7 @@
 namespace shardweld::formats::megatron {
 namespace {
 
-const std::vector<Parameter> kThree = {{"first", 200}, {"norm", 16}, {"last", 100}};
+const std::vector<BucketParameter> kThree = {{"first", 200}, {"norm", 16}, {"last", 100}};
 
 /// Bucket and first element of each parameter: "1:0 0:128 0:0".
 std::string text_of(const std::vector<BucketPlace>& places) {
@@ -28,7 +28,7 @@ TEST(Buckets, are_filled_from_the_last_parameter_at_multiples_of_64) {
 TEST(Buckets, are_closed_at_a_size_and_around_shared_parameters) {
     EXPECT_EQ(bucket_sizes(kThree, 100), (std::vector<Index>{100, 264}));
     EXPECT_EQ(text_of(*places_in(kThree, {{100, 264}})), "1:64 1:0 0:0");
-    std::vector<Parameter> shared = kThree;
+    std::vector<BucketParameter> shared = kThree;
     shared.front().is_shared = true;
     EXPECT_EQ(bucket_sizes(shared, std::nullopt), (std::vector<Index>{192, 200}));
     EXPECT_EQ(text_of(*places_in(shared, {{192, 200}})), "1:0 0:128 0:0");

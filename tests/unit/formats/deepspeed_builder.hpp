@@ -20,7 +20,7 @@ using fsdp::list;
 using fsdp::list_of;
 using fsdp::local_tensor;
 
-struct Parameter {
+struct FlatParameter {
     std::string name;
     Counts shape;
     std::int64_t gap = 0;  ///< elements behind it (param_alignment_paddings)
@@ -37,7 +37,7 @@ struct Parameter {
 struct Save {
     int stage = 2;
     std::int64_t ranks = 2;
-    std::vector<std::vector<Parameter>> groups;
+    std::vector<std::vector<FlatParameter>> groups;
     std::string prefix = "bf16_";
     Fields more_states;                                ///< of model states
     std::map<std::string, std::vector<float>> module;  ///< weights by parameter, in fp32
@@ -61,7 +61,7 @@ inline std::string bytes_of(const std::vector<float>& values) {
     return bytes;
 }
 
-inline std::vector<float> values_of(const Parameter& parameter) {
+inline std::vector<float> values_of(const FlatParameter& parameter) {
     std::vector<float> values;
     for (std::int64_t i = 0; i < parameter.numel(); ++i) {
         values.push_back(first_of(parameter.name) + static_cast<float>(i));
@@ -73,9 +73,9 @@ inline std::string two_digits(std::int64_t number) {
     return (number < 10 ? "0" : "") + std::to_string(number);
 }
 
-inline std::string shapes_of(const std::vector<Parameter>& parameters) {
+inline std::string shapes_of(const std::vector<FlatParameter>& parameters) {
     Fields shapes;
-    for (const Parameter& parameter : parameters) {
+    for (const FlatParameter& parameter : parameters) {
         shapes.emplace_back(parameter.name, counts(parameter.shape));
     }
     return dict(shapes);
@@ -88,7 +88,7 @@ inline std::string model_states(const Save& save, const Fields& more = {}) {
     std::map<std::string, std::string> records;
     for (const auto& group : save.groups) {
         groups.push_back(shapes_of(group));
-        for (const Parameter& parameter : group) {
+        for (const FlatParameter& parameter : group) {
             if (const auto at = save.module.find(parameter.name); at != save.module.end()) {
                 module.emplace_back(at->first, local_tensor(at->first, parameter.shape));
                 records[at->first] = bytes_of(at->second);
@@ -119,7 +119,7 @@ inline std::string optimizer_states(const Save& save, const std::vector<std::vec
     }
     for (const auto& group : save.groups) {
         Counts of_group;
-        for (const Parameter& parameter : group) {
+        for (const FlatParameter& parameter : group) {
             of_group.push_back(parameter.gap);
         }
         gaps.push_back(list_of(of_group));
@@ -149,9 +149,10 @@ inline std::string optimizer_name(const Save& save, std::int64_t dp, std::int64_
 
 /// Parameters of a group as the expert-parallel rank `expert` has them, which calls them as all do:
 /// "experts.deepspeed_experts.0.w" of two is number 2 on rank 1.
-inline std::vector<Parameter> on_expert_rank(std::vector<Parameter> group, std::int64_t expert) {
+inline std::vector<FlatParameter> on_expert_rank(std::vector<FlatParameter> group,
+                                                 std::int64_t expert) {
     const std::string before = "deepspeed_experts.";
-    for (Parameter& parameter : group) {
+    for (FlatParameter& parameter : group) {
         if (const auto at = parameter.name.find(before); at != std::string::npos) {
             const auto number = static_cast<std::int64_t>(group.size()) * expert;
             parameter.name = parameter.name.substr(0, at + before.size()) +
@@ -163,10 +164,10 @@ inline std::vector<Parameter> on_expert_rank(std::vector<Parameter> group, std::
 }
 
 /// A group flat and padded to a multiple of twice the ranks, in equal parts.
-inline std::vector<std::vector<float>> parts_of(const std::vector<Parameter>& group,
+inline std::vector<std::vector<float>> parts_of(const std::vector<FlatParameter>& group,
                                                 std::size_t n_ranks, float padding) {
     std::vector<float> flat;
-    for (const Parameter& parameter : group) {
+    for (const FlatParameter& parameter : group) {
         const auto values = values_of(parameter);
         flat.insert(flat.end(), values.begin(), values.end());
         flat.insert(flat.end(), static_cast<std::size_t>(parameter.gap), 0.0F);
@@ -181,9 +182,9 @@ inline std::vector<std::vector<float>> parts_of(const std::vector<Parameter>& gr
     return parts;
 }
 
-inline std::int64_t padding_of(const std::vector<Parameter>& group, std::int64_t n_ranks) {
+inline std::int64_t padding_of(const std::vector<FlatParameter>& group, std::int64_t n_ranks) {
     std::int64_t used = 0;
-    for (const Parameter& parameter : group) {
+    for (const FlatParameter& parameter : group) {
         used += parameter.numel() + parameter.gap;
     }
     return (2 * n_ranks - used % (2 * n_ranks)) % (2 * n_ranks);
@@ -219,7 +220,7 @@ inline void write_parts(const formats::Scratch& scratch, const Save& save) {
         std::vector<std::vector<float>> flat;
         std::size_t n_parameters = 0;
         for (const auto& group : save.groups) {
-            for (const Parameter& parameter : group) {
+            for (const FlatParameter& parameter : group) {
                 if (n_parameters++ % 2 == 0) {
                     flat.emplace_back();
                 }

@@ -11,7 +11,7 @@
 namespace shardweld::formats {
 namespace {
 
-using test::deepspeed::Parameter;
+using test::deepspeed::FlatParameter;
 using test::deepspeed::Save;
 namespace ds = test::deepspeed;
 
@@ -156,7 +156,7 @@ TEST(DeepSpeed, holds_masters_against_the_weights_of_the_module) {
     Save save;
     save.groups = {{{"p1", {3, 3}}, {"p2", {40, 10}}}, {{"p3", {5}}}};
     for (const auto& group : save.groups) {
-        for (const Parameter& parameter : group) {
+        for (const FlatParameter& parameter : group) {
             save.module[parameter.name] = ds::values_of(parameter);
         }
     }
@@ -277,7 +277,7 @@ TEST(DeepSpeed, refuses_partitions_of_two_saves) {
 
 TEST(DeepSpeed, joins_frozen_parameters_of_all_ranks) {
     const Scratch scratch;
-    const Parameter frozen{"p9", {5, 3}};
+    const FlatParameter frozen{"p9", {5, 3}};
     const Save save = odd_save(3, 4);
     ds::write(scratch, save);
     const auto values = ds::values_of(frozen);
@@ -472,11 +472,11 @@ TEST(DeepSpeed, shares_parameters_of_universal_checkpoints_instead_of_rounded_co
 // ZeRO-3 saves flat tensors, and frozen parameters stay in parts on all ranks.
 TEST(DeepSpeed, reads_universal_checkpoints_of_zero3) {
     const Scratch scratch;
-    const Parameter trained{"p1", {2, 3}};
+    const FlatParameter trained{"p1", {2, 3}};
     scratch.file("zero/p1/fp32.pt",
                  test::torch_file(ds::local_tensor("0", {6}),
                                   {{"0", ds::bytes_of(ds::values_of(trained))}}));
-    const Parameter frozen{"p9", {3}};
+    const FlatParameter frozen{"p9", {3}};
     const auto values = ds::values_of(frozen);
     for (Index rank = 0; rank < 2; ++rank) {
         const std::vector<float> part = rank == 0 ? std::vector<float>{values[0], values[1]}

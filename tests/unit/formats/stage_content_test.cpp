@@ -31,23 +31,23 @@ TEST(StageContent, of_two_ranks_is_never_the_same) {
         "mp_rank_00_000/a.pt and mp_rank_00_001/a.pt hold the same bytes in all their 2 "
         "tensors",
         [&] {
-            require_own_tensors(copied, kFiles, {{Coordinates{0}, Coordinates{1}}, kNoSamples});
+            require_own_tensors(copied, kFiles, {Coordinates{0}, Coordinates{1}}, kNoSamples);
         });
     // Copies of a data-parallel rank, and ranks of an expert group without experts.
-    require_own_tensors(copied, kFiles, {{Coordinates{0}, Coordinates{0}}, kNoSamples});
-    require_own_tensors(copied, kFiles,
-                        {{Coordinates{0, 0, 0, 0}, Coordinates{0, 0, 0, 1}}, kNoSamples});
+    require_own_tensors(copied, kFiles, {Coordinates{0}, Coordinates{0}}, kNoSamples);
+    require_own_tensors(copied, kFiles, {Coordinates{0, 0, 0, 0}, Coordinates{0, 0, 0, 1}},
+                        kNoSamples);
     require_own_tensors({shard("a", 0, 7), shard("b", 0, 8), shard("a", 1, 7), shard("b", 1, 9)},
-                        kFiles, {{Coordinates{0}, Coordinates{1}}, kNoSamples});
+                        kFiles, {Coordinates{0}, Coordinates{1}}, kNoSamples);
     require_own_tensors({shard("a", 0, 0), shard("a", 1, 0)}, kFiles,
-                        {{Coordinates{0}, Coordinates{1}}, kNoSamples});
+                        {Coordinates{0}, Coordinates{1}}, kNoSamples);
     expect_error(ErrorCode::mismatch, "hold the same bytes in all their 1 tensors", [&] {
         require_own_tensors({shard("a", 0, 0), shard("a", 1, 0)}, kFiles,
-                            {{Coordinates{0}, Coordinates{1}}, {Index{5}, Index{5}}});
+                            {Coordinates{0}, Coordinates{1}}, {Index{5}, Index{5}});
     });
     expect_error(ErrorCode::mismatch, "hold the same bytes", [&] {
         require_own_tensors({shard("mlp.experts.a", 0, 7), shard("mlp.experts.a", 1, 7)}, kFiles,
-                            {{Coordinates{0, 0, 0, 0}, Coordinates{0, 0, 0, 1}}, kNoSamples});
+                            {Coordinates{0, 0, 0, 0}, Coordinates{0, 0, 0, 1}}, kNoSamples);
     });
 }
 

@@ -180,8 +180,8 @@ TEST(TorchDist, resolves_alike_when_files_are_shared_out) {
     incomplete.pop_back();
     Catalogue open = got;
     expect_error(ErrorCode::internal, "no rank located a piece of",
-                 [&] { settle(open, incomplete); });
-    settle(got, resolutions);
+                 [&] { apply_resolutions(open, incomplete); });
+    apply_resolutions(got, resolutions);
     EXPECT_TRUE(resolve_list(got).empty());
     ByteWriter a;
     a.put(got);

@@ -47,17 +47,17 @@ TEST(CheckCover, agrees_with_counting) {
         }
         const bool is_exact = std::ranges::count(counts, 1) == 4;
         n_exact += is_exact ? 1 : 0;
-        EXPECT_EQ(cover_of(whole, parts).kind == Cover::Kind::exact, is_exact) << "round " << round;
+        EXPECT_EQ(cover_of(whole, parts).kind == CoverKind::exact, is_exact) << "round " << round;
     }
     EXPECT_GT(n_exact, 100);
 }
 
 TEST(CheckCover, takes_two_scalars_for_the_same_element) {
     const Cover twice = cover_of(box({}), {box({}), box({})});
-    EXPECT_EQ(twice.kind, Cover::Kind::overlap);
+    EXPECT_EQ(twice.kind, CoverKind::overlap);
     EXPECT_EQ(twice.first + twice.second, 1U);
-    EXPECT_EQ(cover_of(box({}), {box({})}).kind, Cover::Kind::exact);
-    EXPECT_EQ(cover_of(box({}), {}).kind, Cover::Kind::gap);
+    EXPECT_EQ(cover_of(box({}), {box({})}).kind, CoverKind::exact);
+    EXPECT_EQ(cover_of(box({}), {}).kind, CoverKind::gap);
 }
 
 TEST(CheckCover, is_near_linear) {
@@ -77,7 +77,7 @@ TEST(CheckCover, is_near_linear) {
         boxes.push_back({at, sizes});
     }
     const Cover cover = check_cover(std::vector<Index>{100, 100, 400}, boxes);
-    EXPECT_EQ(cover.kind, Cover::Kind::exact);
+    EXPECT_EQ(cover.kind, CoverKind::exact);
     // Once for each axis; comparing every pair takes a hundred thousand times as many.
     EXPECT_EQ(cover.n_looks, boxes.size() * 3);
 }

@@ -67,7 +67,7 @@ TEST(LoraLines, follow_those_of_the_weights) {
               ":  h lora_rank <tp 0>");
     EXPECT_EQ(shape_of("decoder.layers.mlp.linear_fc2.adapter.linear_out.weight"),
               ":  h l lora_rank <tp 1>");
-    EXPECT_TRUE(std::ranges::any_of(form.shared, [&](const LoraForm::Shared& shared) {
+    EXPECT_TRUE(std::ranges::any_of(form.shared, [&](const LoraForm::SharedFactor& shared) {
         return shared.name.text == kLayer + "mlp.linear_fc1.adapter.linear_in.weight" &&
                shared.labels == std::vector<std::string>{"gate", "up"};
     }));

@@ -104,7 +104,7 @@ struct Unaligned {
     std::vector<std::byte> bytes_;
 };
 
-void expect_same_bits(const SumKernels::Stored& plain, const SumKernels::Stored& fast,
+void expect_same_bits(const SumKernels::TypeSums& plain, const SumKernels::TypeSums& fast,
                       std::span<const std::byte> elements, std::size_t n) {
     const Unaligned x(elements);
     const auto base = numbers(n, 6);

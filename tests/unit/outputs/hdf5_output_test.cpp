@@ -21,7 +21,7 @@ std::string fault_of(const std::vector<Bytes>& offsets, Bytes file_size) {
     Placement placement = hdf5_format().place(tensors(), 1000);
     hdf5_format().embed_config(placement, "{\"config\": 1}");
     try {
-        settle(placement, 0, tensors(), offsets, file_size);
+        place_datasets(placement, 0, tensors(), offsets, file_size);
     } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::io);
         return error.full_text();
@@ -45,7 +45,7 @@ TEST(PlaceHdf5, estimates_until_the_library_tells) {
     EXPECT_EQ(placement.files[0].header, "{\"config\": 1}");
     EXPECT_EQ(placement.files[0].size, before + 13);
     // In the order of the file: layers.10.s, layers.10.b, layers.10.e (empty), layers.9.w.
-    settle(placement, 0, tensors(), std::vector<Bytes>{500, 600, ~Bytes{0}, 620, 487}, 632);
+    place_datasets(placement, 0, tensors(), std::vector<Bytes>{500, 600, ~Bytes{0}, 620, 487}, 632);
     EXPECT_EQ(placement.files[0].size, 632U);
     EXPECT_EQ(placement.files[0].header_offset, 487U);
     EXPECT_EQ(placement.slots[0].offset, 620U);

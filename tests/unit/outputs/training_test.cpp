@@ -24,7 +24,7 @@ struct Made {
     Frame frame(std::size_t file) { return format->framer()(placement, file, made.tensors); }
 
     MadeSave made;
-    std::shared_ptr<const Format> format;
+    std::shared_ptr<const OutputFormat> format;
     Placement placement;
 };
 

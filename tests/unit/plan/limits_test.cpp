@@ -98,7 +98,7 @@ TEST(NoteShares, counts_the_widest_of_what_is_stored_summed_and_written) {
     targets.pop_back();
     note_shares(targets, needs);
     EXPECT_EQ(needs.written_share, 0.5);
-    targets[0].mix = Mix{Mix::Kind::deltas, {{DType::bf16}, {DType::bf16}, {DType::f64}}};
+    targets[0].mix = Mix{MixKind::deltas, {{DType::bf16}, {DType::bf16}, {DType::f64}}};
     EXPECT_EQ(buffer_bytes(targets[0], 10), 80U);
     note_shares(targets, needs);
     EXPECT_EQ(needs.n_strips, 2U);

@@ -26,7 +26,7 @@ MixInput input(const std::string& name, std::vector<Target> targets, float weigh
 
 std::string refusal(std::vector<MixInput> inputs, ErrorCode code) {
     try {
-        (void)mixed(std::move(inputs), Mix::Kind::sum);
+        (void)mixed(std::move(inputs), MixKind::sum);
     } catch (const Error& error) {
         EXPECT_EQ(error.code(), code);
         return error.what();
@@ -41,7 +41,7 @@ TEST(Mixed, EachCheckpointIsATermOfEveryFloat) {
     second.add = 1;
     second.replicas.push_back({2, 0, second.operands.front().copy});
     const Binding all =
-        mixed({input("a", {first}, 0.25F), input("b", {second}, 0.75F)}, Mix::Kind::sum);
+        mixed({input("a", {first}, 0.25F), input("b", {second}, 0.75F)}, MixKind::sum);
     ASSERT_EQ(all.targets.size(), 1U);
     const Target& target = all.targets.front();
     EXPECT_EQ(target.dtype, DType::bf16);
@@ -62,7 +62,7 @@ TEST(Mixed, TheLeadGivesTypesWhereverItStands) {
     Target base = flat_target("w", DType::f32, 6, 0);
     Target tuned = flat_target("w", DType::bf16, 6, 1);
     const Binding all =
-        mixed({input("base", {base}), input("tuned", {tuned}, 0.5F)}, Mix::Kind::deltas, 1);
+        mixed({input("base", {base}), input("tuned", {tuned}, 0.5F)}, MixKind::deltas, 1);
     EXPECT_EQ(all.targets.front().dtype, DType::bf16);
     EXPECT_EQ(all.targets.front().mix->terms[0].stored, DType::f32);
 }
@@ -70,7 +70,7 @@ TEST(Mixed, TheLeadGivesTypesWhereverItStands) {
 TEST(Mixed, IntegersAreComparedInFull) {
     const Binding all = mixed({input("a", {flat_target("i", DType::i64, 3, 0)}),
                                input("b", {flat_target("i", DType::i64, 3, 1)})},
-                              Mix::Kind::sum);
+                              MixKind::sum);
     EXPECT_FALSE(all.targets.front().mix);
     ASSERT_EQ(all.same.size(), 1U);
     EXPECT_EQ(all.same.front().count, 1U);
@@ -104,7 +104,7 @@ TEST(Mixed, ATiedHeadIsTheEmbedding) {
     const Target head = flat_target("head", DType::f32, 6, 1, 24);
     for (const std::size_t lead : {0U, 1U}) {
         const Binding all =
-            mixed({tied(input("a", {embed})), input("b", {embed, head})}, Mix::Kind::sum, lead);
+            mixed({tied(input("a", {embed})), input("b", {embed, head})}, MixKind::sum, lead);
         ASSERT_EQ(all.targets.size(), 2U);
         const Target& mixed_head = all.targets.back();
         EXPECT_EQ(mixed_head.name, "head");
@@ -115,9 +115,9 @@ TEST(Mixed, ATiedHeadIsTheEmbedding) {
         EXPECT_EQ(all.warnings.front().code, "untied");
         all.ledger.require_closed();
     }
-    EXPECT_EQ(mixed({tied(input("a", {embed})), tied(input("b", {embed}))}, Mix::Kind::sum)
-                  .targets.size(),
-              1U);
+    EXPECT_EQ(
+        mixed({tied(input("a", {embed})), tied(input("b", {embed}))}, MixKind::sum).targets.size(),
+        1U);
 }
 
 TEST(Mixed, QuantisedWeightsAndAdaptersAreRefused) {
@@ -134,7 +134,7 @@ TEST(Mixed, QuantisedWeightsAndAdaptersAreRefused) {
 
 /// Weights and their order are part of what determines the output.
 TEST(Mixed, AnotherWeightIsAnotherPlan) {
-    const auto hash_with = [](float weight, Mix::Kind kind) {
+    const auto hash_with = [](float weight, MixKind kind) {
         Binding all = mixed({input("a", {flat_target("w", DType::f32, 6, 0)}, 0.5F),
                              input("b", {flat_target("w", DType::f32, 6, 1)}, weight)},
                             kind);
@@ -142,9 +142,9 @@ TEST(Mixed, AnotherWeightIsAnotherPlan) {
                          Visibility::everywhere(1, 2), {})
             .hash();
     };
-    EXPECT_EQ(hash_with(0.5F, Mix::Kind::sum), hash_with(0.5F, Mix::Kind::sum));
-    EXPECT_NE(hash_with(0.5F, Mix::Kind::sum), hash_with(0.25F, Mix::Kind::sum));
-    EXPECT_NE(hash_with(0.5F, Mix::Kind::sum), hash_with(0.5F, Mix::Kind::deltas));
+    EXPECT_EQ(hash_with(0.5F, MixKind::sum), hash_with(0.5F, MixKind::sum));
+    EXPECT_NE(hash_with(0.5F, MixKind::sum), hash_with(0.25F, MixKind::sum));
+    EXPECT_NE(hash_with(0.5F, MixKind::sum), hash_with(0.5F, MixKind::deltas));
 }
 
 }  // namespace

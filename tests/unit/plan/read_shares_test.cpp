@@ -170,7 +170,7 @@ TEST(Samples, are_of_what_no_checksum_tells) {
 
 TEST(Samples, are_no_samples_where_checksums_differ) {
     catalogue::Records records = records_of(kMiB);
-    for (catalogue::Record& record : records.all) {
+    for (catalogue::StorageRecord& record : records.all) {
         record.crc32 = record.file == 0 ? record.crc32 : record.offset == kMiB ? 7777U : 0U;
     }
     const Plan plan = with_replicas(1, Replicas::automatic, &records);

@@ -177,7 +177,7 @@ std::vector<OutputRange> made_by(const DerivedOutput& derived, const Plan& prima
                                  const Plan& own) {
     std::vector<OutputRange> made;
     for (const Slice& slice : work_of(primary, {0, primary.space.begins.back()})) {
-        for (const Relation& relation : derived.of(slice.tensor)) {
+        for (const OutputMapping& relation : derived.of(slice.tensor)) {
             made.push_back(derived.range_of(relation, slice));
             const Slice first = slices_of(own, made.back()).front();
             EXPECT_EQ(first.begin % std::max<Index>(own.strip_elements(first.tensor), 1), 0);
@@ -234,7 +234,7 @@ TEST_P(Outputs, NeedNoRoundForWhatIsDone) {
         EXPECT_FALSE(needless.empty());
         for (const Slice& slice : work_of(primary, {0, primary.space.begins.back()})) {
             const auto relations = derived.of(slice.tensor);
-            const bool is_done = std::ranges::all_of(relations, [&](const Relation& relation) {
+            const bool is_done = std::ranges::all_of(relations, [&](const OutputMapping& relation) {
                 return without(derived.range_of(relation, slice), done).empty();
             });
             EXPECT_EQ(without({slice.output_begin, slice.output_begin + 1}, needless).empty(),

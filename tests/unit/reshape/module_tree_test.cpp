@@ -171,7 +171,7 @@ TEST(ModuleTree, has_an_entry_on_every_rank) {
     EXPECT_EQ(few.save.mesh.front().names, (std::vector<std::string>{"ddp", "fsdp"}));
     EXPECT_EQ(few.save.mesh.front().shape, (std::vector<Index>{2, 2}));
     EXPECT_EQ(few.save.mesh.front().device_type, "cuda");
-    EXPECT_EQ(few.save.mesh.front().form, outputs::DeviceMesh::Form::layout);
+    EXPECT_EQ(few.save.mesh.front().form, outputs::MeshForm::layout);
     EXPECT_EQ(few.save.side_files.front().name, "fsdp_config.json");
     EXPECT_EQ(few.save.side_files.front().text,
               "{\n    \"FSDP_version\": 2,\n    \"world_size\": 4\n}");
@@ -181,7 +181,7 @@ TEST(ModuleTree, has_an_entry_on_every_rank) {
 TEST(ModuleTree, has_the_mesh_of_the_loader) {
     const Small older = small("fsdp:world=2,device=cpu,torch=2.8", {5});
     EXPECT_EQ(older.save.mesh.front().device_type, "cpu");
-    EXPECT_EQ(older.save.mesh.front().form, outputs::DeviceMesh::Form::ranks);
+    EXPECT_EQ(older.save.mesh.front().form, outputs::MeshForm::ranks);
 }
 
 TEST(ModuleTree, keeps_buffers_whole) {

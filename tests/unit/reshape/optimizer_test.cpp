@@ -7,6 +7,7 @@
 namespace shardweld::reshape {
 namespace {
 
+using outputs::PlainKind;
 using outputs::PlainValue;
 
 const PlainValue* find(const PlainValue& dictionary, const std::string& key) {
@@ -44,7 +45,7 @@ TEST(MegatronOptimizer, GroupsOfTorchAreOneThatDecaysAndOneThatDoesNot) {
 
 TEST(MegatronOptimizer, ExpertsHaveOneOfTheirOwn) {
     const PlainValue both = megatron_optimizer(of_torch(), true);
-    ASSERT_EQ(both.kind, PlainValue::Kind::numbered);
+    ASSERT_EQ(both.kind, PlainKind::numbered);
     ASSERT_EQ(both.items.size(), 2U);
     EXPECT_EQ(groups_of(both.items[1]).size(), 1U);
     EXPECT_EQ(find(groups_of(both.items[1])[0], "is_expert_parallel")->integer, 1);
@@ -58,9 +59,9 @@ TEST(MegatronOptimizer, EveryGroupHasItsStepAsAnIntegerAndCorrectsBias) {
     for (const OptimizerToWrite& read : {of_torch(), of_megatron}) {
         const PlainValue optimizer = megatron_optimizer(read, false);
         for (const PlainValue& group : groups_of(optimizer)) {
-            EXPECT_EQ(find(group, "step")->kind, PlainValue::Kind::integer);
+            EXPECT_EQ(find(group, "step")->kind, PlainKind::integer);
             EXPECT_EQ(find(group, "step")->integer, 7);
-            EXPECT_EQ(find(group, "bias_correction")->kind, PlainValue::Kind::boolean);
+            EXPECT_EQ(find(group, "bias_correction")->kind, PlainKind::boolean);
             EXPECT_EQ(find(group, "bias_correction")->integer, 1);
         }
     }

@@ -8,23 +8,23 @@ namespace shardweld {
 
 /// As std::optional, but with the value on the heap; copies are deep.
 template <typename T>
-class Rare {
+class OptionalBox {
   public:
     using value_type = T;
 
-    Rare() = default;
+    OptionalBox() = default;
     // As std::optional's. NOLINTNEXTLINE(google-explicit-constructor)
-    Rare(T value) : value_(std::make_unique<T>(std::move(value))) {}
-    ~Rare() = default;
-    Rare(const Rare& other) : value_(other ? std::make_unique<T>(*other) : nullptr) {}
-    Rare& operator=(const Rare& other) {
+    OptionalBox(T value) : value_(std::make_unique<T>(std::move(value))) {}
+    ~OptionalBox() = default;
+    OptionalBox(const OptionalBox& other) : value_(other ? std::make_unique<T>(*other) : nullptr) {}
+    OptionalBox& operator=(const OptionalBox& other) {
         if (this != &other) {
             value_ = other ? std::make_unique<T>(*other) : nullptr;
         }
         return *this;
     }
-    Rare(Rare&&) noexcept = default;
-    Rare& operator=(Rare&&) noexcept = default;
+    OptionalBox(OptionalBox&&) noexcept = default;
+    OptionalBox& operator=(OptionalBox&&) noexcept = default;
 
     T& emplace() {
         value_ = std::make_unique<T>();

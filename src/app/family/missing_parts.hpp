@@ -8,7 +8,7 @@ namespace shardweld::app {
 
 /// Warnings for towers, layers and experts that config.json describes and nothing stored belongs
 /// to, and for code that its auto_map names and that does not lie beside it.
-std::vector<plan::Warning> broken_promises(const PreparedModel& prepared, const ModelFiles& files,
-                                           const std::vector<plan::Target>& targets);
+std::vector<Warning> broken_promises(const PreparedModel& prepared, const ModelFiles& files,
+                                     const std::vector<plan::Target>& targets);
 
 }  // namespace shardweld::app

@@ -1,4 +1,4 @@
-#include "plan/schedule/handed.hpp"
+#include "plan/schedule/plan_transfer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ Plan plan_of(Strategy strategy) {
     std::vector<Target> targets = test::small_targets();
     targets[0].fold.emplace().left.emplace().offset = 7;
     targets[1].replicas = targets[1].operands;
-    targets[2].mix = Mix{Mix::Kind::deltas, {Term{DType::f32, 0, 0.5F}}};
+    targets[2].mix = Mix{MixKind::deltas, {Term{DType::f32, 0, 0.5F}}};
     PlanChoice choice;
     choice.strategy = strategy;
     choice.replicas = Replicas::verify;

@@ -1,4 +1,4 @@
-#include "handed.hpp"
+#include "plan_transfer.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-#include "promises.hpp"
+#include "missing_parts.hpp"
 
 #include <algorithm>
 #include <array>
@@ -20,7 +20,7 @@ using Targets = std::vector<plan::Target>;
 
 /// Towers that a recipe passes on, or that a family without one has.
 void look_at_towers(const models::Config& config, const Targets& targets,
-                    std::vector<plan::Warning>& out) {
+                    std::vector<Warning>& out) {
     for (const Tower& tower : kTowers) {
         const bool is_there = std::ranges::any_of(
             targets, [&](const plan::Target& target) { return belongs_to(tower, target.name); });
@@ -37,7 +37,7 @@ void look_at_towers(const models::Config& config, const Targets& targets,
 
 /// A family without a recipe has the layers that are stored.
 void look_at_layers(const models::Config& config, const Targets& targets,
-                    std::vector<plan::Warning>& out) {
+                    std::vector<Warning>& out) {
     std::optional<Index> last;
     for (const plan::Target& target : targets) {
         last = std::max(last, stack_layer_of(target.name));
@@ -52,7 +52,7 @@ void look_at_layers(const models::Config& config, const Targets& targets,
 }
 
 void look_at_experts(const models::Config& config, const Targets& targets,
-                     std::vector<plan::Warning>& out) {
+                     std::vector<Warning>& out) {
     constexpr std::array kFields = {"num_experts", "num_local_experts", "n_routed_experts",
                                     "moe_num_experts"};
     const bool is_there = std::ranges::any_of(targets, [](const plan::Target& target) {
@@ -80,7 +80,7 @@ bool could_be_head(std::string_view name) {
 
 /// Some classes' loaders make up the head that they do not find.
 void look_at_head(const PreparedModel& prepared, const Targets& targets,
-                  std::vector<plan::Warning>& out) {
+                  std::vector<Warning>& out) {
     const auto names = prepared.config.architectures();
     // A recipe asks for the head of a value model itself.
     const bool is_asked_for = prepared.is_value && models::promises_tensors(*prepared.recipe);
@@ -110,7 +110,7 @@ void look_at_head(const PreparedModel& prepared, const Targets& targets,
 
 /// Optional weights that a field of config.json promises, where no recipe asks for them.
 void look_at_optional(const models::Config& config, const Targets& targets,
-                      std::vector<plan::Warning>& out) {
+                      std::vector<Warning>& out) {
     for (const std::string_view field : known_words("field that promises weights")) {
         const bool is_there = std::ranges::any_of(
             targets, [&](const plan::Target& target) { return is_known_as(target.name, field); });
@@ -148,7 +148,7 @@ std::map<std::string, Modules> modules_by_kind(const Targets& targets) {
 
 /// In a family without a recipe, a module that lacks one of what another of its name has, and has
 /// nothing else instead. It may have been lost.
-void look_at_modules(const Targets& targets, std::vector<plan::Warning>& out) {
+void look_at_modules(const Targets& targets, std::vector<Warning>& out) {
     for (const auto& [kind, modules] : modules_by_kind(targets)) {
         const auto& [fullest, all] = *std::ranges::max_element(
             modules, {}, [](const auto& module) { return module.second.size(); });
@@ -168,7 +168,7 @@ void look_at_modules(const Targets& targets, std::vector<plan::Warning>& out) {
 
 /// "module--Class" names another repository; "file.Class" a file of this one.
 void look_at_code(const models::Config& config, const ModelFiles& files,
-                  std::vector<plan::Warning>& out) {
+                  std::vector<Warning>& out) {
     std::vector<std::string> missing;
     for (const std::string& key : config.keys("auto_map")) {
         const std::string text = config.text("auto_map." + key).value_or("");
@@ -189,9 +189,9 @@ void look_at_code(const models::Config& config, const ModelFiles& files,
 
 }  // namespace
 
-std::vector<plan::Warning> broken_promises(const PreparedModel& prepared, const ModelFiles& files,
-                                           const std::vector<plan::Target>& targets) {
-    std::vector<plan::Warning> found;
+std::vector<Warning> broken_promises(const PreparedModel& prepared, const ModelFiles& files,
+                                     const std::vector<plan::Target>& targets) {
+    std::vector<Warning> found;
     if (prepared.recipe->is_form || targets.empty()) {
         return found;
     }
