@@ -1,32 +1,25 @@
 // Universal checkpoints, which DeepSpeed's tool makes of others: a directory for each parameter.
 // Source: DeepSpeed 0.19.8 deepspeed/checkpoint/ds_to_universal.py.
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
 
-#include "core/in_context.hpp"
 #include "core/text.hpp"
-#include "formats/containers/torch_file.hpp"
-#include "formats/containers/torch_storage.hpp"
 #include "formats/registry.hpp"
-#include "formats/shared/adam.hpp"
 #include "formats/shared/assembler.hpp"
 #include "formats/shared/directory_listing.hpp"
-#include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/master_samples.hpp"
-#include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
 #include "formats/shared/optimizer_claims.hpp"
 #include "formats/shared/optimizer_file.hpp"
-#include "formats/shared/settings.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 
 #include "file_names.hpp"
+#include "parameter_files.hpp"
 #include "pickled.hpp"
 #include "scan.hpp"
 #include "universal_groups.hpp"
@@ -38,8 +31,6 @@ namespace {
 using catalogue::Catalogue;
 using catalogue::Tensor;
 
-constexpr std::string_view kParameters = "zero/";
-constexpr std::string_view kWeights = "/fp32.pt";
 /// Which model states there are: the lowest data-parallel rank of the first model-parallel rank's,
 /// and whether there are other model-parallel ranks'.
 struct ModelStates {
@@ -48,102 +39,6 @@ struct ModelStates {
 
     static constexpr auto fields = [](auto& self) { return std::tie(self.first, self.has_others); };
 };
-
-/// The parameter of "zero/NAME/fp32.pt"; "" of another file.
-std::string_view parameter_of(std::string_view file) {
-    if (!file.starts_with(kParameters) || !file.ends_with(kWeights)) {
-        return {};
-    }
-    file.remove_prefix(kParameters.size());
-    return file.substr(0, file.size() - kWeights.size());
-}
-
-/// The tensor in a file of the parameter.
-Tensor tensor_in(const TorchFile& torch_file, std::string_view parameter) {
-    // A ZeRO-3 run saves the tensor itself.
-    const PickleValue& root = torch_file.root();
-    const PickleValue* const value = root.is_mapping() ? present(root, "param") : &root;
-    if (value == nullptr) {
-        throw Error(ErrorCode::corrupt, "holds no tensor, nor one called param");
-    }
-    const auto stored = torch_file.tensor(*value);
-    if (!stored) {
-        refuse_value(*value);
-    }
-    Tensor tensor;
-    tensor.name = parameter;
-    tensor.dtype = stored->dtype;
-    tensor.shape = stored->shape;
-    tensor.pieces.push_back(piece_of(*stored));
-    return tensor;
-}
-
-std::string beside(std::string_view file, std::string_view what) {
-    return std::string(file.substr(0, file.rfind('/') + 1)) + std::string(what) + ".pt";
-}
-
-/// Adds a moment's file, the next of the scan's.
-void add_moment(const Location& location, const std::string& file, std::string_view state,
-                Catalogue& out) {
-    Catalogue scan =
-        scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& of_file) {
-            Tensor tensor = tensor_in(torch_file, parameter_of(beside(file, "fp32")));
-            state_called(state, of_file.optimizer).tensors.push_back(std::move(tensor));
-        });
-    Tensor& tensor = scan.optimizer.states.front().tensors.front();
-    tensor.pieces.front().file = static_cast<std::uint32_t>(out.files.size());
-    state_called(state, out.optimizer).tensors.push_back(std::move(tensor));
-    out.files.push_back(scan.files.front());
-    take_said(scan, out);
-    std::ranges::move(scan.ignored, std::back_inserter(out.ignored));
-}
-
-/// A number that one file holds, or a tensor of one element.
-void add_step(const Location& location, const std::string& file, Catalogue& out) {
-    const fs::path path = location.directory / file;
-    if (!io::is_file(path)) {
-        return;
-    }
-    in_context("file ", file, [&] {
-        const auto input = io::InputFile::open(path);
-        const auto torch_file = TorchFile::read(input, 0, std::nullopt, location.check_crc);
-        StepClaims steps;
-        steps.add(&torch_file.root(), ScalarReader(torch_file, input), "the file");
-        out.optimizer.step = steps.step();
-    });
-}
-
-/// Parameters without moments are left to those who compare them.
-void add_states(const Location& location, const std::string& file, Catalogue& out) {
-    const auto is_there = [&](std::string_view state) {
-        return io::is_file(location.directory / beside(file, state));
-    };
-    const bool has_moment = is_there(catalogue::kMoment);
-    if (has_moment != is_there(catalogue::kSquaredMoment)) {
-        throw Error(ErrorCode::not_found,
-                    "the moment " +
-                        beside(file, has_moment ? catalogue::kSquaredMoment : catalogue::kMoment) +
-                        " is missing",
-                    "copy the whole directory zero/, or " + std::string(kWeightsOnly));
-    }
-    if (has_moment && location.state == TakenState::all) {
-        add_moment(location, beside(file, catalogue::kMoment), catalogue::kMoment, out);
-        add_moment(location, beside(file, catalogue::kSquaredMoment), catalogue::kSquaredMoment,
-                   out);
-    }
-    add_step(location, beside(file, "step"), out);
-}
-
-FileScan scan_parameter(const Location& location, const std::string& file) {
-    FileScan scan;
-    scan.told = scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& out) {
-        out.tensors.push_back(tensor_in(torch_file, parameter_of(file)));
-    });
-    if (location.state != TakenState::weights) {
-        add_states(location, file, scan.told);
-    }
-    return scan;
-}
 
 void refuse_missing(const std::vector<std::string>& files) {
     if (!files.empty()) {
