@@ -18,7 +18,6 @@ from typing import Callable, Dict, List, NoReturn, Sequence, Tuple
 from . import command
 from .command import CORRUPT, INTERRUPTED, NO_CLIENT, NO_NETWORK, NO_REPOSITORY, NO_RIGHTS, NO_TOKEN, NOT_FOUND, USAGE, Failed, Given
 from .headers import LONGEST_INDEX, weight_index
-from .processes import lines_of
 from .redact import redacted
 from .text import human_bytes
 
@@ -254,7 +253,7 @@ class ClientRun:
                         elif asked[-1] - asked[0] > GRACE_S:
                             process.kill()
 
-                for line in lines_of(process, insist, rb"[\r\n]"):
+                for line in command.lines_of(process, insist, rb"[\r\n]"):
                     self._take(line)
                 self.code = process.wait()
         except OSError as error:

@@ -16,7 +16,7 @@ import os
 import re
 from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, Tuple
 
-from ..files import is_whole
+from ..files import is_whole, object_of
 
 
 @functools.lru_cache(maxsize=None)
@@ -54,20 +54,15 @@ def gguf_tensors(architecture: str) -> FrozenSet[str]:
 _KINDS = {"b": "true or false", "i": "a whole number", "f": "a number with a point", "s": "a text", "l": "a list", "d": "an object", "n": "null"}
 
 
-def _kind_of(value: Any) -> str:
-    if isinstance(value, dict):
-        return "f" if "__float__" in value else "d"  # as transformers writes infinities
-    return "n" if value is None else "b" if isinstance(value, bool) else "i" if is_whole(value) else "f" if isinstance(value, float) \
-        else "s" if isinstance(value, str) else "l"
-
-
 def taken_instead(model_type: str, field: str, value: Any) -> str:
     """What a field takes, where `value` is nothing that any configuration takes for it; "" for values that are taken and fields that are not known."""
     kinds = _key_of_words("fields.txt").get(field, "")
     letter = _key_of_words("nulls.txt").get("=" + field, "")
     if value is None and letter and letter in _key_of_words("nulls.txt").get(model_type, ""):  # this model type refuses null
         kinds = kinds.replace("n", "")
-    is_good = _kind_of(value) in kinds and not (field.endswith("_token_id") and isinstance(value, list) and not all(map(is_whole, value)))
+    own = "n" if value is None else "b" if isinstance(value, bool) else "i" if is_whole(value) else "f" if isinstance(value, float) or "__float__" in object_of(value) \
+        else "d" if isinstance(value, dict) else "s" if isinstance(value, str) else "l"  # __float__: as transformers writes infinities
+    is_good = own in kinds and not (field.endswith("_token_id") and isinstance(value, list) and not all(map(is_whole, value)))
     return "" if is_good or not kinds else ", or ".join(text for kind, text in _KINDS.items() if kind in kinds)
 
 

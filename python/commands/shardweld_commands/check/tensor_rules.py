@@ -68,13 +68,9 @@ def rule_classifier(model: Model, found: Findings) -> None:
 
 # Layers.
 
-def _layers_of(model: Model) -> Set[int]:
-    return {number for number in map(stack_layer_of, model.tensors) if number is not None}
-
-
 def rule_layers(model: Model, found: Findings) -> None:
     """Of families that are not known; rule `names` sees more of the others."""
-    count, stored = model.number("num_hidden_layers"), _layers_of(model)
+    count, stored = model.number("num_hidden_layers"), {layer for layer in map(stack_layer_of, model.tensors) if layer is not None}
     if count is None or count < 0 or not stored or model.family.is_whole or not model.weights.is_whole:
         return
     missing = [str(layer) for layer in range(min(count, len(stored) + 100)) if layer not in stored]
@@ -89,7 +85,7 @@ def rule_prediction(model: Model, found: Findings) -> None:
     for field in PREDICTION_FIELDS:
         promised = model.number(field) or 0
         if promised > 0 and model.is_whole and not any(map(predicts_further_tokens, model.tensors)) and \
-                max(_layers_of(model), default=-1) < max(model.number("num_hidden_layers") or 0, 0):
+                max((layer for layer in map(stack_layer_of, model.tensors) if layer is not None), default=-1) < max(model.number("num_hidden_layers") or 0, 0):
             found.doubtful(f"config.json promises {promised} layers that predict further tokens ({field}), none is stored",
                            f"set {field} to 0, or do not ask for speculation")
 
@@ -223,10 +219,8 @@ _STACKS = frozenset("layers layer blocks block h resblocks conformer merger_list
 def _spot_of(name: str) -> Optional[Tuple[str, int, str]]:
     """"tower.layers.", 3 and "norm.weight"; None for a name of no stack, or of one whose layers have numbered parts of their own."""
     words = name.split(".")
-    for i in range(len(words) - 2):
-        if words[i] in _STACKS and is_number(words[i + 1]):
-            return None if is_number(words[i + 2]) else (".".join(words[:i + 1]) + ".", int(words[i + 1]), ".".join(words[i + 2:]))
-    return None
+    at = next((i for i in range(len(words) - 2) if words[i] in _STACKS and is_number(words[i + 1])), None)
+    return None if at is None or is_number(words[at + 2]) else (".".join(words[:at + 1]) + ".", int(words[at + 1]), ".".join(words[at + 2:]))
 
 
 def _stacks_of(model: Model) -> Dict[str, Dict[int, Set[str]]]:
@@ -291,15 +285,15 @@ def _look_at_tower(model: Model, field: str, found: Findings) -> None:
                     "the others would be random: merge again, or copy all files")
 
 
-def _has_passing(model: Model) -> bool:
-    """Whether a tower passes. Classes without a head have no `model.` in front."""
-    return any(is_of_tower(name) and any(glob_matches(glob, name) or glob_matches(glob, "model." + name) for glob in model.family.passes)
-               for name in model.tensors)
-
-
 def _loads_towers(model: Model) -> bool:
     """Classes of text models load no tower, whatever config.json describes."""
     return not model.architecture.endswith("ForCausalLM")
+
+
+def _has_passing_tower(model: Model) -> bool:
+    """Whether a tower passes that is loaded. Classes without a head have no `model.` in front."""
+    return _loads_towers(model) and any(is_of_tower(name) and any(glob_matches(glob, name) or glob_matches(glob, "model." + name) for glob in model.family.passes)
+                                        for name in model.tensors)
 
 
 def rule_parts(model: Model, found: Findings) -> None:
@@ -313,7 +307,7 @@ def rule_parts(model: Model, found: Findings) -> None:
     for field in TOWERS if _loads_towers(model) else ():
         _look_at_tower(model, field, found)
     # Of each entry one end of a name is there: of towers where there is one, and of what the family has, which some checkpoints lack.
-    has_towers = _loads_towers(model) and _has_passing(model)
+    has_towers = _has_passing_tower(model)
     for entry in model.family.needs:
         endings = entry.split("|")
         is_meant = has_towers or ends_in(model.family.expected, *endings)
@@ -331,5 +325,5 @@ def rule_limits(model: Model, found: Findings) -> None:
         found.doubtful("no family of this model_type is known here: names and shapes of its tensors are held against each other only", TRY)
     elif not model.family.is_whole:
         found.doubtful(f"names and shapes of the layers of the family {family} are not checked, but that all have the same", TRY)
-    elif _loads_towers(model) and not model.family.needs and _has_passing(model):
+    elif not model.family.needs and _has_passing_tower(model):
         found.doubtful(f"names and shapes of the towers of the family {family} are not checked, but that all layers have the same", TRY)

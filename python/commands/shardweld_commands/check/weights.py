@@ -48,7 +48,15 @@ class Choice:
         """What the chosen files hold. `twice`: what the loader does with a tensor that is in two of them."""
         names = sorted(chosen)
         if not names and not self.has_told:
-            self._look_for_others()
+            self.weights.is_whole = False
+            other = next((name for name in sorted(self.directory.files) if name.endswith((".bin", ".pt", ".index.json"))), "")
+            if other and self.model.for_transformers:
+                self.found.fatal(f"there is neither model.safetensors nor pytorch_model.bin, nor an index of one, only {printable(other)}",
+                                 "transformers takes no other names: rename it if it is the model")
+            elif other:
+                self.found.doubtful(f"weights are not safetensors ({printable(other)}), and not checked", "write safetensors with shardweld merge --backend hf")
+            else:
+                self.found.fatal("there is no file of weights", "merge it again, or copy all files")
         if self.is_pickled and names:
             self.found.doubtful(f"weights are pickles ({printable(names[0])}), which loaders may refuse, or convert first",
                                 "write safetensors with shardweld merge --backend hf")
@@ -76,17 +84,6 @@ class Choice:
             self.found.add(not is_known, f"{self.index_file} names tensors that are not there: {first_of(absent)}",
                            "only tensors that are in the files are loaded" if is_known else "they would be random: merge it again, or copy all files")
         return self.weights
-
-    def _look_for_others(self) -> None:
-        self.weights.is_whole = False
-        other = next((name for name in sorted(self.directory.files) if name.endswith((".bin", ".pt", ".index.json"))), "")
-        if other and self.model.for_transformers:
-            self.found.fatal(f"there is neither model.safetensors nor pytorch_model.bin, nor an index of one, only {printable(other)}",
-                             "transformers takes no other names: rename it if it is the model")
-        elif other:
-            self.found.doubtful(f"weights are not safetensors ({printable(other)}), and not checked", "write safetensors with shardweld merge --backend hf")
-        else:
-            self.found.fatal("there is no file of weights", "merge it again, or copy all files")
 
 
 def takes_safetensors(files: Set[str]) -> bool:

@@ -10,7 +10,6 @@ from typing import Any, Callable, Dict, List, Optional
 
 from .. import command
 from ..command import STOPPED, Failed
-from ..processes import lines_of
 
 _LIBC, _PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
 _USUAL_LEAD_S = 60.0
@@ -131,7 +130,7 @@ class Stop:
                 if told[-1] - told[0] > _GRACE_S:
                     self._tell(signal.SIGKILL)
 
-        for line in lines_of(child, insist):
+        for line in command.lines_of(child, insist):
             on_line(line.decode(errors="replace"))
         self._child = None
         return child.wait()
