@@ -4,9 +4,9 @@
 #include <memory>
 #include <utility>
 
-#include "app/merge/main_path.hpp"
+#include "app/merge/merge.hpp"
 #include "app/report/report_json.hpp"
-#include "app/report/session.hpp"
+#include "app/report/run.hpp"
 #include "mpi/comm.hpp"
 #include "shardweld/comm.hpp"
 
@@ -16,10 +16,9 @@ namespace shardweld {
 
 namespace {
 
-WrittenOutput written_output(const app::Session& session) {
-    const app::OutputReport& report = session.report;
+WrittenOutput written_output(const app::RunReport& run, const app::OutputReport& report) {
     WrittenOutput output;
-    output.directory = session.output.directory;
+    output.directory = report.asked.directory;
     for (const app::FileEntry& file : report.files) {
         if (std::ranges::count(report.side_files, file.name) > 0) {
             continue;
@@ -31,8 +30,8 @@ WrittenOutput written_output(const app::Session& session) {
         output.tensor_bytes += tensor.bytes;
     }
     output.root = report.root;
-    output.warnings = app::all_warnings(session.run, report);
-    output.json = app::to_json(session.run, report);
+    output.warnings = app::all_warnings(run, report);
+    output.json = app::to_json(run, report);
     return output;
 }
 
@@ -62,9 +61,9 @@ MergeReport merge(const RankGroup& comm, const Request& request, Events& events)
     const app::Job job = app::job_of(ranks, request, app::Command::merge);
     app::Log log(events, ranks.rank() == 0);
     MergeReport merged;
-    const auto keep = [&](const app::Session& session) {
+    const auto keep = [&](const app::Run& run, const app::OutputReport& output) {
         if (ranks.rank() == 0) {
-            merged.outputs.push_back(written_output(session));
+            merged.outputs.push_back(written_output(*run.report, output));
         }
     };
     try {

@@ -6,8 +6,9 @@
 #include <utility>
 
 #include "app/family/model_files.hpp"
-#include "app/merge/main_path.hpp"
-#include "app/merge/moving.hpp"
+#include "app/merge/merge.hpp"
+#include "app/merge/move_tensors.hpp"
+#include "app/merge/sources.hpp"
 #include "app/report/report_json.hpp"
 #include "app/runtime/scratch.hpp"
 #include "app/settings/option_value.hpp"
@@ -90,20 +91,20 @@ class OpenModel::State {
         : comm_(mpi::serial_comm()),
           job_(job_for(*comm_, request)),
           log_(events, true),
-          run_(*comm_, job_, log_) {
-        app::Session session = run_.session();
-        app::PlanRequest wanted = app::merge_request(job_);
-        wanted.sink = app::Purpose::comparison;
-        planned_ = app::plan_outputs(run_.outputs(), wanted, app::find_sources(session, wanted));
+          run_(app::begin_run(*comm_, job_, log_)),
+          merge_(app::begin_merge(run_)) {
+        merge_.sink = app::Purpose::comparison;
+        app::find_inputs(run_, merge_);
+        app::plan_found(run_, merge_);
         require_readable(plan());
-        if (planned_.factors) {
+        if (merge_.factors) {
             scratch_.emplace(*comm_);
-            app::make_factors(session, planned_, scratch_->path(), {});
+            app::make_factors(run_, merge_, scratch_->path(), {});
         }
-        if (planned_.input.is_checked) {
-            planned_.input.sums->use_records_of(plan().targets);
+        if (merge_.input.is_checked) {
+            merge_.input.sums->use_records_of(plan().targets);
         }
-        source_ = app::source_of(session, planned_.input);
+        source_ = app::source_of(run_, merge_.input);
         source_.stays_cached = true;
         readers_.emplace(plan(), source_, scratch_ ? scratch_->path() / app::kFactors : fs::path(),
                          std::thread::hardware_concurrency());
@@ -139,16 +140,17 @@ class OpenModel::State {
     }
 
     [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return tensors_; }
-    [[nodiscard]] const Output& output() const { return planned_.first(); }
+    [[nodiscard]] const Output& output() const { return merge_.first(); }
+    [[nodiscard]] const app::RunReport& report() const { return *run_.report; }
 
   private:
-    [[nodiscard]] const plan::Plan& plan() const { return planned_.first().plan; }
+    [[nodiscard]] const plan::Plan& plan() const { return merge_.first().plan; }
 
     std::unique_ptr<mpi::Comm> comm_;
     app::Job job_;
     app::Log log_;
     app::Run run_;
-    app::Planned planned_;
+    app::Merge merge_;
     std::optional<app::Scratch> scratch_;  ///< holds the factors of folds and codes
     execute::SourceFiles source_;
     std::vector<std::uint32_t> order_;  ///< of the plan's targets, as tensors_
@@ -167,8 +169,7 @@ const std::vector<TensorInfo>& OpenModel::tensors() const {
 }
 
 std::string OpenModel::report_json() const {
-    const app::Session& session = state_->output().session;
-    return app::to_json(session.run, session.report);
+    return app::to_json(state_->report(), state_->output().report);
 }
 
 std::string OpenModel::config_json() const {

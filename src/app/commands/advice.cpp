@@ -33,20 +33,20 @@ std::string text_of(const plan::Machine& machine) {
            text_of(shared.system_read_bytes_s) + " and " + text_of(shared.system_write_bytes_s);
 }
 
-Forecast forecast(const Planned& planned, const plan::Traffic& traffic,
-                  const plan::Machine& machine, const mpi::Comm& comm) {
-    const plan::Plan& plan = planned.first().plan;
+Forecast forecast(const Merge& merge, const plan::Traffic& traffic, const plan::Machine& machine,
+                  const mpi::Comm& comm) {
+    const plan::Plan& plan = merge.first().plan;
     const int per_node = machine.shared.ranks_per_node;
     Forecast made;
     made.n_ranks = plan.n_ranks();
     made.n_nodes = (made.n_ranks + per_node - 1) / per_node;
     made.strategy = plan.strategy;
     made.metadata_s =
-        metadata_seconds(planned, made.n_ranks, std::min(made.n_ranks, per_node), machine);
+        metadata_seconds(merge, made.n_ranks, std::min(made.n_ranks, per_node), machine);
     made.time = plan::timeline_of(traffic, machine, plan.is_lockstep);
     made.time.total_s += kStart_s + made.metadata_s;
     made.limit = plan::bottleneck_of(traffic, machine, plan.is_lockstep);
-    made.peak = planned.forecast(comm, per_node).peak();
+    made.peak = merge.forecast(comm, per_node).peak();
     return made;
 }
 
@@ -78,10 +78,10 @@ bool is_worth(const Forecast& more, const Forecast& fewer) {
 
 /// Until two steps in a row are not worth it. Leaves the plan to the last of them. `own`: of the
 /// number of ranks that is planned, which is not worked out again.
-std::vector<Forecast> sweep(Planned& planned, const Forecast& own, const plan::Machine& machine,
+std::vector<Forecast> sweep(Merge& merge, const Forecast& own, const plan::Machine& machine,
                             const mpi::Comm& comm) {
-    const std::vector<catalogue::File>& files = planned.input.files;
-    Output& output = planned.first();
+    const std::vector<catalogue::File>& files = merge.input.files;
+    Output& output = merge.first();
     std::vector<Forecast> made;
     const int step = step_for(output.plan);
     int n_idle = 0;
@@ -91,7 +91,7 @@ std::vector<Forecast> sweep(Planned& planned, const Forecast& own, const plan::M
         } else {
             plan::share_among(output.plan, files,
                               plan::Visibility::everywhere(n_ranks, files.size()), output.choice);
-            made.push_back(forecast(planned, plan::traffic_of(output.plan), machine, comm));
+            made.push_back(forecast(merge, plan::traffic_of(output.plan), machine, comm));
         }
         const bool is_idle = made.size() > 1 && !is_worth(made.back(), made[made.size() - 2]);
         n_idle = is_idle ? n_idle + 1 : 0;
@@ -197,26 +197,26 @@ plan::Machine ordinary_machine() {
     return machine;
 }
 
-double metadata_seconds(const Planned& planned, int n_ranks, int ranks_on_node,
+double metadata_seconds(const Merge& merge, int n_ranks, int ranks_on_node,
                         const plan::Machine& machine) {
-    const std::size_t n_files = planned.input.files.size();
+    const std::size_t n_files = merge.input.files.size();
     // Each file is examined and opened, too.
     const double n_calls =
-        static_cast<double>(planned.input.n_reads) + 2 * static_cast<double>(n_files);
+        static_cast<double>(merge.input.n_reads) + 2 * static_cast<double>(n_files);
     // One rank of a node reads for all.
     const int n_nodes = (n_ranks + ranks_on_node - 1) / ranks_on_node;
     const auto in_flight = static_cast<double>(reading_threads(1, n_files));
-    return plan::metadata_seconds({n_calls, in_flight, planning_seconds(planned.first().plan)},
+    return plan::metadata_seconds({n_calls, in_flight, planning_seconds(merge.first().plan)},
                                   machine, n_nodes);
 }
 
-Advice advise(Planned& planned, const plan::Traffic& traffic, const plan::Machine& machine,
+Advice advise(Merge& merge, const plan::Traffic& traffic, const plan::Machine& machine,
               const mpi::Comm& comm) {
-    Output& output = planned.first();
+    Output& output = merge.first();
     const plan::Visibility visibility = output.plan.visibility;
-    const Forecast own = forecast(planned, traffic, machine, comm);
-    Advice advice{machine, sweep(planned, own, machine, comm), 0, 0};
-    plan::share_among(output.plan, planned.input.files, visibility, output.choice);
+    const Forecast own = forecast(merge, traffic, machine, comm);
+    Advice advice{machine, sweep(merge, own, machine, comm), 0, 0};
+    plan::share_among(output.plan, merge.input.files, visibility, output.choice);
     std::vector<Forecast>& forecasts = advice.forecasts;
     const int knee = forecasts[knee_of(forecasts)].n_ranks;
     const int n_ranks = output.plan.n_ranks();

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "app/merge/main_path.hpp"
+#include "app/merge/state.hpp"
 #include "plan/schedule/cost.hpp"
 
 namespace shardweld::app {
@@ -39,12 +39,12 @@ struct Advice {
 inline constexpr double kStart_s = 0.5;
 
 /// Seconds until so many ranks, on nodes of so many, have read the metadata and planned.
-double metadata_seconds(const Planned& planned, int n_ranks, int ranks_on_node,
+double metadata_seconds(const Merge& merge, int n_ranks, int ranks_on_node,
                         const plan::Machine& machine);
 
 /// Local. Shares the plan among 1, 2, 4, ... ranks, until that hardly helps, and among its own, as
 /// it stays. `traffic`: of the plan as it is.
-Advice advise(Planned& planned, const plan::Traffic& traffic, const plan::Machine& machine,
+Advice advise(Merge& merge, const plan::Traffic& traffic, const plan::Machine& machine,
               const mpi::Comm& comm);
 
 /// How many ranks to use, what they need, and the commands that start so many; keys and texts.

@@ -15,7 +15,7 @@
 #include "app/messages/table.hpp"
 #include "app/report/checkpoint_text.hpp"
 #include "app/report/report_json.hpp"
-#include "app/report/session.hpp"
+#include "app/report/run.hpp"
 #include "app/settings/job.hpp"
 #include "app/survey/checkpoint.hpp"
 #include "app/survey/input.hpp"
@@ -389,9 +389,7 @@ std::string ranks_found(const Job& job) {
 
 Checkpoint look_for(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
     try {
-        const Run run(comm, job, log);
-        Session session = run.session();
-        return survey_shown(session, job.inputs.front());
+        return survey_shown(begin_run(comm, job, log), job.inputs.front());
     } catch (const Error&) {
         if (comm.rank() == 0 && !job.run.json) {
             out << ranks_found(job);

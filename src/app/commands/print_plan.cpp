@@ -8,8 +8,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "app/merge/merge.hpp"
 #include "app/merge/preflight.hpp"
 #include "app/merge/resumption.hpp"
+#include "app/merge/sources.hpp"
 #include "app/messages/table.hpp"
 #include "app/report/report_json.hpp"
 #include "app/runtime/memory.hpp"
@@ -188,33 +190,32 @@ ordered_json files_json(const plan::Plan& plan) {
 // Plans are for another machine: this one's limits say nothing.
 constexpr Bytes kMemoryLimit = Bytes{256} << 20U;
 
-PlanRequest request_for(const Job& job) {
+Merge begin_plan(const Run& run) {
+    Merge merge = begin_merge(run);
+    merge.n_ranks = run.job.run.n_ranks;
     // As on the nodes that forecasts suppose.
-    const int on_node = std::min(job.run.n_ranks, ordinary_machine().shared.ranks_per_node);
-    PlanRequest request = merge_request(job);
-    request.n_ranks = job.run.n_ranks;
-    request.resources = {kMemoryLimit, has_spare_core(on_node), on_node};
-    return request;
+    const int on_node = std::min(merge.n_ranks, ordinary_machine().shared.ranks_per_node);
+    merge.supposed = {kMemoryLimit, has_spare_core(on_node), on_node};
+    return merge;
 }
 
-PlannedMerge planned_merge(Planned planned, Figures figures) {
-    Output& output = planned.first();
-    const Session& session = output.session;
+PlannedMerge planned_merge(const Run& run, Merge& from, Figures figures) {
+    Output& output = from.first();
     PlannedMerge merge;
-    merge.input = session.run.input.directory;
-    merge.format = session.run.input.format;
-    merge.options = way_of(session).options;
+    merge.input = run.report->input.directory;
+    merge.format = run.report->input.format;
+    merge.options = way_of(run.job, output.asked()).options;
     merge.recipe = output.model.prepared.recipe->name;
-    merge.memory = planned.forecast(session.comm);
-    merge.files = std::move(planned.input.files);
+    merge.memory = from.forecast(run.comm);
+    merge.files = std::move(from.input.files);
     merge.plan = std::move(output.plan);
-    merge.factors = std::move(planned.factors);
+    merge.factors = std::move(from.factors);
     merge.figures = std::move(figures);
-    merge.ledger = session.report.ledger;
-    merge.warnings = session.warnings;
-    merge.trace = std::move(planned.trace);
-    merge.quotas = session.report.quotas;
-    merge.n_reads = planned.input.n_reads;
+    merge.ledger = output.report.ledger;
+    merge.warnings = run.report->warnings;
+    merge.trace = std::move(from.trace);
+    merge.quotas = output.report.quotas;
+    merge.n_reads = from.input.n_reads;
     return merge;
 }
 
@@ -301,17 +302,17 @@ std::string plan_json(const PlannedMerge& merge) {
     return json_text(json);
 }
 
-PlannedMerge advised(const Job& job, Preparation ready) {
-    const Output& output = ready.planned.first();
-    Figures figures = figures_of(output.plan);
+PlannedMerge advised(const Run& run, Merge& from) {
+    const Job& job = run.job;
+    Figures figures = figures_of(from.first().plan);
     const plan::Machine machine = ordinary_machine();
-    const double metadata_s = metadata_seconds(ready.planned, job.run.n_ranks,
-                                               ready.planned.resources.ranks_on_node, machine);
+    const double metadata_s =
+        metadata_seconds(from, job.run.n_ranks, from.resources().ranks_on_node, machine);
     std::optional<Advice> advice;
     if (!job.run.lists_inputs) {
-        advice = advise(ready.planned, figures.traffic, machine, output.session.comm);
+        advice = advise(from, figures.traffic, machine, run.comm);
     }
-    PlannedMerge merge = planned_merge(std::move(ready.planned), std::move(figures));
+    PlannedMerge merge = planned_merge(run, from, std::move(figures));
     merge.metadata_s = metadata_s;
     merge.advice = std::move(advice);
     merge.words = job.merge_words;
@@ -353,35 +354,35 @@ std::string plan_text(const PlannedMerge& merge) {
 PlannedMerge plan_merge(mpi::Comm& comm, const Job& job) {
     Events nobody;
     Log silent(nobody, false);
-    const Run run(comm, job, silent);
-    Session session = run.session();
-    const PlanRequest request = request_for(job);
-    Planned planned = plan_outputs(run.outputs(), request, find_sources(session, request));
-    Figures figures = figures_of(planned.first().plan);
-    return planned_merge(std::move(planned), std::move(figures));
+    const Run run = begin_run(comm, job, silent);
+    Merge merge = begin_plan(run);
+    find_inputs(run, merge);
+    plan_found(run, merge);
+    return planned_merge(run, merge, figures_of(merge.first().plan));
 }
 
 int print_plan(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
     // What is found stands in the report, and is shown with the plan.
     Events nobody;
     Log silent(nobody, false);
-    const Run run(comm, job, job.outputs, silent, log);
-    Preparation ready;
+    const Run run = begin_run(comm, job, job.outputs, silent, log);
+    const bool has_target = job.has("target_dir");
+    Merge merge = begin_plan(run);
     Preflight preflight;
-    check_before_reading(run.outputs(), preflight, ready, job.has("target_dir"));
-    if (ready.sources && preflight.check([&] {
-            ready.planned =
-                plan_outputs(run.outputs(), request_for(job), *std::move(ready.sources));
-        })) {
-        if (job.has("target_dir")) {
-            check_target_place(preflight, ready);
-        }
-        const auto print = [&] {
-            if (comm.rank() == 0) {
-                print_planned(advised(job, std::move(ready)), job, out, log);
+    check_targets(preflight, run, merge, has_target);
+    if (preflight.check([&] { find_inputs(run, merge); })) {
+        const bool has_room = !has_target || check_found(preflight, run, merge);
+        if (preflight.check([&] { plan_found(run, merge); })) {
+            if (has_target) {
+                check_target_place(preflight, run, merge, has_room);
             }
-        };
-        preflight.check([&] { mpi::collectively(comm, print); });
+            const auto print = [&] {
+                if (comm.rank() == 0) {
+                    print_planned(advised(run, merge), job, out, log);
+                }
+            };
+            preflight.check([&] { mpi::collectively(comm, print); });
+        }
     }
     preflight.require_none();
     return 0;

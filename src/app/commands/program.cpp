@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #include "app/cli/parse_options.hpp"
-#include "app/merge/main_path.hpp"
+#include "app/merge/merge.hpp"
 #include "app/messages/log.hpp"
+#include "app/report/run.hpp"
 #include "app/report/run_end.hpp"
-#include "app/report/session.hpp"
 #include "app/report/summary.hpp"
 #include "app/runtime/external.hpp"
 #include "app/runtime/stop.hpp"
@@ -173,11 +173,12 @@ int run_parallel(mpi::Comm& comm, const Job& job, Log& log, std::string& figures
         case Command::inspect:
             return printed(inspect(comm, job, std::cout, log), log);
         default:
-            return run_reported(comm, job, log, merge_model, [&](const Session& session) {
-                if (figures.empty()) {
-                    figures = speed_text(session.run, session.report, session.watch.phases());
-                }
-            });
+            return run_reported(
+                comm, job, log, merge_model, [&](const Run& run, const OutputReport& output) {
+                    if (figures.empty()) {
+                        figures = speed_text(*run.report, output, run.watch->phases());
+                    }
+                });
     }
 }
 

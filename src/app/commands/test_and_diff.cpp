@@ -10,12 +10,14 @@
 
 #include "app/compare/comparison.hpp"
 #include "app/compare/model_directory.hpp"
-#include "app/merge/main_path.hpp"
-#include "app/merge/moving.hpp"
+#include "app/merge/merge.hpp"
+#include "app/merge/move_tensors.hpp"
+#include "app/merge/plan_outputs.hpp"
 #include "app/merge/preflight.hpp"
+#include "app/merge/sources.hpp"
 #include "app/messages/table.hpp"
 #include "app/report/report_json.hpp"
-#include "app/report/session.hpp"
+#include "app/report/run.hpp"
 #include "app/runtime/scratch.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
@@ -39,31 +41,28 @@ using nlohmann::ordered_json;
 
 constexpr int kQualitySchema = 1;
 
-struct CodedRow {
-    const ComparedTensor* tensor;
-    const CodedModel* model;
-};
+using CodedRow = std::pair<const ComparedTensor*, const CodedModel*>;
 
 std::vector<CodedRow> worst_first(const std::vector<CodedModel>& models) {
     std::vector<CodedRow> rows;
     for (const CodedModel& model : models) {
         for (const ComparedTensor& tensor : model.outcome.tensors) {
             if (tensor.quality) {
-                rows.push_back({&tensor, &model});
+                rows.emplace_back(&tensor, &model);
             }
         }
     }
     std::ranges::stable_sort(rows, std::greater<>(), [](const CodedRow& row) {
-        return row.tensor->quality->relative_error();
+        return row.first->quality->relative_error();
     });
     return rows;
 }
 
 std::vector<std::string> cells_of(const CodedRow& row) {
-    const numeric::Quality& quality = *row.tensor->quality;
-    return {printable(row.tensor->name),
-            row.model->directory,
-            row.tensor->encoding,
+    const numeric::Quality& quality = *row.first->quality;
+    return {printable(row.first->name),
+            row.second->directory,
+            row.first->encoding,
             number_text(quality.relative_error()),
             std::to_string(quality.n_saturated),
             std::to_string(quality.n_zeroed),
@@ -194,45 +193,45 @@ void add_quality(ComparisonResult& outcome, const std::vector<execute::ComparedP
 }
 
 /// Collective. Moves the tensors of a plan, and holds them against the reference's.
-ComparisonResult compare(Planned& planned, std::optional<bool> ties,
+ComparisonResult compare(const Run& run, Merge& merge, std::optional<bool> ties,
                          const ModelDirectory& reference) {
-    const Output& output = planned.first();
-    Session session = output.session;
-    const Job& job = session.job;
+    Output& output = merge.first();
+    const Job& job = run.job;
     // Factors of an adapter and scales of codes are gathered in a file before they are used.
     std::optional<Scratch> scratch;
-    if (planned.factors) {
-        scratch.emplace(session.comm);
+    if (merge.factors) {
+        scratch.emplace(run.comm);
+        output.directory.emplace(scratch->path());
     }
     Matching matching = match(output.plan.targets, reference.tensors, {ties, reference.ties()});
     reference.use_records_of(matching.pairs);
-    execute::Comparer comparer(
-        output.plan, {source_of(session, reference.input), &reference.tensors}, matching.pairs,
-        {job.run.rtol, job.run.atol}, output.choice.memory_limit);
-    execute::RunOptions run;
-    run.write = false;
-    run.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
+    execute::Comparer comparer(output.plan, {source_of(run, reference.input), &reference.tensors},
+                               matching.pairs, {job.run.rtol, job.run.atol},
+                               output.choice.memory_limit);
+    std::vector<execute::RunOptions> how(1);
+    how.front().write = false;
+    how.front().on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
         comparer.add(slice, bytes);
     };
-    run.on_codes = [&](const plan::Slice& slice, const numeric::QuantisedRows& rows,
-                       std::span<const std::byte> codes, std::span<const std::byte> scales) {
+    how.front().on_codes = [&](const plan::Slice& slice, const numeric::QuantisedRows& rows,
+                               std::span<const std::byte> codes,
+                               std::span<const std::byte> scales) {
         comparer.add_codes(slice, rows, codes, scales);
     };
-    const io::Directory place(scratch ? scratch->path() : fs::path());
-    (void)move_tensors(planned, {{place, std::move(run)}});
-    (void)check_what_was_read(session, reference.input, {});
+    move_tensors(run, merge, std::move(how));
+    (void)check_what_was_read(run, reference.input, {});
     const auto pairs = matching.pairs;
     const auto tensor_of_pair = matching.tensor_of_pair;
     ComparisonResult outcome =
-        comparison_result(std::move(matching), comparer.gather(session.comm), job.run.strict_dtype);
-    add_quality(outcome, pairs, tensor_of_pair, output.plan, comparer.gather_quality(session.comm));
+        comparison_result(std::move(matching), comparer.gather(run.comm), job.run.strict_dtype);
+    add_quality(outcome, pairs, tensor_of_pair, output.plan, comparer.gather_quality(run.comm));
     return outcome;
 }
 
 /// Collective. Prints; Error(differs) when the models differ.
-ErrorCode print_comparison(Session& session, const std::string& command, ComparisonResult outcome,
+ErrorCode print_comparison(const Run& run, const std::string& command, ComparisonResult outcome,
                            std::vector<ConfigDifference> config, std::ostream& out) {
-    const Job& job = session.job;
+    const Job& job = run.job;
     const std::string difference = difference_text(outcome);
     const ComparedModels models{command,
                                 job.inputs.front().directory.string(),
@@ -242,7 +241,7 @@ ErrorCode print_comparison(Session& session, const std::string& command, Compari
                                 std::move(outcome),
                                 std::move(config),
                                 job.run.log_level == LogLevel::debug};
-    print(session.comm, out,
+    print(run.comm, out,
           [&] { return job.run.json ? comparison_json(models) : comparison_text(models); });
     if (!difference.empty()) {
         throw Error(ErrorCode::differs, difference);
@@ -250,35 +249,31 @@ ErrorCode print_comparison(Session& session, const std::string& command, Compari
     return ErrorCode::ok;
 }
 
-/// One half of the memory assembles, the other reads a model to compare with.
-PlanRequest comparison_request(formats::JobInput checkpoint, const std::optional<fs::path>& base) {
-    return {std::move(checkpoint), base, Purpose::comparison, true};
-}
-
 /// Collective. A model, its codes read as weights, against the weights of --base.
-CodedModel held_against_base(Session& session, const fs::path& directory) {
-    const Run run(session.comm, session.job, {{{}, {}, DType::bf16}}, session.log, session.log);
-    Session own = run.session();
-    formats::JobInput model = session.job.inputs.front();
-    model.directory = directory;
-    model.backend = "hf";
-    const PlanRequest request = comparison_request(std::move(model), {});
-    const ModelDirectory base = read_model_directory(own, *session.job.model.base);
-    Planned planned = plan_outputs(run.outputs(), request, find_sources(own, request));
-    return {directory.string(), compare(planned, planned.first().ties(), base)};
+CodedModel held_against_base(const Run& whole, const fs::path& directory) {
+    const Run run =
+        begin_run(whole.comm, whole.job, {JobOutput{{}, {}, DType::bf16}}, whole.log, whole.log);
+    Merge merge = begin_comparison(run);
+    merge.wanted.directory = directory;
+    merge.wanted.backend = "hf";
+    merge.base.reset();
+    const ModelDirectory base = read_model_directory(run, *run.job.model.base);
+    find_inputs(run, merge);
+    plan_found(run, merge);
+    return {directory.string(), compare(run, merge, merge.first().ties(), base)};
 }
 
 /// Collective. Prints how near codes are to the weights of --base; Error(differs) when a model has
 /// other tensors.
-ErrorCode print_quality(Session& session, std::ostream& out) {
-    const Job& job = session.job;
+ErrorCode print_quality(const Run& run, std::ostream& out) {
+    const Job& job = run.job;
     std::vector<CodedModel> models;
-    models.push_back(held_against_base(session, job.inputs.front().directory));
+    models.push_back(held_against_base(run, job.inputs.front().directory));
     if (!job.run.reference.empty()) {
-        models.push_back(held_against_base(session, job.run.reference));
+        models.push_back(held_against_base(run, job.run.reference));
     }
     const std::string base = job.model.base->string();
-    print(session.comm, out, [&] {
+    print(run.comm, out, [&] {
         return job.run.json ? quality_json(base, models)
                             : quality_text(base, models, job.run.log_level == LogLevel::debug);
     });
@@ -291,40 +286,38 @@ ErrorCode print_quality(Session& session, std::ostream& out) {
 }  // namespace
 
 int test(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
-    const auto body = [&](Outputs outputs) {
-        Session& session = outputs.front();
+    const auto body = [&](const Run& run) {
         check_report(comm, job.outputs.front().report, {});
-        const PlanRequest request = comparison_request(job.inputs.front(), job.model.base);
-        Sources sources = find_sources(session, request);
-        const ModelDirectory reference = read_model_directory(session, job.run.reference);
-        Planned planned;
+        Merge merge = begin_comparison(run);
+        find_inputs(run, merge);
+        const ModelDirectory reference = read_model_directory(run, job.run.reference);
         Preflight preflight;
         preflight.check([&] {
-            planned = plan_outputs(outputs, request, std::move(sources));
-            report_plans(planned);
+            plan_found(run, merge);
+            report_plans(run, merge);
         });
-        preflight.add(strict_problems(session));
+        preflight.add(strict_problems(run, run.report->outputs.front()));
         preflight.require_none();
-        check_crcs(session, planned, {});
-        ComparisonResult outcome = compare(planned, planned.first().ties(), reference);
-        return print_comparison(session, "test", std::move(outcome), {}, out);
+        check_crcs(run, merge, {});
+        ComparisonResult outcome = compare(run, merge, merge.first().ties(), reference);
+        return print_comparison(run, "test", std::move(outcome), {}, out);
     };
     return run_reported(comm, job, log, body);
 }
 
 int diff(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
-    const auto body = [&](Outputs outputs) {
-        Session& session = outputs.front();
+    const auto body = [&](const Run& run) {
         if (job.model.base) {
-            return print_quality(session, out);
+            return print_quality(run, out);
         }
-        ModelDirectory tested = read_model_directory(session, job.inputs.front().directory);
-        const ModelDirectory reference = read_model_directory(session, job.run.reference);
+        ModelDirectory tested = read_model_directory(run, job.inputs.front().directory);
+        const ModelDirectory reference = read_model_directory(run, job.run.reference);
         const std::optional<bool> ties = tested.ties();
-        Planned planned = plan_as_stored(session, comparison_request({}, {}),
-                                         std::move(tested.input), targets_of(tested.tensors));
-        ComparisonResult outcome = compare(planned, ties, reference);
-        return print_comparison(session, "diff", std::move(outcome),
+        Merge merge = begin_comparison(run);
+        merge.input = std::move(tested.input);
+        plan_as_stored(run, merge, targets_of(tested.tensors));
+        ComparisonResult outcome = compare(run, merge, ties, reference);
+        return print_comparison(run, "diff", std::move(outcome),
                                 config_differences(tested.config_text, reference.config_text), out);
     };
     return run_reported(comm, job, log, body);

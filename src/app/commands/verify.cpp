@@ -18,7 +18,7 @@ using nlohmann::ordered_json;
 
 constexpr int kVerifySchema = 1;
 
-std::string text_of(const Findings& findings, const fs::path& directory) {
+std::string text_of(const VerifyResult& findings, const fs::path& directory) {
     const WrittenModel& model = findings.model;
     const std::string tensors = counted(model.tensors.size(), "tensor");
     std::vector<std::vector<std::string>> rows = {
@@ -56,7 +56,7 @@ std::string text_of(const Findings& findings, const fs::path& directory) {
     return text;
 }
 
-std::string findings_json(const Findings& findings, const fs::path& directory) {
+std::string findings_json(const VerifyResult& findings, const fs::path& directory) {
     const WrittenModel& model = findings.model;
     ordered_json json = {{"schema", kVerifySchema},
                          {"directory", directory.string()},
@@ -76,9 +76,9 @@ std::string findings_json(const Findings& findings, const fs::path& directory) {
 
 int verify(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
     const bool has_no_report = job.has("report") && !job.outputs.front().report;
-    const Findings findings =
+    const VerifyResult findings =
         verify_model(comm, job, {job.inputs.front().directory, {}, {}, job.outputs.front().report},
-                     {job.run.sha256, !has_no_report}, log);
+                     log, job.run.sha256, !has_no_report);
     if (!findings.has_report) {
         log.warning(has_no_report
                         ? "--report none: the tensors' contents were not checked"

@@ -297,16 +297,16 @@ std::optional<bool> ModelDirectory::ties() const {
     return ties_in(config_text, (input.directory / "config.json").string());
 }
 
-ModelDirectory read_model_directory(Session& session, const fs::path& directory) {
+ModelDirectory read_model_directory(const Run& run, const fs::path& directory) {
     const MemoryMeter meter;
     formats::JobInput request;
     request.directory = directory;
     request.backend = "hf";
     request.wants_model = true;
-    request.check_crc = session.job.run.check_crc != CheckCrc::off;
-    Checkpoint found = survey_shown(session, request, Role::compared);
-    mpi::collectively(session.comm, [&] { require_seen(session.comm, found); });
-    std::string config = share_config(session.comm, found);
+    request.check_crc = run.job.run.check_crc != CheckCrc::off;
+    Checkpoint found = survey_shown(run, request, Role::compared);
+    mpi::collectively(run.comm, [&] { require_seen(run.comm, found); });
+    std::string config = share_config(run.comm, found);
     return {input_of(found, meter, request.check_crc), std::move(found.catalogue.tensors),
             std::move(config)};
 }

@@ -34,7 +34,7 @@ struct ModelDirectory {
 /// Collective. Reads the directory's metadata (safetensors or torch files, also behind an index).
 /// Error(not_found) when a rank does not see a file of it: every rank reads its own part. Unless
 /// --check_crc off, checksums are looked at as its files are read.
-ModelDirectory read_model_directory(Session& session, const fs::path& directory);
+ModelDirectory read_model_directory(const Run& run, const fs::path& directory);
 
 /// The tensors as targets that are written as they are stored. Pure.
 std::vector<plan::Target> targets_of(const std::vector<catalogue::Tensor>& tensors);

@@ -55,15 +55,15 @@ bool is_found_above(std::string_view name) {
 
 }  // namespace
 
-fs::path CheckpointTemplate::directory() const {
-    return normal(location.directory);
+fs::path absolute_directory(const Checkpoint& like) {
+    return normal(like.location.directory);
 }
 
-std::string CheckpointTemplate::name_of(const fs::path& file) const {
-    return normal(file).lexically_relative(normal(root)).string();
+std::string name_in_template(const Checkpoint& like, const fs::path& file) {
+    return normal(file).lexically_relative(normal(like.root)).string();
 }
 
-void require_template(const CheckpointTemplate& like) {
+void require_template(const Checkpoint& like) {
     const catalogue::Catalogue& catalogue = like.catalogue;
     if (std::ranges::find(kFormats, catalogue.format) == kFormats.end()) {
         throw Error(ErrorCode::unsupported,
@@ -80,12 +80,12 @@ void require_template(const CheckpointTemplate& like) {
     }
 }
 
-void require_no_other_weights(const CheckpointTemplate& like, const catalogue::Catalogue& read) {
-    if (adapters::holds_adapter(read)) {
+void require_no_other_weights(const Checkpoint& like) {
+    if (adapters::holds_adapter(like.catalogue)) {
         return;  // it is no template, as require_template says
     }
     const auto& hf = like.location.hf_directory;
-    std::vector<std::string> others = formats::weights_beside(like.location, read);
+    std::vector<std::string> others = formats::weights_beside(like.location, like.catalogue);
     std::erase_if(others, [&](const std::string& path) {  // its HuggingFace files are not copied
         return hf && io::is_within(normal(like.location.directory / path), normal(*hf));
     });
@@ -99,7 +99,7 @@ void require_no_other_weights(const CheckpointTemplate& like, const catalogue::C
     }
 }
 
-std::vector<publish::Asset> assets_of(const CheckpointTemplate& like) {
+std::vector<publish::Asset> assets_of(const Checkpoint& like) {
     std::set<fs::path> held;
     for (const catalogue::File& file : like.catalogue.files) {
         held.insert(fs::path(file.path).lexically_normal());
@@ -111,7 +111,7 @@ std::vector<publish::Asset> assets_of(const CheckpointTemplate& like) {
         for (const std::string& name : listing.files) {
             const fs::path file = directory / name;
             if (!held.contains(file) && !is_untrue(name)) {
-                assets.push_back(asset_of(open(file), like.name_of(file)));
+                assets.push_back(asset_of(open(file), name_in_template(like, file)));
             }
         }
         for (const std::string& name : listing.directories) {
@@ -122,7 +122,7 @@ std::vector<publish::Asset> assets_of(const CheckpointTemplate& like) {
             }
         }
     };
-    const fs::path own = like.directory();
+    const fs::path own = absolute_directory(like);
     const fs::path root = normal(like.root);
     walk(own);
     for (fs::path above = own; above != root;) {
@@ -132,10 +132,13 @@ std::vector<publish::Asset> assets_of(const CheckpointTemplate& like) {
             const fs::path file = above / name;
             if (name == formats::kTrackerFile && step && step->iteration) {
                 // The template's own tracker may name a later step by now.
-                assets.push_back(
-                    {like.name_of(file), {}, std::to_string(*step->iteration), nullptr, {}});
+                assets.push_back({name_in_template(like, file),
+                                  {},
+                                  std::to_string(*step->iteration),
+                                  nullptr,
+                                  {}});
             } else if (is_found_above(name)) {
-                assets.push_back(asset_of(open(file), like.name_of(file)));
+                assets.push_back(asset_of(open(file), name_in_template(like, file)));
             }
         }
     }

@@ -2,43 +2,30 @@
 // in which type, and where in which files it has them.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "app/survey/checkpoint.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/path.hpp"
-#include "formats/format.hpp"
-#include "io/stamp.hpp"
 #include "publish/assets.hpp"
 
 namespace shardweld::app {
 
-/// As it was found and surveyed.
-struct CheckpointTemplate {
-    fs::path root;                   ///< as the command line has it
-    formats::Location location;      ///< with this rank's own directories
-    catalogue::Catalogue catalogue;  ///< with all files of the run, its own behind the others
-    std::uint32_t first_file = 0;    ///< of its own
-    bool keeps_others = true;        ///< what only it has is copied, not refused
-    std::vector<io::FileStamp> stamps = {};   ///< of its own files, as this rank saw them
-    std::vector<publish::Asset> assets = {};  ///< its files without tensors; on one rank alone
-
-    /// What a file of its is called below the root, and in what is written.
-    [[nodiscard]] std::string name_of(const fs::path& file) const;
-    /// Its directory, absolute.
-    [[nodiscard]] fs::path directory() const;
-};
+/// What a file of its is called below the root, and in what is written.
+std::string name_in_template(const Checkpoint& like, const fs::path& file);
+/// Its directory, absolute.
+fs::path absolute_directory(const Checkpoint& like);
 
 /// Error(unsupported) where it is no template: of a format that is not written. Pure.
-void require_template(const CheckpointTemplate& like);
+void require_template(const Checkpoint& like);
 
 /// Error(mismatch) where files of its directory may hold more weights of its model than those that
 /// were read: they would lie beside the written ones, and are others. Pure.
-void require_no_other_weights(const CheckpointTemplate& like, const catalogue::Catalogue& read);
+void require_no_other_weights(const Checkpoint& like);
 
 /// The files that are copied whole, as they are: all of the checkpoint but those of tensors,
 /// HuggingFace's, and a list of sums. Local. Error(io).
-std::vector<publish::Asset> assets_of(const CheckpointTemplate& like);
+std::vector<publish::Asset> assets_of(const Checkpoint& like);
 
 }  // namespace shardweld::app

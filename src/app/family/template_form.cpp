@@ -99,7 +99,7 @@ std::vector<plan::Target> gaps_in(std::uint32_t file, const outputs::ImageFile& 
 /// still the one that was surveyed when it has been read.
 class ImageReader {
   public:
-    explicit ImageReader(std::shared_ptr<const CheckpointTemplate> like) : like_(std::move(like)) {}
+    explicit ImageReader(std::shared_ptr<const Checkpoint> like) : like_(std::move(like)) {}
 
     void read(std::size_t at, Bytes offset, std::span<std::byte> out) {
         if (open_ != at) {
@@ -112,10 +112,10 @@ class ImageReader {
 
     outputs::ImageSums sums(std::size_t at) {
         if (!sums_) {
-            sums_.emplace(like_->directory());
+            sums_.emplace(absolute_directory(*like_));
         }
         const formats::FileSums own =
-            sums_->of(path_of(at).lexically_relative(like_->directory()).string());
+            sums_->of(path_of(at).lexically_relative(absolute_directory(*like_)).string());
         io::InputFile::open(path_of(at)).require(like_->stamps.at(at));
         outputs::ImageSums all{stated(own.records), {}};
         for (const formats::SaveFingerprint& one : own.fingerprints) {
@@ -144,7 +144,7 @@ class ImageReader {
         return like_->catalogue.files.at(like_->first_file + at).path;
     }
 
-    std::shared_ptr<const CheckpointTemplate> like_;
+    std::shared_ptr<const Checkpoint> like_;
     std::optional<std::size_t> open_;
     io::InputFile file_;
     std::optional<formats::StatedSums> sums_;
@@ -184,7 +184,7 @@ void TemplateForm::require_apart(const plan::Model& model) {
             throw Error(ErrorCode::unsupported,
                         "the template's tensors " + printable(longest->tensor) + " and " +
                             printable(extent.tensor) + " share bytes of " +
-                            like_->name_of(like_->catalogue.files.at(extent.file).path) +
+                            name_in_template(*like_, like_->catalogue.files.at(extent.file).path) +
                             ": each would be written over the other",
                         "save the template again, each tensor a clone() of its own");
         }
@@ -195,7 +195,7 @@ void TemplateForm::require_apart(const plan::Model& model) {
     extents_.clear();
 }
 
-TemplateForm::TemplateForm(std::shared_ptr<const CheckpointTemplate> like, const plan::Model& model)
+TemplateForm::TemplateForm(std::shared_ptr<const Checkpoint> like, const plan::Model& model)
     : like_(std::move(like)) {
     std::map<std::string, std::string> by_logical;
     for (const plan::NamedTensor& named : plan::named_tensors(like_->catalogue, model)) {
@@ -237,7 +237,7 @@ void TemplateForm::add(const plan::NamedTensor& named) {
         for (const layout::Axis& axis : piece.patch.axes) {
             place.piece.box.push_back({axis.lo, axis.extent});
         }
-        place.piece.file = like_->name_of(like_->catalogue.files.at(piece.file).path);
+        place.piece.file = name_in_template(*like_, like_->catalogue.files.at(piece.file).path);
         place.piece.path = {tensor.name + (tensor.pieces.size() > 1
                                                ? plan::corner_text(place.piece.box)
                                                : std::string())};
@@ -381,7 +381,7 @@ std::shared_ptr<const outputs::OutputFormat> TemplateForm::format(plan::Binding&
     outputs::Image image;
     const std::vector<catalogue::File>& files = like_->catalogue.files;
     for (std::size_t at = like_->first_file; at < files.size(); ++at) {
-        image.files.push_back({like_->name_of(files[at].path), files[at].size});
+        image.files.push_back({name_in_template(*like_, files[at].path), files[at].size});
     }
     const auto places = this->places();
     for (const plan::Target& target : binding.targets) {

@@ -29,7 +29,7 @@ inline constexpr const char* kOtherTemplate = "give a template that was saved of
 class TemplateForm {
   public:
     /// `model`: recipe, dialect and symbols of the template's own names. Error as by bind.
-    TemplateForm(std::shared_ptr<const CheckpointTemplate> like, const plan::Model& model);
+    TemplateForm(std::shared_ptr<const Checkpoint> like, const plan::Model& model);
 
     /// Lines of the dialect that it has tensors of, with their rows of padding.
     [[nodiscard]] const std::map<const models::Line*, Index>& lines() const { return lines_; }
@@ -43,7 +43,7 @@ class TemplateForm {
     /// tells of them. Error(mismatch) where these are refused, or of a larger model.
     [[nodiscard]] std::shared_ptr<const outputs::OutputFormat> format(plan::Binding& binding) const;
 
-    [[nodiscard]] const CheckpointTemplate& checkpoint() const { return *like_; }
+    [[nodiscard]] const Checkpoint& checkpoint() const { return *like_; }
 
   private:
     struct DensePiece {
@@ -80,7 +80,7 @@ class TemplateForm {
     /// By plan::piece_name.
     [[nodiscard]] std::map<std::string, const plan::TensorPiece*> places() const;
 
-    std::shared_ptr<const CheckpointTemplate> like_;
+    std::shared_ptr<const Checkpoint> like_;
     std::map<std::string, Entry> entries_;  ///< by name
     std::map<const models::Line*, Index> lines_;
     std::vector<TensorExtent> extents_;

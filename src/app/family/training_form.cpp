@@ -221,7 +221,7 @@ TrainingForm::TrainingForm(std::shared_ptr<const TemplateForm> like,
     };
 }
 
-const CheckpointTemplate* TrainingForm::like() const {
+const Checkpoint* TrainingForm::like() const {
     return like_ == nullptr ? nullptr : &like_->checkpoint();
 }
 
@@ -379,7 +379,7 @@ InTrainingForm result_of(const BoundForm& written, const models::Dialect& dialec
 }
 
 InTrainingForm in_form_of_template(const ModelToTrain& model) {
-    const CheckpointTemplate& like = *model.like;
+    const Checkpoint& like = *model.like;
     require_template(like);
     const models::Dialect* const known = model.library.find_dialect(like.catalogue.dialect);
     if (known == nullptr || !model.library.can_meet(model.recipe, *known)) {

@@ -44,7 +44,7 @@ class TrainingForm {
     /// a template's.
     [[nodiscard]] bool has_names_for_all() const { return has_names_for_all_; }
     /// The template; null where there is none.
-    [[nodiscard]] const CheckpointTemplate* like() const;
+    [[nodiscard]] const Checkpoint* like() const;
     /// Notes every piece that it gives.
     [[nodiscard]] plan::PiecesOf pieces() const;
     /// The pieces of one of the optimizer's states. Error(unsupported) for forms that have no place
@@ -96,9 +96,9 @@ struct ModelToTrain {
     const models::Recipe& recipe;
     const models::Dialect& stored;  ///< of the checkpoint that is read
     const models::Config& config;
-    const std::map<std::string, Index>& given;            ///< as Symbols has it
-    std::optional<Index> labels = {};                     ///< rows of a value head that is stored
-    std::shared_ptr<const CheckpointTemplate> like = {};  ///< what "like:" names
+    const std::map<std::string, Index>& given;    ///< as Symbols has it
+    std::optional<Index> labels = {};             ///< rows of a value head that is stored
+    std::shared_ptr<const Checkpoint> like = {};  ///< what "like:" names
     /// Rows of a vocabulary that stays filled up as it is, for they have states of an optimizer.
     std::optional<Index> padded_vocab = {};
 };

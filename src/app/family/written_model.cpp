@@ -78,7 +78,7 @@ bool is_cut_from_model(const Job& job, const catalogue::Catalogue& catalogue) {
 }
 
 BoundModel cut_from(const BoundModel& model, const std::string& form,
-                    std::shared_ptr<const CheckpointTemplate> like, std::uint32_t n_files) {
+                    std::shared_ptr<const Checkpoint> like, std::uint32_t n_files) {
     if (model.bound.optimizer) {
         throw Error(ErrorCode::unsupported,
                     "the weights are made on the way (an adapter is folded into them, or they are "

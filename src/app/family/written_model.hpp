@@ -24,6 +24,6 @@ bool is_cut_from_model(const Job& job, const catalogue::Catalogue& catalogue);
 /// `n_files`. Factors stay with the model. Pure. Errors of prepare_model, plan::bind and
 /// plan::recut.
 BoundModel cut_from(const BoundModel& model, const std::string& form,
-                    std::shared_ptr<const CheckpointTemplate> like, std::uint32_t n_files);
+                    std::shared_ptr<const Checkpoint> like, std::uint32_t n_files);
 
 }  // namespace shardweld::app

@@ -36,17 +36,17 @@ std::optional<catalogue::Catalogue> kept_if_needed(const PreparedModel& prepared
                : std::nullopt;
 }
 
-BoundModel bind(Session& session, const Input& input, ModelFiles files,
+BoundModel bind(const Run& run, const Input& input, ModelFiles files,
                 catalogue::Catalogue catalogue, const JobModel& choice) {
-    const std::string& trace = session.job.run.trace;
+    const std::string& trace = run.job.run.trace;
     BoundModel model{std::move(files), {}, {}, {}, {}};
-    mpi::collectively(session.comm, [&] {
+    mpi::collectively(run.comm, [&] {
         model.prepared = prepare_for_fold(model.files, choice, catalogue);
         model.kept = kept_if_needed(model.prepared, catalogue);
         if (!trace.empty()) {
             model.trace = plan::trace_stored(catalogue, model.prepared.model(), trace);
         }
-        model.bound = bind_model(model.prepared, model.files, session.job, std::move(catalogue));
+        model.bound = bind_model(model.prepared, model.files, run.job, std::move(catalogue));
     });
     input.sums->use_records_of(model.bound.binding.targets);
     input.sums->use_records_of(model.bound.factors);
@@ -83,8 +83,7 @@ std::string said_untied(const models::Config& config) {
 }
 
 /// Both are kept, unless the checkpoint itself says that they are one.
-BoundModel bind_untied(Session& session, const Input& input, BoundModel tied,
-                       const Untied& untied) {
+BoundModel bind_untied(const Run& run, const Input& input, BoundModel tied, const Untied& untied) {
     const std::string text = text_of(untied);
     catalogue::Catalogue catalogue = std::move(tied.kept).value();
     if (shares_embeddings(catalogue)) {
@@ -102,39 +101,39 @@ BoundModel bind_untied(Session& session, const Input& input, BoundModel tied,
     }
     choice.is_tied = false;
     tied = {};
-    BoundModel model = bind(session, input, std::move(files), std::move(catalogue), choice);
+    BoundModel model = bind(run, input, std::move(files), std::move(catalogue), choice);
     warn(
-        session,
+        run,
         Warning{"tied_differs", untied.stored_name,
                 text + ": both are written and config.json's tie_word_embeddings is set to false"});
     return model;
 }
 
 /// Copies that must equal another tensor are compared with it, by the ranks that are here.
-BoundModel resolve_ties(Session& session, const Input& input, BoundModel model,
+BoundModel resolve_ties(const Run& run, const Input& input, BoundModel model,
                         const plan::PlanChoice& choice) {
     const std::vector<Untied> untied = compare_same(
-        session.comm, model.bound.binding, source_of(session, input), input.visibility, choice);
+        run.comm, model.bound.binding, source_of(run, input), input.visibility, choice);
     if (untied.empty()) {
         if (!model.prepared.choice.is_bound_again) {
             model.kept.reset();
         }
         return model;
     }
-    report_what_was_read(session, input, {});
+    report_what_was_read(run, input, {});
     for (const Untied& one : untied) {
         require_known_shape(one);
     }
-    return bind_untied(session, input, std::move(model), untied.front());
+    return bind_untied(run, input, std::move(model), untied.front());
 }
 
 }  // namespace
 
-BoundModel bind_checkpoint(Session& session, const Input& input, ModelFiles files,
+BoundModel bind_checkpoint(const Run& run, const Input& input, ModelFiles files,
                            catalogue::Catalogue catalogue, const JobModel& wanted,
                            const plan::PlanChoice& choice) {
-    BoundModel model = bind(session, input, std::move(files), std::move(catalogue), wanted);
-    return resolve_ties(session, input, std::move(model), choice);
+    BoundModel model = bind(run, input, std::move(files), std::move(catalogue), wanted);
+    return resolve_ties(run, input, std::move(model), choice);
 }
 
 }  // namespace shardweld::app

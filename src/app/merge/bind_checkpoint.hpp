@@ -2,11 +2,10 @@
 #pragma once
 
 #include "app/family/bound.hpp"
-#include "app/report/session.hpp"
+#include "app/report/run.hpp"
+#include "app/survey/input.hpp"
 #include "catalogue/catalogue.hpp"
 #include "plan/choice.hpp"
-
-#include "sources.hpp"
 
 namespace shardweld::app {
 
@@ -14,7 +13,7 @@ namespace shardweld::app {
 /// that must equal another tensor are compared with it, by the ranks that are here, and bound anew
 /// as tensors of their own where they differ. Errors as plan::bind; Error(mismatch) where tied
 /// tensors differ that may not.
-BoundModel bind_checkpoint(Session& session, const Input& input, ModelFiles files,
+BoundModel bind_checkpoint(const Run& run, const Input& input, ModelFiles files,
                            catalogue::Catalogue catalogue, const JobModel& wanted,
                            const plan::PlanChoice& choice);
 

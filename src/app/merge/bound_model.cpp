@@ -138,109 +138,104 @@ BoundModel in_other_type(const JobOutput& first, const JobOutput& output, const 
 }
 
 /// --also: tensors of another form, bound to what is stored as in a merge of their own.
-BoundModel in_other_form(const Session& session, const BoundModel& model) {
-    const JobOutput& output = session.output;
+BoundModel in_other_form(const Job& job, const JobOutput& output, const BoundModel& model) {
     BoundModel one{model.files, {}, {}, {}, {}};
     JobModel choice = model.prepared.choice;
     choice.output = output;
     choice.names = output.is_training() ? TensorNames::hub : choice.names;
     catalogue::Catalogue catalogue = *model.kept;
     one.prepared = prepare_for_fold(one.files, choice, catalogue);
-    one.bound = bind_model(one.prepared, one.files, session.job, std::move(catalogue));
+    one.bound = bind_model(one.prepared, one.files, job, std::move(catalogue));
     return one;
 }
 
-/// What is found in this output only.
-void report_output(const Session& session, const BoundModel& model, const BoundModel& first) {
+/// What is found in an output that is not the first.
+void report_other(const Run& run, Output& output, const BoundModel& first) {
+    const BoundModel& model = output.model;
     for (const std::string& note : model.bound.notes) {
-        session.log.debug(session.output.directory.string() + ": " + note);
+        run.log.debug(output.asked().directory.string() + ": " + note);
     }
-    session.report.ledger = model.bound.binding.ledger;
-    session.report.supplement = model.bound.binding.supplied;
-    const auto warn_of = [&](const std::vector<Warning>& own, const std::vector<Warning>& known) {
-        for (const Warning& warning : own) {
-            if (std::ranges::count(known, warning.text, &Warning::text) == 0) {
-                warn(session, warning);
-            }
-        }
+    output.report.ledger = model.bound.binding.ledger;
+    output.report.supplement = model.bound.binding.supplied;
+    const auto warn_of = [&](std::vector<Warning> own, const std::vector<Warning>& known) {
+        std::erase_if(own, [&](const Warning& warning) {
+            return std::ranges::count(known, warning.text, &Warning::text) > 0;
+        });
+        warn(run, output.report, own);
     };
     warn_of(model.prepared.warnings, first.prepared.warnings);
     warn_of(model.bound.binding.warnings, first.bound.binding.warnings);
 }
 
-/// Binds the others to what was read for the first. `primary`: the first that is a model. `is_cut`:
-/// training checkpoints are cut from the model's weights, else they are bound to what is stored.
-std::vector<BoundModel> bound_for_all(const Outputs& outputs, std::size_t primary, bool is_cut,
-                                      const Sources& read, BoundModel model) {
-    const auto n_files = static_cast<std::uint32_t>(read.input.files.size());
-    const bool is_first_cut = is_cut && outputs.front().output.is_training();
-    std::vector<BoundModel> models;
-    models.reserve(outputs.size());
+/// Binds the others to what was read for the first, whose model is `model`. `primary`: the first
+/// that is a model. `is_cut`: training checkpoints are cut from the model's weights, else they are
+/// bound to what is stored.
+void bind_others(const Run& run, Merge& merge, std::size_t primary, bool is_cut, BoundModel model) {
+    const auto n_files = static_cast<std::uint32_t>(merge.input.files.size());
+    const bool is_first_cut = is_cut && merge.first().asked().is_training();
+    BoundModel& first = merge.first().model;
     if (is_first_cut) {
-        models.push_back(cut_from(model, outputs.front().output.form, read.like, n_files));
-        models.front().bound.factors = model.bound.factors;
+        first = cut_from(model, merge.first().asked().form, merge.like, n_files);
+        first.bound.factors = model.bound.factors;
     } else {
-        models.push_back(std::move(model));
+        first = std::move(model);
     }
-    const BoundModel& source = is_first_cut ? model : models.front();
-    for (std::size_t at = 0; at < outputs.size(); ++at) {
-        const JobOutput& output = outputs[at].output;
-        const bool has_own_tensors = at == primary || output.is_training() || output.ggml();
-        if (at > 0 && is_cut && output.is_training()) {
-            models.push_back(cut_from(source, output.form, nullptr, n_files));
+    const BoundModel& source = is_first_cut ? model : first;
+    for (std::size_t at = 0; at < merge.outputs.size(); ++at) {
+        Output& output = merge.outputs[at];
+        const JobOutput& asked = output.asked();
+        if (at > 0 && is_cut && asked.is_training()) {
+            output.model = cut_from(source, asked.form, nullptr, n_files);
+        } else if (at > 0 && (at == primary || asked.is_training() || asked.ggml())) {
+            output.model = in_other_form(run.job, asked, source);
         } else if (at > 0) {
-            models.push_back(has_own_tensors
-                                 ? in_other_form(outputs[at], source)
-                                 : in_other_type(outputs[primary].output, output, models[primary]));
+            const Output& like = merge.outputs[primary];
+            output.model = in_other_type(like.asked(), asked, like.model);
         }
-        if (at == primary && outputs.size() > 1) {
-            add_own_patches(models[at].bound.binding.targets);
+        if (at == primary && merge.outputs.size() > 1) {
+            add_own_patches(output.model.bound.binding.targets);
         }
     }
-    models.front().kept.reset();
-    return models;
+    first.kept.reset();
 }
 
 /// A model for each output. Every tensor of a model is made of what is read for the first of them,
 /// training checkpoints of what is read for each. Local.
-std::vector<BoundModel> output_models(const Outputs& outputs, bool is_cut, const Sources& read,
-                                      BoundModel model) {
-    const auto first_model =
-        std::ranges::find_if(outputs, [](const Session& one) { return !one.output.is_training(); });
-    const auto primary = static_cast<std::size_t>(first_model - outputs.begin());
-    std::vector<BoundModel> models =
-        bound_for_all(outputs, primary, is_cut, read, std::move(model));
+void bind_all(const Run& run, Merge& merge, bool is_cut, BoundModel model) {
+    const auto first_model = std::ranges::find_if(
+        merge.outputs, [](const Output& one) { return !one.asked().is_training(); });
+    const auto primary = static_cast<std::size_t>(first_model - merge.outputs.begin());
+    bind_others(run, merge, primary, is_cut, std::move(model));
     std::vector<std::vector<plan::Target>*> others;
-    for (std::size_t at = 0; at < outputs.size(); ++at) {
-        BoundModel& one = models[at];
+    for (std::size_t at = 0; at < merge.outputs.size(); ++at) {
+        Output& output = merge.outputs[at];
+        BoundModel& one = output.model;
         Bound& bound = one.bound;
         if (one.prepared.training != nullptr) {
             bound.output = one.prepared.training->format(
                 bound.binding, bound.optimizer ? &*bound.optimizer : nullptr);
         }
-        quantise_bound(one.prepared, one.files, outputs[at].output.quantise,
-                       outputs[at].job.model.quantise_ignore, bound);
+        quantise_bound(one.prepared, one.files, output.asked().quantise,
+                       run.job.model.quantise_ignore, bound);
         if (at > 0) {
-            report_output(outputs[at], one, models.front());
+            report_other(run, output, merge.first().model);
         }
         if (at > primary && one.prepared.training == nullptr) {
             others.push_back(&bound.binding.targets);
         }
     }
     if (!others.empty()) {
-        plan::share_strips(models[primary].bound.binding.targets, others);
+        plan::share_strips(merge.outputs[primary].model.bound.binding.targets, others);
     }
-    return models;
 }
 
 /// Training checkpoints hold no codes: the weights become bf16, unless a model beside them keeps
 /// the codes, since nothing else is asked for it.
-std::optional<DType> type_beside_codes(const Outputs& outputs) {
-    const auto is_training = [](const Session& one) { return one.output.is_training(); };
-    if (std::ranges::none_of(outputs, is_training)) {
+std::optional<DType> type_beside_codes(const Merge& merge) {
+    if (!merge.writes_training()) {
         return std::nullopt;
     }
-    if (!is_training(outputs.front())) {
+    if (!merge.first().asked().is_training()) {
         throw Error(ErrorCode::unsupported,
                     "the model is stored as codes and scales, which it keeps and training "
                     "checkpoints do not hold",
@@ -249,51 +244,50 @@ std::optional<DType> type_beside_codes(const Outputs& outputs) {
     return DType::bf16;
 }
 
-void report_binding(Session& session, const BoundModel& model) {
+void report_binding(const Run& run, Output& first) {
+    const BoundModel& model = first.model;
     for (const auto* notes : {&model.prepared.notes, &model.bound.notes}) {
-        std::ranges::for_each(*notes, [&](const std::string& note) { session.log.debug(note); });
+        std::ranges::for_each(*notes, [&](const std::string& note) { run.log.debug(note); });
     }
     for (const std::string& note : model.bound.told) {
-        session.log.info("note: " + note);
+        run.log.info("note: " + note);
     }
     if (!model.bound.unheeded.empty()) {
-        session.log.info("note: " + model.bound.unheeded);
+        run.log.info("note: " + model.bound.unheeded);
     }
-    session.run.recipe = model.prepared.recipe->name;
-    session.run.verification = model.prepared.verification;
-    warn(session, model.prepared.warnings);
-    warn(session, model.bound.binding.warnings);
-    session.report.ledger = model.bound.binding.ledger;
-    session.report.supplement = model.bound.binding.supplied;
-    session.watch.lap("bind");
+    run.report->recipe = model.prepared.recipe->name;
+    run.report->verification = model.prepared.verification;
+    warn(run, model.prepared.warnings);
+    warn(run, model.bound.binding.warnings);
+    first.report.ledger = model.bound.binding.ledger;
+    first.report.supplement = model.bound.binding.supplied;
+    run.watch->lap("bind");
 }
 
 }  // namespace
 
-std::vector<BoundModel> bind_outputs(const Outputs& outputs, Purpose sink, Sources& read,
-                                     const plan::PlanChoice& choice) {
-    Session session = outputs.front();
-    catalogue::Catalogue& catalogue = read.weights().catalogue;
-    JobModel wanted = model_choice(session.job, session.output, sink);
-    const bool is_cut = is_cut_from_model(session.job, catalogue);
-    wanted.like = read.like;
-    wanted.supplied = read.supplement;
+void bind_outputs(const Run& run, Merge& merge) {
+    const JobOutput& first = merge.first().asked();
+    const plan::PlanChoice choice = merge.choice_for(run.job, merge.here);
+    catalogue::Catalogue& catalogue = merge.weights().catalogue;
+    JobModel wanted = model_choice(run.job, first, merge.sink);
+    const bool is_cut = is_cut_from_model(run.job, catalogue);
+    wanted.like = merge.like;
+    wanted.supplied = merge.supplement;
     if (!wanted.output.dtype && plan::holds_encoded(catalogue)) {
-        mpi::collectively(session.comm, [&] { wanted.output.dtype = type_beside_codes(outputs); });
+        mpi::collectively(run.comm, [&] { wanted.output.dtype = type_beside_codes(merge); });
     }
-    if (is_cut && session.output.is_training()) {
+    if (is_cut && first.is_training()) {
         wanted.output.form.clear();
     }
-    BoundModel model = bind_checkpoint(session, read.input, *std::move(read.files),
+    BoundModel model = bind_checkpoint(run, merge.input, *std::move(merge.model_files),
                                        std::move(catalogue), wanted, choice);
-    model = mix_in(session, read, std::move(model), choice);
-    std::vector<BoundModel> models = mpi::collectively_get(
-        session.comm, [&] { return output_models(outputs, is_cut, read, std::move(model)); });
-    for (std::size_t at = 1; at < models.size(); ++at) {
-        read.input.sums->use_records_of(models[at].bound.binding.targets);
+    model = mix_in(run, merge, std::move(model), choice);
+    mpi::collectively(run.comm, [&] { bind_all(run, merge, is_cut, std::move(model)); });
+    for (std::size_t at = 1; at < merge.outputs.size(); ++at) {
+        merge.input.sums->use_records_of(merge.outputs[at].model.bound.binding.targets);
     }
-    report_binding(session, models.front());
-    return models;
+    report_binding(run, merge.first());
 }
 
 }  // namespace shardweld::app

@@ -21,8 +21,8 @@
 #include "publish/report_file.hpp"
 #include "publish/target.hpp"
 
-#include "moving.hpp"
-#include "planned.hpp"
+#include "move_tensors.hpp"
+#include "plan_outputs.hpp"
 #include "resumption.hpp"
 
 namespace shardweld::app {
@@ -53,16 +53,16 @@ void add_files_beside(const fs::path& directory, WrittenModel& model) {
 }
 
 /// Collective. Reads all tensors; their checksums are in the first rank's report.
-void compute_checksums(Session& session, const WrittenModel& model, const Report& reported) {
-    Input input;
-    input.directory = session.output.directory;
-    input.files = model.files;
-    input.visibility = plan::Visibility::everywhere(session.comm.size(), model.files.size());
+void compute_checksums(const Run& run, const WrittenModel& model, const Report& reported) {
+    Merge merge = begin_merge(run);
+    merge.input.directory = merge.first().asked().directory;
+    merge.input.files = model.files;
+    merge.input.visibility = plan::Visibility::everywhere(run.comm.size(), model.files.size());
     auto targets = targets_of(model.tensors);
     for (std::size_t at = 0; at < targets.size(); ++at) {
         targets[at].file = file_beside(model.files[model.tensors[at].pieces.front().file].path);
     }
-    const auto blocks = mpi::share(session.comm, 0, [&] {
+    const auto blocks = mpi::share(run.comm, 0, [&] {
         std::map<std::pair<std::string, std::string>, Bytes> by_place;
         for (const TensorEntry& tensor : reported.tensors) {
             by_place[{file_beside(tensor.file), tensor.name}] = tensor.block;
@@ -74,11 +74,11 @@ void compute_checksums(Session& session, const WrittenModel& model, const Report
         target.block =
             block == blocks.end() ? 0 : static_cast<Index>(block->second / size_of(target.dtype));
     }
-    Planned planned = plan_as_stored(session, {}, std::move(input), std::move(targets));
-    execute::RunOptions run;
-    run.write = false;
-    const io::Directory nowhere{fs::path()};
-    (void)move_tensors(planned, {{nowhere, std::move(run)}});
+    merge.halves_memory = false;
+    plan_as_stored(run, merge, std::move(targets));
+    std::vector<execute::RunOptions> how(1);
+    how.front().write = false;
+    move_tensors(run, merge, std::move(how));
 }
 
 OpenFile open_below(const fs::path& directory) {
@@ -101,9 +101,9 @@ void require_hashes(const Report& reported, const fs::path& report) {
 
 /// Collective. What differs in the bytes that are no tensor's, of files whose report has their
 /// checksum.
-std::vector<std::string> changes_of_rests(const Session& session, const WrittenModel& model,
-                                          const Report& reported) {
-    const auto names = mpi::share(session.comm, 0, [&] {
+std::vector<std::string> changes_of_rests(const Run& run, const fs::path& directory,
+                                          const WrittenModel& model, const Report& reported) {
+    const auto names = mpi::share(run.comm, 0, [&] {
         std::vector<std::string> listed;
         for (const FileEntry& file : reported.files) {
             if (!file.rest.empty()) {
@@ -124,8 +124,7 @@ std::vector<std::string> changes_of_rests(const Session& session, const WrittenM
         files.push_back({name, tensors[name]});
     }
     const auto digests =
-        rest_digests(session.comm, files,
-                     {open_below(session.output.directory), session.throttle.get(), {}, {}});
+        rest_digests(run.comm, files, {open_below(directory), run.throttle.get(), {}, {}});
     std::vector<FileEntry> found;
     for (std::size_t at = 0; at < names.size(); ++at) {
         found.push_back({names[at], 0, {}, digests[at]});
@@ -133,9 +132,10 @@ std::vector<std::string> changes_of_rests(const Session& session, const WrittenM
     return rest_differences(reported.files, found);
 }
 
-void check_contents(Session session, bool has_hashes, Findings& findings) {
-    mpi::Comm& comm = session.comm;
-    const fs::path& report = session.output.report.value();
+void check_contents(const Run& run, bool has_hashes, VerifyResult& findings) {
+    mpi::Comm& comm = run.comm;
+    const OutputReport& output = run.report->outputs.front();
+    const fs::path& report = output.asked.report.value();
     Report reported;
     mpi::collectively(comm, [&] {
         if (comm.rank() == 0) {
@@ -145,11 +145,11 @@ void check_contents(Session session, bool has_hashes, Findings& findings) {
             }
         }
     });
-    compute_checksums(session, findings.model, reported);
+    compute_checksums(run, findings.model, reported);
     findings.has_report = true;
-    findings.root = session.report.root;
-    std::vector<std::string> differences = output_differences(reported, session.report);
-    const auto around = changes_of_rests(session, findings.model, reported);
+    findings.root = output.root;
+    std::vector<std::string> differences = output_differences(reported, output);
+    const auto around = changes_of_rests(run, output.asked.directory, findings.model, reported);
     differences.insert(differences.end(), around.begin(), around.end());
     if (has_hashes) {
         const auto listed_names = [&] {
@@ -160,10 +160,10 @@ void check_contents(Session session, bool has_hashes, Findings& findings) {
             return names;
         };
         const auto hashed = hash_files(comm, 0, listed_names,
-                                       {open_below(session.output.directory),
-                                        session.throttle.get(),
+                                       {open_below(output.asked.directory),
+                                        run.throttle.get(),
                                         {},
-                                        shown(session.progress, "hashing files")});
+                                        shown(*run.progress, "hashing files")});
         const auto more = file_differences(reported.files, hashed);
         differences.insert(differences.end(), more.begin(), more.end());
         findings.n_hashed = reported.files.size();
@@ -253,12 +253,6 @@ WrittenModel written_in(const fs::path& directory, const fs::path& report) {
     return model;
 }
 
-/// The report of an output, or why that tells nothing.
-struct ReportedOutput {
-    Report report;
-    std::string why_not;
-};
-
 std::string change_of_options(const std::vector<std::string>& then,
                               const std::vector<std::string>& now) {
     const auto text = [](const std::vector<std::string>& options) {
@@ -267,33 +261,36 @@ std::string change_of_options(const std::vector<std::string>& then,
     return then == now ? "" : "it was made with " + text(then) + ", this is " + text(now);
 }
 
-ReportedOutput told_by_report(const Session& session, const Sources& sources) {
-    const fs::path report = report_of(session.output);
+/// Reads the report of an output. Why that does not tell of what this merge would write; "" if it
+/// does.
+std::string why_not_reported(const Job& job, const JobOutput& output, const Merge& merge,
+                             Report& told) {
+    const fs::path report = report_of(output);
     if (report.empty()) {
-        return {{}, std::string("it holds no ") + publish::kKeptReport + " that tells what it is"};
+        return std::string("it holds no ") + publish::kKeptReport + " that tells what it is";
     }
     if (io::kind_at(report) == io::FileKind::none) {
-        return {{}, "its report " + report.string() + " is not there"};
+        return "its report " + report.string() + " is not there";
     }
-    ReportedOutput told;
-    const auto failure = mpi::error_of([&] { told.report = read_reported_output(report); });
-    const MadeOf made = told.report.made_of.value_or(MadeOf());
-    const std::string& from = told.report.input.directory;
-    const fs::path input = io::resolved(sources.weights().location.directory);
-    if (failure) {
-        told.why_not = failure->what();
-    } else if (made.target.empty()) {
-        told.why_not = report.string() + " does not say of which directory it is";
-    } else if (made.target != io::resolved(session.output.directory)) {
-        told.why_not = report.string() + " is the report of " + made.target;
-    } else if (io::resolved(from) != input) {
-        told.why_not = "it was made from " + from + ", not from " + input.string();
-    } else if (sources.files && config_digest(sources.files->config_text) != made.config) {
-        told.why_not = "the model's config.json has changed since";
-    } else {
-        told.why_not = change_of_options(made.options, way_of(session).options);
+    if (const auto failure = mpi::error_of([&] { told = read_reported_output(report); })) {
+        return failure->what();
     }
-    return told;
+    const MadeOf made = told.made_of.value_or(MadeOf());
+    const std::string& from = told.input.directory;
+    const fs::path input = io::resolved(merge.weights().location.directory);
+    if (made.target.empty()) {
+        return report.string() + " does not say of which directory it is";
+    }
+    if (made.target != io::resolved(output.directory)) {
+        return report.string() + " is the report of " + made.target;
+    }
+    if (io::resolved(from) != input) {
+        return "it was made from " + from + ", not from " + input.string();
+    }
+    if (merge.model_files && config_digest(merge.model_files->config_text) != made.config) {
+        return "the model's config.json has changed since";
+    }
+    return change_of_options(made.options, way_of(job, output).options);
 }
 
 /// Collective; `inputs` are the first rank's. The first input that is not what it was; "" if there
@@ -346,8 +343,8 @@ std::string fault_of(const fs::path& target, const Report& output) {
 }
 
 /// Collective. The first tensor that is not the report's; "" if there is none.
-std::string change_of_contents(const Session& session) {
-    const Findings found = verify_model(session.comm, session.job, session.output, {}, session.log);
+std::string change_of_contents(const Run& run, const JobOutput& output) {
+    const VerifyResult found = verify_model(run.comm, run.job, output, run.log);
     return found.differences.empty() ? "" : found.differences.front();
 }
 
@@ -358,33 +355,30 @@ bool holds_anything(mpi::Comm& comm, const fs::path& target) {
     });
 }
 
-/// Collective. Why the output of `session` is not known to be what this merge would write; "" if it
+/// Collective. Why an output is not known to be what this merge would write; "" if it
 /// is: its report tells of a run with the same options that succeeded, the input files and
 /// config.json are as they were then, and the output has the files and sizes of the report, with
 /// headers and an index that keep the rules. With --if_complete verify all tensors are read, too:
 /// Error(differs) where they are not the report's and --overwrite is not given.
-std::string why_not_complete(const Session& session, Sources& sources) {
-    mpi::Comm& comm = session.comm;
-    const fs::path& target = session.output.directory;
+std::string why_not_complete(const Run& run, Merge& merge, const JobOutput& output) {
+    mpi::Comm& comm = run.comm;
+    const fs::path& target = output.directory;
     if (!holds_anything(comm, target)) {
         return "there is nothing";
     }
     Report report;
-    std::string why = mpi::share(comm, 0, [&] {
-        ReportedOutput told = told_by_report(session, sources);
-        report = std::move(told.report);
-        return told.why_not;
-    });
+    std::string why =
+        mpi::share(comm, 0, [&] { return why_not_reported(run.job, output, merge, report); });
     if (why.empty()) {
-        why = change_of_inputs(comm, sources.weights().visibility,
+        why = change_of_inputs(comm, merge.weights().visibility,
                                report.made_of.value_or(MadeOf()).inputs);
     }
     if (why.empty()) {
         why = mpi::share(comm, 0, [&] { return fault_of(target, report); });
     }
-    if (why.empty() && session.job.run.if_complete == IfComplete::verify) {
-        why = change_of_contents(session);
-        if (!why.empty() && !session.job.run.overwrite) {
+    if (why.empty() && run.job.run.if_complete == IfComplete::verify) {
+        why = change_of_contents(run, output);
+        if (!why.empty() && !run.job.run.overwrite) {
             throw Error(ErrorCode::differs,
                         target.string() + " is not what its report says: " + why,
                         "make it again with --overwrite");
@@ -395,19 +389,16 @@ std::string why_not_complete(const Session& session, Sources& sources) {
 
 }  // namespace
 
-Findings verify_model(mpi::Comm& comm, const Job& job, const JobOutput& output, Evidence evidence,
-                      Log& log) {
-    Findings findings;
-    const fs::path report =
-        evidence.has_report ? mpi::share(comm, 0, [&] { return report_of(output); }) : fs::path();
-    findings.model = mpi::share(comm, 0, [&] { return written_in(output.directory, report); });
-    if (!report.empty()) {
-        Job with = job;
-        with.outputs = {output};
-        with.outputs.front().report = report;
-        const Run run(comm, with, log);
-        check_contents(run.session(), evidence.has_hashes, findings);
-    } else if (evidence.has_hashes) {
+VerifyResult verify_model(mpi::Comm& comm, const Job& job, const JobOutput& output, Log& log,
+                          bool has_hashes, bool has_report) {
+    VerifyResult findings;
+    JobOutput with = output;
+    with.report = has_report ? mpi::share(comm, 0, [&] { return report_of(output); }) : fs::path();
+    findings.model =
+        mpi::share(comm, 0, [&] { return written_in(output.directory, *with.report); });
+    if (!with.report->empty()) {
+        check_contents(begin_run(comm, job, {with}, log, log), has_hashes, findings);
+    } else if (has_hashes) {
         throw Error(ErrorCode::usage, "--sha256 needs a report, which holds the checksums",
                     "give the merge's report with --report FILE");
     }
@@ -418,53 +409,50 @@ std::string config_digest(const std::string& text) {
     return io::hex(io::digest_of(std::as_bytes(std::span(text))));
 }
 
-Outputs without_published(const Outputs& outputs) {
-    const Session& first = outputs.front();
-    const auto is_there = mpi::share(first.comm, 0, [&] {
+void leave_published(const Run& run, Merge& merge) {
+    const fs::path& first = merge.first().asked().directory;
+    const auto is_there = mpi::share(run.comm, 0, [&] {
         std::vector<int> there;
-        for (const Session& one : outputs) {
-            there.push_back(&one != &first && !one.job.run.restart &&
-                            publish::was_published(one.output.directory, first.output.directory));
+        for (const Output& one : merge.outputs) {
+            there.push_back(&one != &merge.first() && !run.job.run.restart &&
+                            publish::was_published(one.asked().directory, first));
         }
         return there;
     });
-    Outputs left;
-    for (std::size_t at = 0; at < outputs.size(); ++at) {
+    std::vector<Output> left;
+    for (std::size_t at = 0; at < merge.outputs.size(); ++at) {
         if (is_there[at] == 0) {
-            left.push_back(outputs[at]);
+            left.push_back(std::move(merge.outputs[at]));
         } else {
-            first.log.info(outputs[at].output.directory.string() +
-                           " is complete: an earlier run was stopped behind it");
+            run.log.info(merge.outputs[at].asked().directory.string() +
+                         " is complete: an earlier run was stopped behind it");
         }
     }
-    return left;
+    merge.outputs.swap(left);
 }
 
-Completeness look_at_outputs(Outputs& outputs) {
-    Session session = outputs.front();
-    Completeness found;
-    if (session.job.run.if_complete == IfComplete::error ||
-        !holds_anything(session.comm, session.output.directory)) {
-        return found;
-    }
-    found.sources.emplace(find_sources(session, merge_request(session.job)));
-    Outputs left{session};
-    for (std::size_t at = 1; at < outputs.size(); ++at) {
-        if (!why_not_complete(outputs[at], *found.sources).empty()) {
-            left.push_back(outputs[at]);
+bool has_target(const Run& run, const Merge& merge) {
+    return holds_anything(run.comm, merge.first().asked().directory);
+}
+
+std::string look_at_outputs(const Run& run, Merge& merge) {
+    const JobOutput& first = merge.first().asked();
+    std::vector<Output> left;
+    for (Output& output : merge.outputs) {
+        if (&output == &merge.first() || !why_not_complete(run, merge, output.asked()).empty()) {
+            left.push_back({output.report});
         }
     }
-    found.why_not = why_not_complete(session, *found.sources);
-    found.is_whole = found.why_not.empty() && left.size() == 1;
-    outputs.swap(left);
-    session.run.is_left_alone = found.is_whole;
-    if (found.is_whole) {
-        session.log.info(session.output.directory.string() + " is complete: " +
-                         (session.job.run.if_complete == IfComplete::verify
-                              ? "every tensor is what the report says"
-                              : "files and sizes are what the report says"));
+    std::string why_not = why_not_complete(run, merge, first);
+    run.report->is_left_alone = why_not.empty() && left.size() == 1;
+    merge.outputs.swap(left);
+    if (run.report->is_left_alone) {
+        run.log.info(first.directory.string() + " is complete: " +
+                     (run.job.run.if_complete == IfComplete::verify
+                          ? "every tensor is what the report says"
+                          : "files and sizes are what the report says"));
     }
-    return found;
+    return why_not;
 }
 
 }  // namespace shardweld::app

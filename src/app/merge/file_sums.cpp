@@ -16,26 +16,26 @@
 #include "mpi/share.hpp"
 #include "publish/assets.hpp"
 
-#include "moving.hpp"
+#include "move_tensors.hpp"
 
 namespace shardweld::app {
 
 namespace {
 
-OpenFile open_written(const Draft& draft) {
-    return [&draft](const std::string& name) -> std::optional<io::InputFile> {
-        io::require_same_file(*draft.directory, name, draft.files.at(name));
-        return io::InputFile::open(*draft.directory, name);
+OpenFile open_written(const Output& output) {
+    return [&output](const std::string& name) -> std::optional<io::InputFile> {
+        io::require_same_file(*output.directory, name, output.files.at(name));
+        return io::InputFile::open(*output.directory, name);
     };
 }
 
 /// Files without tensors that a run goes on with: not what a model has beside its weights, which
 /// people may change.
-std::vector<std::string> beside_states(const Draft& draft) {
-    const bool is_training = draft.output.session.output.is_training();
-    return mpi::share(draft.output.session.comm, draft.planned.input.home, [&] {
+std::vector<std::string> beside_states(const Run& run, const Merge& merge, const Output& output) {
+    const bool is_training = output.asked().is_training();
+    return mpi::share(run.comm, merge.input.home, [&] {
         std::vector<std::string> names;
-        for (const io::WrittenFile& file : draft.made.beside) {
+        for (const io::WrittenFile& file : output.beside) {
             const std::string name = file.name.string();
             if (is_training ? !name.starts_with(publish::kBesideShards)
                             : name == optimizer_file(false)) {
@@ -46,10 +46,11 @@ std::vector<std::string> beside_states(const Draft& draft) {
     });
 }
 
-std::vector<FileWithTensors> files_with_rest(const Draft& draft) {
+std::vector<FileWithTensors> files_with_rest(const Run& run, const Merge& merge,
+                                             const Output& output) {
     std::vector<FileWithTensors> files;
-    const plan::Plan& plan = draft.output.plan;
-    if (draft.output.session.output.is_training()) {
+    const plan::Plan& plan = output.plan;
+    if (output.asked().is_training()) {
         for (const outputs::PlacedFile& file : plan.placement.files) {
             FileWithTensors& with = files.emplace_back();
             with.name = file.name;
@@ -59,7 +60,7 @@ std::vector<FileWithTensors> files_with_rest(const Draft& draft) {
             }
         }
     }
-    for (std::string& name : beside_states(draft)) {
+    for (std::string& name : beside_states(run, merge, output)) {
         files.push_back({std::move(name), {}});
     }
     return files;
@@ -67,45 +68,43 @@ std::vector<FileWithTensors> files_with_rest(const Draft& draft) {
 
 }  // namespace
 
-void hash_files(const Draft& draft, const mpi::WhyStop& why_stop) {
-    const Session& session = draft.output.session;
-    if (!session.job.run.sha256) {
+void hash_files(const Run& run, const Merge& merge, Output& output, const mpi::WhyStop& why_stop) {
+    if (!run.job.run.sha256) {
         return;
     }
     const auto names = [&] {
         std::vector<std::string> all;
-        for (const auto& [name, identity] : draft.files) {
+        for (const auto& [name, identity] : output.files) {
             all.push_back(name.string());
         }
         return all;
     };
-    session.report.files = hash_files(session.comm, draft.planned.input.home, names,
-                                      {open_written(draft), session.throttle.get(), why_stop,
-                                       shown(session.progress, "hashing files")});
-    session.watch.lap("sha256");
+    output.report.files = hash_files(run.comm, merge.input.home, names,
+                                     {open_written(output), run.throttle.get(), why_stop,
+                                      shown(*run.progress, "hashing files")});
+    run.watch->lap("sha256");
 }
 
-void sum_rests(const Draft& draft, const mpi::WhyStop& why_stop) {
-    const Session& session = draft.output.session;
-    const std::vector<FileWithTensors> files = files_with_rest(draft);
+void sum_rests(const Run& run, const Merge& merge, Output& output, const mpi::WhyStop& why_stop) {
+    const std::vector<FileWithTensors> files = files_with_rest(run, merge, output);
     if (files.empty()) {
         return;
     }
-    const auto digests = rest_digests(session.comm, files,
-                                      {open_written(draft), session.throttle.get(), why_stop, {}});
+    const auto digests =
+        rest_digests(run.comm, files, {open_written(output), run.throttle.get(), why_stop, {}});
     std::map<std::string, std::size_t> known;
-    std::vector<FileEntry>& entries = session.report.files;
+    std::vector<FileEntry>& entries = output.report.files;
     for (std::size_t at = 0; at < entries.size(); ++at) {
         known.emplace(entries[at].name, at);
     }
     for (std::size_t at = 0; at < files.size(); ++at) {
         const auto [found, is_new] = known.emplace(files[at].name, entries.size());
         if (is_new) {
-            entries.push_back({files[at].name, draft.files.at(files[at].name).size, {}});
+            entries.push_back({files[at].name, output.files.at(files[at].name).size, {}});
         }
         entries[found->second].rest = digests[at];
     }
-    session.watch.lap("rest");
+    run.watch->lap("rest");
 }
 
 }  // namespace shardweld::app

@@ -4,15 +4,15 @@
 
 #include "mpi/free_run.hpp"
 
-#include "draft.hpp"
+#include "state.hpp"
 
 namespace shardweld::app {
 
 /// Collective. SHA-256 of every file, where it is asked for (--sha256). Error(io), Error(stopped).
-void hash_files(const Draft& draft, const mpi::WhyStop& why_stop);
+void hash_files(const Run& run, const Merge& merge, Output& output, const mpi::WhyStop& why_stop);
 
 /// Collective. What the files of a training checkpoint hold beside tensors, and what lies beside a
 /// model's states: no tensor's checksum is of it, and a run goes on with it. Error as hash_files.
-void sum_rests(const Draft& draft, const mpi::WhyStop& why_stop);
+void sum_rests(const Run& run, const Merge& merge, Output& output, const mpi::WhyStop& why_stop);
 
 }  // namespace shardweld::app

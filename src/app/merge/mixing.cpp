@@ -27,7 +27,7 @@ bool is_meant_otherwise(const ConfigDifference& difference) {
     return !is_known_as(difference.field, "field that says nothing of weights");
 }
 
-void compare_configs(Session& session, const std::string& name, const ModelFiles& files,
+void compare_configs(const Run& run, const std::string& name, const ModelFiles& files,
                      const BoundModel& lead) {
     std::vector<std::string> texts;
     for (const ConfigDifference& one :
@@ -39,23 +39,23 @@ void compare_configs(Session& session, const std::string& name, const ModelFiles
         }
     }
     if (!texts.empty()) {
-        warn(session, Warning{"config_differs", "",
-                              "config.json of " + name + " says " + listed(texts) + "; that of " +
-                                  lead.files.config_path + " is written"});
+        warn(run, Warning{"config_differs", "",
+                          "config.json of " + name + " says " + listed(texts) + "; that of " +
+                              lead.files.config_path + " is written"});
     }
 }
 
 /// Its own config.json where it has one; what lies beside it is not written.
-ModelFiles files_of(Session& session, const Checkpoint& other, const BoundModel& lead) {
-    ModelFiles files = mpi::share(session.comm, other.home, [&] {
-        return read_model_files(session.job, other.location, {}, false, other.given);
+ModelFiles files_of(const Run& run, const Checkpoint& other, const BoundModel& lead) {
+    ModelFiles files = mpi::share(run.comm, other.home, [&] {
+        return read_model_files(run.job, other.location, {}, false, other.given);
     });
     if (files.config_path.empty()) {
         files.config_path = lead.files.config_path;
         files.config_text = lead.files.config_text;
         files.tokens = lead.files.tokens;
     } else {
-        compare_configs(session, other.given.string(), files, lead);
+        compare_configs(run, other.given.string(), files, lead);
     }
     files.has_tokenizer = true;
     files.lost_assets.clear();
@@ -64,11 +64,11 @@ ModelFiles files_of(Session& session, const Checkpoint& other, const BoundModel&
 }
 
 /// Binds a checkpoint as it would be alone.
-BoundModel bind_other(Session& session, const Input& input, Checkpoint& other,
-                      const BoundModel& lead, const plan::PlanChoice& choice) {
+BoundModel bind_other(const Run& run, const Input& input, Checkpoint& other, const BoundModel& lead,
+                      const plan::PlanChoice& choice) {
     try {
-        ModelFiles files = files_of(session, other, lead);
-        return bind_checkpoint(session, input, std::move(files), std::move(other.catalogue),
+        ModelFiles files = files_of(run, other, lead);
+        return bind_checkpoint(run, input, std::move(files), std::move(other.catalogue),
                                lead.prepared.choice, choice);
     } catch (Error& error) {
         error.add_context("checkpoint " + other.given.string());
@@ -77,10 +77,10 @@ BoundModel bind_other(Session& session, const Input& input, Checkpoint& other,
 }
 
 /// Integers and booleans have no average.
-void require_equal(Session& session, const Input& input, plan::Binding& binding,
+void require_equal(const Run& run, const Input& input, plan::Binding& binding,
                    const plan::PlanChoice& choice) {
     const auto differing =
-        compare_same(session.comm, binding, source_of(session, input), input.visibility, choice);
+        compare_same(run.comm, binding, source_of(run, input), input.visibility, choice);
     if (!differing.empty()) {
         throw Error(ErrorCode::mismatch,
                     differing.front().target +
@@ -144,15 +144,14 @@ void report_inputs(RunReport& report, const std::vector<plan::MixInput>& shares,
 
 }  // namespace
 
-BoundModel mix_in(Session& session, Sources& read, BoundModel lead,
-                  const plan::PlanChoice& choice) {
+BoundModel mix_in(const Run& run, Merge& merge, BoundModel lead, const plan::PlanChoice& choice) {
     std::vector<plan::MixInput> bindings;
-    for (Checkpoint& other : read.inputs) {
+    for (Checkpoint& other : merge.inputs) {
         if (other.role != Role::mixed) {
             continue;
         }
         const std::string name = other.given.string();
-        BoundModel bound = bind_other(session, read.input, other, lead, choice);
+        BoundModel bound = bind_other(run, merge.input, other, lead, choice);
         for (std::string& line : bound.trace) {
             lead.trace.push_back(name + ": ");
             lead.trace.back() += line;
@@ -162,19 +161,19 @@ BoundModel mix_in(Session& session, Sources& read, BoundModel lead,
     if (bindings.empty()) {
         return lead;
     }
-    const std::size_t place = session.job.model.averaging.base ? 1 : 0;
+    const std::size_t place = run.job.model.averaging.base ? 1 : 0;
     plan::Binding& binding = lead.bound.binding;
-    plan::MixInput own = mix_input(session.job.inputs.front().directory.string(), lead);
+    plan::MixInput own = mix_input(run.job.inputs.front().directory.string(), lead);
     const auto tied = own.tied;
-    auto shares = mix_inputs(session.job, std::move(own), std::move(bindings));
-    if (!session.job.model.averaging.weights.empty()) {
-        session.log.info(session.job.model.averaging.text());  // they may have been divided
+    auto shares = mix_inputs(run.job, std::move(own), std::move(bindings));
+    if (!run.job.model.averaging.weights.empty()) {
+        run.log.info(run.job.model.averaging.text());  // they may have been divided
     }
-    report_inputs(session.run, shares, place);
+    report_inputs(*run.report, shares, place);
     const auto kind = place == 0 ? plan::MixKind::sum : plan::MixKind::deltas;
-    binding = mpi::collectively_get(session.comm,
+    binding = mpi::collectively_get(run.comm,
                                     [&] { return plan::mixed(std::move(shares), kind, place); });
-    require_equal(session, read.input, binding, choice);
+    require_equal(run, merge.input, binding, choice);
     settle_tie(tied, lead);
     return lead;
 }

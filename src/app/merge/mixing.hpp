@@ -2,10 +2,10 @@
 #pragma once
 
 #include "app/family/bound.hpp"
-#include "app/report/session.hpp"
+#include "app/report/run.hpp"
 #include "plan/choice.hpp"
 
-#include "sources.hpp"
+#include "state.hpp"
 
 namespace shardweld::app {
 
@@ -13,6 +13,6 @@ namespace shardweld::app {
 /// are to be mixed, each bound as it would be alone, the lead's where there are none; the report
 /// has each checkpoint's part. Errors as bind_checkpoint and plan::mixed; Error(mismatch) where
 /// integers differ.
-BoundModel mix_in(Session& session, Sources& read, BoundModel lead, const plan::PlanChoice& choice);
+BoundModel mix_in(const Run& run, Merge& merge, BoundModel lead, const plan::PlanChoice& choice);
 
 }  // namespace shardweld::app

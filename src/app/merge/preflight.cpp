@@ -5,10 +5,11 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "app/messages/log.hpp"
-#include "app/report/session.hpp"
+#include "app/report/run.hpp"
 #include "app/runtime/memory.hpp"
 #include "app/runtime/stop.hpp"
 #include "core/text.hpp"
@@ -53,6 +54,15 @@ void add_files(const Checkpoint& found, std::vector<fs::path>& paths) {
     }
 }
 
+/// What is put on the file system, at most at one time.
+struct Needs {
+    Bytes bytes = 0;
+    Index n_files = 0;      ///< with the directories they need
+    bool is_least = false;  ///< it may be more
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.bytes, self.n_files); };
+};
+
 // The lock, the partial directory, the journal's directory, its header, and what the journal tells
 // while the model appears.
 constexpr Index kFilesAround = 5;
@@ -89,7 +99,7 @@ Needs report_needs(const JobOutput& asked, std::size_t n_tensors) {
 /// file for each rank.
 Needs needs_of(const Output& output, const Needs& beside, Bytes factor_bytes) {
     const plan::Plan& plan = output.plan;
-    const Needs report = report_needs(output.session.output, plan.tensors.size());
+    const Needs report = report_needs(output.asked(), plan.tensors.size());
     const auto n_files = static_cast<Index>(plan.placement.files.size());
     return {plan.placement.total_bytes() + beside.bytes + report.bytes + factor_bytes +
                 execute::journal_bytes(plan),
@@ -99,12 +109,10 @@ Needs needs_of(const Output& output, const Needs& beside, Bytes factor_bytes) {
 
 /// Collective. The least that a merge of a checkpoint will put there, by the sizes of its files: 0
 /// where these do not tell.
-Needs least_needs(const Session& session, Checkpoint& found, const Needs& beside) {
-    const Job& job = session.job;
+Needs least_needs(const Job& job, const JobOutput& output, Checkpoint& found, const Needs& beside) {
     // What is selected, cast or left out makes the output smaller by no one knows how much.
     const bool is_whole = !job.model.selection.include && !job.model.selection.exclude &&
-                          !session.output.dtype && !session.output.quantise &&
-                          job.model.lora != Lora::drop;
+                          !output.dtype && !output.quantise && job.model.lora != Lora::drop;
     Bytes weights = 0;
     if (is_whole && formats::format_of(found.location).holds_weights_only) {
         for (const auto& group : found.visibility.sizes_of(found.files)) {
@@ -114,15 +122,15 @@ Needs least_needs(const Session& session, Checkpoint& found, const Needs& beside
         }
     }
     // Ranks hold replicas of each other at times, and a tied head is written once.
-    const Needs report = report_needs(session.output, 0);
+    const Needs report = report_needs(output, 0);
     return {weights / 2 + beside.bytes, beside.n_files + report.n_files + kFilesAround, true};
 }
 
 /// Collective. What is left where the target will be made: on rank 0, nothing on the others.
-publish::Room room_of_target(const Session& session) {
-    return mpi::collectively_get(session.comm, [&] {
-        return session.comm.rank() == 0
-                   ? publish::room_at(publish::holder_of(session.output.directory), search_path())
+publish::Room room_of_target(mpi::Comm& comm, const JobOutput& output) {
+    return mpi::collectively_get(comm, [&] {
+        return comm.rank() == 0
+                   ? publish::room_at(publish::holder_of(output.directory), search_path())
                    : publish::Room();
     });
 }
@@ -137,12 +145,13 @@ std::vector<std::string> quotas_of(const publish::Room& room) {
 }
 
 /// Collective; rank 0's words count. Error(space) listing all that is short.
-void require_room(const Session& session, const publish::Room& room, const Needs& needs) {
-    mpi::collectively(session.comm, [&] {
-        if (session.comm.rank() == 0) {
+void require_room(const Run& run, const JobOutput& output, const publish::Room& room,
+                  const Needs& needs) {
+    mpi::collectively(run.comm, [&] {
+        if (run.comm.rank() == 0) {
             // What a dead run left will be used again or removed.
-            const Bytes reclaimed = publish::bytes_left_behind(target_request(session));
-            publish::require_room(room, session.output.directory,
+            const Bytes reclaimed = publish::bytes_left_behind(target_request(run.job, output));
+            publish::require_room(room, output.directory,
                                   needs.bytes - std::min(needs.bytes, reclaimed), needs.n_files,
                                   needs.is_least);
         }
@@ -150,42 +159,40 @@ void require_room(const Session& session, const publish::Room& room, const Needs
 }
 
 /// The sizes of files tell the least that is needed.
-void check_least_room(const Session& session, Sources& sources) {
-    mpi::Comm& comm = session.comm;
-    const Needs beside = gather_side_files(comm, sources.weights().home, [&] {
-        return sources.files ? sources.files->assets : std::vector<publish::Asset>();
+void check_least_room(const Run& run, Merge& merge) {
+    const JobOutput& output = merge.first().asked();
+    const Needs beside = gather_side_files(run.comm, merge.weights().home, [&] {
+        return merge.model_files ? merge.model_files->assets : std::vector<publish::Asset>();
     });
-    require_room(session, room_of_target(session), least_needs(session, sources.weights(), beside));
+    require_room(run, output, room_of_target(run.comm, output),
+                 least_needs(run.job, output, merge.weights(), beside));
 }
 
-/// Outputs on one file system need their room together.
-void check_room(const Preparation& ready) {
+/// Outputs on one file system need their room together. `beside`: the weights, by output.
+void check_room(const Run& run, Merge& merge, const std::vector<Needs>& beside) {
     std::map<std::uint64_t, Needs> together;
-    for (std::size_t at = 0; at < ready.beside.size(); ++at) {
-        const Output& output = ready.planned.outputs[at];
-        const Session& session = output.session;
-        const publish::Room room = room_of_target(session);
-        session.report.quotas = quotas_of(room);
-        session.log.debug("quotas of the target's file system: " +
-                          quotas_text(*session.report.quotas));
-        const Needs own =
-            needs_of(output, ready.beside[at], at == 0 ? ready.planned.factor_bytes() : 0);
+    for (std::size_t at = 0; at < beside.size(); ++at) {
+        Output& output = merge.outputs[at];
+        const publish::Room room = room_of_target(run.comm, output.asked());
+        output.report.quotas = quotas_of(room);
+        run.log.debug("quotas of the target's file system: " + quotas_text(*output.report.quotas));
+        const Needs own = needs_of(output, beside[at], at == 0 ? merge.factor_bytes() : 0);
         Needs& all = together[room.device];
         all.bytes += own.bytes;
         all.n_files += own.n_files;
-        require_room(session, room, all);
+        require_room(run, output.asked(), room, all);
     }
 }
 
 /// Collective. The target may be made or replaced by this run, and work that is taken up there was
 /// begun alike. Error(target), Error(usage), Error(mismatch).
-void check_target(const Session& session) {
-    mpi::collectively(session.comm, [&] {
-        if (session.comm.rank() == 0) {
-            const publish::TargetRequest request = target_request(session);
+void check_target(const Run& run, const JobOutput& output) {
+    mpi::collectively(run.comm, [&] {
+        if (run.comm.rank() == 0) {
+            const publish::TargetRequest request = target_request(run.job, output);
             (void)publish::checked_target(request);
             if (request.resume) {
-                publish::require_same_way(request.target, way_of(session));
+                publish::require_same_way(request.target, way_of(run.job, output));
             }
         }
     });
@@ -201,12 +208,11 @@ void require_apart(const fs::path& one, const fs::path& other) {
 }
 
 /// Collective. The targets of a merge are apart from each other. Error(target).
-void check_targets_apart(const Outputs& outputs) {
-    mpi::Comm& comm = outputs.front().comm;
+void check_targets_apart(mpi::Comm& comm, const std::vector<Output>& outputs) {
     mpi::collectively(comm, [&] {
         std::vector<fs::path> targets;
         for (std::size_t at = 0; comm.rank() == 0 && at < outputs.size(); ++at) {
-            const fs::path target = io::resolved(outputs[at].output.directory);
+            const fs::path target = io::resolved(outputs[at].asked().directory);
             for (const fs::path& one : targets) {
                 require_apart(one, target);
             }
@@ -217,24 +223,24 @@ void check_targets_apart(const Outputs& outputs) {
 
 /// Collective. No file that is read lies, through links, in a target that will be replaced.
 /// Error(target).
-void check_inputs_apart(const Session& session, const Sources& sources) {
-    const Job& job = session.job;
-    mpi::collectively(session.comm, [&] {
-        if (session.comm.rank() != 0 || !job.run.overwrite) {
+void check_inputs_apart(const Run& run, const Merge& merge, const JobOutput& output) {
+    const Job& job = run.job;
+    mpi::collectively(run.comm, [&] {
+        if (run.comm.rank() != 0 || !job.run.overwrite) {
             return;
         }
         std::vector<fs::path> inputs;
         if (job.model.recipe) {
             inputs.push_back(*job.model.recipe);
         }
-        for (const Checkpoint& one : sources.inputs) {
+        for (const Checkpoint& one : merge.inputs) {
             add_files(one, inputs);
         }
-        if (sources.files && !sources.files->hf_directory.empty()) {
+        if (merge.model_files && !merge.model_files->hf_directory.empty()) {
             // Below the checkpoint they may lie without being named.
-            inputs.push_back(sources.files->hf_directory);
+            inputs.push_back(merge.model_files->hf_directory);
         }
-        publish::require_apart(session.output.directory, inputs);
+        publish::require_apart(output.directory, inputs);
     });
 }
 
@@ -313,66 +319,56 @@ Error all_of(const std::vector<Error>& problems, const std::string& title) {
     return {all.code(), text, all.hint()};
 }
 
-void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparation& ready,
-                          bool has_target) {
-    Session session = outputs.front();
-    mpi::Comm& comm = session.comm;
-    const Job& job = session.job;
+void check_targets(Preflight& preflight, const Run& run, const Merge& merge, bool has_target) {
     if (has_target) {
-        for (const Session& one : outputs) {
-            preflight.check([&] { check_target(one); });
-            preflight.check([&] { check_report(comm, one.output.report, one.output.directory); });
+        for (const Output& one : merge.outputs) {
+            preflight.check([&] { check_target(run, one.asked()); });
+            preflight.check(
+                [&] { check_report(run.comm, one.asked().report, one.asked().directory); });
         }
-        preflight.check([&] { check_targets_apart(outputs); });
+        preflight.check([&] { check_targets_apart(run.comm, merge.outputs); });
     }
-    if (uploads(job)) {
-        preflight.check([&] { check_upload(comm, job, session.log); });
-    }
-    if (!ready.sources) {
-        preflight.check([&] { ready.sources.emplace(find_sources(session, merge_request(job))); });
-    }
-    if (ready.sources && has_target) {
-        for (const Session& one : outputs) {
-            preflight.check([&] { check_inputs_apart(one, *ready.sources); });
-        }
-        ready.has_least_room = preflight.check([&] { check_least_room(session, *ready.sources); });
+    if (uploads(run.job)) {
+        preflight.check([&] { check_upload(run.comm, run.job, run.log); });
     }
 }
 
-void check_target_place(Preflight& preflight, Preparation& ready) {
-    const Planned& planned = ready.planned;
+bool check_found(Preflight& preflight, const Run& run, Merge& merge) {
+    for (const Output& one : merge.outputs) {
+        preflight.check([&] { check_inputs_apart(run, merge, one.asked()); });
+    }
+    return preflight.check([&] { check_least_room(run, merge); });
+}
+
+void check_target_place(Preflight& preflight, const Run& run, Merge& merge, bool has_room) {
+    std::vector<Needs> beside;
     preflight.check([&] {
-        for (const Output& output : planned.outputs) {
-            ready.beside.push_back(gather_side_files(output.session.comm, planned.input.home,
-                                                     [&] { return output.assets(); }));
-            if (output.gets_card()) {
-                ready.beside.back().bytes += kMostOfCard;
-                ++ready.beside.back().n_files;
+        for (const Output& output : merge.outputs) {
+            beside.push_back(
+                gather_side_files(run.comm, merge.input.home, [&] { return output.assets(); }));
+            if (output.gets_card(run.job)) {
+                beside.back().bytes += kMostOfCard;
+                ++beside.back().n_files;
             }
         }
     });
-    if (ready.has_least_room) {
-        preflight.check([&] { check_room(ready); });
+    if (has_room) {
+        preflight.check([&] { check_room(run, merge, beside); });
     }
 }
 
-void check_planned(Preflight& preflight, Preparation& ready) {
-    mpi::Comm& comm = ready.planned.first().session.comm;
-    check_target_place(preflight, ready);
-    preflight.check([&] { check_memory(comm, [&] { return ready.planned.forecast(comm); }); });
-    for (const auto& run : ready.planned.runs()) {
-        preflight.check([&] { require_memory(comm, ready.planned.outputs[run.front()].plan); });
+void check_planned(Preflight& preflight, const Run& run, Merge& merge, bool has_room) {
+    check_target_place(preflight, run, merge, has_room);
+    preflight.check([&] { check_memory(run.comm, [&] { return merge.forecast(run.comm); }); });
+    for (const auto& outputs : merge.runs()) {
+        preflight.check([&] { require_memory(run.comm, merge.outputs[outputs.front()].plan); });
     }
 }
 
-publish::TargetRequest target_request(const Session& session) {
-    const Job& job = session.job;
-    publish::TargetRequest request{session.output.directory,
-                                   {job.inputs.front().directory},
-                                   job.run.overwrite,
-                                   !job.run.restart,
-                                   job_name(),
-                                   job_restarts()};
+publish::TargetRequest target_request(const Job& job, const JobOutput& output) {
+    publish::TargetRequest request{output.directory,  {job.inputs.front().directory},
+                                   job.run.overwrite, !job.run.restart,
+                                   job_name(),        job_restarts()};
     const Averaging& averaging = job.model.averaging;
     request.inputs.insert(request.inputs.end(), averaging.others.begin(), averaging.others.end());
     for (const auto& input : {job.model.hf_config, job.model.base, averaging.base}) {
@@ -380,7 +376,7 @@ publish::TargetRequest target_request(const Session& session) {
             request.inputs.push_back(*input);
         }
     }
-    if (const std::string like = reshape::template_in(session.output.form); !like.empty()) {
+    if (const std::string like = reshape::template_in(output.form); !like.empty()) {
         request.inputs.emplace_back(like);
     }
     if (!job.model.supplement.empty()) {

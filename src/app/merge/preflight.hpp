@@ -5,25 +5,18 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
-#include "app/report/session.hpp"
-#include "app/runtime/memory.hpp"
+#include "app/report/run.hpp"
 #include "app/settings/job.hpp"
 #include "core/system.hpp"
 #include "mpi/comm.hpp"
-#include "publish/assets.hpp"
 #include "publish/room.hpp"
 #include "publish/target.hpp"
 #include "shardweld/error.hpp"
 
-#include "planned.hpp"
+#include "state.hpp"
 #include "uploading.hpp"
-
-namespace shardweld::plan {
-struct Plan;
-}  // namespace shardweld::plan
 
 namespace shardweld::app {
 
@@ -32,8 +25,8 @@ inline std::string search_path() {
     return variable("PATH").value_or("");
 }
 
-/// The directory of the session's output, and every directory that is read.
-publish::TargetRequest target_request(const Session& session);
+/// The directory of an output, and every directory that is read.
+publish::TargetRequest target_request(const Job& job, const JobOutput& output);
 
 /// Local, one rank, before files are made in `directory`, for every command that writes: sets the
 /// striping of --stripe. Error(unsupported) when it was asked for and cannot be done.
@@ -42,15 +35,6 @@ inline void stripe(const fs::path& directory, const Job& job) {
         publish::set_striping(directory, *job.run.striping, search_path());
     }
 }
-
-/// What is put on the file system, at most at one time.
-struct Needs {
-    Bytes bytes = 0;
-    Index n_files = 0;      ///< with the directories they need
-    bool is_least = false;  ///< it may be more
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.bytes, self.n_files); };
-};
 
 /// Whose quotas are known, for people; empty where they are unknown.
 std::string quotas_text(const std::vector<std::string>& quotas);
@@ -76,23 +60,20 @@ class Preflight {
 /// their number and `title`. Requires one at least.
 Error all_of(const std::vector<Error>& problems, const std::string& title);
 
-/// What is known about a merge, and known to go wrong, before the first byte is written.
-struct Preparation {
-    std::optional<Sources> sources;  ///< nullopt: there is nothing to read
-    bool has_least_room = true;      ///< no less than what file sizes tell
-    Planned planned;
-    std::vector<Needs> beside;  ///< the weights: of the first output, then of the others
-};
+/// Collective. What can be checked before anything is found: targets and reports, where there are
+/// any, and an upload.
+void check_targets(Preflight& preflight, const Run& run, const Merge& merge,
+                   bool has_target = true);
 
-/// Collective. What can be checked before the checkpoint's metadata are read: target, report,
-/// upload, whether there is a checkpoint, its model's files, and room as far as sizes tell.
-void check_before_reading(const Outputs& outputs, Preflight& preflight, Preparation& ready,
-                          bool has_target);
+/// Collective. What can be checked of what was found before its metadata are read: that no target
+/// replaces it, and room as far as sizes tell. Whether there is no less room than that.
+bool check_found(Preflight& preflight, const Run& run, Merge& merge);
 
-/// Collective. Whether there is room and right for what is planned at the targets.
-void check_target_place(Preflight& preflight, Preparation& ready);
+/// Collective. Whether there is room and right for what is planned at the targets; `has_room`: no
+/// less than what file sizes tell.
+void check_target_place(Preflight& preflight, const Run& run, Merge& merge, bool has_room);
 
 /// Collective. The same, and whether the ranks that are here have the memory that it takes.
-void check_planned(Preflight& preflight, Preparation& ready);
+void check_planned(Preflight& preflight, const Run& run, Merge& merge, bool has_room);
 
 }  // namespace shardweld::app

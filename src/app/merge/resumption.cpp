@@ -39,9 +39,8 @@ std::uint32_t group_for(const plan::Visibility& visibility, std::size_t file) {
 
 /// Sizes, times and numbers as they were before any metadata was read.
 std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibility& visibility,
-                                          const execute::SourceFiles& source,
-                                          const std::vector<InputDigest>& digests) {
-    const std::vector<catalogue::File>& files = *source.files;
+                                          const Input& input) {
+    const std::vector<catalogue::File>& files = input.files;
     const auto& groups = visibility.group_of_rank;
     const std::uint32_t own = groups[static_cast<std::size_t>(comm.rank())];
     const bool speaks =
@@ -49,17 +48,18 @@ std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibilit
     std::vector<std::pair<std::uint64_t, io::FileStamp>> mine;
     for (std::size_t file = 0; speaks && file < files.size(); ++file) {
         if (group_for(visibility, file) == own) {
-            mine.emplace_back(file, (*source.stamps)[file]);
+            mine.emplace_back(file, input.stamps[file]);
         }
     }
     const auto all = mpi::gather_all(comm, std::move(mine));
     std::vector<publish::InputFact> facts;
     for (std::size_t file = 0; comm.rank() == 0 && file < files.size(); ++file) {
-        const InputDigest digest = file < digests.size() ? digests[file] : InputDigest();
+        const InputDigest digest =
+            file < input.digests.size() ? input.digests[file] : InputDigest();
         facts.push_back({files[file].path,
                          {},
                          digest.value,
-                         digest.has_all_checksums && source.sums != nullptr});
+                         digest.has_all_checksums && input.is_checked && input.sums != nullptr});
     }
     for (const auto& [file, stamp] : all) {
         if (comm.rank() == 0) {
@@ -71,9 +71,8 @@ std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibilit
 }
 
 /// The options that lead to this output, with its own form in one spelling.
-std::vector<std::string> options_of(const Session& session) {
-    const JobOutput& output = session.output;
-    std::vector<std::string> texts = session.job.output_options;
+std::vector<std::string> options_of(const Job& job, const JobOutput& output) {
+    std::vector<std::string> texts = job.output_options;
     if (output.is_training()) {
         texts.push_back("--to " + output.form);
     }
@@ -131,20 +130,18 @@ std::set<fs::path> files_of(const plan::Plan& plan) {
 
 }  // namespace
 
-publish::RunFacts way_of(const Session& session) {
+publish::RunFacts way_of(const Job& job, const JobOutput& output) {
     return {version() + " (" + git_version() + ")",
             {},
-            name_of(session.job.run.plan.replicas),
-            options_of(session),
+            name_of(job.run.plan.replicas),
+            options_of(job, output),
             {}};
 }
 
-publish::RunFacts run_facts(const Session& session, const plan::Plan& plan,
-                            const execute::SourceFiles& source,
-                            const std::vector<InputDigest>& digests) {
-    publish::RunFacts facts = way_of(session);
-    facts.plan = plan.hash();
-    facts.inputs = inputs_of(session.comm, plan.visibility, source, digests);
+publish::RunFacts run_facts(const Run& run, const Output& output, const Input& input) {
+    publish::RunFacts facts = way_of(run.job, output.asked());
+    facts.plan = output.plan.hash();
+    facts.inputs = inputs_of(run.comm, output.plan.visibility, input);
     return facts;
 }
 

@@ -5,24 +5,18 @@
 #include <vector>
 
 #include "app/messages/log.hpp"
-#include "app/report/report.hpp"
-#include "app/report/session.hpp"
-#include "app/survey/checkpoint.hpp"
-#include "execute/run.hpp"
 #include "mpi/comm.hpp"
-#include "publish/run_facts.hpp"
-#include "publish/target.hpp"
+
+#include "state.hpp"
 
 namespace shardweld::app {
 
 /// The facts that the options alone tell.
-publish::RunFacts way_of(const Session& session);
+publish::RunFacts way_of(const Job& job, const JobOutput& output);
 
 /// Collective. What the output depends on; inputs are looked at by one rank each, and rank 0, which
-/// has their `digests`, alone knows them.
-publish::RunFacts run_facts(const Session& session, const plan::Plan& plan,
-                            const execute::SourceFiles& source,
-                            const std::vector<InputDigest>& digests);
+/// has their digests, alone knows them.
+publish::RunFacts run_facts(const Run& run, const Output& output, const Input& input);
 
 /// Collective; `partial` is rank 0's. What is to be taken over of a partial directory's journal,
 /// the same on every rank; files that are not the plan's are removed. Nothing when it is a new one.

@@ -6,25 +6,22 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "app/report/session.hpp"
+#include "app/report/run.hpp"
 #include "app/survey/input.hpp"
 #include "core/text.hpp"
 #include "execute/reader.hpp"
-#include "mpi/comm.hpp"
+#include "mpi/share.hpp"
 #include "numeric/convert.hpp"
 #include "plan/plan.hpp"
 
-#include "planned.hpp"
+#include "state.hpp"
 
 namespace shardweld::app {
 
 namespace {
-
-struct ChangedValues {
-    std::uint32_t target = 0;
-    Index n = 0;
-};
 
 bool is_sum(const plan::Target& target) {
     return target.add != 0 && !target.is_copy && !target.mix;
@@ -47,15 +44,16 @@ Index count_changed(const plan::Target& target, std::span<const std::byte> store
 }
 
 /// Of the targets that this rank sees whole.
-std::vector<ChangedValues> count_seen(const Output& output, const Input& input, int rank) {
-    execute::SourceFiles source = source_of(output.session, input);
+std::vector<std::pair<std::uint32_t, Index>> count_seen(const Run& run, const Output& output,
+                                                        const Input& input) {
+    execute::SourceFiles source = source_of(run, input);
     source.sums = nullptr;  // counted when they were read for the output
     execute::Reader reader(source, output.plan.limits.scratch);
-    std::vector<ChangedValues> found;
+    std::vector<std::pair<std::uint32_t, Index>> found;
     for (std::uint32_t at = 0; at < output.plan.targets.size(); ++at) {
         const plan::Target& target = output.plan.targets[at];
         const bool is_seen = std::ranges::all_of(target.operands, [&](const auto& operand) {
-            return input.visibility.sees(rank, operand.file);
+            return input.visibility.sees(run.comm.rank(), operand.file);
         });
         if (!is_sum(target) || !is_seen) {
             continue;
@@ -65,23 +63,7 @@ std::vector<ChangedValues> count_seen(const Output& output, const Input& input, 
         const std::array<layout::Range, 1> all{{{0, target.volume()}}};
         if (reader.gather(target.operands, all, static_cast<std::uint32_t>(size_of(target.stored)),
                           stored) == target.volume()) {
-            found.push_back({at, count_changed(target, stored)});
-        }
-    }
-    return found;
-}
-
-/// By target, as far as any rank sees them.
-std::map<std::uint32_t, Index> gather_changed(mpi::Comm& comm,
-                                              const std::vector<ChangedValues>& own) {
-    std::map<std::uint32_t, Index> found;
-    for (const auto& bytes : comm.all_gather(std::as_bytes(std::span(own)))) {
-        std::vector<ChangedValues> all(bytes.size() / sizeof(ChangedValues));
-        if (!all.empty()) {
-            std::memcpy(all.data(), bytes.data(), bytes.size());
-        }
-        for (const auto& [target, n] : all) {
-            found[target] = n;
+            found.emplace_back(at, count_changed(target, stored));
         }
     }
     return found;
@@ -89,15 +71,16 @@ std::map<std::uint32_t, Index> gather_changed(mpi::Comm& comm,
 
 }  // namespace
 
-std::vector<Warning> rounded_sums(const Output& output, const Input& input) {
+std::vector<Warning> rounded_sums(const Run& run, const Output& output, const Input& input) {
     const auto& targets = output.plan.targets;
-    if (!output.session.output.is_training() || std::ranges::none_of(targets, is_sum)) {
+    if (!output.asked().is_training() || std::ranges::none_of(targets, is_sum)) {
         return {};
     }
-    mpi::Comm& comm = output.session.comm;
-    const auto own =
-        mpi::collectively_get(comm, [&] { return count_seen(output, input, comm.rank()); });
-    const auto changed = gather_changed(comm, own);
+    auto own = mpi::collectively_get(run.comm, [&] { return count_seen(run, output, input); });
+    std::map<std::uint32_t, Index> changed;  // by target, as far as any rank sees them
+    for (const auto& [target, n] : mpi::gather_all(run.comm, std::move(own))) {
+        changed[target] = n;
+    }
     std::vector<std::string> told;
     for (std::uint32_t at = 0; at < targets.size(); ++at) {
         const auto found = changed.find(at);

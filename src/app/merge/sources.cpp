@@ -19,46 +19,46 @@ namespace shardweld::app {
 namespace {
 
 /// What is read, by role: the lists of checkpoints that the options give in several places.
-std::vector<std::pair<Role, formats::JobInput>> wanted_inputs(const Session& session,
-                                                              const PlanRequest& request) {
-    std::vector<std::pair<Role, formats::JobInput>> wanted{{Role::weights, request.checkpoint}};
+std::vector<std::pair<Role, formats::JobInput>> wanted_inputs(const Run& run, const Merge& merge) {
+    std::vector<std::pair<Role, formats::JobInput>> wanted{{Role::weights, merge.wanted}};
     const auto add = [&](Role role, const fs::path& directory, formats::JobInput how = {}) {
         how.directory = directory;
-        how.check_crc = request.checkpoint.check_crc;
+        how.check_crc = merge.wanted.check_crc;
         wanted.emplace_back(role, std::move(how));
     };
     formats::JobInput model;
     model.wants_model = true;
-    if (request.base) {
+    if (merge.base) {
         formats::JobInput base = model;
         base.backend = "hf";
-        add(Role::base, *request.base, base);
+        add(Role::base, *merge.base, base);
     }
-    if (session.job.model.averaging.base) {
-        add(Role::mixed, *session.job.model.averaging.base, request.checkpoint);
+    if (run.job.model.averaging.base) {
+        add(Role::mixed, *run.job.model.averaging.base, merge.wanted);
     }
-    for (const fs::path& directory : session.job.model.averaging.others) {
-        add(Role::mixed, directory, request.checkpoint);
+    for (const fs::path& directory : run.job.model.averaging.others) {
+        add(Role::mixed, directory, merge.wanted);
     }
-    if (const std::string like = reshape::template_in(session.output.form); !like.empty()) {
+    if (const std::string like = reshape::template_in(merge.first().asked().form); !like.empty()) {
         add(Role::like, like);
     }
-    if (!session.job.model.supplement.empty()) {
-        add(Role::supplement, session.job.model.supplement, model);
+    if (!run.job.model.supplement.empty()) {
+        add(Role::supplement, run.job.model.supplement, model);
     }
     return wanted;
 }
 
 /// Before the metadata of module trees are read nobody knows whether they are an adapter's alone,
 /// which needs no model's files.
-ModelFiles early_files(Session& session, const Checkpoint& found, const PlanRequest& request) {
+ModelFiles early_files(const Run& run, const Merge& merge) {
+    const Checkpoint& found = merge.weights();
     const formats::Format& format = formats::format_of(found.location);
-    return mpi::share(session.comm, found.home, [&] {
+    return mpi::share(run.comm, found.home, [&] {
         const bool is_needed = needs_recipe(format);
-        ModelFiles files = read_model_files(session.job, found.location, {}, is_needed,
-                                            request.checkpoint.directory);
+        ModelFiles files =
+            read_model_files(run.job, found.location, {}, is_needed, merge.wanted.directory);
         check_model_files(files, is_needed);
-        if (is_needed && request.sink == Purpose::model) {
+        if (is_needed && merge.sink == Purpose::model) {
             require_readable(files);
         }
         return files;
@@ -117,29 +117,28 @@ void say_checkpoint(Log& log, const Job& job, const catalogue::Catalogue& catalo
     }
 }
 
-void tell_survey(Session& session, const std::string& name, const Checkpoint& read) {
-    tell_notes(session.log, read.catalogue);
-    session.log.debug("provenance of " + name + " " + catalogue::text_of(read.provenance));
+void tell_survey(const Run& run, const std::string& name, const Checkpoint& read) {
+    tell_notes(run.log, read.catalogue);
+    run.log.debug("provenance of " + name + " " + catalogue::text_of(read.provenance));
     for (const auto& [code, text] : read.catalogue.warnings) {
-        warn(session, Warning{code, "", name + ": " + text});
+        warn(run, Warning{code, "", name + ": " + text});
     }
 }
 
 /// Whether --base is the model of a checkpoint that holds an adapter alone; else a merge compares
 /// with it.
-bool is_base_of_adapter(const Session& session, const PlanRequest& request,
-                        const catalogue::Catalogue& checkpoint) {
-    if (!request.base) {
+bool is_base_of_adapter(const Merge& merge) {
+    if (!merge.base) {
         return false;
     }
-    const bool is_adapter = holds_adapter_only(checkpoint);
-    if (!is_adapter && request.sink == Purpose::comparison) {
+    const bool is_adapter = holds_adapter_only(merge.weights().catalogue);
+    if (!is_adapter && merge.sink == Purpose::comparison) {
         throw Error(ErrorCode::usage,
                     "test takes --base only for checkpoints that hold nothing but a LoRA adapter: "
                     "this one has its own base",
                     "compare with another model by --test_hf_dir");
     }
-    if (!is_adapter && session.output.is_training()) {
+    if (!is_adapter && merge.first().asked().is_training()) {
         throw Error(ErrorCode::usage,
                     "--base is for checkpoints that hold nothing but a LoRA adapter: this one has "
                     "its own base, and a training checkpoint is not compared",
@@ -166,86 +165,81 @@ void add_base(Checkpoint& first, Checkpoint& with) {
     base = {};
 }
 
-/// Collective. The template: what is read, and its other files on the rank that reads side files.
-std::shared_ptr<const CheckpointTemplate> template_of(Session& session, const Checkpoint& read,
-                                                      int home) {
-    CheckpointTemplate like{
-        read.given, read.location, {}, read.first_file, session.job.run.copies_template};
-    if (like.name_of(like.location.directory).starts_with("..")) {
+/// Collective. Puts the files of the template behind those of `first`; the rank that reads side
+/// files opens what is copied of it.
+void add_template(const Run& run, Checkpoint& first, Checkpoint& like) {
+    like.keeps_others = run.job.run.copies_template;
+    like.root = like.given;
+    if (name_in_template(like, like.location.directory).starts_with("..")) {
         like.root = like.location.directory;
     }
-    tell_survey(session, like.root.string(), read);
-    mpi::collectively(session.comm, [&] { require_no_other_weights(like, read.catalogue); });
-    like.stamps = read.stamps;
-    like.catalogue = read.catalogue;
-    mpi::collectively(session.comm, [&] {
-        if (session.comm.rank() == home) {
+    tell_survey(run, like.root.string(), like);
+    mpi::collectively(run.comm, [&] { require_no_other_weights(like); });
+    put_files_behind(first, like);
+    mpi::collectively(run.comm, [&] {
+        if (run.comm.rank() == first.home) {
             like.assets = assets_of(like);
         }
     });
-    return std::make_shared<const CheckpointTemplate>(std::move(like));
 }
 
 /// Reads the checkpoints; the files of all stand behind those of the first.
-void read_inputs(Session& session, const PlanRequest& request, Sources& sources) {
+void read_checkpoints(const Run& run, Merge& merge) {
     const MemoryMeter meter;
-    Checkpoint& first = sources.weights();
-    for (Checkpoint& one : sources.inputs) {
-        if (one.role == Role::base && !is_base_of_adapter(session, request, first.catalogue)) {
+    Checkpoint& first = merge.weights();
+    for (Checkpoint& one : merge.inputs) {
+        if (one.role == Role::base && !is_base_of_adapter(merge)) {
             continue;
         }
-        read_shown(session, one);
+        read_shown(run, one);
         switch (one.role) {
             case Role::weights:
-                sources.holds_adapter_only = holds_adapter_only(first.catalogue);
+                merge.holds_adapter_only = app::holds_adapter_only(first.catalogue);
                 break;
             case Role::base:
-                mpi::collectively(session.comm, [&] { add_base(first, one); });
+                mpi::collectively(run.comm, [&] { add_base(first, one); });
                 break;
             case Role::mixed:
-                if (session.run.mixed.empty()) {
-                    session.run.mixed = {{report_of(first)}};
+                if (run.report->mixed.empty()) {
+                    run.report->mixed = {{report_of(first)}};
                 }
-                tell_survey(session, one.given.string(), one);
-                session.run.mixed.push_back({report_of(one)});
+                tell_survey(run, one.given.string(), one);
+                run.report->mixed.push_back({report_of(one)});
                 put_files_behind(first, one);
                 break;
             case Role::like:
-                put_files_behind(first, one);
-                sources.like = template_of(session, one, first.home);
+                add_template(run, first, one);
                 break;
             case Role::supplement:
             case Role::compared:
-                tell_survey(session, one.given.string(), one);
+                tell_survey(run, one.given.string(), one);
                 put_files_behind(first, one);
                 break;
         }
     }
-    sources.input = input_of(first, meter, session.job.run.check_crc == CheckCrc::during,
-                             std::span(sources.inputs).subspan(1));
-    const auto reference = std::ranges::find(sources.inputs, Role::supplement, &Checkpoint::role);
-    if (reference != sources.inputs.end()) {
-        sources.supplement = std::make_shared<const Checkpoint>(std::move(*reference));
+    merge.input = input_of(first, meter, run.job.run.check_crc == CheckCrc::during,
+                           std::span(merge.inputs).subspan(1));
+    // What is read of these goes on with the outputs' models.
+    for (; merge.inputs.back().role >= Role::like; merge.inputs.pop_back()) {
+        Checkpoint& last = merge.inputs.back();
+        (last.role == Role::like ? merge.like : merge.supplement) =
+            std::make_shared<const Checkpoint>(std::move(last));
     }
-    std::erase_if(sources.inputs, [](const Checkpoint& one) {
-        return one.role == Role::like || one.role == Role::supplement;
-    });
 }
 
-void report_survey(Session& session, const Sources& read) {
+void report_survey(const Run& run, const Merge& read) {
     const catalogue::Catalogue& catalogue = read.weights().catalogue;
-    say_checkpoint(session.log, session.job, catalogue);
-    tell_notes(session.log, catalogue);
-    session.log.debug("read the metadata of " + counted(catalogue.files.size(), "shard file") +
-                      ": " +
-                      counted(catalogue.tensors.size() + catalogue.shards.size(), "stored tensor"));
-    session.log.debug("provenance " + catalogue::text_of(read.weights().provenance));
+    say_checkpoint(run.log, run.job, catalogue);
+    tell_notes(run.log, catalogue);
+    run.log.debug("read the metadata of " + counted(catalogue.files.size(), "shard file") + ": " +
+                  counted(catalogue.tensors.size() + catalogue.shards.size(), "stored tensor"));
+    run.log.debug("provenance " + catalogue::text_of(read.weights().provenance));
     for (const auto& [code, text] : catalogue.warnings) {
-        warn(session, Warning{code, "", text});
+        warn(run, Warning{code, "", text});
     }
-    session.run.input = report_of(read.weights());
-    session.run.metadata_reads = read.input.n_reads;
-    session.watch.lap("survey");
+    run.report->input = report_of(read.weights());
+    run.report->metadata_reads = read.input.n_reads;
+    run.watch->lap("survey");
 }
 
 /// Without the tokenizer's directory where the run says that no model could use what is there.
@@ -258,62 +252,55 @@ formats::Location with_own_tokenizer(const Checkpoint& read) {
 }
 
 /// The files, now that it is known which are needed.
-ModelFiles settled_files(Session& session, const Sources& read, std::optional<ModelFiles> early,
-                         const PlanRequest& request) {
-    const Checkpoint& checkpoint = read.weights();
-    const Lora lora = model_choice(session.job, session.output, request.sink).lora;
+ModelFiles settled_files(const Run& run, const Merge& merge, std::optional<ModelFiles> early) {
+    const Checkpoint& checkpoint = merge.weights();
+    const Lora lora = model_choice(run.job, merge.first().asked(), merge.sink).lora;
     const bool is_needed = !is_adapter_alone(lora, checkpoint.catalogue);
     const formats::Location location = with_own_tokenizer(checkpoint);
     const bool is_known = early && location.tokenizer_directory.has_value() ==
                                        checkpoint.location.tokenizer_directory.has_value();
     std::optional<formats::Location> base;
-    if (request.base && read.holds_adapter_only) {
-        base = read.inputs[1].location;
+    if (merge.base && merge.holds_adapter_only) {
+        base = merge.inputs[1].location;
     }
     const auto settle = [&] {
-        ModelFiles files = is_known ? std::move(*early)
-                                    : read_model_files(session.job, location, base, is_needed,
-                                                       request.checkpoint.directory);
+        ModelFiles files =
+            is_known ? std::move(*early)
+                     : read_model_files(run.job, location, base, is_needed, merge.wanted.directory);
         if (is_needed) {
-            require_config(files, session.job, checkpoint.location);
+            require_config(files, run.job, checkpoint.location);
         }
-        if (is_needed && request.sink == Purpose::model) {
+        if (is_needed && merge.sink == Purpose::model) {
             require_readable(files);
         }
         return files;
     };
-    return mpi::share(session.comm, read.input.home, settle);
+    return mpi::share(run.comm, merge.input.home, settle);
 }
 
 }  // namespace
 
-PlanRequest merge_request(const Job& job) {
-    return {job.inputs.front(), job.model.base, Purpose::model, job.model.base.has_value()};
+void find_inputs(const Run& run, Merge& merge) {
+    for (const auto& [role, wanted] : wanted_inputs(run, merge)) {
+        merge.inputs.push_back(find_shown(run, wanted, role));
+    }
+    if (!merge.base) {
+        merge.model_files = early_files(run, merge);
+    }
 }
 
-Sources find_sources(Session& session, const PlanRequest& request) {
-    Sources sources;
-    for (const auto& [role, wanted] : wanted_inputs(session, request)) {
-        sources.inputs.push_back(find_shown(session, wanted, role));
-    }
-    if (!request.base) {
-        sources.files = early_files(session, sources.weights(), request);
-    }
-    return sources;
-}
-
-void check_sums(Session& session, Sources& sources) {
-    for (Checkpoint& one : sources.inputs) {
+void check_sums(const Run& run, Merge& merge) {
+    for (Checkpoint& one : merge.inputs) {
         if (one.role != Role::like) {
-            check_sums_shown(session, one);
+            check_sums_shown(run, one);
         }
     }
 }
 
-void survey_sources(Session& session, const PlanRequest& request, Sources& sources) {
-    read_inputs(session, request, sources);
-    report_survey(session, sources);
-    sources.files = settled_files(session, sources, std::exchange(sources.files, {}), request);
+void read_inputs(const Run& run, Merge& merge) {
+    read_checkpoints(run, merge);
+    report_survey(run, merge);
+    merge.model_files = settled_files(run, merge, std::exchange(merge.model_files, {}));
 }
 
 }  // namespace shardweld::app

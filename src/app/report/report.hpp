@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "app/runtime/memory.hpp"
+#include "app/settings/job.hpp"
 #include "catalogue/file.hpp"
 #include "catalogue/provenance.hpp"
 #include "core/index.hpp"
@@ -189,6 +190,30 @@ struct MadeOf {
     std::vector<publish::InputFact> inputs;
 };
 
+/// What concerns one output.
+struct OutputReport {
+    JobOutput asked;
+    std::string target;       ///< its directory, as it was given; "" if nothing is written
+    std::string model_class;  ///< as config.json names it; "" if unknown
+    std::string plan_hash;
+    Bytes metadata_bytes = 0;  ///< that the plan holds on each rank
+    /// Whose quotas were looked at; empty: they are unknown.
+    std::optional<std::vector<std::string>> quotas;
+    std::optional<Resumed> resumed;  ///< with --resume
+    std::optional<MadeOf> made_of;   ///< when the output was begun
+    std::vector<execute::RankResult> ranks;
+    plan::Ledger ledger;
+    std::vector<std::string> supplement;  ///< names of tensors that --supplement gave
+    std::vector<FileEntry> files;         ///< of weights; all, with their checksums, under --sha256
+    std::vector<std::string> side_files;  ///< what else was written, by name
+    std::vector<TensorEntry> tensors;
+    Sanity sanity;
+    std::optional<BaseSummary> base;    ///< of the first output, when it was compared with --base
+    std::vector<Warning> own_warnings;  ///< about this output, where it is not the first
+    std::string root;                   ///< digest over all tensors, "" when not computed
+    bool is_published = false;          ///< the model has its name
+};
+
 /// What all outputs of a run have in common. Filled in as the run gets on, so that a failed run
 /// reports as far as it came.
 struct RunReport {
@@ -215,29 +240,7 @@ struct RunReport {
     std::optional<execute::RecordCounts> crc;  ///< when checksums were looked at
     std::vector<RankMemory> memory;            ///< by rank; may be empty
     std::vector<Warning> warnings;             ///< about the run, and about its first output
-};
-
-/// What concerns one output.
-struct OutputReport {
-    std::string target;       ///< its directory, as it was given; "" if nothing is written
-    std::string model_class;  ///< as config.json names it; "" if unknown
-    std::string plan_hash;
-    Bytes metadata_bytes = 0;  ///< that the plan holds on each rank
-    /// Whose quotas were looked at; empty: they are unknown.
-    std::optional<std::vector<std::string>> quotas;
-    std::optional<Resumed> resumed;  ///< with --resume
-    std::optional<MadeOf> made_of;   ///< when the output was begun
-    std::vector<execute::RankResult> ranks;
-    plan::Ledger ledger;
-    std::vector<std::string> supplement;  ///< names of tensors that --supplement gave
-    std::vector<FileEntry> files;         ///< of weights; all, with their checksums, under --sha256
-    std::vector<std::string> side_files;  ///< what else was written, by name
-    std::vector<TensorEntry> tensors;
-    Sanity sanity;
-    std::optional<BaseSummary> base;    ///< of the first output, when it was compared with --base
-    std::vector<Warning> own_warnings;  ///< about this output, where it is not the first
-    std::string root;                   ///< digest over all tensors, "" when not computed
-    bool is_published = false;          ///< the model has its name
+    std::vector<OutputReport> outputs;         ///< the first one's first
 };
 
 /// What is told of a run and one of its outputs.

@@ -113,7 +113,6 @@ struct JobOutput {
     }
 };
 
-struct CheckpointTemplate;
 struct Checkpoint;
 
 /// Names of modules that begin with `from` in an adapter, and with `to` in its base.
@@ -145,8 +144,8 @@ struct JobModel {
     bool has_logical_patches = false;
     bool is_bound_again = false;  ///< what is stored is bound to another output's tensors, too
     bool has_states = false;      ///< of an optimizer, which padding rows have, too
-    std::shared_ptr<const CheckpointTemplate> like = {};  ///< the template that its form names
-    std::shared_ptr<const Checkpoint> supplied = {};      ///< has what the checkpoint does not
+    std::shared_ptr<const Checkpoint> like = {};      ///< the template that its form names
+    std::shared_ptr<const Checkpoint> supplied = {};  ///< has what the checkpoint does not
     bool is_untied = false;  ///< head and embedding are two, though one may stand for both
     std::vector<Respelling> respelled =
         {};  ///< what an adapter's names were before (respelled.hpp)

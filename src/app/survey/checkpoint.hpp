@@ -16,6 +16,7 @@
 #include "mpi/comm.hpp"
 #include "mpi/free_run.hpp"
 #include "plan/visibility.hpp"
+#include "publish/assets.hpp"
 
 #include "file_visibility.hpp"
 
@@ -66,6 +67,11 @@ struct Checkpoint {
     std::vector<InputDigest> digests = {};   ///< of these, on the first rank
     Index n_reads = 0;                       ///< calls that read the metadata, of all ranks
     std::uint32_t first_file = 0;            ///< its own, where others' files stand before them
+
+    // Of a template.
+    fs::path root = {};                       ///< as the command line has it
+    bool keeps_others = true;                 ///< what only it has is copied, not refused
+    std::vector<publish::Asset> assets = {};  ///< its files without tensors; on one rank alone
 
     /// Its role behind the name of what is done with it: " of the base"; "" for the first.
     [[nodiscard]] std::string of_role() const;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "app/report/file_hashes.hpp"
-#include "app/report/session.hpp"
+#include "app/report/run.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "formats/containers/zip.hpp"
@@ -29,8 +29,8 @@ using Sums = std::map<std::string, std::string>;
 
 constexpr const char* kSource = "the SHA-256 that the save lists";
 
-bool reads_weights(const Session& session) {
-    return session.job.command == Command::merge || session.job.command == Command::test;
+bool reads_weights(const Run& run) {
+    return run.job.command == Command::merge || run.job.command == Command::test;
 }
 
 bool is_shard(const Location& location, const std::string& name) {
@@ -50,7 +50,7 @@ std::vector<std::string> listed_names(const Sums& sums, const Location& location
 }
 
 /// Each file is read by one rank that sees it.
-std::vector<FileEntry> hashed_together(Session& session, Checkpoint& found,
+std::vector<FileEntry> hashed_together(const Run& run, Checkpoint& found,
                                        const std::vector<std::string>& names,
                                        const SizesByGroup& sizes) {
     std::vector<FileEntry> files;
@@ -64,9 +64,9 @@ std::vector<FileEntry> hashed_together(Session& session, Checkpoint& found,
     const auto open = [&](const std::string& name) {
         return std::optional(io::InputFile::open(found.location.directory / name));
     };
-    hash_files(session.comm, files, ranks_for_all(sizes, found.visibility.hosts()),
-               {open, session.throttle.get(), {}, shown(session.progress, "checking SHA-256")});
-    session.progress.end();
+    hash_files(run.comm, files, ranks_for_all(sizes, found.visibility.hosts()),
+               {open, run.throttle.get(), {}, shown(*run.progress, "checking SHA-256")});
+    run.progress->end();
     std::ranges::sort(files, {}, &FileEntry::name);
     return files;
 }
@@ -114,27 +114,27 @@ void state(const std::vector<FileEntry>& files, std::size_t n_listed, Location& 
 /// weights, else those that are no shards; none under --check_crc off. Adds to the location what
 /// was found right, as a statement of each file and a note, and returns it. Error(not_found) naming
 /// files that no rank sees, Error(corrupt) naming those of another sum.
-std::vector<FileEntry> check_listed_sums(Session& session, Checkpoint& found) {
+std::vector<FileEntry> check_listed_sums(const Run& run, Checkpoint& found) {
     Location& location = found.location;
-    const Sums sums = mpi::share(session.comm, found.home,
-                                 [&] { return formats::listed_sums(location.directory); });
+    const Sums sums =
+        mpi::share(run.comm, found.home, [&] { return formats::listed_sums(location.directory); });
     if (sums.empty()) {
         return {};
     }
     std::vector<std::string> names = listed_names(sums, location);
     check_seen(found.visibility.sizes_of(names), names, location.directory,
                found.visibility.hosts());
-    if (session.job.run.check_crc == CheckCrc::off) {
+    if (run.job.run.check_crc == CheckCrc::off) {
         location.notes.push_back("the SHA-256 that the save lists of " +
                                  counted(names.size(), "file") +
                                  " is not checked (--check_crc off)");
         return {};
     }
-    if (!reads_weights(session)) {
+    if (!reads_weights(run)) {
         std::erase_if(names, [&](const std::string& name) { return is_shard(location, name); });
     }
-    auto files = hashed_together(session, found, names, found.visibility.sizes_of(names));
-    mpi::collectively(session.comm, [&] { require_sums(files, sums, location.directory); });
+    auto files = hashed_together(run, found, names, found.visibility.sizes_of(names));
+    mpi::collectively(run.comm, [&] { require_sums(files, sums, location.directory); });
     location.notes.push_back(note_on(files, sums.size()));
     state(files, sums.size(), location);
     return files;
@@ -175,28 +175,28 @@ std::shared_ptr<execute::RecordSums> record_sums(
                 : std::make_shared<execute::RecordSums>(std::move(records), std::move(name_of));
 }
 
-Checkpoint find_shown(Session& session, const formats::JobInput& request, Role role) {
-    session.progress.begin("looking at files" + Checkpoint{role, request.directory, {}}.of_role());
-    Checkpoint found = find_checkpoint(session.comm, request, role);
-    session.progress.end();
+Checkpoint find_shown(const Run& run, const formats::JobInput& request, Role role) {
+    run.progress->begin("looking at files" + Checkpoint{role, request.directory, {}}.of_role());
+    Checkpoint found = find_checkpoint(run.comm, request, role);
+    run.progress->end();
     return found;
 }
 
-void check_sums_shown(Session& session, Checkpoint& found) {
-    const auto sums = check_listed_sums(session, found);
-    session.run.input_sums.insert(session.run.input_sums.end(), sums.begin(), sums.end());
+void check_sums_shown(const Run& run, Checkpoint& found) {
+    const auto sums = check_listed_sums(run, found);
+    run.report->input_sums.insert(run.report->input_sums.end(), sums.begin(), sums.end());
 }
 
-void read_shown(Session& session, Checkpoint& found) {
-    read_checkpoint(session.comm, found,
-                    shown(session.progress, "reading metadata" + found.of_role(), "files"));
-    session.progress.end();
+void read_shown(const Run& run, Checkpoint& found) {
+    read_checkpoint(run.comm, found,
+                    shown(*run.progress, "reading metadata" + found.of_role(), "files"));
+    run.progress->end();
 }
 
-Checkpoint survey_shown(Session& session, const formats::JobInput& request, Role role) {
-    Checkpoint found = find_shown(session, request, role);
-    check_sums_shown(session, found);
-    read_shown(session, found);
+Checkpoint survey_shown(const Run& run, const formats::JobInput& request, Role role) {
+    Checkpoint found = find_shown(run, request, role);
+    check_sums_shown(run, found);
+    read_shown(run, found);
     return found;
 }
 
@@ -220,41 +220,41 @@ Input input_of(Checkpoint& read, const MemoryMeter& meter, bool is_checked,
     return input;
 }
 
-execute::SourceFiles source_of(const Session& session, const Input& input) {
+execute::SourceFiles source_of(const Run& run, const Input& input) {
     execute::SourceFiles source{input.directory,
                                 &input.files,
-                                session.job.run.max_open,
-                                session.throttle,
+                                run.job.run.max_open,
+                                run.throttle,
                                 {},
                                 input.stamps.empty() ? nullptr : &input.stamps,
                                 input.is_checked ? input.sums : nullptr};
-    if (session.log.is_kept()) {
-        source.on_open = [&log = session.log](const fs::path& file) {
+    if (run.log.is_kept()) {
+        source.on_open = [&log = run.log](const fs::path& file) {
             log.note("opens " + printable(file.string()));
         };
     }
     return source;
 }
 
-execute::RecordCounts check_shown(Session& session, const Input& input,
+execute::RecordCounts check_shown(const Run& run, const Input& input,
                                   execute::Completion completion, const mpi::WhyStop& why_stop) {
-    const execute::RecordCounts counts = execute::check_records(
-        session.comm, *input.sums, source_of(session, input), input.visibility,
-        {completion, why_stop, shown(session.progress, "checking checksums")});
-    session.progress.end();
+    const execute::RecordCounts counts =
+        execute::check_records(run.comm, *input.sums, source_of(run, input), input.visibility,
+                               {completion, why_stop, shown(*run.progress, "checking checksums")});
+    run.progress->end();
     return counts;
 }
 
-std::optional<execute::RecordCounts> check_what_was_read(Session& session, const Input& input,
+std::optional<execute::RecordCounts> check_what_was_read(const Run& run, const Input& input,
                                                          const mpi::WhyStop& why_stop) {
     return input.is_checked && input.sums
-               ? std::optional(check_shown(session, input, execute::Completion::cheap, why_stop))
+               ? std::optional(check_shown(run, input, execute::Completion::cheap, why_stop))
                : std::nullopt;
 }
 
-void report_what_was_read(Session& session, const Input& input, const mpi::WhyStop& why_stop) {
-    if (auto counts = check_what_was_read(session, input, why_stop)) {
-        session.run.crc = counts;
+void report_what_was_read(const Run& run, const Input& input, const mpi::WhyStop& why_stop) {
+    if (auto counts = check_what_was_read(run, input, why_stop)) {
+        run.report->crc = counts;
     }
 }
 

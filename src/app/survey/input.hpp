@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "app/report/session.hpp"
+#include "app/report/run.hpp"
 #include "app/runtime/memory.hpp"
 #include "app/settings/job.hpp"
 #include "execute/record_check.hpp"
@@ -33,11 +33,10 @@ struct Input {
 
 /// Collective, with progress. A checkpoint's steps: what is there, the sums that the save lists of
 /// its files, and the metadata; and all of them.
-Checkpoint find_shown(Session& session, const formats::JobInput& request,
-                      Role role = Role::weights);
-void check_sums_shown(Session& session, Checkpoint& found);
-void read_shown(Session& session, Checkpoint& found);
-Checkpoint survey_shown(Session& session, const formats::JobInput& request,
+Checkpoint find_shown(const Run& run, const formats::JobInput& request, Role role = Role::weights);
+void check_sums_shown(const Run& run, Checkpoint& found);
+void read_shown(const Run& run, Checkpoint& found);
+Checkpoint survey_shown(const Run& run, const formats::JobInput& request,
                         Role role = Role::weights);
 
 /// Local. Takes out of a checkpoint that was read all but its location, catalogue and provenance;
@@ -52,19 +51,19 @@ std::shared_ptr<execute::RecordSums> record_sums(
     std::optional<std::vector<execute::RecordSums::RecordUse>> uses = std::nullopt);
 
 /// Where the tensors are read from; points into `input`.
-execute::SourceFiles source_of(const Session& session, const Input& input);
+execute::SourceFiles source_of(const Run& run, const Input& input);
 
 /// Collective. execute::check_records, whatever the options say, with progress.
-execute::RecordCounts check_shown(Session& session, const Input& input,
+execute::RecordCounts check_shown(const Run& run, const Input& input,
                                   execute::Completion completion, const mpi::WhyStop& why_stop);
 
 /// Collective. What all passes so far have read is held against the records' checksums; nullopt
 /// unless they are checked. Error(corrupt), Error(stopped).
-std::optional<execute::RecordCounts> check_what_was_read(Session& session, const Input& input,
+std::optional<execute::RecordCounts> check_what_was_read(const Run& run, const Input& input,
                                                          const mpi::WhyStop& why_stop);
 
 /// Collective. check_what_was_read, whose counts stand in the report.
-void report_what_was_read(Session& session, const Input& input, const mpi::WhyStop& why_stop);
+void report_what_was_read(const Run& run, const Input& input, const mpi::WhyStop& why_stop);
 
 /// The result of checking records, for people; "" where there is nothing to tell.
 std::string text_of(const execute::RecordCounts& counts, CheckCrc when);

@@ -1,4 +1,4 @@
-#include "moving.hpp"
+#include "move_tensors.hpp"
 
 #include <algorithm>
 #include <map>
@@ -121,19 +121,19 @@ std::string difference(const FactorFile& gathered, const FactorFile& shards) {
 }
 
 /// The gathered file, where there is one that is not itself what is merged.
-std::optional<fs::path> gathered_file(const Planned& planned) {
+std::optional<fs::path> gathered_file(const Merge& merge) {
     const fs::path directory =
-        fs::path(planned.first().model.files.adapter_config.path).parent_path();
-    const auto& files = planned.input.files;
+        fs::path(merge.first().model.files.adapter_config.path).parent_path();
+    const auto& files = merge.input.files;
     const bool is_input =
-        directory.lexically_normal() == planned.input.directory.lexically_normal() &&
+        directory.lexically_normal() == merge.input.directory.lexically_normal() &&
         std::ranges::count(files, kGathered, &catalogue::File::path) > 0;
     const fs::path path = directory / kGathered;
     return is_input || !io::is_file(path) ? std::nullopt : std::optional(path);
 }
 
-std::string finding(const Planned& planned, const fs::path& written) {
-    const auto path = gathered_file(planned);
+std::string finding(const Merge& merge, const fs::path& written) {
+    const auto path = gathered_file(merge);
     if (!path) {
         return "";
     }
@@ -148,17 +148,15 @@ std::string finding(const Planned& planned, const fs::path& written) {
 
 /// Collective. `written` is the file that the shards' factors were written to. `adapter_stale`,
 /// where the one beside the shards has other factors, and where they cannot be compared.
-std::vector<Warning> stale_adapter(Session& session, const Planned& planned,
-                                   const fs::path& written) {
+std::vector<Warning> stale_adapter(const Run& run, const Merge& merge, const fs::path& written) {
     const std::string text =
-        mpi::share(session.comm, planned.input.home, [&] { return finding(planned, written); });
+        mpi::share(run.comm, merge.input.home, [&] { return finding(merge, written); });
     return text.empty() ? std::vector<Warning>() : std::vector{Warning{"adapter_stale", "", text}};
 }
 
 /// NVFP4's divisors: the largest value of all weights that share one, before any row is written.
-void take_divisors(Output& output, const Input& input, const io::Directory& directory,
-                   const fs::path& factors, const mpi::WhyStop& why_stop) {
-    Session& session = output.session;
+void take_divisors(const Run& run, Output& output, const Input& input, const fs::path& factors,
+                   const mpi::WhyStop& why_stop) {
     const plan::Plan& measured = *output.measured;
     execute::LargestValues largest(measured);
     execute::RunOptions options;
@@ -169,26 +167,25 @@ void take_divisors(Output& output, const Input& input, const io::Directory& dire
         largest.add(slice, bytes);
     };
     const auto result =
-        execute::run(session.comm, measured, source_of(session, input), directory, options);
-    require_equal_replicas(session.comm, result, measured, input.files);
-    execute::set_divisors(output.plan, largest.gather(session.comm),
+        execute::run(run.comm, measured, source_of(run, input), *output.directory, options);
+    require_equal_replicas(run.comm, result, measured, input.files);
+    execute::set_divisors(output.plan, largest.gather(run.comm),
                           output.model.bound.quantisation->shares);
-    session.watch.lap("divisors");
+    run.watch->lap("divisors");
 }
 
 /// What all outputs have read, sent and written.
-void report_run(Session& session, const Planned& planned,
-                const std::vector<execute::Result>& results) {
-    RunReport& report = session.run;
-    Phase& phase = session.watch.lap("execute");
+void report_run(const Run& run, const Merge& merge, const std::vector<execute::Result>& results) {
+    RunReport& report = *run.report;
+    Phase& phase = run.watch->lap("execute");
     for (const execute::Result& result : results) {
         for (const execute::RankResult& rank : result.ranks) {
             phase.bytes_written += rank.bytes_written;
         }
     }
-    for (const auto& run : planned.runs()) {
+    for (const auto& outputs : merge.runs()) {
         Index rounds = 0;
-        for (const execute::RankResult& rank : results[run.front()].ranks) {
+        for (const execute::RankResult& rank : results[outputs.front()].ranks) {
             phase.bytes_read += rank.bytes_read;
             phase.bytes_sent += rank.bytes_sent;
             // A message limit cuts one round of reading into several of exchanging.
@@ -196,54 +193,53 @@ void report_run(Session& session, const Planned& planned,
         }
         report.rounds += rounds;
     }
-    report.memory = planned.input.meter.gather(session.comm);
-    session.log.note("read " + human_bytes(phase.bytes_read) + ", sent " +
-                     human_bytes(phase.bytes_sent) + ", wrote " + human_bytes(phase.bytes_written));
+    report.memory = merge.input.meter.gather(run.comm);
+    run.log.note("read " + human_bytes(phase.bytes_read) + ", sent " +
+                 human_bytes(phase.bytes_sent) + ", wrote " + human_bytes(phase.bytes_written));
 }
 
-void report_result(const Output& output, const Planned& planned, const execute::RunOptions& options,
-                   const execute::Result& result) {
-    const Session& session = output.session;
-    if (session.job.run.resume || !options.resumption.blocks.empty()) {
-        note_reuse(result, output.plan.placement.tensor_bytes, session.report, session.log);
+void report_result(const Run& run, const Merge& merge, const execute::RunOptions& options,
+                   const execute::Result& result, Output& output) {
+    if (run.job.run.resume || !options.resumption.blocks.empty()) {
+        note_reuse(result, output.plan.placement.tensor_bytes, output.report, run.log);
     }
-    session.report.ranks = result.ranks;
-    if (options.digests && session.comm.rank() == 0) {
-        session.report.tensors = tensor_entries(output.plan, planned.input.files, result,
-                                                planned.factors ? &*planned.factors : nullptr);
-        session.report.root = execute::root_digest(output.plan, result.tensor_digests);
+    output.report.ranks = result.ranks;
+    if (options.digests && run.comm.rank() == 0) {
+        output.report.tensors = tensor_entries(output.plan, merge.input.files, result,
+                                               merge.factors ? &*merge.factors : nullptr);
+        output.report.root = execute::root_digest(output.plan, result.tensor_digests);
     }
 }
 
 /// What an output needs before its tensors are moved; `factors`: the file with those of a fold.
-void settle_options(Output& output, const Input& input, Moving& moving, const fs::path& factors) {
-    const Session& session = output.session;
-    execute::RunOptions& options = moving.options;
+void complete_options(const Run& run, const Input& input, const fs::path& factors, Output& output,
+                      execute::RunOptions& options) {
     options.factors = factors;
     if (output.measured) {
-        take_divisors(output, input, moving.directory, factors, options.why_stop);
+        take_divisors(run, output, input, factors, options.why_stop);
     }
-    options.sync = session.job.run.sync;
-    options.direct = session.job.run.is_direct;
-    options.digests = session.output.is_reported();
-    options.on_read_back = shown(session.progress, "reading back what was written earlier");
+    options.sync = run.job.run.sync;
+    options.direct = run.job.run.is_direct;
+    options.digests = output.asked().is_reported();
+    options.on_read_back = shown(*run.progress, "reading back what was written earlier");
     if (input.sums) {
         input.sums->add_earlier(options.resumption.sums);
     }
 }
 
-/// The output space of a run's first output is cut anew where an earlier run has done a part of
-/// all.
-void share_rest(Planned& planned, const std::vector<Moving>& moving,
-                const std::vector<std::size_t>& run) {
-    Output& primary = planned.outputs[run.front()];
+/// The output space of the first of some outputs that are made together is cut anew where an
+/// earlier run has done a part of all.
+void share_rest(Merge& merge, const std::vector<execute::RunOptions>& options,
+                const std::vector<std::size_t>& together) {
+    Output& primary = merge.outputs[together.front()];
     plan::Plan& first = primary.plan;
     std::vector<std::vector<plan::OutputRange>> done;
-    for (const std::size_t at : run) {
-        const plan::Plan& own = planned.outputs[at].plan;
-        const auto ranges = execute::BlockPlaces(own).ranges(moving[at].options.resumption.blocks);
-        done.push_back(run.size() == 1 ? ranges
-                                       : plan::DerivedOutput(first, own).done_of_primary(ranges));
+    for (const std::size_t at : together) {
+        const plan::Plan& own = merge.outputs[at].plan;
+        const auto ranges = execute::BlockPlaces(own).ranges(options[at].resumption.blocks);
+        done.push_back(together.size() == 1
+                           ? ranges
+                           : plan::DerivedOutput(first, own).done_of_primary(ranges));
     }
     const auto all = plan::in_all({0, first.space.begins.back()}, done);
     if (all.empty()) {
@@ -252,26 +248,27 @@ void share_rest(Planned& planned, const std::vector<Moving>& moving,
     plan::share_rest(first, all, primary.choice.alignment);
 }
 
-/// The outputs of a run, each result at its output's place, and a look at what was read for it.
-void execute_run(Planned& planned, std::vector<Moving>& moving, const std::vector<std::size_t>& run,
-                 std::vector<execute::Result>& results) {
-    Session& session = planned.first().session;
-    share_rest(planned, moving, run);
-    execute::RunOptions& options = moving[run.front()].options;
-    options.on_progress = moving_shown(options.write ? "moving tensors" : "comparing tensors",
-                                       planned.outputs[run.front()].plan, session.comm.rank(),
-                                       session.progress, session.log);
+/// Outputs that are made together, each result at its output's place, and a look at what was read
+/// for them.
+void execute_together(const Run& run, Merge& merge, std::vector<execute::RunOptions>& options,
+                      const std::vector<std::size_t>& together,
+                      std::vector<execute::Result>& results) {
+    share_rest(merge, options, together);
+    execute::RunOptions& first = options[together.front()];
+    first.on_progress =
+        moving_shown(first.write ? "moving tensors" : "comparing tensors",
+                     merge.outputs[together.front()].plan, run.comm.rank(), *run.progress, run.log);
     std::vector<execute::OutputWork> outputs;
-    outputs.reserve(run.size());
-    for (const std::size_t at : run) {
-        outputs.push_back({planned.outputs[at].plan, moving[at].directory, moving[at].options});
+    outputs.reserve(together.size());
+    for (const std::size_t at : together) {
+        outputs.push_back({merge.outputs[at].plan, *merge.outputs[at].directory, options[at]});
     }
-    auto made = execute::run(session.comm, outputs, source_of(session, planned.input));
-    session.progress.end();
-    for (std::size_t i = 0; i < run.size(); ++i) {
-        results[run[i]] = std::move(made[i]);
+    auto made = execute::run(run.comm, outputs, source_of(run, merge.input));
+    run.progress->end();
+    for (std::size_t i = 0; i < together.size(); ++i) {
+        results[together[i]] = std::move(made[i]);
     }
-    report_what_was_read(session, planned.input, options.why_stop);
+    report_what_was_read(run, merge.input, first.why_stop);
 }
 
 /// Forgets the sums of what was read: the next pass reads it again, and it is checked again.
@@ -282,18 +279,19 @@ void forget_sums(Input& input) {
     }
 }
 
-std::vector<execute::Result> run_all(Planned& planned, std::vector<Moving>& moving,
-                                     const fs::path& factors) {
-    std::vector<execute::Result> results(moving.size());
-    const auto runs = planned.runs();
-    for (const std::vector<std::size_t>& run : runs) {
-        if (&run != &runs.front()) {
-            forget_sums(planned.input);
+std::vector<execute::Result> execute_all(const Run& run, Merge& merge,
+                                         std::vector<execute::RunOptions>& options,
+                                         const fs::path& factors) {
+    std::vector<execute::Result> results(options.size());
+    bool is_first = true;
+    for (const std::vector<std::size_t>& together : merge.runs()) {
+        if (!std::exchange(is_first, false)) {
+            forget_sums(merge.input);
         }
-        for (const std::size_t at : run) {
-            settle_options(planned.outputs[at], planned.input, moving[at], factors);
+        for (const std::size_t at : together) {
+            complete_options(run, merge.input, factors, merge.outputs[at], options[at]);
         }
-        execute_run(planned, moving, run, results);
+        execute_together(run, merge, options, together, results);
     }
     return results;
 }
@@ -305,85 +303,81 @@ bool writes_adapter(const plan::Plan& plan) {
 
 }  // namespace
 
-void make_factors(Session& session, Planned& planned, const io::Directory& directory,
+void make_factors(const Run& run, Merge& merge, const io::Directory& directory,
                   const mpi::WhyStop& why_stop) {
-    mpi::Comm& comm = session.comm;
-    const execute::SourceFiles source = source_of(session, planned.input);
-    execute::create_files(comm, *planned.factors, directory);
+    mpi::Comm& comm = run.comm;
+    const execute::SourceFiles source = source_of(run, merge.input);
+    execute::create_files(comm, *merge.factors, directory);
     execute::RunOptions options;
     options.why_stop = why_stop;
     options.sync = comm.size() > 1;
-    execute::TensorCensus census(*planned.factors);
+    execute::TensorCensus census(*merge.factors);
     options.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
         census.add(slice, bytes);
     };
-    const auto result = execute::run(comm, *planned.factors, source, directory, options);
-    warn(session, factor_warnings(planned.factors->targets, census.gather(comm)));
+    const auto result = execute::run(comm, *merge.factors, source, directory, options);
+    warn(run, factor_warnings(merge.factors->targets, census.gather(comm)));
     if (!result.differences.empty()) {
-        report_what_was_read(session, planned.input, why_stop);
+        report_what_was_read(run, merge.input, why_stop);
     }
-    require_equal_replicas(comm, result, *planned.factors, planned.input.files);
-    warn(session, stale_adapter(session, planned, directory.path() / kFactors));
-    const plan::Plan& normed = planned.norms ? *planned.norms : planned.first().plan;
+    require_equal_replicas(comm, result, *merge.factors, merge.input.files);
+    warn(run, stale_adapter(run, merge, directory.path() / kFactors));
+    const plan::Plan& normed = merge.norms ? *merge.norms : merge.first().plan;
     execute::take_norms(comm, normed, source, directory.path() / kFactors, why_stop);
-    session.watch.lap("factors");
+    run.watch->lap("factors");
 }
 
-void check_crcs(Session& session, const Planned& planned, const mpi::WhyStop& why_stop) {
-    if (session.job.run.check_crc != CheckCrc::before) {
+void check_crcs(const Run& run, const Merge& merge, const mpi::WhyStop& why_stop) {
+    if (run.job.run.check_crc != CheckCrc::before) {
         return;
     }
-    const Input& input = planned.input;
+    const Input& input = merge.input;
     input.sums->want_all();
-    session.run.crc = check_shown(session, input, execute::Completion::all, why_stop);
-    session.watch.lap("check_crc").bytes_read = session.run.crc->bytes_read;
+    run.report->crc = check_shown(run, input, execute::Completion::all, why_stop);
+    run.watch->lap("check_crc").bytes_read = run.report->crc->bytes_read;
 }
 
-execute::CreatedFiles create_files(Output& output, const io::Directory& directory) {
-    const Session& session = output.session;
+void create_files(const Run& run, Output& output) {
     output.plan.placement.format->embed_config(output.plan.placement, output.config_text);
-    auto created =
-        execute::create_files(session.comm, output.plan, directory, session.job.run.sync);
-    session.watch.lap("create");
-    return created;
+    output.created =
+        execute::create_files(run.comm, output.plan, *output.directory, run.job.run.sync);
+    run.watch->lap("create");
 }
 
-std::vector<execute::Written> move_tensors(Planned& planned, std::vector<Moving> moving) {
-    Session& session = planned.first().session;
-    const plan::Plan& plan = planned.first().plan;
-    Moving& first = moving.front();
-    fs::path factors;
-    if (planned.factors) {
-        make_factors(session, planned, first.directory, first.options.why_stop);
-        factors = first.directory.path() / kFactors;
+void move_tensors(const Run& run, Merge& merge, std::vector<execute::RunOptions> options) {
+    Output& first = merge.first();
+    for (Output& output : merge.outputs) {
+        if (!output.directory) {
+            output.directory.emplace(fs::path());  // nothing is written
+        }
     }
-    std::vector<execute::Result> results = run_all(planned, moving, factors);
-    mpi::collectively(session.comm, [&] {
-        if (planned.factors && session.comm.rank() == 0) {
+    fs::path factors;
+    if (merge.factors) {
+        make_factors(run, merge, *first.directory, options.front().why_stop);
+        factors = first.directory->path() / kFactors;
+    }
+    std::vector<execute::Result> results = execute_all(run, merge, options, factors);
+    mpi::collectively(run.comm, [&] {
+        if (merge.factors && run.comm.rank() == 0) {
             fs::remove(factors);
         }
     });
-    require_equal_replicas(session.comm, results.front(), plan, planned.input.files,
-                           planned.first().model.bound.doubt);
-    if (first.options.write && writes_adapter(plan)) {
-        warn(session, stale_adapter(session, planned, first.directory.path() / kAdapterWeights));
+    require_equal_replicas(run.comm, results.front(), first.plan, merge.input.files,
+                           first.model.bound.doubt);
+    if (options.front().write && writes_adapter(first.plan)) {
+        warn(run, stale_adapter(run, merge, first.directory->path() / kAdapterWeights));
     }
-    report_run(session, planned, results);
-    std::vector<execute::Written> written;
-    for (std::size_t at = 0; at < moving.size(); ++at) {
-        report_result(planned.outputs[at], planned, moving[at].options, results[at]);
-        written.push_back(std::move(results[at].written));
+    report_run(run, merge, results);
+    for (std::size_t at = 0; at < options.size(); ++at) {
+        report_result(run, merge, options[at], results[at], merge.outputs[at]);
+        merge.outputs[at].written = std::move(results[at].written);
     }
-    return written;
 }
 
-void check_written(const Output& output, const io::Directory& directory,
-                   const execute::CreatedFiles& created, const execute::Written& written,
-                   const mpi::WhyStop& why_stop) {
-    const Session& session = output.session;
-    execute::check_written(session.comm, output.plan, directory, created, written,
-                           {session.job.run.paranoid, session.throttle, why_stop,
-                            shown(session.progress, "reading back what was written")});
+void check_written(const Run& run, const Output& output, const mpi::WhyStop& why_stop) {
+    execute::check_written(run.comm, output.plan, *output.directory, output.created, output.written,
+                           {run.job.run.paranoid, run.throttle, why_stop,
+                            shown(*run.progress, "reading back what was written")});
 }
 
 }  // namespace shardweld::app

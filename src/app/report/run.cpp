@@ -1,4 +1,4 @@
-#include "session.hpp"
+#include "run.hpp"
 
 #include <algorithm>
 #include <array>
@@ -54,19 +54,19 @@ void require_same_output(const fs::path& report, const std::optional<fs::path>& 
 
 /// Writes the report of one output. The code of what went wrong, where that is the run's only
 /// failure.
-ErrorCode finish_report(const Session& session) {
-    const auto& wanted = session.output.report;
-    RunReport& run = session.run;
-    const mpi::Comm& comm = session.comm;
-    Log& log = session.log;
-    if (!wanted || comm.rank() != 0 || run.is_left_alone) {
+ErrorCode finish_report(const Run& run, const OutputReport& output) {
+    const auto& wanted = output.asked.report;
+    RunReport& report = *run.report;
+    const mpi::Comm& comm = run.comm;
+    Log& log = run.log;
+    if (!wanted || comm.rank() != 0 || report.is_left_alone) {
         return ErrorCode::ok;
     }
-    run.phases = session.watch.phases();
+    report.phases = run.watch->phases();
     const auto failure = mpi::error_of([&] {
-        const fs::path place = place_of(run, *wanted);
-        write_report(run, session.report, place, session.job.run.sync);
-        if (run.code != ErrorCode::ok) {
+        const fs::path place = place_of(report, *wanted);
+        write_report(report, output, place, run.job.run.sync);
+        if (report.code != ErrorCode::ok) {
             log.info("the report of this run is " + place.string() +
                      (place == *wanted ? ""
                                        : "; " + wanted->string() +
@@ -81,7 +81,7 @@ ErrorCode finish_report(const Session& session) {
     if (comm.size() > 1) {
         unwritten.add_context("rank 0 (" + comm.host() + ")");
     }
-    if (run.code == ErrorCode::ok) {
+    if (report.code == ErrorCode::ok) {
         log.error(unwritten);
         return failure->code();
     }
@@ -135,37 +135,50 @@ bool was_told_before(const Warning& warning) {
 
 }  // namespace
 
-Run::Run(mpi::Comm& comm, const Job& job, std::vector<JobOutput> outputs, Log& log, Log& shown)
-    : requests_(std::move(outputs)),
-      progress_(shown, style_for(job.run.progress, shown, job.run.log_level == LogLevel::error),
-                steady_clock()) {
-    const auto throttle = throttle_of(job, comm);
-    for (const JobOutput& output : requests_) {
-        OutputReport& report = reports_.emplace_back();
-        outputs_.push_back({comm, job, log, report_, watch_, progress_, throttle, output, report,
-                            outputs_.empty() ? report_.warnings : report.own_warnings});
+Run begin_run(mpi::Comm& comm, const Job& job, const std::vector<JobOutput>& outputs, Log& log,
+              Log& shown) {
+    const ProgressStyle style =
+        style_for(job.run.progress, shown, job.run.log_level == LogLevel::error);
+    Run run{comm,
+            job,
+            log,
+            throttle_of(job, comm),
+            std::make_shared<RunReport>(),
+            std::make_shared<Stopwatch>(),
+            std::make_shared<Progress>(shown, style, steady_clock())};
+    for (const JobOutput& output : outputs) {
+        run.report->outputs.emplace_back().asked = output;
     }
+    return run;
 }
 
-void warn(const Session& session, const Warning& warning) {
-    session.warnings.push_back(warning);
-    if (was_told_before(warning)) {
-        session.log.note("warning: " + warning.text);
-    } else if (!session.job.run.strict) {
-        session.log.warning(warning.text);
-    }
+std::vector<Warning>& warnings_of(const Run& run, OutputReport& output) {
+    return &output == &run.report->outputs.front() ? run.report->warnings : output.own_warnings;
 }
 
-void warn(const Session& session, const std::vector<Warning>& warnings) {
+void warn(const Run& run, OutputReport& output, const std::vector<Warning>& warnings) {
     for (const Warning& warning : warnings) {
-        warn(session, warning);
+        warnings_of(run, output).push_back(warning);
+        if (was_told_before(warning)) {
+            run.log.note("warning: " + warning.text);
+        } else if (!run.job.run.strict) {
+            run.log.warning(warning.text);
+        }
     }
 }
 
-std::vector<Error> strict_problems(const Session& session) {
+void warn(const Run& run, const std::vector<Warning>& warnings) {
+    warn(run, run.report->outputs.front(), warnings);
+}
+
+void warn(const Run& run, const Warning& warning) {
+    warn(run, std::vector{warning});
+}
+
+std::vector<Error> strict_problems(const Run& run, OutputReport& output) {
     std::vector<Error> problems;
-    if (session.job.run.strict) {
-        for (const Warning& warning : session.warnings) {
+    if (run.job.run.strict) {
+        for (const Warning& warning : warnings_of(run, output)) {
             problems.emplace_back(ErrorCode::strict, warning.text + " (" + warning.code +
                                                          ", an error under --strict)");
         }
@@ -185,46 +198,47 @@ void print(mpi::Comm& comm, std::ostream& out, const std::function<std::string()
 }
 
 int run_reported(mpi::Comm& comm, const Job& job, Log& log,
-                 const std::function<ErrorCode(Outputs)>& body,
-                 const std::function<void(const Session&)>& on_report) {
-    const Run run(comm, job, log);
-    const Outputs& outputs = run.outputs();
-    const Session& session = outputs.front();
-    RunReport& report = session.run;
+                 const std::function<ErrorCode(const Run&)>& body,
+                 const std::function<void(const Run&, const OutputReport&)>& on_report) {
+    const Run run = begin_run(comm, job, log);
+    RunReport& report = *run.report;
     report.command = row_for(job.command).name;
     report.mpi = comm.library();
     report.n_ranks = comm.size();
     report.hosts = mpi::gather(comm, std::string(comm.host()));
     report.circumstances = circumstances_of(job.arguments);
-    for (const Session& one : outputs) {
-        one.report.target = job.command == Command::merge ? one.output.directory.string() : "";
+    for (OutputReport& one : report.outputs) {
+        one.target = job.command == Command::merge ? one.asked.directory.string() : "";
     }
-    session.watch.on_lap([&log](const Phase& phase) { log.note(text_of(phase)); });
+    run.watch->on_lap([&log](const Phase& phase) { log.note(text_of(phase)); });
     // The others tell of a first report that is not written.
     const auto finish_all = [&] {
         ErrorCode unwritten = ErrorCode::ok;
-        for (const Session& one : outputs) {
-            const ErrorCode code = finish_report(one);
+        for (const OutputReport& one : report.outputs) {
+            const ErrorCode code = finish_report(run, one);
             unwritten = unwritten == ErrorCode::ok ? code : unwritten;
-            report.code = &one == &session && code != ErrorCode::ok ? code : report.code;
+            report.code =
+                &one == &report.outputs.front() && code != ErrorCode::ok ? code : report.code;
         }
         report.code = report.code == ErrorCode::ok ? unwritten : report.code;
     };
     try {
-        report.code = body(outputs);
+        report.code = body(run);
     } catch (const Error& error) {
-        session.progress.end();
+        run.progress->end();
         report.code = error.code();
         report.failure = error;
         finish_all();
         throw;
     }
     if (job.outputs.front().report) {
-        report.rank_phases = mpi::gather(comm, session.watch.phases());
+        report.rank_phases = mpi::gather(comm, run.watch->phases());
     }
     finish_all();
-    if (on_report) {
-        std::ranges::for_each(outputs, on_report);
+    for (const OutputReport& one : report.outputs) {
+        if (on_report) {
+            on_report(run, one);
+        }
     }
     return static_cast<int>(comm.all_max(static_cast<Index>(report.code)));
 }

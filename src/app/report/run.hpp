@@ -2,7 +2,6 @@
 // tell what is found; and the report at its end, whether it succeeds or fails.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,63 +17,44 @@
 #include "mpi/comm.hpp"
 #include "shardweld/error.hpp"
 
-#include "report.hpp"
-
 namespace shardweld::app {
 
-/// One output of a run, with what all outputs share. References into a Run; copies share them.
-struct Session {
+/// A run, as its steps are given it: its ranks, what is asked of them, and what they have found so
+/// far. Copies share the latter.
+struct Run {
     mpi::Comm& comm;
     const Job& job;
     Log& log;
-    RunReport& run;
-    Stopwatch& watch;
-    Progress& progress;
     std::shared_ptr<io::Throttle> throttle;  ///< this rank's share of --bw_limit; null: none
-    const JobOutput& output;
-    OutputReport& report;
-    std::vector<Warning>& warnings;  ///< the run's; of another output than the first its own
+    std::shared_ptr<RunReport> report;       ///< with that of each output
+    std::shared_ptr<Stopwatch> watch;
+    std::shared_ptr<Progress> progress;
 
     /// This run, by these ranks alone.
-    [[nodiscard]] Session with(mpi::Comm& ranks) const {
-        return {ranks, job, log, run, watch, progress, throttle, output, report, warnings};
+    [[nodiscard]] Run with(mpi::Comm& ranks) const {
+        return {ranks, job, log, throttle, report, watch, progress};
     }
 };
 
-/// A session for each output of a merge, the first one's first: what concerns all outputs is done
-/// with that. They differ in their last three members.
-using Outputs = std::vector<Session>;
+/// A run that begins, of one output at least. Messages go to `log`; `shown` has the progress.
+Run begin_run(mpi::Comm& comm, const Job& job, const std::vector<JobOutput>& outputs, Log& log,
+              Log& shown);
+/// Of the outputs that the options ask for.
+inline Run begin_run(mpi::Comm& comm, const Job& job, Log& log) {
+    return begin_run(comm, job, job.outputs, log, log);
+}
 
-/// A run, and what its sessions refer to.
-class Run {
-  public:
-    /// Messages go to `log`; `shown` has the progress. At least one output.
-    Run(mpi::Comm& comm, const Job& job, std::vector<JobOutput> outputs, Log& log, Log& shown);
-    Run(mpi::Comm& comm, const Job& job, Log& log) : Run(comm, job, job.outputs, log, log) {}
-    ~Run() = default;
-    Run(const Run&) = delete;
-    Run& operator=(const Run&) = delete;
-    Run(Run&&) = delete;
-    Run& operator=(Run&&) = delete;
+/// The run's warnings, which are those of its first output, too; of another output its own.
+std::vector<Warning>& warnings_of(const Run& run, OutputReport& output);
 
-    [[nodiscard]] const Outputs& outputs() const { return outputs_; }
-    [[nodiscard]] Session session() const { return outputs_.front(); }
-
-  private:
-    std::vector<JobOutput> requests_;
-    RunReport report_;
-    std::deque<OutputReport> reports_;
-    Stopwatch watch_;
-    Progress progress_;
-    Outputs outputs_;
-};
-
-/// Puts a warning into the report, and into the log unless it is a problem (--strict).
-void warn(const Session& session, const Warning& warning);
-void warn(const Session& session, const std::vector<Warning>& warnings);
+/// Puts warnings into the report of the run, or of one of its outputs, and into the log unless they
+/// are problems (--strict).
+void warn(const Run& run, OutputReport& output, const std::vector<Warning>& warnings);
+void warn(const Run& run, const std::vector<Warning>& warnings);
+void warn(const Run& run, const Warning& warning);
 
 /// The warnings so far as errors of their own, alike on all ranks; none without --strict.
-std::vector<Error> strict_problems(const Session& session);
+std::vector<Error> strict_problems(const Run& run, OutputReport& output);
 
 /// Collective. Puts the first rank's text out; Error(io) when nobody takes it.
 void print(mpi::Comm& comm, std::ostream& out, const std::function<std::string()>& text);
@@ -84,8 +64,8 @@ void print(mpi::Comm& comm, std::ostream& out, const std::function<std::string()
 /// stands beside that of one that succeeded (publish::failed_beside). `on_report` is shown each
 /// output, with its report, at the end of a run that succeeded, the first one's first.
 int run_reported(mpi::Comm& comm, const Job& job, Log& log,
-                 const std::function<ErrorCode(Outputs)>& body,
-                 const std::function<void(const Session&)>& on_report = {});
+                 const std::function<ErrorCode(const Run&)>& body,
+                 const std::function<void(const Run&, const OutputReport&)>& on_report = {});
 
 /// Collective. On the first rank, which writes it: `report`, if there is one, is an older report or
 /// nothing yet, its directory is there and may be written; what lies in `target`, or in a directory

@@ -1,0 +1,169 @@
+#include "plan_outputs.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/report/summary.hpp"
+#include "core/text.hpp"
+#include "io/paths.hpp"
+#include "mpi/share.hpp"
+#include "plan/bind/trace.hpp"
+#include "publish/config_edits.hpp"
+
+#include "tied.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+/// That the output is wider than config.json says, with its size in that type; "" if it is not.
+std::string dtype_note(const Output& output) {
+    const auto stated = publish::stated_dtype(output.model.prepared.config);
+    const auto written = output.facts().dtype;
+    if (!stated || !written || size_of(*written) <= size_of(*stated)) {
+        return "";
+    }
+    const Bytes bytes = output.plan.placement.tensor_bytes;
+    const Bytes ratio = size_of(*written) / size_of(*stated);
+    return "config.json says " + std::string(torch_name(*stated)) + ", the checkpoint holds " +
+           std::string(torch_name(*written)) +
+           " (often a trainer's master weights): the output has " + human_bytes(bytes) +
+           "; with --dtype " + std::string(torch_name(*stated)) + " about " +
+           human_bytes(bytes / ratio);
+}
+
+std::vector<std::string> whole_trace(std::vector<std::string> trace, const plan::Plan& plan,
+                                     const std::vector<catalogue::File>& files,
+                                     const std::string& name) {
+    const auto written = plan::trace_target(plan, files, name);
+    trace.insert(trace.end(), written.begin(), written.end());
+    if (trace.empty()) {
+        trace.push_back("no tensor is called " + printable(name));
+    }
+    return trace;
+}
+
+/// Plans an output whose model is bound, by its choice.
+void plan_output(const Run& run, Merge& merge, Output& output) {
+    const std::vector<catalogue::File>& files = merge.input.files;
+    Bound& bound = output.model.bound;
+    if (bound.output != nullptr) {
+        output.choice.output_format = bound.output.get();
+    }
+    const plan::Visibility visibility =
+        merge.n_ranks > 0 ? plan::Visibility::everywhere(merge.n_ranks, files.size())
+                          : merge.input.visibility;
+    const auto plan = [&](std::vector<plan::Target> targets, plan::Replicas replicas) {
+        plan::PlanChoice how = output.choice;
+        how.replicas = replicas;
+        return mpi::collectively_get(
+            run.comm, [&] { return plan::make_plan(std::move(targets), files, visibility, how); });
+    };
+    output.plan = plan(std::move(bound.binding.targets), output.choice.replicas);
+    if (!bound.factors.empty()) {
+        merge.factors = plan(std::move(bound.factors), plan::Replicas::verify);
+    }
+    if (!bound.normalised.empty()) {
+        merge.norms = plan(std::move(bound.normalised), plan::Replicas::trust);
+    }
+    if (bound.quantisation && !bound.quantisation->measured.empty()) {
+        // Replicas are compared when the weights are written.
+        output.measured = plan(std::move(bound.quantisation->measured), plan::Replicas::trust);
+    }
+    const std::string& name = run.job.run.trace;
+    if (!name.empty() && &output == &merge.first()) {
+        merge.trace = whole_trace(std::move(output.model.trace), output.plan, files, name);
+    }
+    warn(run, output.report, sampling_warnings(output.plan));
+}
+
+/// config.json, true of what will be written.
+void settle_config(const Run& run, Output& output) {
+    if (output.model.prepared.training != nullptr) {
+        output.config_text = output.model.prepared.config.text_to_write();  // of the model it holds
+        return;
+    }
+    const auto [config, notes] = publish::true_config(output.model.prepared.config, output.facts());
+    output.config_text = config.text_to_write();
+    for (const std::string& note : notes) {
+        if (output.model.bound.has_model) {
+            run.log.info("note: " + note);
+        }
+    }
+}
+
+/// Bypasses the log level: who asks for a trace wants it.
+void tell_trace(const Run& run, const Merge& merge) {
+    if (run.comm.rank() == 0) {
+        for (const std::string& line : merge.trace) {
+            run.log.trace(printable(line));
+        }
+    }
+    run.watch->lap("plan");
+}
+
+void say_plan(const Run& run, const plan::Plan& plan) {
+    run.log.debug("writing " + human_bytes(plan.placement.tensor_bytes) + ": " +
+                  counted(plan.tensors.size(), "tensor") + " in " +
+                  counted(plan.placement.files.size(), "file") + " by " +
+                  counted(static_cast<std::size_t>(run.comm.size()), "rank") + ", " +
+                  std::string(plan::name_of(plan.strategy)) + " (" + plan.why + ")");
+}
+
+}  // namespace
+
+void plan_outputs(const Run& run, Merge& merge) {
+    if (merge.hosts) {
+        Input& input = merge.input;
+        input.visibility.group_of_rank = merge.hosts->group_of_rank;
+        input.home = merge.hosts->leaders[static_cast<std::size_t>(input.home)];
+    }
+    plan::PlanChoice choice = merge.choice_for(run.job, merge.resources());
+    for (Output& output : merge.outputs) {
+        output.choice = choice;
+        plan_output(run, merge, output);
+        settle_config(run, output);
+        choice.replicas = plan::Replicas::trust;  // they are compared when the first is made
+    }
+    merge.input.meter.planned();
+    tell_trace(run, merge);
+}
+
+void plan_as_stored(const Run& run, Merge& merge, std::vector<plan::Target> targets) {
+    merge.here = shared_resources(run.comm);
+    if (merge.input.is_checked) {
+        merge.input.sums->use_records_of(targets);
+    }
+    merge.first().model.bound.binding.targets = std::move(targets);
+    merge.first().choice = merge.choice_for(run.job, merge.resources());
+    plan_output(run, merge, merge.first());
+    merge.input.meter.planned();
+}
+
+void report_plans(const Run& run, Merge& merge) {
+    if (run.comm.rank() != 0) {
+        return;
+    }
+    describe_strategy(*run.report, merge.first().plan);
+    for (Output& one : merge.outputs) {
+        describe_plan(one.report, one.plan, merge.input.files,
+                      merge.factors ? &*merge.factors : nullptr);
+        one.report.model_class = one.model_class();
+    }
+}
+
+void say_plans(const Run& run, const Merge& merge) {
+    for (const Output& output : merge.outputs) {
+        say_plan(run, output.plan);
+    }
+    const Output& first = merge.first();
+    run.log.info(model_line(first.model_class(), size_of_model(first.plan.targets)));
+    const bool is_told = run.log.is_speaker() && !first.asked().dtype;
+    const std::string note = is_told ? dtype_note(first) : "";
+    if (!note.empty()) {
+        run.log.info("note: " + note);
+    }
+}
+
+}  // namespace shardweld::app

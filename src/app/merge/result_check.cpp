@@ -1,0 +1,158 @@
+#include "result_check.hpp"
+
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "app/compare/base_summary.hpp"
+#include "app/compare/comparison.hpp"
+#include "app/compare/model_directory.hpp"
+#include "app/family/optimizer_text.hpp"
+#include "execute/comparer.hpp"
+#include "mpi/share.hpp"
+
+namespace shardweld::app {
+
+namespace {
+
+/// What one side may lack: what --include and --exclude leave out, an adapter beside the model, and
+/// the heads by which a value model and a language model differ.
+std::function<bool(const std::string&)> left_aside(const Job& job, const Output& output) {
+    std::set<std::string> beside;
+    for (const plan::Target& target : output.plan.targets) {
+        if (!target.file.empty()) {
+            beside.insert(target.name);
+        }
+    }
+    return [beside = std::move(beside), is_selected = selects(job.model.selection),
+            is_value = output.model.prepared.is_value](const std::string& name) {
+        const bool is_head = name.ends_with("lm_head.weight") || name.ends_with("score.weight");
+        return (is_value && is_head) || beside.contains(name) || !is_selected(name);
+    };
+}
+
+/// What both sides say of tied heads; where the result says nothing, the base speaks for it.
+StatedTies ties_of(const Output& output, const ModelDirectory& base) {
+    const auto ties = output.ties();
+    return {ties ? ties : base.ties(), base.ties()};
+}
+
+}  // namespace
+
+/// The base, and the comparison under way.
+class BaseComparison {
+  public:
+    /// Collective. Reads the base's metadata. Error(not_found) when a rank does not see it.
+    BaseComparison(const Run& run, const Output& output);
+
+    /// An OnSlice.
+    void add(const plan::Slice& slice, std::span<const std::byte> bytes) {
+        comparer_.add(slice, bytes);
+    }
+
+    /// Collective, once. Error(corrupt) when what was read of the base is not as its checksums say.
+    BaseSummary finish(const Run& run);
+
+  private:
+    std::string directory_;
+    std::function<bool(const std::string&)> is_aside_;
+    ModelDirectory base_;
+    Matching matching_;
+    execute::Comparer comparer_;
+};
+
+BaseComparison::BaseComparison(const Run& run, const Output& output)
+    : directory_(run.job.model.base->string()),
+      is_aside_(left_aside(run.job, output)),
+      base_(read_model_directory(run, *run.job.model.base)),
+      matching_(match(output.plan.targets, base_.tensors, ties_of(output, base_))),
+      comparer_(output.plan, {source_of(run, base_.input), &base_.tensors}, matching_.pairs, {0, 0},
+                output.choice.memory_limit) {
+    base_.use_records_of(matching_.pairs);
+}
+
+BaseSummary BaseComparison::finish(const Run& run) {
+    (void)check_what_was_read(run, base_.input, {});
+    return summary_of(directory_,
+                      comparison_result(std::move(matching_), comparer_.gather(run.comm), false),
+                      is_aside_);
+}
+
+ResultCheck::ResultCheck(const Run& run, Output& output, bool has_base)
+    : run_(run), output_(output), census_(output.plan), signs_(output.plan) {
+    if (output.plan.placement.format->states_checksums()) {
+        sums_.emplace(output.plan);
+    }
+    if (has_base) {
+        base_ = std::make_unique<BaseComparison>(run, output);
+    }
+}
+
+ResultCheck::~ResultCheck() = default;
+
+void ResultCheck::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
+    const plan::Target& target = output_.plan.target_of(slice.tensor);
+    if (target.zeros.empty() || target.n_zeros() < target.volume()) {
+        census_.add(slice, bytes);  // padding alone is zero, and nothing to be told
+    }
+    signs_.add(slice, bytes);
+    if (sums_) {
+        sums_->add(slice, bytes);
+    }
+    if (base_) {
+        base_->add(slice, bytes);
+    }
+}
+
+void ResultCheck::complete_files() {
+    if (sums_) {
+        sums_->write_frames(run_.comm, *output_.directory, run_.job.run.sync, output_.created);
+    }
+}
+
+std::vector<Warning> ResultCheck::finish() {
+    OutputReport& report = output_.report;
+    std::set<std::string> changed;
+    std::vector<Warning> of_base;
+    if (base_) {
+        report.base = base_->finish(run_);
+        changed.insert(report.base->changed.begin(), report.base->changed.end());
+        run_.log.info(text_of(*report.base));
+        of_base = base_warnings(*report.base);
+    }
+    auto census = census_.gather(run_.comm);
+    const std::vector<Warning> of_states = judge_moments(census);
+    const Sanity states = judge_states(output_.plan, census);
+    report.sanity = judge_census(output_.plan.targets, census, changed);
+    report.sanity.tensors.insert(report.sanity.tensors.end(), states.tensors.begin(),
+                                 states.tensors.end());
+    std::vector<Warning> warnings = sanity_warnings(report.sanity);
+    warnings.insert(warnings.end(), of_states.begin(), of_states.end());
+    if (output_.model.bound.is_ordered) {
+        const auto by_order = resting_on_order(output_.plan, census);
+        warnings.insert(warnings.end(), by_order.begin(), by_order.end());
+    }
+    warnings.insert(warnings.end(), of_base.begin(), of_base.end());
+    return warnings;
+}
+
+/// Only ranks that planned know the step.
+std::vector<Warning> ResultCheck::judge_moments(const CensusByTensor& census) {
+    if (!signs_.is_needed()) {
+        return {};
+    }
+    mpi::Comm& comm = run_.comm;
+    const execute::MomentSigns::Found signs = signs_.gather(comm);
+    return mpi::share(comm, 0, [&] {
+        const auto& optimizer = output_.model.bound.optimizer;
+        return moments_at(optimizer ? optimizer->step : 0, output_.plan, census, signs);
+    });
+}
+
+bool compares_with_base(const Job& job, const Merge& merge) {
+    return job.model.base && !merge.first().asked().is_training() &&
+           (!merge.holds_adapter_only || job.model.lora == Lora::fold);
+}
+
+}  // namespace shardweld::app

@@ -1,0 +1,65 @@
+// What is looked at in the bytes of an output while they are moved: values that look odd, an
+// optimizer's moments, and how they differ from --base.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "execute/listeners/moment_signs.hpp"
+#include "execute/listeners/stated_sums.hpp"
+#include "execute/listeners/tensor_census.hpp"
+#include "numeric/census.hpp"
+
+#include "state.hpp"
+#include "state_values.hpp"
+
+namespace shardweld::app {
+
+class BaseComparison;
+
+/// What is looked at in the bytes of one output.
+class ResultCheck {
+  public:
+    /// Collective. `output` must outlive it. `has_base`: it is compared with --base.
+    ResultCheck(const Run& run, Output& output, bool has_base);
+    ~ResultCheck();
+    ResultCheck(const ResultCheck&) = delete;
+    ResultCheck& operator=(const ResultCheck&) = delete;
+    ResultCheck(ResultCheck&&) = delete;
+    ResultCheck& operator=(ResultCheck&&) = delete;
+
+    /// An OnSlice.
+    void add(const plan::Slice& slice, std::span<const std::byte> bytes);
+
+    /// An OnSeen; not where the base is compared.
+    void add(const plan::Slice& slice, const numeric::Census& census) {
+        census_.add(slice, census);
+    }
+
+    /// Collective. Puts what was found into the report; returns what is worth a warning.
+    std::vector<Warning> finish();
+
+    /// Collective. Completes the output's files where they state checksums.
+    void complete_files();
+
+  private:
+    /// Collective. Whether a run can go on with the moments of an optimizer. Error as moments_at.
+    std::vector<Warning> judge_moments(const CensusByTensor& census);
+
+    const Run& run_;
+    Output& output_;
+    execute::TensorCensus census_;
+    execute::MomentSigns signs_;
+    std::optional<execute::WrittenSums> sums_;
+    std::unique_ptr<BaseComparison> base_;  ///< null: it is not compared
+};
+
+/// Whether what a merge writes is compared with --base: not where the base itself is what is
+/// written, or a training checkpoint.
+bool compares_with_base(const Job& job, const Merge& merge);
+
+}  // namespace shardweld::app
