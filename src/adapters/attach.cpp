@@ -1,5 +1,6 @@
 #include "attach.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "core/text.hpp"
@@ -63,6 +64,31 @@ class Attacher {
             fold.scale = scale;
             target.fold = fold;
         }
+    }
+
+    void attach(const TokenRows& rows) {
+        Module module;
+        module.path = rows.path;
+        Target& target = find(module, rows.path + ".weight");
+        if (target.fold) {
+            throw Error(ErrorCode::unsupported,
+                        printable(rows.path) + " has both factors and rows of its own", kSplit);
+        }
+        const auto is_beyond = [&](Index token) { return token >= target.shape.front(); };
+        if (target.shape.size() != 2 || target.shape[1] != rows.n_cols ||
+            std::ranges::any_of(rows.tokens, is_beyond)) {
+            throw Error(ErrorCode::mismatch,
+                        target.name + " is " + shape_text(target.shape) +
+                            ", which has not the adapter's tokens or its " +
+                            std::to_string(rows.n_cols) + " columns",
+                        "give the model that the adapter was trained on with --base");
+        }
+        Fold fold;
+        fold.n_rows = target.shape[0];
+        fold.n_cols = target.shape[1];
+        fold.right = {attachment_.offsets[rows.tensor], target.shape[1], 1};
+        fold.rows = rows.tokens;
+        target.fold = fold;
     }
 
   private:
@@ -160,7 +186,7 @@ class Attacher {
 }  // namespace
 
 void attach(std::vector<Target>& targets, std::span<const Module> modules,
-            const Attachment& attachment) {
+            std::span<const TokenRows> rows, const Attachment& attachment) {
     Attacher attacher(targets, attachment);
     for (std::size_t i = 0; i < modules.size(); ++i) {
         const double scale = attachment.settings->scales[i];
@@ -169,6 +195,9 @@ void attach(std::vector<Target>& targets, std::span<const Module> modules,
         } else {
             attacher.attach(modules[i], scale);
         }
+    }
+    for (const TokenRows& one : rows) {
+        attacher.attach(one);
     }
 }
 

@@ -32,11 +32,11 @@ struct Attachment {
 };
 
 /// Gives each target that an adapter changes its fold: W + scale * B * A, transposed for embeddings
-/// and fan_in_fan_out, normalised for DoRA, and bias + scale * lora_B.bias. Error(mismatch) naming
-/// a module whose weight is missing or of another shape; Error(unsupported) for weights that are
-/// not written as they are stored (tied heads, other names or forms than the module tree's),
-/// quantised ones and convolutions.
+/// and fan_in_fan_out, normalised for DoRA, and bias + scale * lora_B.bias; and rows of tokens in
+/// the place of the target's. Error(mismatch) naming a module whose weight is missing or of another
+/// shape; Error(unsupported) for weights that are not written as they are stored (tied heads, other
+/// names or forms than the module tree's), quantised ones and convolutions.
 void attach(std::vector<plan::Target>& targets, std::span<const Module> modules,
-            const Attachment& attachment);
+            std::span<const TokenRows> rows, const Attachment& attachment);
 
 }  // namespace shardweld::adapters

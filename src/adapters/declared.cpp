@@ -24,10 +24,7 @@ using nlohmann::ordered_json;
 /// A field of LoraConfig and what it changes.
 using Feature = std::pair<const char*, const char*>;
 
-constexpr std::array<Feature, 2> kNever = {{
-    {"trainable_token_indices", "trains rows of the embedding beside the factors"},
-    {"layer_replication", "makes layers that the base does not have"},
-}};
+constexpr Feature kNever = {"layer_replication", "makes layers that the base does not have"};
 
 // How PEFT merges these is not W + s B A, or they cannot be merged (tuners/lora/variants.py).
 constexpr std::array<Feature, 6> kNeverFolded = {{
@@ -158,10 +155,8 @@ void require_plain(const ordered_json& declared, const ConfigFile& file, Adapter
     if (is_set(declared, "peft_type") && !is_lora(declared["peft_type"])) {
         refuse(declared, "peft_type", file, "is of another method", kMergeWithPeft);
     }
-    for (const auto& [field, what] : kNever) {
-        if (is_set(declared, field)) {
-            refuse(declared, field, file, what, kMergeWithPeft);
-        }
+    if (is_set(declared, kNever.first)) {
+        refuse(declared, kNever.first, file, kNever.second, kMergeWithPeft);
     }
     if (use == AdapterUse::beside) {
         return;

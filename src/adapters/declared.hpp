@@ -50,7 +50,7 @@ bool flag(const nlohmann::ordered_json& json, const char* field, const ConfigFil
 std::vector<std::string> texts_of(const nlohmann::ordered_json& json, const char* field);
 
 /// Error(unsupported) where the configuration declares what no LoRA of factors beside modules has:
-/// another method, trainable_token_indices, layer_replication; and where it is folded what W + s B
+/// another method, layer_replication; and where it is folded what W + s B
 /// A does not say.
 void require_plain(const nlohmann::ordered_json& declared, const ConfigFile& file, AdapterUse use);
 

@@ -102,9 +102,9 @@ class ParameterFinder {
   public:
     explicit ParameterFinder(const ParameterSurroundings& known) : known_(known) {}
 
-    [[nodiscard]] std::vector<LoraParameter> find(const std::string& path) const {
-        std::vector<LoraParameter> found = by_lines(path);
-        return found.empty() ? as_stored(path) : found;
+    [[nodiscard]] std::vector<LoraParameter> find(const Module& module) const {
+        std::vector<LoraParameter> found = by_lines(module.path);
+        return found.empty() ? as_stored(module) : found;
     }
 
     /// Whether some line of a module says that its parameters hold input dims first: that of gate
@@ -215,20 +215,26 @@ class ParameterFinder {
         }
     }
 
-    /// Parameters of families without a recipe: stored tensors of three dims.
-    [[nodiscard]] std::vector<LoraParameter> as_stored(const std::string& path) const {
+    /// Parameters that no recipe tells of: stored tensors of three dims, and of two where the
+    /// configuration says that the module has one.
+    [[nodiscard]] std::vector<LoraParameter> as_stored(const Module& module) const {
         std::vector<LoraParameter> found;
-        const std::string begin = known_.hub_name(path) + ".";
+        const std::string& path = module.path;
+        const std::string inside = known_.hub_name(path + ".weight");
+        const std::string begin = inside.substr(0, inside.rfind('.') + 1);
         for (auto at = known_.shapes.lower_bound(begin);
              at != known_.shapes.end() && at->first.starts_with(begin); ++at) {
             const std::string leaf = at->first.substr(begin.size());
-            if (at->second.size() == 3 && leaf.find('.') == std::string::npos) {
+            const std::size_t n = at->second.size();
+            if ((n == 3 || (n == 2 && module.is_parameter)) &&
+                leaf.find('.') == std::string::npos) {
                 found.push_back({path + "." + leaf,
-                                 at->second[0],
-                                 at->second[1],
-                                 at->second[2],
+                                 n == 2 ? 1 : at->second[0],
+                                 at->second[n - 2],
+                                 at->second[n - 1],
                                  false,
-                                 {{at->first, std::nullopt, {true, 0, 1}, {false, 0, 1}}}});
+                                 {{at->first, std::nullopt, {true, 0, 1}, {false, 0, 1}}},
+                                 n == 2});
             }
         }
         return found;
@@ -343,9 +349,9 @@ struct Fitting {
 
 std::vector<Fitting> fitting(const Module& module, const ParameterFinder& finder) {
     std::vector<Fitting> found;
-    for (LoraParameter& one : finder.find(module.path)) {
+    for (LoraParameter& one : finder.find(module)) {
         const bool straight = fits_factors(module, one, false);
-        const bool turned = fits_factors(module, one, true);
+        const bool turned = !one.is_matrix && fits_factors(module, one, true);
         if (straight || turned) {
             one.is_turned = !straight;
             found.push_back({std::move(one), straight, turned});
@@ -406,7 +412,8 @@ std::vector<std::string> mark_parameters(std::span<Module> modules,
             nested.insert(module.path);
         }
     }
-    std::vector<std::string> idle = texts_of(declared, "target_parameters");
+    std::vector<std::string> idle = texts_of(
+        declared.contains(kParameters) ? declared : sources.train_meta.json(), kParameters);
     const std::vector<std::string> entries = idle;
     for (Module& module : modules) {
         module.is_parameter = nested.contains(module.path);
@@ -435,8 +442,7 @@ ResolvedParameters resolve_parameters(std::span<Module> modules,
         const auto weight =
             surroundings.shapes.find(surroundings.hub_name(module.path + ".weight"));
         const bool has_weight = weight != surroundings.shapes.end() && weight->second.size() < 3;
-        if (has_weight || module.is_embedding || !module.is_matrix ||
-            finder.find(module.path).empty()) {
+        if (has_weight || module.is_embedding || !module.is_matrix || finder.find(module).empty()) {
             continue;
         }
         places.push_back(i);

@@ -45,6 +45,7 @@ struct LoraParameter {
     Index n_second = 0;
     bool is_turned = false;  ///< it holds the transposes of B A
     std::vector<ParameterPart> parts;
+    bool is_matrix = false;  ///< of two dims, whose last one is the input's
 };
 
 /// Marks the modules that are parameters, as far as names and adapter_config.json tell; gives the

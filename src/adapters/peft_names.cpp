@@ -77,6 +77,28 @@ PeftName factor_name(const NameParts& parts, std::size_t at, Index depth) {
     return name;
 }
 
+/// "X.lora_gate_and_up_A", "X.lora_down_B": of the parameters of X, which PEFT wraps one after the
+/// other, down_proj outside.
+std::optional<PeftName> grouped_name(const NameParts& parts, std::size_t at) {
+    constexpr std::string_view kGateAndUp = "lora_gate_and_up_";
+    const bool is_inside = parts[at].starts_with(kGateAndUp);
+    const std::string_view stem = is_inside ? kGateAndUp : std::string_view("lora_down_");
+    const std::string_view which =
+        parts[at].starts_with(stem) ? parts[at].substr(stem.size()) : std::string_view();
+    if (at + 1 != parts.size() || (which != "A" && which != "B")) {
+        return std::nullopt;
+    }
+    PeftName name;
+    name.role = TensorRole::factor;
+    name.module_name = join(parts, 0, at);
+    name.component = "lora_" + std::string(which);
+    name.depth = is_inside ? 1 : 0;
+    name.saved_name = kPrefix + name.module_name + (is_inside ? "." : "") +
+                      std::string(is_inside ? kBaseLayer : "") + "." + name.component + ".weight";
+    name.is_grouped = true;
+    return name;
+}
+
 /// "X.modules_to_save.NAME.Y": the adapter's own copy of X.Y. PEFT saves it as "X.Y", and where it
 /// saves embeddings for their new rows also as "X.modules_to_save.Y".
 PeftName whole_name(const NameParts& parts, std::size_t at) {
@@ -87,6 +109,19 @@ PeftName whole_name(const NameParts& parts, std::size_t at) {
     name.adapter_name = is_named ? parts[at + 1] : std::string_view();
     name.module_name = without(parts, at, at + (is_named ? 2 : 1));
     name.saved_name = kPrefix + name.module_name;
+    return name;
+}
+
+/// "X.token_adapter.trainable_tokens_delta[.NAME]", and the rows as they were before.
+PeftName rows_name(const NameParts& parts, std::size_t at) {
+    PeftName name;
+    name.role = parts[at + 1] == "trainable_tokens_delta"      ? TensorRole::rows
+                : parts[at + 1] == "trainable_tokens_original" ? TensorRole::former
+                                                               : TensorRole::foreign;
+    name.module_name = join(parts, 0, at);
+    name.adapter_name = at + 2 < parts.size() ? parts[at + 2] : std::string_view();
+    name.component = parts[at + 1];
+    name.saved_name = kPrefix + join(parts, 0, at + 2);
     return name;
 }
 
@@ -129,8 +164,12 @@ PeftName read_name(const std::string& stored) {
         const TensorRole wrapper = is_inner ? wrapper_named(parts[i]) : TensorRole::base;
         if (is_inner && parts[i] == "token_adapter" && parts[i + 1] == kBaseLayer) {
             parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i));
+        } else if (is_inner && parts[i] == "token_adapter") {
+            return rows_name(parts, i);
         } else if (is_foreign(parts[i])) {
             wrappers.role = TensorRole::foreign;
+        } else if (auto grouped = grouped_name(parts, i)) {
+            return *std::move(grouped);
         } else if (holds(kFactors, parts[i])) {
             PeftName name = factor_name(parts, i, wrappers.base_layers);
             name.role = wrappers.fit_factor(i) ? TensorRole::factor : TensorRole::foreign;

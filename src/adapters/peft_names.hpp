@@ -24,6 +24,7 @@ enum class TensorRole {
     saved,     ///< as `base`, but of an adapter that PEFT saved: it replaces the base's
     former,    ///< as `original`, but of an adapter that PEFT saved: what the base had
     factor,    ///< of LoRA itself
+    rows,      ///< of an embedding, trained on their own (`.token_adapter.`)
     foreign,   ///< of another kind of adapter
 };
 
@@ -38,6 +39,9 @@ struct PeftName {
     /// How many wrappers of the same module are around a factor's own. Each of several
     /// parameters that are wrapped on their own (target_parameters) has one.
     Index depth = 0;
+    /// The factors of all experts in one tensor, as NeMo Automodel has them: A is [experts, in,
+    /// rank], B [experts, rank, out].
+    bool is_grouped = false;
 };
 
 /// Reads a name as PEFT's modules make them, with or without `base_model.model.` in front.
@@ -68,6 +72,15 @@ struct Module {
 /// In the order of the paths. Error(mismatch) for a factor without its partner and for shapes that
 /// do not fit each other. Tensors that are no factors are passed over.
 std::vector<Module> modules_of(std::span<const SavedTensor> tensors);
+
+/// Rows of an embedding or a head that were trained on their own: row i of the tensor is that of
+/// the token `tokens[i]`.
+struct TokenRows {
+    std::string path;  ///< of the module
+    std::size_t tensor = 0;
+    std::vector<Index> tokens;
+    Index n_cols = 0;
+};
 
 /// What else the adapter's configuration depends on.
 struct KnownModules {

@@ -22,7 +22,7 @@ using catalogue::Tensor;
 
 bool is_adapters(TensorRole role) {
     return role == TensorRole::factor || role == TensorRole::whole || role == TensorRole::saved ||
-           role == TensorRole::former || role == TensorRole::foreign;
+           role == TensorRole::former || role == TensorRole::rows || role == TensorRole::foreign;
 }
 
 template <typename Visit>
@@ -106,6 +106,7 @@ struct WholeNames {
     std::set<std::string> adapters;
     std::vector<std::string> saved;  ///< tensors under the base's names that are the adapter's
     std::set<std::string> twins;     ///< those that are stored under `.modules_to_save.`, too
+    bool has_rows = false;           ///< trained on their own
     std::string foreign;             ///< the first tensor of an adapter that is no plain LoRA
 };
 
@@ -126,9 +127,10 @@ WholeNames names_in(const Catalogue& catalogue, NameReader& reader) {
         if (name.role == TensorRole::wrapped) {
             whole.wrapped.insert(name.module_name.substr(0, name.module_name.rfind('.')));
         }
-        if (name.role == TensorRole::factor) {
+        if (name.role == TensorRole::factor || name.role == TensorRole::rows) {
             whole.adapted.insert(name.module_name);
         }
+        whole.has_rows = whole.has_rows || name.role == TensorRole::rows;
         if (name.role == TensorRole::whole) {
             whole.modules.insert(name.whole_module);
         }
@@ -150,8 +152,7 @@ void require_one_lora(const Catalogue& catalogue, const WholeNames& names) {
     if (!names.foreign.empty()) {
         throw Error(ErrorCode::unsupported,
                     printable(names.foreign) +
-                        " belongs to an adapter that is not a plain LoRA one (target_parameters,"
-                        " trainable tokens or another PEFT method)",
+                        " belongs to an adapter that is not a plain LoRA one (another PEFT method)",
                     kMergeElsewhere);
     }
     for (const catalogue::Ignored& row : catalogue.ignored) {
@@ -176,29 +177,64 @@ void require_one_lora(const Catalogue& catalogue, const WholeNames& names) {
 }
 
 /// Whether save_pretrained puts a tensor of the base beside the adapter: trained biases, and
-/// embeddings that LoRA wraps.
-bool is_saved_too(const PeftName& name, Biases biases) {
+/// embeddings that LoRA wraps, unless rows of them were trained on their own.
+bool is_saved_too(const PeftName& name, Biases biases, bool has_rows) {
     const bool is_bias = name.module_name.ends_with(".bias");
     if (name.role == TensorRole::wrapped && name.module_name.ends_with(".weight")) {
         const std::string module = name.module_name.substr(0, name.module_name.size() - 7);
         const std::string last = module.substr(module.rfind('.') + 1);
-        return last == "embed_tokens" || last == "lm_head";
+        return !has_rows && (last == "embed_tokens" || last == "lm_head");
     }
     return is_bias && (biases == Biases::all ||
                        (biases == Biases::of_wrapped && name.role == TensorRole::wrapped));
 }
 
+/// The factors of all experts in one tensor as PEFT has those of a parameter: rows of A are experts
+/// by ranks, columns of B ranks by experts.
+void take_apart(Tensor& tensor, bool is_up) {
+    if (tensor.shape.size() != 3) {
+        throw Error(ErrorCode::mismatch, printable(tensor.name) + " is " +
+                                             shape_text(tensor.shape) +
+                                             ", expected the factors of all experts");
+    }
+    const Index n = tensor.shape[0];
+    const Index rank = tensor.shape[is_up ? 1 : 2];
+    std::vector<catalogue::Piece> pieces;
+    for (const catalogue::Piece& piece : tensor.pieces) {
+        const layout::Axis& each = piece.patch.axes[is_up ? 1 : 0];
+        for (Index at = each.lo; at < each.lo + each.extent; ++at) {
+            layout::Axis rows = piece.patch.axes[2];
+            layout::Axis cols = piece.patch.axes[is_up ? 0 : 1];
+            layout::Axis& joined = is_up ? cols : rows;
+            joined.lo += at * (is_up ? n : rank);
+            layout::Patch& patch = pieces.emplace_back(piece).patch;
+            patch.offset += (at - each.lo) * each.stride;
+            patch.axes = {rows, cols};
+        }
+    }
+    tensor.shape =
+        is_up ? std::vector{tensor.shape[2], rank * n} : std::vector{n * rank, tensor.shape[1]};
+    tensor.pieces = std::move(pieces);
+}
+
+void take_apart(const Shard& shard, bool /*is_up*/) {
+    throw Error(ErrorCode::unsupported,
+                printable(std::string(shard.name)) + " is stored in the pieces of ranks",
+                kMergeElsewhere);
+}
+
 /// Deals tensors (or shards) out to base and adapter.
 class Dealer {
   public:
-    Dealer(NameReader& reader, const Deal& deal, bool has_base,
-           const std::set<std::string>& trained_names, Separated& parts)
+    Dealer(NameReader& reader, const Deal& deal, bool has_base, const WholeNames& trained,
+           Separated& parts)
         : reader_(reader),
           biases_(deal.biases),
           whole_(deal.whole),
           is_dropped_(deal.is_dropped),
           has_base_(has_base),
-          trained_names_(trained_names),
+          has_rows_(trained.has_rows),
+          trained_names_(trained.tensors),
           parts_(parts) {}
 
     template <typename Item>
@@ -216,7 +252,7 @@ class Dealer {
             const bool is_replaced = !is_adapters(name.role) && whole_ == WholeModules::trained &&
                                      trained_names_.contains(name.module_name);
             const bool is_adapter =
-                is_adapters(name.role) || (has_base_ && is_saved_too(name, biases_));
+                is_adapters(name.role) || (has_base_ && is_saved_too(name, biases_, has_rows_));
             const bool is_base = is_whole || (!is_adapters(name.role) && !is_replaced);
             if (is_adapter && is_base) {
                 parts_.in_both.insert(name.saved_name);
@@ -228,6 +264,10 @@ class Dealer {
             if (is_adapter) {
                 adapter.push_back(item);
                 adapter.back().name = name.saved_name;
+                if (name.is_grouped && !is_dropped_) {
+                    take_apart(adapter.back(), name.component == "lora_B");
+                    parts_.grouped = item.name;
+                }
             }
             if (is_base) {
                 item.name = name.module_name;
@@ -243,6 +283,7 @@ class Dealer {
     WholeModules whole_;
     bool is_dropped_;
     bool has_base_;  ///< that was saved with the adapter
+    bool has_rows_;
     const std::set<std::string>& trained_names_;
     Separated& parts_;
     plan::Ledger replaced_;
@@ -326,7 +367,7 @@ Separated separate(Catalogue catalogue, const Deal& deal) {
     parts.adapter.dialect = catalogue.dialect;
     parts.adapter.files = catalogue.files;
     parts.adapter.facts = catalogue.facts;
-    Dealer dealer(reader, deal, holds_changed_base(catalogue), trained.tensors, parts);
+    Dealer dealer(reader, deal, holds_changed_base(catalogue), trained, parts);
     dealer.divide(std::move(catalogue.tensors), parts.base.tensors, parts.adapter.tensors);
     dealer.divide(std::move(catalogue.shards), parts.base.shards, parts.adapter.shards);
     catalogue.tensors = std::move(parts.base.tensors);

@@ -34,6 +34,7 @@ struct Separated {
     std::vector<std::string> whole_modules;  ///< modules trained as a whole, sorted
     std::vector<std::string> saved_tensors;  ///< of the adapter, under the base's names
     std::vector<std::string> bare_modules;   ///< that LoRA wraps and has no factor of, sorted
+    std::string grouped;            ///< a tensor that held the factors of all experts; "": none did
     std::set<std::string> in_both;  ///< names of the adapter's tensors that are the base's, too
     std::vector<catalogue::Ignored> replaced;  ///< of the base, by those trained as a whole
 };

@@ -267,6 +267,9 @@ class SettingsResolver {
         set_missing("rank_pattern", ordered_json::object());
         set_missing("alpha_pattern", ordered_json::object());
         set_missing("modules_to_save", ordered_json());
+        if (meta_.contains(kParameters)) {
+            set_missing(kParameters, meta_[kParameters]);
+        }
         if (!names_all(config_["modules_to_save"], surroundings_.whole_modules)) {
             config_["modules_to_save"] = last_components(surroundings_.whole_modules);
         }

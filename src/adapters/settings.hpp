@@ -13,6 +13,9 @@
 
 namespace shardweld::adapters {
 
+/// The field that names parameters which are wrapped on their own.
+inline constexpr const char* kParameters = "target_parameters";
+
 /// Where settings come from, the surest first.
 struct SettingsSources {
     std::optional<double> alpha;  ///< --lora_alpha

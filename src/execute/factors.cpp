@@ -196,6 +196,10 @@ void Factors::update(const FoldedWeight& weight, const layout::Patch& patch,
                                     rows.stride,
                                     cols.stride};
             take_values(weight.target.stored, stored, block);
+            if (fold.rank == 0) {  // a sum with nothing would make 0 of -0
+                visit(block);
+                continue;
+            }
             numeric::add_low_rank({values_.data(), left_.data(), right_.data(), count(n_rows),
                                    count(n_cols), count(fold.rank), count(n_cols),
                                    static_cast<float>(fold.scale)});
@@ -244,10 +248,22 @@ void Factors::apply_gains(const plan::Fold& fold, const MatrixBlock& block) {
     }
 }
 
+void Factors::take_rows(const plan::Fold& fold, const MatrixBlock& block) {
+    for (std::size_t i = 0; i < fold.rows.size(); ++i) {
+        const Index row = fold.rows[i] - block.row;
+        if (row >= 0 && row < block.n_rows) {
+            const auto from = static_cast<Index>(i);
+            load(fold.right, {from, 1}, {block.col, block.n_cols},
+                 block.values.subspan(count(row * block.n_cols), count(block.n_cols)));
+        }
+    }
+}
+
 /// Puts a block's values where its elements stood, rounded to one type and then cast to the other.
 void Factors::write_block(const MatrixBlock& block, const plan::Fold& fold, DType rounded,
                           DType written, std::span<std::byte> out) {
     apply_gains(fold, block);
+    take_rows(fold, block);
     const Bytes size = size_of(written);
     const auto n = static_cast<Bytes>(block.n_cols);
     for (Index i = 0; i < block.n_rows; ++i) {

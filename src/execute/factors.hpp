@@ -92,6 +92,7 @@ class Factors {
     void load_right(const plan::Fold& fold, Index batch, Index col, Index width);
     /// `row`: of all matrices.
     void load_left(const plan::Fold& fold, Index row, Index n_rows);
+    void take_rows(const plan::Fold& fold, const MatrixBlock& block);
     void apply_gains(const plan::Fold& fold, const MatrixBlock& block);
 
     const plan::Plan& plan_;

@@ -147,7 +147,7 @@ struct Matrix {
 
 /// The target as a matrix W, or as n_batches of them one behind the other, becomes gain * (W +
 /// scale * left * right), in fp32, rounded once to the type that is written. Order of operations:
-/// numeric/low_rank.hpp.
+/// numeric/low_rank.hpp. Or, of rank 0, it stays as it is but for `rows`.
 struct Fold {
     /// Along what a weight is normalised (DoRA): each row or each column has a gain of its own.
     enum class Norm { none, rows, columns };
@@ -162,6 +162,12 @@ struct Fold {
     Norm norm = Norm::none;
     /// fp32 per row or column: magnitudes; replaced by gains (magnitude / norm) before the fold.
     Bytes magnitudes = 0;
+    std::vector<Index> rows = {};  ///< in whose place the rows of `right` stand
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.n_batches, self.n_rows, self.n_cols, self.rank, self.scale, self.left,
+                        self.right, self.norm, self.magnitudes, self.rows);
+    };
 };
 
 /// Elements of a weight that is folded into, among those of a target that holds others, too: a

@@ -1,6 +1,7 @@
 """LoRA factors on each kind of matrix of each model of tests/data. Called by scripts/metamorphic.sh factors and ctest; --help says more."""
 import argparse
 import array
+import dataclasses
 import json
 import os
 import re
@@ -11,7 +12,6 @@ import time
 import zlib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import fixture as fixtures_module
 import merge
@@ -27,12 +27,12 @@ EMBEDDING = re.compile(r"embed|wte|wpe|lm_head|output\.weight|output_layer")
 REFUSALS = (*merge.REFUSALS, 13)
 ABOUT = """Puts a pair of factors on one matrix of each kind of every model of tests/data, as PEFT names them beside the model and as Megatron-Bridge
 does in a legacy save that reshape writes of it, and folds it into the model, into training files, or splits it. It must be refused with a documented code,
-or the folded weight is W + alpha/r B A and all others are as they were. Anything else, such as code 70, is printed as
+or the folded weight is W + alpha/r B A and all others are as they were, and what is split off folds to the same. Anything else, such as code 70, is printed as
     FAILED fixture | matrix | what | code | detail
 and exit code 1."""
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Try:
     matrix: str
     what: str
@@ -99,6 +99,13 @@ class Factors:
             return Try(matrix, what, "failed", f"{code} {message}")
         detail = far(tensors_of(out), expected()) if expected else ""
         return Try(matrix, what, "failed" if detail else "same", detail)
+
+    def folded_again(self):
+        """What was split off, folded into what it was split from, is what was folded at once."""
+        out, again = self.place("out"), self.place("again")
+        shutil.rmtree(again, ignore_errors=True)
+        code, message = trips.run(self.program, "merge", os.path.join(out, "lora_adapter"), again, "--base", out, "--lora", "fold")
+        return far(tensors_of(again), tensors_of(self.place("folded"))) if code == 0 else f"{code} {message}"
 
     @staticmethod
     def each(names, run):
@@ -173,8 +180,14 @@ class Factors:
         def run(names, is_compared):
             arguments = ("merge", source, "--hf_config", self.model, "--lora_alpha", "4")
             write(names)
-            yield self.tried(names, "split in Megatron's names", None, *arguments)
-            yield self.tried(names, "fold in Megatron's names", (lambda: expected(names)) if is_compared else None, *arguments, "--lora", "fold")
+            fold = self.tried(names, "fold in Megatron's names", (lambda: expected(names)) if is_compared else None, *arguments, "--lora", "fold")
+            yield fold
+            shutil.rmtree(self.place("folded"), ignore_errors=True)
+            if fold.outcome == "same":
+                os.rename(self.place("out"), self.place("folded"))
+            split = self.tried(names, "split in Megatron's names", None, *arguments)
+            detail = self.folded_again() if fold.outcome == split.outcome == "same" else ""
+            yield dataclasses.replace(split, outcome="failed", detail=detail) if detail else split
 
         return self.each([name for name in save.model if isinstance(name, str) and name.endswith(".weight") and save.tensor(name) is not None
                           and len(save.tensor(name).args[2]) == 2 and save.tensor(name).args[0].fields[1].place[1] == "FloatStorage"], run)

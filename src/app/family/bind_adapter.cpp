@@ -13,6 +13,7 @@
 #include "adapters/parameters.hpp"
 #include "adapters/peft_names.hpp"
 #include "adapters/settings.hpp"
+#include "adapters/token_rows.hpp"
 #include "app/settings/job.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
@@ -107,6 +108,13 @@ class AdapterBinder {
         if (lora_ != Lora::drop) {
             require_factors(parts.bare_modules);
         }
+        if (lora_ == Lora::split && !parts.grouped.empty()) {
+            throw Error(ErrorCode::unsupported,
+                        printable(parts.grouped) +
+                            " holds the factors of all experts, and which parameters of PEFT's "
+                            "class these are, only the base tells",
+                        "give the base with --base and use --lora fold");
+        }
         const auto rows = grown_rows(parts.adapter);
         try {
             bind_base(std::move(parts.base), prepared_.model());
@@ -131,7 +139,31 @@ class AdapterBinder {
             return;
         }
         surround(std::move(parts.whole_modules), std::move(parts.saved_tensors));
+        leave_tied_rows(parts.adapter);
         take_adapter(bind_saved(std::move(parts.adapter)));
+    }
+
+    /// Rows that were trained of the embedding stand again under the head that is tied to it.
+    void leave_tied_rows(Catalogue& adapter) {
+        const auto& declared = sources_.adapter_config.json();
+        const bool is_by_module =
+            declared.contains(adapters::kTokens) && declared[adapters::kTokens].is_object();
+        std::erase_if(adapter.tensors, [&](const catalogue::Tensor& tensor) {
+            const adapters::PeftName name = adapters::read_name(tensor.name);
+            const std::string weight =
+                plan::renamed(*prepared_.recipe, name.module_name + ".weight");
+            const bool is_copy =
+                name.role == adapters::TensorRole::rows &&
+                !(is_by_module && adapters::tokens_of(sources_.adapter_config, name.module_name)) &&
+                std::ranges::any_of(prepared_.recipe->same, [&](const models::SameRule& rule) {
+                    return prepared_.symbols->holds(rule.condition) && is_called(rule.a, weight);
+                });
+            if (is_copy) {
+                bound_.binding.ledger.ignore(tensor.name, "the embedding's rows again",
+                                             catalogue::stored_bytes(tensor));
+            }
+            return is_copy;
+        });
     }
 
     /// The rows of a vocabulary that the adapter has, and config.json does not; nullopt: no others.
@@ -185,7 +217,7 @@ class AdapterBinder {
                   {&recipe, prepared_.dialect.get(), prepared_.symbols.get()});
         bound_.binding.ledger.stored = adapter.repeated;
         uses_ = std::move(adapter.uses);
-        say_turned();
+        say_of_uses();
         if (has_own_base) {
             base_names_.clear();
             for (plan::Target& target : bound_.binding.targets) {
@@ -410,7 +442,9 @@ class AdapterBinder {
         }
         std::vector<adapters::Module> modules = adapters::modules_of(tensors);
         const bool is_folded = lora_ == Lora::fold;
-        if (is_folded && modules.empty()) {
+        const std::vector<adapters::TokenRows> rows =
+            adapters::token_rows_of(tensors, sources_.adapter_config);
+        if (is_folded && modules.empty() && rows.empty()) {
             return;  // only modules trained as a whole: the base has them already
         }
         const auto idle = adapters::mark_parameters(modules, sources_);
@@ -424,7 +458,7 @@ class AdapterBinder {
                 return settle(all);
             };
             fold_adapter({prepared_, sources_, uses_, base_names_, settled},
-                         std::move(saved.targets), std::move(modules), bound_);
+                         std::move(saved.targets), std::move(modules), rows, bound_);
             return;
         }
         require_base_of(modules);
@@ -483,9 +517,14 @@ class AdapterBinder {
     /// A head that is the embedding's matrix, and is not stored.
     [[nodiscard]] bool is_tied_head(const std::string& name) const {
         return std::ranges::any_of(prepared_.recipe->same, [&](const models::SameRule& rule) {
-            return std::ranges::any_of(prepared_.recipe->hub, [&](const models::Line& line) {
-                return (line.logical == rule.a || line.logical == rule.b) && line.name.text == name;
-            });
+            return is_called(rule.a, name) || is_called(rule.b, name);
+        });
+    }
+
+    /// Whether the hub calls a logical tensor so.
+    [[nodiscard]] bool is_called(const std::string& logical, const std::string& name) const {
+        return std::ranges::any_of(prepared_.recipe->hub, [&](const models::Line& line) {
+            return line.logical == logical && line.name.text == name;
         });
     }
 
@@ -508,13 +547,18 @@ class AdapterBinder {
     }
 
     /// What the layouts of a framework's factors tell of the modules, whatever no file says.
-    void say_turned() {
-        if (std::ranges::any_of(uses_,
-                                [](const auto& use) { return use.second.parameter.is_turned; })) {
-            nlohmann::ordered_json said = sources_.train_meta.json();
-            said["fan_in_fan_out"] = true;
-            sources_.train_meta = {sources_.train_meta.path, said.dump()};
+    void say_of_uses() {
+        nlohmann::ordered_json said = sources_.train_meta.json();
+        for (const auto& [path, use] : uses_) {
+            if (use.is_module && use.parameter.is_turned) {
+                said["fan_in_fan_out"] = true;
+            }
+            if (!use.is_module && lora_ == Lora::split) {
+                said[adapters::kParameters].push_back(path);
+                said.emplace("r", use.rank);
+            }
         }
+        sources_.train_meta = {sources_.train_meta.path, said.dump()};
     }
 
     /// The adapter's tensors stand behind the model's, in a file of their own.

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/name_rules.hpp"
 #include "core/natural_order.hpp"
 #include "core/text.hpp"
 #include "layout/copy.hpp"
@@ -20,6 +21,7 @@
 #include "shardweld/error.hpp"
 
 #include "paired_factors.hpp"
+#include "stored_factors.hpp"
 #include "training_form.hpp"
 
 namespace shardweld::app {
@@ -31,9 +33,6 @@ constexpr std::string_view kWeight = ".weight";
 constexpr std::string_view kFoldedEmbeddings = "embed";
 /// Begins those of layers for multi-token prediction, and mostly the names of their modules.
 constexpr std::string_view kPredictions = "mtp.";
-constexpr const char* kInFramework =
-    "merge the adapter into the model with the framework that trained it and save that, or leave "
-    "it out with --lora drop";
 
 /// A run of the rows or columns of a product, and of those of a tensor of the model.
 struct FactorRun {
@@ -121,16 +120,21 @@ class TensorCutter {
 
     /// A or B of all pairs, made of the whole factors `first`... are numbers of. As PEFT has those
     /// of parameters: rows of A are matrices by ranks, columns of B ranks by matrices.
-    [[nodiscard]] plan::Target factor(bool is_up, const std::string& path,
+    /// `is_swapped`: of the transposed product, whose A is the transpose of B.
+    [[nodiscard]] plan::Target factor(bool is_up, bool is_swapped,
                                       const std::vector<plan::Target>& whole) const {
         const Index n_in = is_turned_ ? n_rows_ : n_cols_;
         const Index n_out = is_turned_ ? n_cols_ : n_rows_;
         const Index n = n_matrices();
         const Index rank = pairs_[std::get<1>(placed_.begin()->first)].rank;
         plan::Target target;
-        target.name = path + (is_up ? ".lora_B.weight" : ".lora_A.weight");
         target.shape = is_up ? std::vector{n_out, rank * n_pairs_ * n}
                              : std::vector{n * n_pairs_ * rank, n_in};
+        const Index down = is_swapped ? 1 : target.shape[1];  // from a row to the next
+        const Index right = is_swapped ? target.shape[0] : 1;
+        if (is_swapped) {
+            std::swap(target.shape[0], target.shape[1]);
+        }
         Index slot = 0;
         Index last = -1;
         for (const auto& [key, placed] : placed_) {
@@ -144,12 +148,12 @@ class TensorCutter {
                 layout::Copy copy;
                 if (is_up) {
                     copy = {(stacked * pair.n_out + run.begin) * rank,
-                            run.lo * target.shape[1] + slot * rank * n + matrix,
-                            {{run.extent, run.step * rank, target.shape[1]}, {rank, 1, n}}};
+                            run.lo * down + (slot * rank * n + matrix) * right,
+                            {{run.extent, run.step * rank, down}, {rank, 1, n * right}}};
                 } else {
                     copy = {stacked * rank * pair.n_in + run.begin,
-                            (matrix * n_pairs_ + slot) * rank * n_in + run.lo,
-                            {{rank, pair.n_in, n_in}, {run.extent, run.step, 1}}};
+                            (matrix * n_pairs_ + slot) * rank * down + run.lo * right,
+                            {{rank, pair.n_in, down}, {run.extent, run.step, right}}};
                 }
                 target.operands.push_back({is_up ? pair.up : pair.down, 0, layout::normal(copy)});
             }
@@ -247,7 +251,9 @@ class TensorCutter {
 /// Error(unsupported) where adding a product to a weight is no model of the family's.
 class ProductCheck {
   public:
-    ProductCheck(const PreparedModel& framework) : framework_(framework) {}
+    /// `is_for_peft`: head and embedding in one are adapted each on its own.
+    ProductCheck(const PreparedModel& framework, bool is_for_peft)
+        : framework_(framework), is_for_peft_(is_for_peft) {}
 
     [[nodiscard]] bool is_placed(const catalogue::Tensor& product,
                                  const plan::Places::Stored& stored) const {
@@ -261,7 +267,7 @@ class ProductCheck {
             throw Error(
                 ErrorCode::unsupported,
                 "the adapter of " + printable(product.name) + " is not read: " + std::string(why),
-                kInFramework);
+                kMergeThere);
         }
     }
 
@@ -273,7 +279,7 @@ class ProductCheck {
         }
         const models::Line& line = *stored.line;
         for (const models::SameRule& rule : framework_.recipe->same) {
-            if ((rule.a == line.logical || rule.b == line.logical) &&
+            if (!is_for_peft_ && (rule.a == line.logical || rule.b == line.logical) &&
                 framework_.symbols->holds(rule.condition)) {
                 return "the model's head and embedding are one matrix, and it changes one of them";
             }
@@ -296,6 +302,7 @@ class ProductCheck {
     }
 
     const PreparedModel& framework_;
+    bool is_for_peft_;
 };
 
 /// What must be equal in the files before anything is written, by the tensors that are made of it.
@@ -325,11 +332,13 @@ bool is_embedding_module(std::string_view module) {
 class PairCutter {
   public:
     /// `spelled`: how the form has names of tensors that pass; empty: as they are.
+    /// `is_for_peft`: factors are those of PEFT's modules, not only of the same product.
     PairCutter(const plan::Binding& whole, std::vector<FactorPair> pairs, const PreparedModel& form,
-               const TrainingForm::Passing& spelled)
+               const TrainingForm::Passing& spelled, bool is_for_peft)
         : whole_(whole),
           pairs_(std::move(pairs)),
           form_(form),
+          is_for_peft_(is_for_peft),
           lines_(models::lora_products(*form.dialect)) {
         std::ranges::transform(pairs_, std::back_inserter(products_), [&](const FactorPair& pair) {
             return product_of(pair, whole.targets);
@@ -337,6 +346,9 @@ class PairCutter {
         plan::Model model = form.model();
         model.dialect = &lines_;
         places_ = plan::places_of(products_, model);
+        std::erase_if(places_.tensors, [&](const plan::TensorPlaces& tensor) {
+            return is_for_peft && is_tied_head(tensor);
+        });
         for (plan::TensorPlaces& tensor : places_.tensors) {
             if (spelled && (form.training == nullptr || line_of(tensor) == nullptr)) {
                 tensor.name = spelled(tensor.name);
@@ -346,7 +358,7 @@ class PairCutter {
 
     /// Error where a product is no part of a model of the family, or not of its rows and columns.
     void cut_all(CutFactors& cut) const {
-        const ProductCheck check(form_);
+        const ProductCheck check(form_, is_for_peft_);
         for (std::size_t i = 0; i < products_.size(); ++i) {
             check.require_placed(products_[i], places_.stored[i]);
         }
@@ -356,14 +368,14 @@ class PairCutter {
                             "the adapter of " + printable(first_pair(tensor).name) +
                                 " is not read: " + printable(tensor.name) + " " +
                                 shape_text(tensor.shape) + " has not its rows and columns",
-                            kInFramework);
+                            kMergeThere);
             }
         }
     }
 
     /// Those that are of modules alone, each of one pair; gives the pairs of all others.
     std::vector<FactorPair> cut_modules(CutFactors& cut) const {
-        const ProductCheck check(form_);
+        const ProductCheck check(form_, is_for_peft_);
         std::set<std::uint32_t> others;
         for (std::uint32_t i = 0; i < products_.size(); ++i) {
             if (!check.is_placed(products_[i], places_.stored[i])) {
@@ -418,6 +430,22 @@ class PairCutter {
         return places_.stored[tensor.operands.front().file].line;
     }
 
+    /// The head that an embedding stands for, too: PEFT adapts the module that is named alone.
+    [[nodiscard]] bool is_tied_head(const plan::TensorPlaces& tensor) const {
+        const models::Line* const line = line_of(tensor);
+        const auto leaf_of = [](const std::string& name) {
+            return name.substr(name.rfind('.', name.rfind('.') - 1) + 1);
+        };
+        return line != nullptr &&
+               std::ranges::any_of(form_.recipe->same, [&](const models::SameRule& rule) {
+                   return line->logical == rule.b && form_.symbols->holds(rule.condition) &&
+                          std::ranges::any_of(form_.recipe->hub, [&](const models::Line& hub) {
+                              return hub.logical == rule.a &&
+                                     leaf_of(hub.name.text) == leaf_of(tensor.name);
+                          });
+               });
+    }
+
     /// False: the tensor has not the rows and columns of its products.
     bool add(const plan::TensorPlaces& tensor, CutFactors& cut) const {
         TensorCutter cutter(tensor, pairs_);
@@ -428,11 +456,23 @@ class PairCutter {
         const models::Line* const line = line_of(tensor);
         use.is_prediction = use.parameter.path.starts_with(kPredictions) ||
                             (line != nullptr && line->logical.starts_with(kPredictions));
-        use.is_module = use.is_module && !is_embedding_module(use.parameter.path) &&
-                        (line == nullptr || !line->logical.starts_with(kFoldedEmbeddings));
+        use.is_embedding =
+            use.is_module && (is_embedding_module(use.parameter.path) ||
+                              (line != nullptr && line->logical.starts_with(kFoldedEmbeddings)));
+        // PEFT takes the last dim of a parameter for the input's, whatever the model does with it.
+        const bool is_swapped =
+            is_for_peft_ && (use.is_embedding ||
+                             (!use.is_module && use.parameter.is_turned &&
+                              !is_known_as(form_.recipe->name, "family of transposed experts")));
+        const std::string stem =
+            use.parameter.path + (is_for_peft_ && use.is_embedding ? ".lora_embedding_" : ".lora_");
         for (const bool is_up : {false, true}) {
-            cut.targets.push_back(cutter.factor(is_up, use.parameter.path, whole_.targets));
+            plan::Target& factor =
+                cut.targets.emplace_back(cutter.factor(is_up, is_swapped, whole_.targets));
+            factor.name = stem + (is_up != is_swapped ? "B" : "A") +
+                          (is_for_peft_ && use.is_embedding ? "" : ".weight");
         }
+        use.rank = first_pair(tensor).rank;
         cut.uses.emplace(use.parameter.path, use);
         return true;
     }
@@ -440,6 +480,7 @@ class PairCutter {
     const plan::Binding& whole_;
     std::vector<FactorPair> pairs_;
     const PreparedModel& form_;
+    bool is_for_peft_;
     models::Dialect lines_;
     std::vector<catalogue::Tensor> products_;
     plan::Places places_;
@@ -466,10 +507,6 @@ void require_modules(const CutFactors& factors) {
             why = "the adapter changes " + printable(tensor) +
                   ", of a layer that predicts further tokens (MTP): no class that PEFT loads has "
                   "it, and its factors would be left out";
-        } else if (!use.is_module) {
-            why = "the adapter changes " + printable(tensor) +
-                  ", which is no weight of a linear module of its own: PEFT has no names for its "
-                  "factors";
         } else if (use.n_pairs > 1) {
             why = "the adapter has " + std::to_string(use.n_pairs) + " pairs of factors for " +
                   printable(tensor) + ", where PEFT has one";
@@ -480,11 +517,31 @@ void require_modules(const CutFactors& factors) {
     }
 }
 
+/// Factors of parameters are called as those of the module that has them. PEFT wraps a module once
+/// for each, in the order in which classes make them: down_proj is outside of gate_up_proj.
+void name_parameters(CutFactors& factors) {
+    for (plan::Target& factor : factors.targets) {
+        const std::size_t end = factor.name.rfind(".lora_");
+        const std::string path = factor.name.substr(0, end);
+        if (factors.uses.at(path).is_module) {
+            continue;
+        }
+        std::string module = path.substr(0, path.rfind('.'));
+        std::string wrappers;
+        for (const auto& [other, use] : factors.uses) {
+            if (!use.is_module && other < path && other.substr(0, other.rfind('.')) == module) {
+                wrappers += ".base_layer";
+            }
+        }
+        factor.name = module + wrappers + factor.name.substr(end);
+    }
+}
+
 }  // namespace
 
 CutFactors cut_factors(const plan::Binding& whole, const PreparedModel& framework) {
     CutFactors cut;
-    PairCutter(whole, pairs_of(whole.targets, *framework.dialect->lora), framework, {})
+    PairCutter(whole, pairs_of(whole.targets, *framework.dialect->lora), framework, {}, false)
         .cut_all(cut);
     settle(whole, cut);
     return cut;
@@ -492,28 +549,32 @@ CutFactors cut_factors(const plan::Binding& whole, const PreparedModel& framewor
 
 CutFactors cut_for_modules(const plan::Binding& whole, const PreparedModel& framework,
                            const PreparedModel* tree) {
-    if (tree == nullptr) {
-        CutFactors cut = cut_factors(whole, framework);
-        require_modules(cut);
-        return cut;
-    }
-    const TrainingForm::Passing spelled = tree->training->passing();
+    std::vector<FactorPair> apart = pairs_of(whole.targets, *framework.dialect->lora);
     CutFactors cut;
-    std::vector<FactorPair> apart =
-        PairCutter(whole, pairs_of(whole.targets, *framework.dialect->lora), *tree, spelled)
-            .cut_modules(cut);
-    if (!apart.empty()) {
+    TrainingForm::Passing renamed_back;
+    if (tree != nullptr) {
+        const TrainingForm::Passing spelled = tree->training->passing();
+        apart = PairCutter(whole, std::move(apart), *tree, spelled, true).cut_modules(cut);
         models::Dialect own;
         own.has_own_names = true;
-        const auto renamed_back = [&](const std::string& hub_name) {
+        renamed_back = [tree, own](const std::string& hub_name) {
             return models::passing_name(*tree->recipe, own, hub_name);
         };
+    }
+    if (!apart.empty()) {
         CutFactors others;
-        PairCutter(whole, std::move(apart), framework, renamed_back).cut_all(others);
+        PairCutter(whole, apart, framework, renamed_back, true).cut_all(others);
+        const auto is_parameter = [](const auto& use) { return !use.second.is_module; };
+        if (tree != nullptr && std::ranges::any_of(others.uses, is_parameter)) {
+            others = {};
+            PairCutter(whole, std::move(apart), *tree, tree->training->passing(), true)
+                .cut_all(others);
+        }
         std::ranges::move(others.targets, std::back_inserter(cut.targets));
         cut.uses.merge(others.uses);
     }
     require_modules(cut);
+    name_parameters(cut);
     settle(whole, cut);
     return cut;
 }

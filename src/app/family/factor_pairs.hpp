@@ -20,7 +20,9 @@ struct FactorUse {
     adapters::LoraParameter parameter;  ///< one part, the tensor
     Index n_pairs = 1;                  ///< of factors, one behind the other along the rank
     bool is_module = false;             ///< a weight of rows and columns that a PEFT module holds
+    bool is_embedding = false;          ///< one whose rows are looked up
     bool is_prediction = false;         ///< of a layer that predicts further tokens
+    Index rank = 0;                     ///< of one pair
     Index n_rows = 0;
     Index n_cols = 0;
 };

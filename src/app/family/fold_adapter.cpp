@@ -30,7 +30,16 @@ class Folder {
   public:
     Folder(const FoldedBase& base, Bound& bound) : base_(base), bound_(bound) {}
 
-    void fold(std::vector<plan::Target> factors, std::vector<adapters::Module> modules) {
+    void fold(std::vector<plan::Target> factors, std::vector<adapters::Module> modules,
+              const std::vector<adapters::TokenRows>& rows) {
+        if (!rows.empty() && base_.prepared.choice.is_untied) {
+            throw Error(ErrorCode::unsupported,
+                        "the adapter changes head or embedding, which the base has in one matrix, "
+                        "and rows of " +
+                            printable(rows.front().path) +
+                            ", which are in both: what of it each of them has, only PEFT knows",
+                        "use --lora split, and load base and adapter with peft");
+        }
         for (plan::Target& target : factors) {
             target.file = kFactors;
         }
@@ -42,7 +51,8 @@ class Folder {
         }
         attachment.parameters = parameters.by_module;
         take_uses(modules, attachment.parameters);
-        const adapters::Settings settings = base_.settle(modules);
+        const adapters::Settings settings =
+            modules.empty() ? adapters::Settings() : base_.settle(modules);
         for (adapters::Module& module : modules) {
             if (const auto use = base_.uses.find(module.path); use != base_.uses.end()) {
                 module.rank *= use->second.n_pairs;
@@ -63,7 +73,7 @@ class Folder {
         for (const std::string& name : base_.names) {
             attachment.base_names.insert(hub_name(name));
         }
-        adapters::attach(bound_.binding.targets, modules, attachment);
+        adapters::attach(bound_.binding.targets, modules, rows, attachment);
         require_all_used(factors, modules, placement);
         bound_.factors = std::move(factors);
     }
@@ -165,8 +175,9 @@ bool is_of_tree(const PreparedModel& prepared, const std::string& name) {
 }
 
 void fold_adapter(const FoldedBase& base, std::vector<plan::Target> factors,
-                  std::vector<adapters::Module> modules, Bound& bound) {
-    Folder(base, bound).fold(std::move(factors), std::move(modules));
+                  std::vector<adapters::Module> modules,
+                  const std::vector<adapters::TokenRows>& rows, Bound& bound) {
+    Folder(base, bound).fold(std::move(factors), std::move(modules), rows);
 }
 
 }  // namespace shardweld::app

@@ -38,6 +38,7 @@ struct FoldedBase {
 /// Gives the targets of `bound` that the modules change their folds, and `bound` the factors that
 /// these read. Error as adapters::attach and adapters::resolve_parameters.
 void fold_adapter(const FoldedBase& base, std::vector<plan::Target> factors,
-                  std::vector<adapters::Module> modules, Bound& bound);
+                  std::vector<adapters::Module> modules,
+                  const std::vector<adapters::TokenRows>& rows, Bound& bound);
 
 }  // namespace shardweld::app

@@ -17,6 +17,7 @@
 
 #include "factor_pairs.hpp"
 #include "saved_type.hpp"
+#include "stored_factors.hpp"
 #include "training_form.hpp"
 
 namespace shardweld::app {
@@ -28,92 +29,6 @@ using catalogue::Catalogue;
 constexpr const char* kModuleDialect = "hf_module";
 /// What the reader puts in front of the name of a module that was trained as a whole.
 constexpr std::string_view kOfWhole = ".adapter.modules_to_save.";
-constexpr std::string_view kExperts = ".experts.";
-constexpr const char* kMergeThere =
-    "merge the adapter into the model with the framework that trained it and save that, or leave "
-    "it out with --lora drop";
-
-/// [gate of rank 0; up of rank 0; gate of rank 1; ...] as [gate; up].
-void undo_rank_order(catalogue::Tensor& tensor, Index n_ranks) {
-    const std::size_t rows = tensor.shape.size() - 2;
-    const Index half = tensor.shape[rows] / (2 * n_ranks);
-    std::vector<catalogue::Piece> pieces;
-    for (const catalogue::Piece& piece : tensor.pieces) {
-        const Index rank = piece.patch.axes[rows].lo / (2 * half);
-        if (piece.patch.axes[rows].extent != 2 * half ||
-            piece.patch.axes[rows].lo != rank * 2 * half) {
-            throw Error(ErrorCode::unsupported,
-                        "the pieces of " + printable(tensor.name) + " are not the rows of " +
-                            std::to_string(n_ranks) +
-                            " tensor-parallel ranks: their order is not known",
-                        kMergeThere);
-        }
-        for (const Index part : {0, 1}) {
-            catalogue::Piece& own = pieces.emplace_back(piece);
-            layout::Axis& axis = own.patch.axes[rows];
-            own.patch.offset += part * half * axis.stride;
-            axis.lo = (part * n_ranks + rank) * half;
-            axis.extent = half;
-        }
-    }
-    tensor.pieces = std::move(pieces);
-}
-
-/// Whether tensor-parallel ranks each have rows of all segments: "(t [z: .. | x: ..])".
-bool is_cut_in_segments(const models::Line& weight) {
-    const layout::Dim& rows = weight.layout.dims[weight.layout.dims.size() - 2];
-    return rows.size() > 1 && rows.front().name == "t" && !rows.back().segments.empty();
-}
-
-/// Error(unsupported) for B of such a weight in pieces of several ranks, but for gate and up, whose
-/// order is known: whether the rows of each rank were put in order, nothing stored says.
-void require_order(const Catalogue& factors, const PreparedModel& framework) {
-    const models::LoraNames& names = *framework.dialect->lora;
-    const plan::StoreMatcher weights(*framework.dialect, *framework.recipe, *framework.symbols);
-    for (const catalogue::Tensor& tensor : factors.tensors) {
-        if (!tensor.name.ends_with(names.up) || tensor.shape.size() < 2) {
-            continue;
-        }
-        const std::string stem = tensor.name.substr(0, tensor.name.size() - names.up.size());
-        const auto weight = weights.find(stem + ".weight", tensor.shape.size());
-        const std::size_t rows = tensor.shape.size() - 2;
-        const bool is_whole =
-            std::ranges::all_of(tensor.pieces, [&](const catalogue::Piece& piece) {
-                return piece.patch.axes[rows].extent == tensor.shape[rows];
-            });
-        if (weight && !is_whole && is_cut_in_segments(*weight->line) &&
-            models::labels_of(*weight->line) != std::vector<std::string>{"gate", "up"}) {
-            throw Error(ErrorCode::unsupported,
-                        printable(tensor.name) +
-                            " is stored in the pieces of several tensor-parallel ranks, each with "
-                            "rows of all parts of the weight: their order is not known",
-                        kMergeThere);
-        }
-    }
-}
-
-/// Factors B whose rows the reader found by ranks.
-void undo_rank_orders(const models::LoraForm& form, const models::LoraNames& names,
-                      const models::Symbols& symbols, Catalogue& factors) {
-    const auto n_ranks = factors.facts.find(formats::kLoraRowsByRank);
-    if (n_ranks == factors.facts.end()) {
-        return;
-    }
-    for (catalogue::Tensor& tensor : factors.tensors) {
-        if (!tensor.name.ends_with(names.up)) {
-            continue;
-        }
-        std::string down = tensor.name;
-        down.replace(down.size() - names.up.size(), names.up.size(), names.down);
-        for (const models::LoraForm::SharedFactor& shared : form.shared) {
-            if (shared.labels == std::vector<std::string>{"gate", "up"} &&
-                shared.name.match(down, [&](const std::string& s) { return symbols.value(s); })) {
-                undo_rank_order(tensor, n_ranks->second);
-                break;
-            }
-        }
-    }
-}
 
 /// The recipe's rename rules, where they lead to a name of the form's.
 void rename_factors(Catalogue& factors, const models::LoraForm& form,
@@ -418,6 +333,8 @@ FrameworkAdapter bind_framework_adapter(Catalogue stored, const PreparedModel& f
     const models::Symbols& symbols = *framework.symbols;
     const models::LoraForm form = models::lora_form(*framework.recipe, *framework.dialect);
     Catalogue whole = take_trained(stored);
+    const Bytes copied = spread_shared(stored, names);
+    const std::set<std::string> joined = join_segments(stored, framework);
     if (!is_empty(stored) || is_empty(whole)) {
         FactorSorter(names).require_plain(stored);
     }
@@ -427,12 +344,13 @@ FrameworkAdapter bind_framework_adapter(Catalogue stored, const PreparedModel& f
     FrameworkAdapter adapter;
     if (!is_empty(stored)) {
         const models::Recipe recipe = of_stored(stored, framework, form);
-        require_order(stored, framework);
+        require_order(stored, framework, joined);
         adapter.factors =
             plan::bind(std::move(stored), {&recipe, &form.dialect, &symbols}, factors);
         CutFactors cut = is_beside ? cut_for_modules(adapter.factors, framework, tree)
                                    : cut_factors(adapter.factors, framework);
         settle_account(adapter.factors, cut, adapter.repeated);
+        adapter.repeated += copied;
         adapter.factors.targets = std::move(cut.targets);
         adapter.factors.same = std::move(cut.same);
         adapter.uses = std::move(cut.uses);

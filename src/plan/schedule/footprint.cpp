@@ -24,8 +24,9 @@ Bytes held_by(const Target& target) {
            held(target.replicas) + held(target.source) + held(target.file) +
            held(target.logical_patches) + held(target.beside) +
            (target.mix ? sizeof(Mix) + held(target.mix->terms) : Bytes{0}) +
-           (target.fold ? sizeof(Fold) : 0) + held(target.folded) + held(target.decoded) +
-           (target.encode ? sizeof(Encode) : 0) + (target.decode ? sizeof(Decode) : 0);
+           (target.fold ? sizeof(Fold) + held(target.fold->rows) : 0) + held(target.folded) +
+           held(target.decoded) + (target.encode ? sizeof(Encode) : 0) +
+           (target.decode ? sizeof(Decode) : 0);
 }
 
 /// The bytes of one rank's buffers where rounds send and receive so much at most.

@@ -165,7 +165,11 @@ std::string fold_text(const Fold& fold) {
     };
     std::array<char, 32> scale{};
     (void)std::snprintf(scale.data(), scale.size(), "%.17g", fold.scale);
-    return std::string(scale.data()) + " rank " + std::to_string(fold.rank) + " " +
+    std::string rows;
+    for (const Index row : fold.rows) {
+        rows += " row " + std::to_string(row);
+    }
+    return std::string(scale.data()) + " rank " + std::to_string(fold.rank) + rows + " " +
            (fold.left ? text_of(*fold.left) : "ones") + " " + text_of(fold.right) + " norm " +
            std::to_string(static_cast<int>(fold.norm)) + " " + std::to_string(fold.magnitudes);
 }

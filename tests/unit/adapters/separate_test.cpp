@@ -229,7 +229,7 @@ TEST(Separate, RefusesWhatItCannotRead) {
               "save it again with the one adapter to merge, or leave them out with --lora drop");
     for (const char* name :
          {"base_model.model.experts.base_layer.x.lora_A.default.weight", "m.q.lora_E.default",
-          "m.embed.token_adapter.trainable_tokens_delta.default", "m.q.ia3_l.default"}) {
+          "m.embed.token_adapter.trainable_tokens_mask.default", "m.q.ia3_l.default"}) {
         EXPECT_NE(test::error_text([&] {
                       of({name, "m.q.lora_A.default.weight"});
                   }).find(std::string("unsupported: ") + name),

@@ -1,0 +1,85 @@
+#include "token_rows.hpp"
+
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "core/text.hpp"
+#include "shardweld/error.hpp"
+
+#include "target_modules.hpp"
+
+namespace shardweld::adapters {
+
+namespace {
+
+constexpr const char* kWholeSave = "give a save that has both the rows and its adapter_config.json";
+
+std::vector<Index> tokens_in(const nlohmann::ordered_json& list, const ConfigFile& config) {
+    std::vector<Index> tokens;
+    std::set<Index> seen;
+    bool is_list = list.is_array();
+    for (const auto& token : is_list ? list : nlohmann::ordered_json::array()) {
+        is_list = is_list && token.is_number_unsigned() &&
+                  seen.insert(token.template get<Index>()).second;
+        tokens.push_back(is_list ? token.template get<Index>() : 0);
+    }
+    if (!is_list) {
+        throw Error(ErrorCode::mismatch,
+                    config.path + ": " + kTokens + " is no list of tokens, each named once",
+                    "correct it");
+    }
+    return tokens;
+}
+
+}  // namespace
+
+std::optional<std::vector<Index>> tokens_of(const ConfigFile& config, const std::string& path) {
+    const auto& declared = config.json();
+    const auto field = declared.find(kTokens);
+    if (field == declared.end() || field->is_null()) {
+        return std::nullopt;
+    }
+    if (!field->is_object()) {
+        return tokens_in(*field, config);
+    }
+    for (const auto& [module, list] : field->items()) {
+        if (names_it(module, path)) {
+            return tokens_in(list, config);
+        }
+    }
+    return std::nullopt;
+}
+
+std::vector<TokenRows> token_rows_of(std::span<const SavedTensor> tensors,
+                                     const ConfigFile& config) {
+    std::vector<TokenRows> found;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const PeftName name = read_name(tensors[i].name);
+        if (name.role != TensorRole::rows) {
+            continue;
+        }
+        const std::vector<Index>& shape = tensors[i].shape;
+        auto tokens = tokens_of(config, name.module_name);
+        if (!tokens || shape.size() != 2 || std::ssize(*tokens) != shape[0]) {
+            throw Error(ErrorCode::mismatch,
+                        printable(tensors[i].name) + " is " + shape_text(shape) + ", but " +
+                            config.path + " (" + kTokens + ") names " +
+                            (tokens ? std::to_string(tokens->size()) : std::string("no")) +
+                            " tokens of " + printable(name.module_name),
+                        kWholeSave);
+        }
+        found.push_back({name.module_name, i, *std::move(tokens), shape[1]});
+    }
+    const auto& declared = config.json();
+    const auto field = declared.find(kTokens);
+    if (found.empty() && field != declared.end() && !field->is_null() && !field->empty()) {
+        throw Error(ErrorCode::mismatch,
+                    config.path + " says " + kTokens +
+                        ", but no trainable_tokens_delta is stored: the checkpoint is incomplete",
+                    kWholeSave);
+    }
+    return found;
+}
+
+}  // namespace shardweld::adapters

@@ -1,0 +1,237 @@
+#include "stored_factors.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/text.hpp"
+#include "formats/recognise.hpp"
+#include "layout/expression.hpp"
+#include "plan/bind/store_match.hpp"
+#include "shardweld/error.hpp"
+
+namespace shardweld::app {
+
+using catalogue::Catalogue;
+
+namespace {
+
+/// [gate of rank 0; up of rank 0; gate of rank 1; ...] as [gate; up].
+void undo_rank_order(catalogue::Tensor& tensor, Index n_ranks) {
+    const std::size_t rows = tensor.shape.size() - 2;
+    const Index half = tensor.shape[rows] / (2 * n_ranks);
+    std::vector<catalogue::Piece> pieces;
+    for (const catalogue::Piece& piece : tensor.pieces) {
+        const Index rank = piece.patch.axes[rows].lo / (2 * half);
+        if (piece.patch.axes[rows].extent != 2 * half ||
+            piece.patch.axes[rows].lo != rank * 2 * half) {
+            throw Error(ErrorCode::unsupported,
+                        "the pieces of " + printable(tensor.name) + " are not the rows of " +
+                            std::to_string(n_ranks) +
+                            " tensor-parallel ranks: their order is not known",
+                        kMergeThere);
+        }
+        for (const Index part : {0, 1}) {
+            catalogue::Piece& own = pieces.emplace_back(piece);
+            layout::Axis& axis = own.patch.axes[rows];
+            own.patch.offset += part * half * axis.stride;
+            axis.lo = (part * n_ranks + rank) * half;
+            axis.extent = half;
+        }
+    }
+    tensor.pieces = std::move(pieces);
+}
+
+/// Whether tensor-parallel ranks each have rows of all segments: "(t [z: .. | x: ..])".
+bool is_cut_in_segments(const models::Line& weight) {
+    const layout::Dim& rows = weight.layout.dims[weight.layout.dims.size() - 2];
+    return rows.size() > 1 && rows.front().name == "t" && !rows.back().segments.empty();
+}
+
+/// B whose segments are stored one by one ("X.linear_out.weight.z"), as the weight's are, is one
+/// tensor again.
+class SegmentJoiner {
+  public:
+    explicit SegmentJoiner(const PreparedModel& framework)
+        : names_(*framework.dialect->lora),
+          symbols_(*framework.symbols),
+          weights_(*framework.dialect, *framework.recipe, symbols_) {}
+
+    /// Gives the names of what it has joined.
+    [[nodiscard]] std::set<std::string> join(Catalogue& factors) const {
+        std::map<std::string, std::map<std::string, catalogue::Tensor>> parts;
+        std::erase_if(factors.tensors, [&](catalogue::Tensor& tensor) {
+            const std::size_t dot = tensor.name.rfind('.');
+            const std::string whole = tensor.name.substr(0, dot);
+            const auto weight =
+                whole.ends_with(names_.up)
+                    ? weights_.find(weight_of(whole) + tensor.name.substr(dot), tensor.shape.size())
+                    : std::nullopt;
+            if (weight) {
+                parts[whole].emplace(weight->line->layout.label, std::move(tensor));
+            }
+            return weight.has_value();
+        });
+        std::set<std::string> names;
+        for (auto& [name, segments] : parts) {
+            factors.tensors.push_back(joined(name, std::move(segments)));
+            names.insert(name);
+        }
+        std::ranges::sort(factors.tensors, {}, &catalogue::Tensor::name);
+        return names;
+    }
+
+  private:
+    [[nodiscard]] std::string weight_of(const std::string& factor) const {
+        return factor.substr(0, factor.size() - names_.up.size()) + ".weight";
+    }
+
+    /// Labels of the weight's segments and where their rows end.
+    [[nodiscard]] std::vector<std::pair<std::string, Index>> rows_by_segment(
+        const plan::StoreMatch& weight) const {
+        const auto bound = layout::BoundLayout::bind(
+            weight.line->layout,
+            [&](const std::string& symbol) { return symbols_.value(symbol, weight.captures); });
+        const std::vector<Index>& shape = bound.shape();
+        std::vector<layout::SegmentPatch> patches;
+        bound.lower(layout::dense_shape(shape), patches);
+        std::map<Index, std::string> begins;
+        for (const layout::SegmentPatch& one : patches) {
+            begins.emplace(one.patch.offset / shape.back() % shape[shape.size() - 2],
+                           bound.segments()[static_cast<std::size_t>(one.segment)].label);
+        }
+        std::vector<std::pair<std::string, Index>> found;
+        for (auto at = begins.begin(); at != begins.end(); ++at) {
+            const auto next = std::next(at);
+            found.emplace_back(at->second,
+                               next == begins.end() ? shape[shape.size() - 2] : next->first);
+        }
+        return found;
+    }
+
+    [[nodiscard]] catalogue::Tensor joined(const std::string& name,
+                                           std::map<std::string, catalogue::Tensor> parts) const {
+        const std::size_t rows = parts.begin()->second.shape.size() - 2;
+        const auto weight = weights_.find(weight_of(name), rows + 2);
+        catalogue::Tensor whole = parts.begin()->second;
+        whole.name = name;
+        whole.pieces.clear();
+        Index begin = 0;
+        for (const auto& [label, end] :
+             weight ? rows_by_segment(*weight) : std::vector<std::pair<std::string, Index>>()) {
+            const auto part = parts.find(label);
+            if (part == parts.end() || part->second.shape[rows] != end - begin) {
+                throw Error(ErrorCode::mismatch,
+                            printable(name) + " is stored in segments, and " + label + " has not " +
+                                std::to_string(end - begin) + " rows",
+                            "half of the adapter is missing: copy all files of its save");
+            }
+            for (catalogue::Piece& piece : part->second.pieces) {
+                piece.patch.axes[rows].lo += begin;
+                whole.pieces.push_back(std::move(piece));
+            }
+            begin = end;
+        }
+        whole.shape[rows] = begin;
+        return whole;
+    }
+
+    const models::LoraNames& names_;
+    const models::Symbols& symbols_;
+    plan::StoreMatcher weights_;
+};
+
+}  // namespace
+
+Bytes spread_shared(Catalogue& factors, const models::LoraNames& names) {
+    Bytes copied = 0;
+    std::map<std::string, std::vector<Index>> shapes;
+    for (const catalogue::Tensor& tensor : factors.tensors) {
+        shapes.emplace(tensor.name, tensor.shape);
+    }
+    for (catalogue::Tensor& tensor : factors.tensors) {
+        const bool is_up = tensor.name.ends_with(names.up);
+        const std::size_t rank = tensor.shape.size();
+        if ((!is_up && !tensor.name.ends_with(names.down)) || rank < 2 ||
+            tensor.name.find(kExperts) == std::string::npos) {
+            continue;
+        }
+        const std::string& end = is_up ? names.up : names.down;
+        const auto other = shapes.find(tensor.name.substr(0, tensor.name.size() - end.size()) +
+                                       (is_up ? names.down : names.up));
+        if (other == shapes.end() || other->second.size() != rank + 1) {
+            continue;
+        }
+        const std::size_t axis = rank - 2;
+        copied -= catalogue::stored_bytes(tensor);
+        std::vector<catalogue::Piece> pieces;
+        for (const catalogue::Piece& piece : tensor.pieces) {
+            for (Index expert = 0; expert < other->second[axis]; ++expert) {
+                pieces.emplace_back(piece).patch = layout::embed(piece.patch, axis, expert);
+            }
+        }
+        tensor.shape.insert(tensor.shape.begin() + static_cast<std::ptrdiff_t>(axis),
+                            other->second[axis]);
+        tensor.pieces = std::move(pieces);
+        copied += catalogue::stored_bytes(tensor);
+    }
+    return copied;
+}
+
+std::set<std::string> join_segments(Catalogue& factors, const PreparedModel& framework) {
+    return SegmentJoiner(framework).join(factors);
+}
+
+void undo_rank_orders(const models::LoraForm& form, const models::LoraNames& names,
+                      const models::Symbols& symbols, Catalogue& factors) {
+    const auto n_ranks = factors.facts.find(formats::kLoraRowsByRank);
+    if (n_ranks == factors.facts.end()) {
+        return;
+    }
+    for (catalogue::Tensor& tensor : factors.tensors) {
+        if (!tensor.name.ends_with(names.up)) {
+            continue;
+        }
+        std::string down = tensor.name;
+        down.replace(down.size() - names.up.size(), names.up.size(), names.down);
+        for (const models::LoraForm::SharedFactor& shared : form.shared) {
+            if (shared.labels == std::vector<std::string>{"gate", "up"} &&
+                shared.name.match(down, [&](const std::string& s) { return symbols.value(s); })) {
+                undo_rank_order(tensor, n_ranks->second);
+                break;
+            }
+        }
+    }
+}
+
+void require_order(const Catalogue& factors, const PreparedModel& framework,
+                   const std::set<std::string>& joined) {
+    const models::LoraNames& names = *framework.dialect->lora;
+    const plan::StoreMatcher weights(*framework.dialect, *framework.recipe, *framework.symbols);
+    for (const catalogue::Tensor& tensor : factors.tensors) {
+        if (!tensor.name.ends_with(names.up) || tensor.shape.size() < 2 ||
+            joined.contains(tensor.name)) {
+            continue;
+        }
+        const std::string stem = tensor.name.substr(0, tensor.name.size() - names.up.size());
+        const auto weight = weights.find(stem + ".weight", tensor.shape.size());
+        const std::size_t rows = tensor.shape.size() - 2;
+        const bool is_whole =
+            std::ranges::all_of(tensor.pieces, [&](const catalogue::Piece& piece) {
+                return piece.patch.axes[rows].extent == tensor.shape[rows];
+            });
+        if (weight && !is_whole && is_cut_in_segments(*weight->line) &&
+            models::labels_of(*weight->line) != std::vector<std::string>{"gate", "up"}) {
+            throw Error(ErrorCode::unsupported,
+                        printable(tensor.name) +
+                            " is stored in the pieces of several tensor-parallel ranks, each with "
+                            "rows of all parts of the weight: their order is not known",
+                        kMergeThere);
+        }
+    }
+}
+
+}  // namespace shardweld::app

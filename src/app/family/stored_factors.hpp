@@ -1,0 +1,40 @@
+// Factors as a framework stores them, made those of whole matrices.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "catalogue/catalogue.hpp"
+#include "models/recipe.hpp"
+
+#include "model.hpp"
+
+namespace shardweld::app {
+
+inline constexpr const char* kMergeThere =
+    "merge the adapter into the model with the framework that trained it and save that, or leave "
+    "it out with --lora drop";
+/// In the names of what is an expert's.
+inline constexpr std::string_view kExperts = ".experts.";
+
+/// Gives each expert its copy of a factor that all of them share (Megatron-Bridge's
+/// experts_shared_outer_loras): the other one of its pair has an axis of experts. Gives the bytes
+/// of the copies.
+Bytes spread_shared(catalogue::Catalogue& factors, const models::LoraNames& names);
+
+/// B whose segments are stored one by one ("X.linear_out.weight.z"), as the weight's are, is one
+/// tensor again. Gives the names of these. Error(mismatch) where a segment is missing.
+std::set<std::string> join_segments(catalogue::Catalogue& factors, const PreparedModel& framework);
+
+/// Factors B whose rows the reader found by ranks come in the order of the weight's.
+void undo_rank_orders(const models::LoraForm& form, const models::LoraNames& names,
+                      const models::Symbols& symbols, catalogue::Catalogue& factors);
+
+/// Error(unsupported) for B of a weight in segments in pieces of several ranks, but for gate and
+/// up, whose order is known: whether the rows of each rank were put in order, nothing stored says.
+/// `joined`: what was stored by segments.
+void require_order(const catalogue::Catalogue& factors, const PreparedModel& framework,
+                   const std::set<std::string>& joined);
+
+}  // namespace shardweld::app
