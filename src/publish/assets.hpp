@@ -70,6 +70,10 @@ std::vector<std::string> lost_assets(
     const fs::path& hf_directory,
     const Opener& open = [](const fs::path& path) { return io::InputFile::open(path); });
 
+/// Those called .json which are none, as far as small ones go; larger ones by how they begin and
+/// end. Error(io) where one cannot be read.
+std::vector<std::string> unread_json(const std::vector<Asset>& assets);
+
 /// The assets that hold weights, by name: those of sentence-transformers' modules do.
 std::vector<std::string> weights_among(const std::vector<Asset>& assets);
 

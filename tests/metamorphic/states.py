@@ -122,7 +122,7 @@ def slots_of_json(name):
             root = json.load(file)
         fn(descend(root, path[:-1]), path[-1])
         with open(os.path.join(place, name), "w", encoding="utf-8") as file:
-            json.dump(root, file)
+            json.dump(root, file, default=bytes.decode)
 
     def slots(place):
         with open(os.path.join(place, name), encoding="utf-8") as file:
@@ -217,10 +217,10 @@ def drop(container, key):
     del container[key]
 
 
-STEPS = {"dropped": drop, "None": put(None), "NaN": put(float("nan")), "infinite": put(float("inf")), "a text": put("3"), "a flag": put(True), "below zero": put(-5),
+STEPS = {"dropped": drop, "None": put(None), "NaN": put(float("nan")), "infinite": put(float("inf")), "a text": put("3"), "bytes": put(b"3"), "a flag": put(True), "below zero": put(-5),
          "a fraction": put(2.5), "beyond 2^53": put(float(2**53 + 2)), "beyond 2^63": put(2**70), "two": put([3.0, 3.0]), "another": put(700)}
 VALUES = {"lr": 5.0, "betas": [0.5, 0.6], "eps": 0.5, "weight_decay": 0.75}
-TYPES = {"dropped": drop, "None": put(None), "a text": put("0.1"), "NaN": put(float("nan")), "two": put([0.1, 0.2, 0.3]), "a flag": put(True), "below zero": put(-1.0)}
+TYPES = {"dropped": drop, "None": put(None), "a text": put("0.1"), "bytes": put(b"0.1"), "NaN": put(float("nan")), "two": put([0.1, 0.2, 0.3]), "a flag": put(True), "below zero": put(-1.0)}
 # 1 is 1.0: each has its value, spelled in another way.
 SPELLED = {"wd_mult": lambda container, key: container.__setitem__(key, int(container[key]))}
 

@@ -339,6 +339,14 @@ Warning no_tokenizer_warning(const ModelFiles& files) {
                 "--hf_config"};
 }
 
+Warning unread_files_warning(const ModelFiles& files) {
+    return {"side_file_unread", "",
+            "no JSON is in " + listed(files.unread_files) + " beside " +
+                printable(files.config_path, 1000) +
+                ": it told nothing, and side files are copied as they are; copy it from the model "
+                "again"};
+}
+
 Warning module_weights_warning(const std::vector<std::string>& weights) {
     return {"module_weights_copied", "",
             listed(weights) +
@@ -353,6 +361,9 @@ void judge_side_files(PreparedModel& prepared, const ModelFiles& files) {
         prepared.warnings.push_back(lost_files_warning(files));
     } else if (!files.has_tokenizer && prepared.config.integer(kVocabularyField)) {
         prepared.warnings.push_back(no_tokenizer_warning(files));
+    }
+    if (!files.unread_files.empty()) {
+        prepared.warnings.push_back(unread_files_warning(files));
     }
     if (const auto weights = publish::weights_among(files.assets); !weights.empty()) {
         prepared.warnings.push_back(module_weights_warning(weights));

@@ -303,6 +303,10 @@ ModelFiles read_model_files(const Job& job, const formats::Location& checkpoint,
         if (job.model.hf_config && files.reference.shapes.empty()) {
             files.reference = read_reference(files.hf_directory);
         }
+        files.unread_files = publish::unread_json(files.assets);
+        if (!files.reference.fault.empty()) {
+            files.unread_files.push_back(files.reference.fault);
+        }
         if (job.run.is_verl) {
             add_generation_config(files);
         }
@@ -368,6 +372,8 @@ Reference read_reference(const fs::path& directory) {
         }
     } catch (const Error&) {  // only config.json and the tokenizer are asked for there
         reference.shapes.clear();
+        // A model.safetensors there may be Git LFS's pointer.
+        reference.fault = io::is_file(directory / kIndexName) ? kIndexName : "";
     }
     return reference;
 }

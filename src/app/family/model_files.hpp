@@ -34,6 +34,8 @@ struct Reference {
     /// none.
     std::map<std::string, std::vector<Index>> shapes;
 
+    std::string fault;  ///< the file that could not be read; of the reading rank alone
+
     [[nodiscard]] bool has(const std::string& hidden) const { return shapes.contains(hidden); }
 
     static constexpr auto fields = [](auto& self) { return std::tie(self.shapes); };
@@ -80,6 +82,7 @@ struct ModelFiles {
         {};                                ///< the checkpoint's lora_adapter/adapter_config.json
     adapters::ConfigFile train_meta = {};  ///< its lora_train_meta.json
     std::vector<std::string> lost_assets = {};   ///< side files that are none, see publish
+    std::vector<std::string> unread_files = {};  ///< side files called .json that are none
     bool has_tokenizer = true;                   ///< false: it was looked for, and is not there
     std::optional<TokenizerTokens> tokens = {};  ///< where the vocabulary may be padded
     Reference reference = {};  ///< an adapter's base, else the model in --hf_config, if any
@@ -88,8 +91,8 @@ struct ModelFiles {
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.hf_directory, self.config_path, self.config_text, self.recipes,
-                        self.adapter_config, self.train_meta, self.lost_assets, self.has_tokenizer,
-                        self.tokens, self.reference, self.gguf_tokenizer);
+                        self.adapter_config, self.train_meta, self.lost_assets, self.unread_files,
+                        self.has_tokenizer, self.tokens, self.reference, self.gguf_tokenizer);
     };
 };
 

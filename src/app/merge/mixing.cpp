@@ -59,6 +59,7 @@ ModelFiles files_of(const Run& run, const Checkpoint& other, const BoundModel& l
     }
     files.has_tokenizer = true;
     files.lost_assets.clear();
+    files.unread_files.clear();
     files.assets.clear();
     return files;
 }

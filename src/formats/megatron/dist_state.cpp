@@ -136,8 +136,10 @@ std::string_view training_key(std::string_view key) {
 
 std::optional<std::string> sharded_backend(const fs::path& path) {
     const auto root = parse_json<nlohmann::json>(io::read_text(path, kLargestBackendFile));
-    if (!root.is_object() || !root.contains("sharded_backend") ||
-        !root["sharded_backend"].is_string()) {
+    if (!root.is_object()) {
+        return "";
+    }
+    if (!root.contains("sharded_backend") || !root["sharded_backend"].is_string()) {
         return std::nullopt;
     }
     return root["sharded_backend"].get<std::string>();

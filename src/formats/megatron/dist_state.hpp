@@ -73,7 +73,7 @@ inline constexpr const char* kCommonState = "common_state";
 inline constexpr const char* kRunConfigFile = "run_config.yaml";
 
 /// What metadata.json names as the format of the shards; nullopt when it is some other file of that
-/// name.
+/// name, "" when it is no JSON object.
 std::optional<std::string> sharded_backend(const fs::path& path);
 
 /// The files that scan_claims reads: run_config.yaml and the location's file of claims, where they

@@ -176,7 +176,7 @@ bool has_megatron_keys(const fs::path& path) {
 bool is_ours(const fs::path& directory, const Listing& listing) {
     const auto backend =
         listing.has_file(kBackendFile) ? sharded_backend(directory / kBackendFile) : std::nullopt;
-    if (backend) {
+    if (backend && !backend->empty()) {
         require_torch_dist(*backend, directory);
         if (!listing.has_file(kIndexFile)) {
             throw Error(ErrorCode::not_found,
@@ -186,8 +186,15 @@ bool is_ours(const fs::path& directory, const Listing& listing) {
         }
         return true;
     }
-    return listing.has_file(kIndexFile) && !is_bytecheckpoint(directory / kIndexFile) &&
-           (listing.has_file(kCommonFile) || has_megatron_keys(directory / kIndexFile));
+    const bool has_keys =
+        listing.has_file(kIndexFile) && !is_bytecheckpoint(directory / kIndexFile) &&
+        (listing.has_file(kCommonFile) || has_megatron_keys(directory / kIndexFile));
+    if (has_keys && backend) {
+        throw Error(ErrorCode::corrupt,
+                    (directory / kBackendFile).string() + " is not a JSON object",
+                    "copy it again, or remove it: the other files say what they are");
+    }
+    return has_keys;
 }
 
 // With a weight bridge verl keeps only training state here.

@@ -91,7 +91,8 @@ bool StepClaims::add(const PickleValue* value, const ScalarReader& scalars,
     }
     const auto text = json_text(*value, scalars);
     if (!text) {
-        refuse_step(scalars.text_of(*value).value_or("no single number"), place);
+        const std::string found = scalars.text_of(*value).value_or("no single number");
+        refuse_step(is_text(*value) ? "\"" + found + "\"" : found, place);
     }
     add(*text, place);
     return true;

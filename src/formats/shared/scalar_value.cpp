@@ -169,24 +169,38 @@ bool is_numpys(const PickleValue& value, std::string_view function) {
     return name.starts_with("numpy.") && name.ends_with(function);
 }
 
+/// The state of an array: version, shape, dtype, order, bytes. Empty for everything else.
+std::span<const PickleValue* const> array_state(const PickleValue& value) {
+    const PickleValue* const state = value.state();
+    const bool is_array = is_numpys(value, ".multiarray _reconstruct") && state != nullptr &&
+                          state->elements().size() >= 5;
+    return is_array ? state->elements() : std::span<const PickleValue* const>();
+}
+
+/// Of a scalar or an array; nullopt for everything else.
+std::optional<NumpyType> type_of_numpy(const PickleValue& value) {
+    if (is_numpys(value, ".multiarray scalar") && value.arguments().size() == 2) {
+        return numpy_type(*value.arguments()[0]);
+    }
+    const auto parts = array_state(value);
+    return parts.empty() ? std::nullopt : numpy_type(*parts[2]);
+}
+
 /// A scalar, or an array of one element; nullopt for everything else.
 std::optional<std::string> text_of_numpy(const PickleValue& value) {
-    if (is_numpys(value, ".multiarray scalar") && value.arguments().size() == 2) {
-        const auto type = numpy_type(*value.arguments()[0]);
-        return type ? numpy_text(*type, value.arguments()[1]->text()) : std::nullopt;
-    }
-    const PickleValue* const state = value.state();
-    if (!is_numpys(value, ".multiarray _reconstruct") || state == nullptr ||
-        state->elements().size() < 5) {
+    const auto type = type_of_numpy(value);
+    if (!type) {
         return std::nullopt;
     }
-    const auto parts = state->elements();  // version, shape, dtype, order, bytes
+    const auto parts = array_state(value);
+    if (parts.empty()) {
+        return numpy_text(*type, value.arguments()[1]->text());
+    }
     const auto extents = parts[1]->elements();
     const bool is_one = std::all_of(extents.begin(), extents.end(), [](const PickleValue* extent) {
         return extent->kind == PickleKind::integer && extent->integer == 1;
     });
-    const auto type = is_one ? numpy_type(*parts[2]) : std::nullopt;
-    return type ? numpy_text(*type, parts[4]->text()) : std::nullopt;
+    return is_one ? numpy_text(*type, parts[4]->text()) : std::nullopt;
 }
 
 /// Tensors of kinds that are not read (quantised, sparse) are no scalars either.
@@ -235,6 +249,14 @@ std::optional<std::string> plain_word(std::string_view text) {
 
 std::string real_text(double value) {
     return decimal(value);
+}
+
+bool is_text(const PickleValue& value) {
+    if (value.kind == PickleKind::object) {
+        const auto type = type_of_numpy(value);
+        return type && (type->kind == 'U' || type->kind == 'S');
+    }
+    return value.kind == PickleKind::text || value.kind == PickleKind::bytes;
 }
 
 const PickleValue& unwrapped(const PickleValue& value) {

@@ -25,6 +25,9 @@ std::optional<std::string> scalar_text(const PickleValue& value);
 /// The element of a tensor that has one; nullopt for others. Error(io) where it cannot be read.
 std::optional<std::string> text_of_tensor(const StoredTensor& tensor, const io::InputFile& input);
 
+/// Whether it is a text, bytes, or what numpy keeps these in.
+bool is_text(const PickleValue& value);
+
 /// What OmegaConf's nodes hold, also those of dictionaries and lists; other values as they are.
 const PickleValue& unwrapped(const PickleValue& value);
 

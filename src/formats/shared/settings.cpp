@@ -36,9 +36,9 @@ std::optional<double> number_in(const std::string& text) {
     return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
 }
 
-/// A tensor of one element, or what numpy keeps a number in.
+/// A tensor of one element, or what numpy keeps a number in; a text of digits is none.
 std::optional<json> wrapped_number(const PickleValue& value, const ScalarReader& scalars) {
-    const auto text = scalars.text_of(value);
+    const auto text = is_text(value) ? std::nullopt : scalars.text_of(value);
     const auto number = text ? number_in(*text) : std::nullopt;
     return number ? std::optional(number_of(*number)) : std::nullopt;
 }
