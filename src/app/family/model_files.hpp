@@ -34,7 +34,7 @@ struct Reference {
     /// none.
     std::map<std::string, std::vector<Index>> shapes;
 
-    std::string fault;  ///< the file that could not be read; of the reading rank alone
+    std::string fault = {};  ///< the file that could not be read; of the reading rank alone
 
     [[nodiscard]] bool has(const std::string& hidden) const { return shapes.contains(hidden); }
 
