@@ -185,6 +185,7 @@ class Factors:
             shutil.rmtree(self.place("folded"), ignore_errors=True)
             if fold.outcome == "same":
                 os.rename(self.place("out"), self.place("folded"))
+            write(names)
             split = self.tried(names, "split in Megatron's names", None, *arguments)
             detail = self.folded_again() if fold.outcome == split.outcome == "same" else ""
             yield dataclasses.replace(split, outcome="failed", detail=detail) if detail else split
