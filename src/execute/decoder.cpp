@@ -49,7 +49,7 @@ std::span<std::byte> Decoder::scales_of(const plan::Decode& how, Bytes first, By
 
 float Decoder::global_of(const plan::Decode& how) {
     float global = 1;
-    if (facts_of(how.encoding).has_global) {
+    if (facts_of(how.encoding).divisor != nullptr) {
         factors_.read(how.global_at, std::span(&global, 1));
     }
     return global;

@@ -22,7 +22,7 @@ class Decoder {
     /// Scales of the tiles that rows [first, first + n) of a weight lie in; valid until the next
     /// call.
     std::span<std::byte> scales_of(const plan::Decode& how, Bytes first, Bytes n);
-    /// NVFP4's divisor; 1 for others.
+    /// The divisor of the scales; 1 where there is none.
     float global_of(const plan::Decode& how);
 
     /// Elements [begin, end) of a target that is decoded in parts, from their codes. Each is

@@ -173,9 +173,10 @@ void set_divisors(plan::Plan& plan, const std::vector<float>& largest,
         of_share[shares[i]] = std::max(of_share[shares[i]], largest[i]);
     }
     for (plan::Target& target : plan.targets) {
-        if (target.encode && facts_of(target.encode->encoding).has_global) {
+        const auto divisor = target.encode ? facts_of(target.encode->encoding).divisor : nullptr;
+        if (divisor != nullptr) {
             plan::Encode& how = *target.encode;
-            how.global = numeric::nvfp4_global(of_share[how.share], how.weight);
+            how.global = divisor(of_share[how.share], how.weight);
             std::memcpy(target.beside.back().literal.data(), &how.global, sizeof(how.global));
         }
     }

@@ -1,5 +1,5 @@
 // What is taken of weights before anything is written: the norms that folded ones are divided by
-// (DoRA), and the largest values that NVFP4's divisors are made of.
+// (DoRA), and the largest values that divisors of scales are made of.
 #pragma once
 
 #include <span>
@@ -37,9 +37,9 @@ class LargestValues {
     std::vector<std::uint32_t> largest_;  ///< bits of magnitudes, which are ordered alike
 };
 
-/// Gives each weight of `plan` that is NVFP4 its divisor, and its last output, which holds it: that
-/// of the largest among the weights of its share. Weights come in the order of the measured
-/// ones; `shares` has their shares.
+/// Gives each weight of `plan` whose scales have a divisor that, and its last output, which holds
+/// it: that of the largest among the weights of its share. Weights come in the order of the
+/// measured ones; `shares` has their shares.
 void set_divisors(plan::Plan& plan, const std::vector<float>& largest,
                   const std::vector<std::uint32_t>& shares);
 

@@ -30,6 +30,16 @@ struct Coder {
     float largest;  ///< of these
 };
 
+/// What a type of GGML's does with a block of values, which holds its own scale.
+struct BlockCoder {
+    void (*encode)(const QuantiseKernels& kernels, const float* x, std::byte* out) = nullptr;
+    /// Gives the largest magnitude.
+    float (*decode)(const QuantiseKernels& kernels, const std::byte* stored, float* x) = nullptr;
+};
+
+constexpr float kLargestE4m3 = 448;
+constexpr float kLargestE2m1 = 6;
+
 /// Error(unsupported) when the bits of a largest magnitude are those of a NaN or an infinity.
 void require_finite(std::uint32_t largest);
 
@@ -88,6 +98,26 @@ inline float store_scale(const QuantisedRows& rows, float largest, float range, 
     const float used = scale == 0 ? epsilon : scale;
     store_value(rows.weight, used, stored);
     return used;
+}
+
+/// Coder::step of scales of the weight's type.
+inline float weight_step(const QuantisedRows& rows, const std::byte* stored) {
+    return load_value(rows.weight, stored);
+}
+
+/// Coder::step of E8M0 scales.
+inline float power_step(const QuantisedRows& /*rows*/, const std::byte* stored) {
+    return power_of_two(std::to_integer<std::uint32_t>(*stored));
+}
+
+inline void decode_e4m3(const QuantiseKernels& kernels, const std::uint8_t* codes, float* values,
+                        std::size_t n) {
+    kernels.of_e4m3(codes, values, n);
+}
+
+inline void decode_e2m1(const QuantiseKernels& kernels, const std::uint8_t* codes, float* values,
+                        std::size_t n) {
+    kernels.of_e2m1(codes, values, n);
 }
 
 }  // namespace shardweld::numeric

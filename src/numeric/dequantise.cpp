@@ -23,7 +23,7 @@ class RowReader {
         : places(rows),
           values(places.n_columns),
           steps(places.n_tiles),
-          coder(coder_of(rows.encoding)),
+          coder(*places.facts.coder),
           rows_(rows),
           codes_(codes),
           scales_(scales),
@@ -135,7 +135,7 @@ void dequantise_turned(const QuantisedRows& rows, std::span<const std::byte> cod
         scales.size() != n_rows / tile * n) {
         throw Error(ErrorCode::internal, "codes and scales that do not fit their rows");
     }
-    const Coder& coder = coder_of(rows.encoding);
+    const Coder& coder = *facts_of(rows.encoding).coder;
     std::vector<std::uint8_t> nibbles(n);
     std::vector<float> row(n);
     const std::size_t bytes = n * size_of(DType::bf16);

@@ -13,12 +13,8 @@
 namespace shardweld::numeric {
 
 /// The rows' codes and scales, dense and row-major; sizes are EncodingFacts'. The same bits on
-/// every processor. Scales and quotients are rounded as the reference implementations round them:
-/// - fp8-block: transformers 5.23 Fp8Quantize: fl(fl(1 / max) * 448), reciprocal and product;
-/// - compressed-tensors 0.20: scale = max / 448, 127.5 or 7.5 in the weight's type, quotients in
-///   fp32; NVFP4 and MXFP4 as its generate_gparam and calculate_qparams;
-/// - gpt-oss: triton_kernels' downcast_to_mxfp;
-/// - GGML's types: gguf-py 0.19, quants.py. Their blocks are the codes; there are no scales.
+/// every processor. Scales and quotients are rounded as the reference implementations round them,
+/// which each file of encodings/ names.
 /// A tile whose largest value is below 2^-119 counts as zero in fp8-block, and MXFP4's scales end
 /// at 2^125: the libraries make NaN and zeros there. Error(unsupported) when a value is NaN or
 /// infinite, or beyond what the F16 scale of a block of GGML's can reach.
@@ -39,11 +35,6 @@ Quality quality_of(const QuantisedRows& rows, Index first_row, std::span<const s
 /// a row for two of the `rows`, `scales` one for 32.
 void dequantise_turned(const QuantisedRows& rows, std::span<const std::byte> codes,
                        std::span<const std::byte> scales, std::span<std::byte> values);
-
-/// NVFP4's divisor of the scales, 448 * 6 / largest, rounded as compressed-tensors' generate_gparam
-/// rounds it: reciprocal and product each to `weight`. `largest` is that of all weights that
-/// servers fuse.
-float nvfp4_global(float largest, DType weight);
 
 /// The largest magnitude among values of f32, f16 or bf16; NaN when one of them is.
 float largest_magnitude(DType dtype, std::span<const std::byte> values);

@@ -2,18 +2,19 @@
 #pragma once
 
 #include "core/dtype.hpp"
-#include "core/encoding.hpp"
 #include "core/index.hpp"
+
+#include "encoding.hpp"
 
 namespace shardweld::numeric {
 
 /// Consecutive rows of a matrix, a multiple of the encoding's tile or the matrix' last ones.
 struct QuantisedRows {
-    Encoding encoding = Encoding::fp8_block;
+    Encoding encoding{};
     DType weight = DType::bf16;  ///< f32, f16 or bf16
     Index n_rows = 0;
     Index n_columns = 0;
-    float global = 1;  ///< NVFP4: see nvfp4_global
+    float global = 1;  ///< EncodingFacts::divisor
 };
 
 }  // namespace shardweld::numeric

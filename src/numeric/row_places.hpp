@@ -4,15 +4,13 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "core/encoding.hpp"
 #include "shardweld/error.hpp"
 
 #include "coder.hpp"
+#include "encoding.hpp"
 #include "quantised_rows.hpp"
 
 namespace shardweld::numeric {
-
-const Coder& coder_of(Encoding encoding);
 
 inline std::size_t count_of(Index value) {
     return static_cast<std::size_t>(value);

@@ -23,9 +23,6 @@ inline constexpr std::string_view kGgufEnding = ".gguf";
 std::shared_ptr<const OutputFormat> gguf_format_of(Encoding encoding, Metadata metadata,
                                                    std::string file = {});
 
-/// What `general.file_type` says of such a file (gguf-py 0.19, LlamaFileType).
-std::uint32_t gguf_file_type(Encoding encoding);
-
 /// `general.name` of a model that is called "organisation/model-name": "Model Name".
 std::string gguf_title(std::string_view name_or_path);
 

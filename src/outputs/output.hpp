@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/dtype.hpp"
-#include "core/encoding.hpp"
 #include "core/index.hpp"
+#include "numeric/encoding.hpp"
 
 namespace shardweld::outputs {
 

@@ -11,13 +11,13 @@
 #include "catalogue/file.hpp"
 #include "catalogue/tensor.hpp"
 #include "core/dtype.hpp"
-#include "core/encoding.hpp"
 #include "core/index.hpp"
 #include "core/optional_box.hpp"
 #include "layout/copy.hpp"
 #include "models/config.hpp"
 #include "models/recipe.hpp"
 #include "models/symbols.hpp"
+#include "numeric/encoding.hpp"
 #include "plan/pieces.hpp"
 #include "shardweld/events.hpp"
 
@@ -30,7 +30,7 @@ namespace shardweld::plan {
 /// A weight as matrices, rows of which are made together: no strip of rows is ever divided, so
 /// neither ranks nor rounds cut a tile.
 struct RowBlocks {
-    Encoding encoding = Encoding::fp8_block;
+    Encoding encoding{};
     Index n_rows = 0;  ///< of a stack of matrices all rows
     Index n_columns = 0;
     Index strip_rows = 0;  ///< a multiple of the tile's
@@ -44,8 +44,8 @@ struct RowBlocks {
 /// GGML have both in one output.
 struct Encode : RowBlocks {
     DType weight = DType::bf16;  ///< stored elements are cast to it first
-    float global = 1;            ///< NVFP4: the divisor, known before any row is written
-    std::uint32_t share = 0;     ///< NVFP4: weights of one number have one divisor
+    float global = 1;            ///< the divisor of scales, known before any row is written
+    std::uint32_t share = 0;     ///< weights of one number have one divisor
 
     static constexpr auto fields = [](auto& self) {
         return std::tuple_cat(strip_fields(self), std::tie(self.weight, self.global, self.share));
@@ -68,7 +68,7 @@ struct Encode : RowBlocks {
 struct Decode : RowBlocks {
     DType scales = DType::f32;  ///< that the scales are computed in
     Bytes scales_at = 0;        ///< in the file of factors, as they are stored
-    Bytes global_at = 0;        ///< the same of NVFP4's divisor, f32
+    Bytes global_at = 0;        ///< the same of the divisor of scales, f32
     Index rows_per_scale = 0;   ///< that share a stored scale; 0: those of a tile
 
     static constexpr auto fields = [](auto& self) {
@@ -76,8 +76,8 @@ struct Decode : RowBlocks {
                                                            self.global_at, self.rows_per_scale));
     };
 
-    /// gpt-oss stores experts by columns: codes and scales of a weight come transposed.
-    [[nodiscard]] bool is_turned() const { return encoding == Encoding::gptoss_mxfp4; }
+    /// Experts that are stored by columns: codes and scales of a weight come transposed.
+    [[nodiscard]] bool is_turned() const { return facts_of(encoding).by_columns; }
     [[nodiscard]] Index strip() const { return n_columns * strip_rows; }
     /// Elements of the weight for one of the codes, at most.
     [[nodiscard]] Index packing() const {

@@ -302,38 +302,14 @@ std::vector<std::string> with_head(std::vector<std::string> kept) {
     return kept;
 }
 
-/// transformers reads the first list, and the second only where the first is missing; vLLM the
-/// second.
-ordered_json block_fp8(Encoding encoding, const std::vector<std::string>& kept) {
-    ordered_json config = {{"quant_method", "fp8"},
-                           {"fmt", "e4m3"},
-                           {"activation_scheme", "dynamic"},
-                           {"weight_block_size", {128, 128}}};
-    if (encoding == Encoding::fp8_block_ue8m0) {
-        config["scale_fmt"] = "ue8m0";
-    }
-    config["modules_to_not_convert"] = kept;
-    config["ignored_layers"] = kept;
-    return config;
-}
-
-/// gpt-oss encodes experts alone: the rest has no encoding at all.
-ordered_json gptoss() {
-    return {{"quant_method", "mxfp4"},
-            {"modules_to_not_convert",
-             {"model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens",
-              "lm_head"}}};
-}
-
-ordered_json weights_of(Encoding encoding) {
-    const EncodingFacts& facts = facts_of(encoding);
+ordered_json weights_of(const EncodingFacts& facts) {
     const bool is_integer = facts.codes == DType::i32;
     ordered_json weights = {{"num_bits", facts.code_bits},
                             {"type", is_integer ? "int" : "float"},
                             {"symmetric", true},
                             {"dynamic", false}};
     const bool is_block = facts.tile_rows > 1;
-    weights["strategy"] = facts.has_global          ? "tensor_group"
+    weights["strategy"] = facts.divisor != nullptr  ? "tensor_group"
                           : is_block                ? "block"
                           : facts.tile_columns == 0 ? "channel"
                                                     : "group";
@@ -352,9 +328,9 @@ ordered_json weights_of(Encoding encoding) {
 }
 
 /// FP8 multiplies in FP8; all others read weights only.
-ordered_json activations_of(Encoding encoding) {
-    const bool is_block = encoding == Encoding::fp8_block_ct;
-    if (!is_block && encoding != Encoding::fp8_channel) {
+ordered_json activations_of(const EncodingFacts& facts) {
+    const bool is_block = facts.tile_rows > 1;
+    if (facts.codes != DType::f8_e4m3) {
         return nullptr;
     }
     ordered_json activations = {{"num_bits", 8},
@@ -362,29 +338,20 @@ ordered_json activations_of(Encoding encoding) {
                                 {"symmetric", true},
                                 {"dynamic", true},
                                 {"strategy", is_block ? "group" : "token"}};
-    activations["group_size"] = is_block ? ordered_json(128) : ordered_json();
+    activations["group_size"] = is_block ? ordered_json(facts.tile_columns) : ordered_json();
     return activations;
-}
-
-std::string format_of(Encoding encoding) {
-    const EncodingFacts& facts = facts_of(encoding);
-    return facts.codes == DType::f8_e4m3 ? "float-quantized"
-           : facts.codes == DType::i32   ? "pack-quantized"
-           : facts.has_global            ? "nvfp4-pack-quantized"
-                                         : "mxfp4-pack-quantized";
 }
 
 /// Without quantization_status the values are read as if they were no codes; compressed-tensors
 /// gives no error.
-ordered_json compressed_tensors(Encoding encoding, const std::vector<std::string>& kept) {
-    const std::string format = format_of(encoding);
+ordered_json compressed_tensors(const EncodingFacts& facts, const std::vector<std::string>& kept) {
     ordered_json group = {{"targets", {"Linear"}}};
-    group["weights"] = weights_of(encoding);
-    group["input_activations"] = activations_of(encoding);
+    group["weights"] = weights_of(facts);
+    group["input_activations"] = activations_of(facts);
     group["output_activations"] = nullptr;
-    group["format"] = format;
+    group["format"] = facts.format;
     ordered_json config = {{"quant_method", "compressed-tensors"},
-                           {"format", format},
+                           {"format", facts.format},
                            {"quantization_status", "compressed"},
                            {"ignore", kept}};
     config["config_groups"]["group_0"] = std::move(group);
@@ -394,13 +361,10 @@ ordered_json compressed_tensors(Encoding encoding, const std::vector<std::string
 }  // namespace
 
 std::string quantisation_config(Encoding encoding, const std::vector<std::string>& kept) {
+    const EncodingFacts& facts = facts_of(encoding);
     const std::vector<std::string> all = with_head(kept);
-    if (encoding == Encoding::gptoss_mxfp4) {
-        return gptoss().dump();
-    }
-    return (facts_of(encoding).is_compressed_tensors ? compressed_tensors(encoding, all)
-                                                     : block_fp8(encoding, all))
-        .dump();
+    return facts.config != nullptr ? facts.config(facts, all)
+                                   : compressed_tensors(facts, all).dump();
 }
 
 }  // namespace shardweld::publish

@@ -515,7 +515,7 @@ PreparedModel prepare_model(const ModelFiles& files, const JobModel& choice,
         prepared.dialect = std::move(made.stored);
     }
     if (ggml) {
-        facts.emplace("file_type", outputs::gguf_file_type(*ggml));
+        facts.emplace("file_type", facts_of(*ggml).ggml_file_type);
     }
     if (head.rows) {
         facts.emplace("labels", *head.rows);

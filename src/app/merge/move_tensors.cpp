@@ -154,7 +154,7 @@ std::vector<Warning> stale_adapter(const Run& run, const Merge& merge, const fs:
     return text.empty() ? std::vector<Warning>() : std::vector{Warning{"adapter_stale", "", text}};
 }
 
-/// NVFP4's divisors: the largest value of all weights that share one, before any row is written.
+/// Divisors of scales: the largest value of all weights that share one, before any row is written.
 void take_divisors(const Run& run, Output& output, const Input& input, const fs::path& factors,
                    const mpi::WhyStop& why_stop) {
     const plan::Plan& measured = *output.measured;

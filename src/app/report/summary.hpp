@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "app/messages/log.hpp"
-#include "core/encoding.hpp"
 #include "core/index.hpp"
 #include "core/path.hpp"
+#include "numeric/encoding.hpp"
 #include "plan/binding.hpp"
 
 #include "report.hpp"

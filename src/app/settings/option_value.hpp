@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "core/dtype.hpp"
-#include "core/encoding.hpp"
 #include "core/index.hpp"
 #include "core/text.hpp"
+#include "numeric/encoding.hpp"
 #include "publish/room.hpp"
 
 #include "job.hpp"

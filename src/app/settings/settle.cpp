@@ -5,10 +5,10 @@
 #include <tuple>
 #include <utility>
 
-#include "core/encoding.hpp"
 #include "core/redact.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
+#include "numeric/encoding.hpp"
 #include "process/process.hpp"
 #include "reshape/destination.hpp"
 
@@ -165,9 +165,7 @@ Encoding gguf_type_for(const std::string& stem, std::optional<DType> dtype) {
         refuse(printable(stem) + ".gguf names a type that shardweld does not write",
                value_guess("quantize", word, encoding_names()));
     }
-    return dtype == DType::f16   ? Encoding::gguf_f16
-           : dtype == DType::f32 ? Encoding::gguf_f32
-                                 : Encoding::gguf_bf16;
+    return ggml_type_of(dtype.value_or(DType::bf16)).value();
 }
 
 /// A target that is named as a file: OUT.gguf is written into a directory of its name, with the
@@ -201,7 +199,8 @@ void take_file_target(Job& job, GivenTexts& given) {
     job.remarks.push_back(
         "writes " + printable((output.directory / output.gguf_file).string()) + " as " + type +
         ", and config.json and the tokenizer beside it" +
-        (output.quantise == Encoding::gguf_bf16 ? "; --quantize gguf:q8_0 makes half of it" : ""));
+        (output.quantise == ggml_type_of(DType::bf16) ? "; --quantize gguf:q8_0 makes half of it"
+                                                      : ""));
 }
 
 /// Error(usage) where a directory that the command cannot do without is not given.

@@ -17,17 +17,6 @@ constexpr std::size_t kLongestName = 63;  // llama.cpp's GGML_MAX_NAME, with its
 constexpr std::size_t kMostDims = 4;
 constexpr std::uint32_t kList = 9;
 
-/// What `general.file_type` calls files that hold mostly this: gguf-py's LlamaFileType.
-constexpr std::array<std::pair<Encoding, std::uint32_t>, 8> kFileTypes = {
-    {{Encoding::gguf_f32, 0},
-     {Encoding::gguf_f16, 1},
-     {Encoding::gguf_q4_0, 2},
-     {Encoding::gguf_q4_1, 3},
-     {Encoding::gguf_q8_0, 7},
-     {Encoding::gguf_q5_0, 8},
-     {Encoding::gguf_q5_1, 9},
-     {Encoding::gguf_bf16, 32}}};
-
 std::uint32_t number_of(MetadataField::Type type) {
     switch (type) {
         case MetadataField::Type::u32:
@@ -101,14 +90,8 @@ std::vector<Index> dims_of(const OutputTensor& tensor, const EncodingFacts& fact
 
 /// What the file calls the type of a tensor's elements.
 Encoding encoding_of(const OutputTensor& tensor) {
-    if (tensor.encoding) {
-        return *tensor.encoding;
-    }
-    for (const auto& [encoding, number] : kFileTypes) {
-        const EncodingFacts& facts = facts_of(encoding);
-        if (facts.tile_columns == 1 && facts.codes == tensor.dtype) {
-            return encoding;
-        }
+    if (const auto known = tensor.encoding ? tensor.encoding : ggml_type_of(tensor.dtype)) {
+        return *known;
     }
     throw Error(ErrorCode::unsupported, tensor.name + " of type " +
                                             std::string(safetensors_name(tensor.dtype)) +
@@ -200,15 +183,6 @@ class Gguf final : public OutputFormat {
 std::shared_ptr<const OutputFormat> gguf_format_of(Encoding encoding, Metadata metadata,
                                                    std::string file) {
     return std::make_shared<const Gguf>(encoding, std::move(metadata), std::move(file));
-}
-
-std::uint32_t gguf_file_type(Encoding encoding) {
-    const auto* const found =
-        std::ranges::find(kFileTypes, encoding, &std::pair<Encoding, std::uint32_t>::first);
-    if (found == kFileTypes.end()) {
-        throw Error(ErrorCode::internal, "an encoding that is none of GGML's types");
-    }
-    return found->second;
 }
 
 }  // namespace shardweld::outputs

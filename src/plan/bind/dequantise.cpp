@@ -22,19 +22,6 @@ namespace {
 
 using catalogue::Tensor;
 
-/// How codes' tensors are called, and what stands beside them.
-struct NameForm {
-    std::string_view codes;   ///< end of the codes' name, instead of `weight`
-    std::string_view weight;  ///< end of the weight's name
-    std::string_view scales;
-};
-constexpr std::array kForms = {
-    NameForm{".weight_packed", ".weight", ".weight_scale"},
-    NameForm{"_blocks", "", "_scales"},
-    NameForm{"", "", "_scale_inv"},  // of a stack of experts, too
-    NameForm{"", "", "_scale"},
-};
-
 /// What stands beside codes, and says nothing beside values: behind the weight's name.
 constexpr std::array<std::string_view, 6> kOfCodes = {"_scale",      "_scale_inv", "_global_scale",
                                                       "_zero_point", "_shape",     "_g_idx"};
@@ -60,13 +47,14 @@ std::optional<NamesAround> names_around(const Tensor& tensor, const IsStored& is
     if (is_weight(tensor.dtype)) {
         return std::nullopt;
     }
-    for (const NameForm& form : kForms) {
-        if (!tensor.name.ends_with(form.codes)) {
+    for (const EncodingFacts& facts : all_encodings()) {
+        if (facts.is_ggml() || !tensor.name.ends_with(facts.codes_ending)) {
             continue;
         }
-        const std::string stem = tensor.name.substr(0, tensor.name.size() - form.codes.size());
-        if (is_stored(stem + std::string(form.scales))) {
-            return NamesAround{stem + std::string(form.weight), stem + std::string(form.scales)};
+        std::string weight = tensor.name.substr(0, tensor.name.size() - facts.codes_ending.size());
+        std::string scales = weight + std::string(facts.scales_ending);
+        if (is_stored(scales)) {
+            return NamesAround{std::move(weight), std::move(scales)};
         }
     }
     return std::nullopt;
@@ -153,13 +141,16 @@ class Taker {
     /// Which encoding it is, and the weight's shape.
     void resolve_encoding(EncodedWeight& weight) const {
         const std::vector<Index>& codes = weight.codes.shape;
-        const bool is_stack = weight.codes.name.ends_with("_blocks");
+        const auto stacked = std::ranges::find_if(all_encodings(), [&](const auto& facts) {
+            return facts.by_columns && weight.codes.name.ends_with(facts.codes_ending);
+        });
+        const bool is_stack = stacked != all_encodings().end();
         if (is_stack ? codes.size() != 4 : codes.size() != 2 && codes.size() != 3) {
             refuse(weight, "has codes of shape " + shape_text(codes));
         }
         if (is_stack) {
-            weight.encoding = Encoding::gptoss_mxfp4;
-            weight.shape = {codes[0], codes[2] * facts_of(weight.encoding).tile_columns, codes[1]};
+            weight.encoding = stacked->encoding;
+            weight.shape = {codes[0], codes[2] * stacked->tile_columns, codes[1]};
             require_shape(weight, weight.codes,
                           {codes[0], codes[1], codes[2], codes[3] == 16 ? 16 : -1});
             require_shape(weight, weight.scales, {codes[0], codes[1], codes[2]});
@@ -179,9 +170,9 @@ class Taker {
     bool find_encoding(EncodedWeight& weight) const {
         const std::optional<Index> bits = bits_(module_of(weight.name));
         std::optional<EncodedWeight> found;
-        for (const std::string& name : encoding_names()) {
-            weight.encoding = encoding_from(name).value();
-            const Index own = facts_of(weight.encoding).code_bits;
+        for (const EncodingFacts& facts : all_encodings()) {
+            weight.encoding = facts.encoding;
+            const Index own = facts.code_bits;
             if (own != bits.value_or(own) || !fits(weight)) {
                 continue;
             }
@@ -208,8 +199,8 @@ class Taker {
         const bool types =
             weight.codes.dtype == facts.codes &&
             (facts.scales ? weight.scales.dtype == *facts.scales : is_weight(weight.scales.dtype));
-        if (!names || !types || weight.encoding == Encoding::gptoss_mxfp4 ||
-            facts.has_global != weight.global.has_value()) {
+        if (!names || !types || facts.by_columns ||
+            (facts.divisor != nullptr) != weight.global.has_value()) {
             return false;
         }
         std::vector<Index> shape = weight.codes.shape;
@@ -243,7 +234,10 @@ class Taker {
             scales < 1 || (scales != 1 && (scales != matrices || weight.scales.shape[0] == 1))) {
             return false;
         }
-        weight.encoding = Encoding::fp8_channel;
+        const auto by_row = std::ranges::find_if(all_encodings(), [](const EncodingFacts& facts) {
+            return facts.codes == DType::f8_e4m3 && facts.tile_rows == 1;
+        });
+        weight.encoding = by_row->encoding;
         weight.shape = shape;
         weight.rows_per_scale = shape[shape.size() - 2] * (scales == 1 ? matrices : 1);
         return weight.rows_per_scale > 0;
@@ -326,7 +320,7 @@ Target& target_of(const TargetsBySource& targets, const EncodedWeight& weight) {
 /// Codes as the operands of the weight's target.
 void give_codes(Target& target, const EncodedWeight& weight) {
     const EncodingFacts& facts = facts_of(weight.encoding);
-    const bool is_turned = weight.encoding == Encoding::gptoss_mxfp4;
+    const bool is_turned = facts_of(weight.encoding).by_columns;
     Tensor codes = weight.codes;
     Target made = target_as_stored(codes, codes.name, {});
     if (is_turned) {
@@ -348,10 +342,10 @@ void give_codes(Target& target, const EncodedWeight& weight) {
     target.decode = how;
 }
 
-/// Scales, and NVFP4's divisor behind them, as they are stored.
+/// Scales, and their divisor behind them, as they are stored.
 void add_scales(const EncodedWeight& weight, std::vector<Target>& out) {
     out.push_back(target_as_stored(weight.scales, weight.scales.name, {}));
-    if (weight.encoding == Encoding::gptoss_mxfp4) {
+    if (facts_of(weight.encoding).by_columns) {
         const std::vector<Index> shape = out.back().shape;
         Transposed(shape).transpose(out.back());
         out.back().shape = {shape[0], shape[2], shape[1]};

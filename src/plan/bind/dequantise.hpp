@@ -17,12 +17,12 @@ namespace shardweld::plan {
 
 /// A stored weight of fewer bits.
 struct EncodedWeight {
-    Encoding encoding = Encoding::fp8_block;
+    Encoding encoding{};
     std::string name;          ///< of the weight
     std::vector<Index> shape;  ///< of the weight
     catalogue::Tensor codes;
     catalogue::Tensor scales;
-    std::optional<catalogue::Tensor> global;  ///< NVFP4's divisor
+    std::optional<catalogue::Tensor> global;  ///< the divisor of scales
     Index rows_per_scale = 0;                 ///< 0: as the encoding's tiles say
 };
 

@@ -126,7 +126,7 @@ class WeightQuantiser {
         return weight != nullptr && !refused_.contains(weight->served) ? weight : nullptr;
     }
 
-    [[nodiscard]] bool is_turned() const { return facts_.encoding == Encoding::gptoss_mxfp4; }
+    [[nodiscard]] bool is_turned() const { return facts_.by_columns; }
 
     [[nodiscard]] Matrices matrices_of(const Target& target) const {
         const std::vector<Index>& shape = target.shape;
@@ -148,8 +148,7 @@ class WeightQuantiser {
         if (target.shape.size() != 2 && target.shape.size() != 3) {
             return "no matrices";
         }
-        if (is_turned() != (target.shape.size() == 3) &&
-            (is_turned() || facts_.is_compressed_tensors)) {
+        if (is_turned() != (target.shape.size() == 3) && (is_turned() || !facts_.format.empty())) {
             return is_turned() ? "no experts in one tensor" : "experts in one tensor";
         }
         const Matrices matrices = matrices_of(target);
@@ -236,7 +235,7 @@ class WeightQuantiser {
             target.beside.push_back(
                 constant(name + "_shape", DType::i64, 2, std::as_bytes(std::span(shape))));
         }
-        if (facts_.has_global) {
+        if (facts_.divisor != nullptr) {
             const std::array<float, 1> global{1};  // until it is known
             target.beside.push_back(
                 constant(name + "_global_scale", DType::f32, 1, std::as_bytes(std::span(global))));
@@ -246,7 +245,7 @@ class WeightQuantiser {
 
     /// Weights of one divisor have one number, from 0 on.
     std::uint32_t share_of(const Target& target, const LinearWeight& weight) {
-        if (!facts_.has_global) {
+        if (facts_.divisor == nullptr) {
             return 0;
         }
         const auto number =

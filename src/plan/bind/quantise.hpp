@@ -12,11 +12,12 @@ namespace shardweld::plan {
 
 /// What became of a model's weights.
 struct Quantisation {
-    Encoding encoding = Encoding::fp8_block;
+    Encoding encoding{};
     std::vector<std::string> kept;   ///< modules whose matrices stay as they are, sorted
     std::vector<std::string> notes;  ///< for people: what stays, and why
     Index n_quantised = 0;
-    /// NVFP4: the weights as they are quantised, and by weight which of them share a divisor.
+    /// Where scales have a divisor: the weights as they are quantised, and by weight which share
+    /// one.
     std::vector<Target> measured;
     std::vector<std::uint32_t> shares;
 };

@@ -25,12 +25,6 @@ std::set<std::string> names_kept(const Model& model) {
     return names;
 }
 
-Encoding ggml_type(DType dtype) {
-    return dtype == DType::f16    ? Encoding::gguf_f16
-           : dtype == DType::bf16 ? Encoding::gguf_bf16
-                                  : Encoding::gguf_f32;
-}
-
 void require_floats(const Target& target) {
     const bool is_known =
         target.dtype == DType::f32 || target.dtype == DType::f16 || target.dtype == DType::bf16;
@@ -75,11 +69,11 @@ Quantisation quantise_ggml(std::vector<Target>& targets, const Model& model, Enc
         Encoding type = encoding;
         if (target.shape.size() <= 1 || target.name.ends_with("_norm.weight") ||
             !target.name.ends_with(".weight") || kept.contains(target.name)) {
-            type = Encoding::gguf_f32;
+            type = ggml_type_of(DType::f32).value();
         } else if (is_ignored(target.name)) {
-            type = ggml_type(target.dtype);
+            type = ggml_type_of(target.dtype).value();
         } else if (target.shape.back() % facts_of(encoding).tile_columns != 0) {
-            type = Encoding::gguf_f16;
+            type = ggml_type_of(DType::f16).value();
             odd.push_back(target.name);
         } else {
             ++result.n_quantised;

@@ -104,7 +104,7 @@ TEST(Summary, says_that_there_is_no_tokenizer_and_counts) {
 TEST(Summary, counts_the_parameters_of_the_model_whatever_is_written) {
     plan::Target codes = weight("codes", {8, 16});
     codes.dtype = DType::i32;
-    codes.encode = plan::Encode{{Encoding::w4a16, 8, 128, 8}};
+    codes.encode = plan::Encode{{encoding_from("w4a16").value(), 8, 128, 8}};
     plan::Target factor = weight("lora_A", {2, 8});
     factor.file = "lora_adapter/adapter_model.safetensors";
     const ModelSize size = size_of_model({weight("w", {3, 5}), codes, factor});

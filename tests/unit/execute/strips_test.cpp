@@ -20,11 +20,11 @@ using plan::Target;
 void add_quantised(const std::string& name, Index rows, Index columns,
                    std::vector<Target>& targets) {
     Target codes = test::flat_target(name, DType::bf16, rows * columns);
-    const EncodingFacts& facts = facts_of(Encoding::fp8_block);
+    const EncodingFacts& facts = facts_of(encoding_from("fp8-block").value());
     codes.shape = {rows, columns};
     codes.dtype = facts.codes;
-    codes.encode =
-        Encode{{Encoding::fp8_block, rows, columns, plan::strip_rows_of(facts.tile_rows, columns)}};
+    codes.encode = Encode{{encoding_from("fp8-block").value(), rows, columns,
+                           plan::strip_rows_of(facts.tile_rows, columns)}};
     codes.beside.push_back(
         {name + "_scale_inv", DType::f32, {facts.scale_rows(rows), facts.scale_columns(columns)}});
     codes.beside.push_back(

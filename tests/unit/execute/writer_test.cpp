@@ -30,8 +30,8 @@ constexpr Index kRows = 300, kColumns = 256;
 /// A weight of f32 as codes in strips of 128 rows, scales and a constant.
 Target encoded() {
     Target target = test::flat_target("w", DType::f32, kRows * kColumns);
-    const EncodingFacts& facts = facts_of(Encoding::fp8_block);
-    target.encode = plan::Encode{{Encoding::fp8_block, kRows, kColumns, 128}};
+    const EncodingFacts& facts = facts_of(encoding_from("fp8-block").value());
+    target.encode = plan::Encode{{encoding_from("fp8-block").value(), kRows, kColumns, 128}};
     target.dtype = facts.codes;
     target.shape = {kRows, kColumns};
     target.beside.push_back({"w_scale", DType::f32, {3, 2}});
@@ -178,7 +178,8 @@ TEST(Writer, makes_codes_scales_and_constants_of_one_weight_in_any_rounds) {
     std::vector<std::byte> scales(target.output(1).bytes());
     std::vector<std::byte> values(static_cast<std::size_t>(kRows * kColumns) * 2);
     numeric::convert(DType::f32, WriterExample::stored(target), DType::bf16, values);
-    numeric::quantise({Encoding::fp8_block, DType::bf16, kRows, kColumns}, values, codes, scales);
+    numeric::quantise({encoding_from("fp8-block").value(), DType::bf16, kRows, kColumns}, values,
+                      codes, scales);
     std::string quality;
     for (const bool is_at_once : {true, false}) {
         WriterExample example({test::flat_target("a", DType::u8, 5), target});

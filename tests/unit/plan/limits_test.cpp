@@ -107,7 +107,7 @@ TEST(NoteShares, counts_the_widest_of_what_is_stored_summed_and_written) {
 TEST(NoteShares, counts_codes_with_what_they_are_made_of_and_their_scales) {
     // 128 x 256 elements of f32 as bf16 and then codes of 4 bits, two in a byte.
     Target target = test::flat_target("w", DType::f32, 128 * 256);
-    target.encode = Encode{{Encoding::nvfp4a16, 128, 256, 64}};
+    target.encode = Encode{{encoding_from("nvfp4a16").value(), 128, 256, 64}};
     target.dtype = DType::u8;
     target.shape = {128, 128};
     target.beside = {{"w_scale", DType::f8_e4m3, {128, 16}},

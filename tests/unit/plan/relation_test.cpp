@@ -109,7 +109,7 @@ std::vector<Target> primary_targets() {
 std::vector<Target> other_form() {
     std::vector<Target> own;
     for (Target& target : std::vector{paired_queries(), stack(), turned_keys(), values()}) {
-        add_codes(std::move(target), Encoding::gguf_q8_0, own);
+        add_codes(std::move(target), encoding_from("gguf:q8_0").value(), own);
     }
     return own;
 }
@@ -117,7 +117,7 @@ std::vector<Target> other_form() {
 std::vector<Target> blocks() {
     std::vector<Target> own;
     for (Target& target : primary_targets()) {
-        add_codes(std::move(target), Encoding::fp8_block, own);
+        add_codes(std::move(target), encoding_from("fp8-block").value(), own);
     }
     return own;
 }

@@ -3,8 +3,6 @@
 // F16. Zero blocks have the scale's sign that gguf-py gives them; of zeros of both signs the last
 // is the minimum. In gguf-py that is so where no value lies between them; else numpy takes a late
 // one, another one with other vector instructions.
-#include "ggml_blocks.hpp"
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -13,10 +11,12 @@
 #include <limits>
 #include <vector>
 
+#include "numeric/coder.hpp"
+#include "numeric/convert.hpp"
+#include "numeric/ggml_blocks.hpp"
 #include "shardweld/error.hpp"
 
-#include "coder.hpp"
-#include "convert.hpp"
+#include "registry.hpp"
 
 namespace shardweld::numeric {
 
@@ -164,32 +164,41 @@ struct Bytes8 {
     }
 };
 
-struct BlockCoder {
-    void (*encode)(const QuantiseKernels& kernels, const float* x, std::byte* out) = nullptr;
-    /// Gives the largest magnitude.
-    float (*decode)(const QuantiseKernels& kernels, const std::byte* stored, float* x) = nullptr;
-};
-
 template <typename Type>
 constexpr BlockCoder kCoderOf{Type::encode, Type::decode};
 
-/// The coder of a type that is no plain float.
-BlockCoder block_coder(Encoding encoding) {
-    switch (encoding) {
-        case Encoding::gguf_q8_0:
-            return kCoderOf<Bytes8>;
-        case Encoding::gguf_q5_1:
-            return kCoderOf<Nibbles<5, true>>;
-        case Encoding::gguf_q5_0:
-            return kCoderOf<Nibbles<5, false>>;
-        case Encoding::gguf_q4_1:
-            return kCoderOf<Nibbles<4, true>>;
-        case Encoding::gguf_q4_0:
-            return kCoderOf<Nibbles<4, false>>;
-        default:
-            return {};
-    }
+// Numbers: GGMLQuantizationType and LlamaFileType of gguf-py 0.19, constants.py.
+template <typename Type>
+constexpr EncodingFacts blocks(std::string_view name, Bytes bytes, std::uint32_t type,
+                               std::uint32_t file_type) {
+    return {.name = name,
+            .tile_columns = kValues,
+            .blocks = &kCoderOf<Type>,
+            .block_bytes = bytes,
+            .ggml_type = type,
+            .ggml_file_type = file_type};
 }
+
+constexpr EncodingFacts floats(std::string_view name, DType dtype, Bytes bytes, std::uint32_t type,
+                               std::uint32_t file_type) {
+    return {.name = name,
+            .tile_columns = 1,
+            .codes = dtype,
+            .block_bytes = bytes,
+            .ggml_type = type,
+            .ggml_file_type = file_type};
+}
+
+constexpr std::array kGgmlRows = {
+    blocks<Bytes8>("gguf:q8_0", 34, 8, 7),
+    blocks<Nibbles<5, true>>("gguf:q5_1", 24, 7, 9),
+    blocks<Nibbles<5, false>>("gguf:q5_0", 22, 6, 8),
+    blocks<Nibbles<4, true>>("gguf:q4_1", 20, 3, 3),
+    blocks<Nibbles<4, false>>("gguf:q4_0", 18, 2, 2),
+    floats("gguf:f16", DType::f16, 2, 1, 1),
+    floats("gguf:bf16", DType::bf16, 2, 30, 32),
+    floats("gguf:f32", DType::f32, 4, 0, 0),
+};
 
 /// Rows of blocks, one after another.
 class BlockRows {
@@ -197,7 +206,7 @@ class BlockRows {
     explicit BlockRows(const QuantisedRows& rows)
         : rows_(rows),
           facts_(facts_of(rows.encoding)),
-          coder_(block_coder(rows.encoding)),
+          coder_(facts_.blocks),
           n_columns_(static_cast<std::size_t>(rows.n_columns)),
           n_rows_(static_cast<std::size_t>(rows.n_rows)),
           row_bytes_(static_cast<std::size_t>(facts_.code_columns(rows.n_columns)) *
@@ -211,28 +220,28 @@ class BlockRows {
     }
 
     void encode(const std::vector<float>& row, std::span<std::byte> out) const {
-        if (coder_.encode == nullptr) {
+        if (coder_ == nullptr) {
             convert(DType::f32, std::as_bytes(std::span(row)), facts_.codes, out);
             return;
         }
         for (std::size_t at = 0; at < row.size() / kValues; ++at) {
-            coder_.encode(kernels_, row.data() + at * kValues,
-                          out.data() + at * facts_.block_bytes);
+            coder_->encode(kernels_, row.data() + at * kValues,
+                           out.data() + at * facts_.block_bytes);
         }
     }
 
     /// Largest magnitudes by block; none of plain floats.
     void decode(std::span<const std::byte> stored, std::vector<float>& row,
                 std::vector<float>& most) const {
-        if (coder_.decode == nullptr) {
+        if (coder_ == nullptr) {
             convert(facts_.codes, stored, DType::f32, std::as_writable_bytes(std::span(row)));
             most.assign(row.size() / kValues + 1, std::numeric_limits<float>::infinity());
             return;
         }
         most.resize(row.size() / kValues);
         for (std::size_t at = 0; at < most.size(); ++at) {
-            most[at] = coder_.decode(kernels_, stored.data() + at * facts_.block_bytes,
-                                     row.data() + at * kValues);
+            most[at] = coder_->decode(kernels_, stored.data() + at * facts_.block_bytes,
+                                      row.data() + at * kValues);
         }
     }
 
@@ -251,12 +260,14 @@ class BlockRows {
   private:
     const QuantisedRows& rows_;
     const EncodingFacts& facts_;
-    BlockCoder coder_;
+    const BlockCoder* coder_;  ///< null: plain floats
     const QuantiseKernels& kernels_ = best_quantise_kernels();
     std::size_t n_columns_, n_rows_, row_bytes_;
 };
 
 }  // namespace
+
+const std::span<const EncodingFacts> encodings::ggml{kGgmlRows};
 
 void encode_blocks(const QuantisedRows& rows, std::span<const std::byte> values,
                    std::span<std::byte> blocks) {
