@@ -9,42 +9,21 @@
 #include <utility>
 
 #include "core/text.hpp"
-#include "shardweld/error.hpp"
+
+#include "claims.hpp"
 
 namespace shardweld::catalogue {
 
 namespace {
 
-/// A value and who states it.
-struct Claim {
-    const std::string& value;
-    const FileAssertion& by;
-
-    [[nodiscard]] std::string text() const {
-        return printable(value) + " in " + printable(by.file) + " (" + printable(by.source) + ")";
-    }
-};
-
-[[noreturn]] void throw_contradiction(const std::string& key, const Claim& first,
-                                      const Claim& other, const char* meaning) {
-    throw Error(ErrorCode::mismatch,
-                printable(key) + " is " + first.text() + " but " + other.text() + ": " + meaning,
-                "copy all files of one save again, under the names that they were saved with");
-}
-
-/// The first claim about each key so far.
-using Said = std::map<std::string_view, Claim>;
-
-void require_agreement(Said& said, const FileAssertion::Values& claims,
-                       const FileAssertion& statement, const char* meaning) {
-    for (const auto& [key, value] : claims) {
-        const Claim claim{value, statement};
-        const auto [first, is_new] = said.emplace(key, claim);
-        if (!is_new && first->second.value != value) {
-            throw_contradiction(key, first->second, claim, meaning);
-        }
-    }
-}
+constexpr const char* kCopyOneSave =
+    "the files are not from one save: copy all files of one save again, under the names that they "
+    "were saved with";
+constexpr const char* kCopyBoth =
+    "copy both again from where they were saved: one was copied over another rank's file";
+constexpr const char* kCopyInPlace =
+    "the file is not the one its place says: copy all files of one save again, under the names "
+    "that they were saved with";
 
 std::string list_of(const FileAssertion::Values& claims) {
     const std::string text =
@@ -69,11 +48,7 @@ void require_distinct(const ToldByFile& told) {
         }
         const auto [at, is_new] = files.emplace(own.rank, file);
         if (!is_new) {
-            throw Error(ErrorCode::mismatch,
-                        printable(at->second) + " and " + printable(file) +
-                            " both say that they are " + list_of(own.rank),
-                        "copy both again from where they were saved: one was copied over another "
-                        "rank's file");
+            throw same_part(at->second, file, list_of(own.rank), kCopyBoth);
         }
     }
 }
@@ -153,13 +128,13 @@ bool is_confirmed(std::span<const FileAssertion> statements) {
 }
 
 ToldByFile gather(std::span<const FileAssertion> statements) {
-    Said save;
-    std::unordered_map<std::string_view, Said> ranks;
+    Claims<std::string> save;
+    std::unordered_map<std::string_view, Claims<std::string>> ranks;
     ToldByFile told;
     for (const FileAssertion& statement : statements) {
-        require_agreement(save, statement.save, statement, "the files are not from one save");
-        require_agreement(ranks[statement.file], statement.rank, statement,
-                          "the file is not the one its place says");
+        const std::string by = statement.file + " (" + statement.source + ")";
+        save.agree(statement.save, by, kCopyOneSave);
+        ranks[statement.file].agree(statement.rank, by, kCopyInPlace);
         StatedFacts& own = told[statement.file];
         if (statement.is_inner) {
             own.rank.insert(statement.rank.begin(), statement.rank.end());

@@ -152,7 +152,7 @@ with zipfile.ZipFile(sys.argv[1], "w") as archive:
         archive.writestr(name, content)
 P
 states 6 0 "$copy" "$WORK/made" --check_crc off
-expect_text "the optimizer is at step"
+expect_text "the optimizer's step is"
 
 # What reshape puts beside a form is taken back, and may not contradict the save.
 damaged fsdp2_w3

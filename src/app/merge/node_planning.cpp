@@ -24,7 +24,7 @@ struct OutputTransfer {
     std::string config_path;
     std::string config_text;
     bool is_value = false;
-    std::vector<std::uint32_t> shares;  ///< NVFP4
+    std::vector<std::uint32_t> shares;  ///< of divisors of scales
     std::vector<Warning> warnings;
 
     static constexpr auto fields = [](auto& self) {

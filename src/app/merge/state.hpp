@@ -33,7 +33,7 @@ struct Output {
     // When it is planned.
     BoundModel model = {};  ///< its targets are the plan's
     plan::Plan plan = {};
-    std::optional<plan::Plan> measured = {};  ///< NVFP4: of weights whose largest values come first
+    std::optional<plan::Plan> measured = {};  ///< of weights whose largest values come first
     plan::PlanChoice choice = {};             ///< that the plan was made by
     std::string config_text = {};             ///< config.json as it is written
 

@@ -196,11 +196,11 @@ void take_file_target(Job& job, GivenTexts& given) {
     output.directory = file.parent_path() / file.stem();
     const std::string type(facts_of(*output.quantise).name);
     given.emplace("quantize", type);
-    job.remarks.push_back(
-        "writes " + printable((output.directory / output.gguf_file).string()) + " as " + type +
-        ", and config.json and the tokenizer beside it" +
-        (output.quantise == ggml_type_of(DType::bf16) ? "; --quantize gguf:q8_0 makes half of it"
-                                                      : ""));
+    job.remarks.push_back("writes " + printable((output.directory / output.gguf_file).string()) +
+                          " as " + type + ", and config.json and the tokenizer beside it" +
+                          (output.quantise == ggml_type_of(DType::bf16)
+                               ? "; --quantize gguf:q8_0 makes half of it"
+                               : ""));
 }
 
 /// Error(usage) where a directory that the command cannot do without is not given.

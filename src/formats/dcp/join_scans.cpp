@@ -21,20 +21,11 @@ namespace {
 using catalogue::Catalogue;
 using catalogue::Tensor;
 
-constexpr AssemblyWords kWords = {
-    .other_dtype = {ErrorCode::mismatch,
-                    "tensor {stored} is {torch} and {torch2} in files of different ranks",
-                    kOneSave},
-    .other_shape = {ErrorCode::mismatch,
-                    "tensor {stored} has shape {shape} and {shape2} in files of different ranks",
-                    kOneSave},
-};
-
 }  // namespace
 
 Catalogue join(std::vector<Scan> scans, Shapes shapes) {
     Catalogue out;
-    Assembler all(kWords, out, shapes);
+    Assembler all(out, {}, shapes);
     std::vector<ToldOptimizer> optimizers;
     for (Catalogue& scan : scans) {
         const std::uint32_t file = all.add_scan(scan);
@@ -46,7 +37,7 @@ Catalogue join(std::vector<Scan> scans, Shapes shapes) {
         }
     }
     all.finish();
-    join_optimizers(kWords, shapes, std::move(optimizers), out);
+    join_optimizers(shapes, std::move(optimizers), out);
     order_files(out, Unused::kept);
     catalogue::each_tensor(out, [](Tensor& tensor) { number_replicas(tensor.pieces); });
     return out;

@@ -30,6 +30,10 @@ using catalogue::Tensor;
 constexpr Index kSplitStage = 3;
 constexpr std::size_t kMostAbsent = 100;
 
+std::string model_rank_text(Index mp) {
+    return "model-parallel rank " + std::to_string(mp);
+}
+
 /// How many ranks saved a checkpoint, and at which ZeRO stage, as all files say alike.
 class SaveSizes {
   public:
@@ -38,15 +42,8 @@ class SaveSizes {
         for (const auto& [fact, said] :
              {std::pair(kStage, content.stage), std::pair(kModelRanks, content.n_model_ranks),
               std::pair(kTensorRanks, content.n_tensor_ranks)}) {
-            if (!said) {
-                continue;
-            }
-            const auto [at, is_new] = said_.try_emplace(fact, *said, path);
-            if (!is_new && at->second.first != *said) {
-                throw mixed_saves_error(std::string(fact) + " is " +
-                                        std::to_string(at->second.first) + " in " +
-                                        printable(at->second.second) + " but " +
-                                        std::to_string(*said) + " in " + printable(path));
+            if (said) {
+                said_.agree(fact, *said, path);
             }
         }
         if (name.kind == ZeroFile::model_part) {
@@ -62,34 +59,27 @@ class SaveSizes {
     void require_whole_grid(const ModelRanks& ranks) {
         const std::string& states = split_states_.empty() ? whole_states_ : split_states_;
         if (!split_states_.empty() && !whole_states_.empty()) {
-            throw mixed_saves_error(printable(whole_states_) + " is of ZeRO stage 1 or 2, but " +
-                                    printable(split_states_) + " of stage 3");
+            require_equal<std::string>(kStage, "1 or 2", whole_states_, "3", split_states_);
         }
-        const auto stage = said(kStage);
+        const auto stage = said_.find(kStage);
         is_split_ = stage ? *stage == kSplitStage : !split_states_.empty();
         if (stage && !states.empty() && is_split_ == split_states_.empty()) {
-            throw mixed_saves_error(printable(said_.at(kStage).second) +
-                                    " says that it is of ZeRO stage " + std::to_string(*stage) +
-                                    ", but " + printable(states) +
-                                    (is_split_ ? " is of stage 1 or 2" : " is of stage 3"));
+            require_equal<std::string>(kStage, std::to_string(*stage), said_.speaker(kStage),
+                                       is_split_ ? "1 or 2" : "3", states);
         }
         const Index found = ranks.empty() ? 1 : ranks.rbegin()->first + 1;
-        const Index n_ranks = said(kModelRanks).value_or(found);
+        const Index n_ranks = said_.find(kModelRanks).value_or(found);
         if (found > n_ranks) {
-            throw mixed_saves_error("there are files of " + std::to_string(found) +
-                                    " model-parallel ranks, but mp_world_size is " +
-                                    std::to_string(n_ranks) + " in " +
-                                    printable(said_.at(kModelRanks).second));
+            require_at_most(kModelRanks, found, n_ranks, said_.speaker(kModelRanks));
         }
         for (Index mp = 0; mp < n_ranks; ++mp) {
             const auto rank = ranks.find(mp);
             if (rank == ranks.end() || rank->second.states_file().empty()) {
-                throw files_missing("the model states of model-parallel rank " +
-                                    std::to_string(mp) + " are missing (" +
-                                    std::to_string(n_ranks) + " ranks saved)");
+                throw files_missing("the model states of " + model_rank_text(mp) +
+                                    " are missing (" + std::to_string(n_ranks) + " ranks saved)");
             }
         }
-        n_tensor_ranks_ = said(kTensorRanks).value_or(n_ranks);
+        n_tensor_ranks_ = said_.find(kTensorRanks).value_or(n_ranks);
         if (n_tensor_ranks_ < 1 || n_ranks % n_tensor_ranks_ != 0) {
             throw Error(ErrorCode::corrupt, "tp_degree is " + std::to_string(n_tensor_ranks_) +
                                                 " of " + std::to_string(n_ranks) +
@@ -115,7 +105,7 @@ class SaveSizes {
     }
 
     void add_facts(const ModelRanks& ranks, bool has_partitions, catalogue::Catalogue& out) const {
-        if (const auto stage = said(kStage)) {
+        if (const auto stage = said_.find(kStage)) {
             out.facts[kStage] = *stage;
         }
         out.facts[kTensorRanks] = n_tensor_ranks_;
@@ -126,14 +116,9 @@ class SaveSizes {
     }
 
   private:
-    [[nodiscard]] std::optional<Index> said(const char* fact) const {
-        const auto at = said_.find(fact);
-        return at == said_.end() ? std::nullopt : std::optional(at->second.first);
-    }
-
-    std::map<std::string, std::pair<Index, std::string>> said_;  // fact: value, file
-    std::string whole_states_;                                   // a file of ZeRO 0 to 2
-    std::string split_states_;                                   // one of ZeRO-3
+    catalogue::Claims<Index> said_;
+    std::string whole_states_;                    // a file of ZeRO 0 to 2
+    std::string split_states_;                    // one of ZeRO-3
     std::map<Index, std::set<Index>> states_of_;  // of ZeRO-3: data-parallel by model-parallel rank
     bool is_split_ = false;
     Index n_tensor_ranks_ = 1;
@@ -146,16 +131,6 @@ struct PartPlace {
 
 /// By model-parallel rank.
 using LocalShapes = std::map<Index, std::vector<Index>>;
-
-/// Error(mismatch) unless the affine map is of a part of this shape.
-void require_shape(const std::string& name, const std::vector<Index>& mapped,
-                   const std::vector<Index>& local, Index mp) {
-    if (mapped != local) {
-        throw mixed_saves_error(printable(name) + " has shape " + shape_text(local) +
-                                " on model-parallel rank " + std::to_string(mp) +
-                                ", but its affine_map is of " + shape_text(mapped));
-    }
-}
 
 /// A tensor that tensor-parallel ranks hold parts of.
 struct DividedTensor {
@@ -170,8 +145,7 @@ struct DividedTensor {
             shape = &other->second;
         }
         if (shape == nullptr) {
-            throw mixed_saves_error(printable(name) + " is not on model-parallel rank " +
-                                    std::to_string(mp));
+            throw mixed_saves_error(printable(name) + " is not on " + model_rank_text(mp));
         }
         return *shape;
     }
@@ -199,7 +173,8 @@ PartPlace place_part(const DividedTensor& tensor, const std::vector<Index>& loca
                     "convert it with DeepSpeed's ds_to_universal.py and merge what that makes");
     }
     if (rule->kind == JoinKind::boxes) {
-        require_shape(name, rule->local_shape, local, mp);
+        require_equal("the shape of " + name, local, model_rank_text(mp), rule->local_shape,
+                      "its affine_map");
         return {rule->shape, rule->boxes};
     }
     PartPlace place = place_whole(local);
@@ -212,9 +187,8 @@ PartPlace place_part(const DividedTensor& tensor, const std::vector<Index>& loca
     for (Index other = first; other < first + n_tensor_ranks; ++other) {
         const std::vector<Index>& shape = tensor.shape_on(other);
         if (shape.size() != local.size()) {
-            throw mixed_saves_error(printable(name) + " is " + shape_text(shape) +
-                                    " on model-parallel rank " + std::to_string(other) + " but " +
-                                    shape_text(local) + " on " + std::to_string(mp));
+            require_equal("the shape of " + name, shape, model_rank_text(other), local,
+                          model_rank_text(mp));
         }
         place.boxes.front().global[axis] += other < mp ? shape[axis] : 0;
         extent = checked_add(extent, shape[axis], name);
@@ -230,20 +204,10 @@ struct WholeTensor {
     std::uint32_t file = 0;
 };
 
-constexpr const char* kOverlap = "{tensor} of shape {shape}: parts of two ranks overlap: {where}";
-constexpr AssemblyWords kZeroWords = {
-    .other_dtype = {ErrorCode::mismatch, "{tensor} is {dtype} in {file} but {dtype2} in {file2}",
-                    kOneSave},
-    .gap = {ErrorCode::mismatch, "{tensor} of shape {shape}: no rank holds the elements {where}",
-            kOneSave},
-    .overlap = {ErrorCode::mismatch, kOverlap, kOneSave},
-    .irregular = {ErrorCode::mismatch, kOverlap, kOneSave},
-};
-
 class ZeroFiles {
   public:
     ZeroFiles(Weights weights, Catalogue& out)
-        : weights_(weights), out_(out), all_(kZeroWords, out) {}
+        : weights_(weights), out_(out), all_(out, {.irregular = ErrorCode::mismatch}) {}
 
     void add(FileScan scan) {
         auto [told, content] = std::move(scan);
@@ -415,12 +379,10 @@ class ZeroFiles {
             grid_.n_tensor_ranks() == 1
                 ? place_whole(local)
                 : place_part({name, ranks_, wholes_shape(name)}, local, mp, grid_.n_tensor_ranks());
-        if (is_known && known->second.tensor.shape != place.shape) {
+        if (is_known) {
             const Assembled& joined = known->second;
-            throw mixed_saves_error(
-                printable(name) + " has shape " + shape_text(joined.tensor.shape) + " in " +
-                printable(out_.files[joined.files.front()].path) + " but " +
-                shape_text(place.shape) + " on model-parallel rank " + std::to_string(mp));
+            require_equal("the shape of " + name, joined.tensor.shape,
+                          out_.files[joined.files.front()].path, place.shape, model_rank_text(mp));
         }
         return {&all_.add({name, dtype, place.shape, {}}, file).tensor, std::move(place.boxes)};
     }

@@ -125,7 +125,7 @@ void join_with_states(const std::vector<FileScan>& scans, Weights weights, Catal
         scan.told.optimizer = {};
     }
     join_files(std::move(copies), weights, out);
-    join_optimizers({}, formats::Shapes::stated, std::move(said), out);
+    join_optimizers(formats::Shapes::stated, std::move(said), out);
     std::set<std::string> known;
     for (const catalogue::ParameterGroup& group : out.optimizer.groups) {
         known.insert(group.parameters.begin(), group.parameters.end());

@@ -88,8 +88,7 @@ void Partitions::add(Partition&& partition) {
     const Index dp = partition.name.dp;
     const auto [at, is_new] = files_.try_emplace(dp, std::move(partition));
     if (!is_new) {
-        throw mixed_saves_error(printable(at->second.file) + " and " + printable(partition.file) +
-                                " are of the same rank");
+        throw catalogue::same_part(at->second.file, partition.file);
     }
 }
 
@@ -104,43 +103,33 @@ void Partitions::count(const FileContent& said, const std::string& states_file, 
     for (const auto& [group, ranks] : divisions_) {
         n_ranks_ = std::max(n_ranks_, ranks);
     }
-    const std::string speaker = printable(divisions_.empty() ? states_file : first().file);
+    const std::string& speaker = divisions_.empty() ? states_file : first().file;
     if (n_ranks_ < 1 || n_ranks_ > kMostRanks || found > n_ranks_) {
-        throw mixed_saves_error(
-            speaker + " says that " + std::to_string(n_ranks_) +
-            " data-parallel ranks saved, but there are files of " + std::to_string(found) +
-            (files_.empty() ? "" : ": " + printable(files_.rbegin()->second.file)));
+        require_equal("the number of data-parallel ranks", n_ranks_, speaker, found,
+                      files_.empty() ? "the files" : files_.rbegin()->second.file);
     }
     // With sequence parallelism a rank counts more than once.
     if (states && (*states < 1 || n_ranks_ % *states != 0)) {
-        throw mixed_saves_error("dp_world_size is " + std::to_string(*states) + " in " +
-                                printable(states_file) + ", but the weights are divided among " +
-                                std::to_string(n_ranks_) + " ranks by " + speaker);
+        require_equal("dp_world_size", *states, states_file, n_ranks_, speaker);
     }
     for (const auto& [group, ranks] : divisions_) {
         if (ranks < 1 || n_ranks_ % ranks != 0) {
-            throw mixed_saves_error("partition_count of group " + std::to_string(group) + " is " +
-                                    std::to_string(ranks) + " of " + std::to_string(n_ranks_) +
-                                    " ranks in " + speaker);
+            require_equal("partition_count of group " + std::to_string(group), ranks, speaker,
+                          n_ranks_, "others");
         }
     }
 }
 
 // All ranks have the same groups, divided among as many. ZeRO-3's sub-groups depend on the rank.
 void Partitions::require_like_first(const Partition& partition, bool is_split) {
-    if (!is_split && partition.groups.size() != first().groups.size()) {
-        throw mixed_saves_error(printable(first().file) + " holds " +
-                                std::to_string(first().groups.size()) + " flat groups, but " +
-                                printable(partition.file) + " " +
-                                std::to_string(partition.groups.size()));
+    if (!is_split) {
+        require_equal("the number of flat groups", static_cast<Index>(first().groups.size()),
+                      first().file, static_cast<Index>(partition.groups.size()), partition.file);
     }
     for (std::size_t group = 0; group < partition.groups.size(); ++group) {
-        const auto said = partition.groups[group].n_ranks;
-        const Index known = said ? divisions_.try_emplace(group, *said).first->second : 0;
-        if (said && *said != known) {
-            throw mixed_saves_error("partition_count is " + std::to_string(known) + " in " +
-                                    printable(first().file) + " but " + std::to_string(*said) +
-                                    " in " + printable(partition.file));
+        if (const auto said = partition.groups[group].n_ranks) {
+            require_equal("partition_count", divisions_.try_emplace(group, *said).first->second,
+                          first().file, *said, partition.file);
         }
     }
 }
@@ -327,9 +316,8 @@ void ModelRank::expand_groups() {
 void ModelRank::require_length(Index used, Index length, const std::string& where,
                                Index slack) const {
     if (used > length || length - used > slack) {
-        throw mixed_saves_error("the parameters of " + printable(states_file_) + " have " +
-                                std::to_string(used) + " elements in " + where +
-                                ", but the partitions have " + std::to_string(length));
+        require_equal("the number of elements of " + where, used, states_file_, length,
+                      "the partitions");
     }
 }
 

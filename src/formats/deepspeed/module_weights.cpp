@@ -37,12 +37,8 @@ void ModuleWeights::add_master_samples(Index mp, Index n_tensor_ranks,
             weights_.equal_range({parameter.name, is_layer, is_layer ? mp % n_tensor_ranks : mp});
         for (auto at = begin; at != end; ++at) {
             const Weight& weight = at->second;
-            if (weight.shape != parameter.shape) {
-                throw mixed_saves_error(
-                    printable(parameter.name) + " has shape " + shape_text(weight.shape) + " in " +
-                    printable(out.files[weight.place.file].path) + ", but its param_shapes say " +
-                    shape_text(parameter.shape));
-            }
+            require_equal("the shape of " + parameter.name, weight.shape,
+                          out.files[weight.place.file].path, parameter.shape, "its param_shapes");
             for (const FlatRun& run : master.runs) {
                 is_held = add_sample(parameter.name, {run.begin, run.end - run.begin},
                                      place_of(run), weight.place, out.samples) ||

@@ -47,15 +47,7 @@ void refuse_missing(const std::vector<std::string>& files) {
     }
 }
 
-constexpr const char* kOtherTensor = "{tensor} has another shape or type in other files";
-constexpr AssemblyWords kUniversalWords = {
-    .other_dtype = {ErrorCode::mismatch, kOtherTensor, kOneSave},
-    .other_shape = {ErrorCode::mismatch, kOtherTensor, kOneSave},
-    .gap = {ErrorCode::not_found,
-            "the model states of some ranks are missing, and with them elements {where} of "
-            "{tensor}",
-            kCopyAll},
-};
+constexpr AssemblyErrors kUniversalErrors = {.gap = ErrorCode::not_found, .cover_hint = kCopyAll};
 
 [[noreturn]] void refuse_module(const char* why) {
     throw Error(ErrorCode::unsupported,
@@ -75,8 +67,8 @@ class UniversalFiles {
         : has_states_(location.state != TakenState::weights),
           has_weights_(is_module_alone(location)),
           out_(out),
-          parameters_(kUniversalWords, out),
-          rest_(kUniversalWords, out) {}
+          parameters_(out, kUniversalErrors),
+          rest_(out, kUniversalErrors) {}
 
     void add(FileScan scan) {
         auto [told, content] = std::move(scan);
@@ -162,9 +154,8 @@ class UniversalFiles {
         const bool is_flat = tensor.shape.size() == 1 && piece.patch.axes[0].stride == 1 &&
                              volume_of(declared->second, tensor.name) == tensor.shape.front();
         if (!is_flat) {
-            throw mixed_saves_error("parameter " + printable(tensor.name) + " has shape " +
-                                    shape_text(tensor.shape) + ", but the model states say " +
-                                    shape_text(declared->second));
+            require_equal("the shape of " + tensor.name, tensor.shape, "its files",
+                          declared->second, "the model states");
         }
         tensor.shape = declared->second;
         piece.patch = layout::dense_shape(tensor.shape, piece.patch.offset);
@@ -224,7 +215,7 @@ class UniversalFiles {
         if (!a_stepped_.empty()) {
             require_step(printable(an_unstepped_), an_unstepped_.empty());
         }
-        join_optimizers(kUniversalWords, formats::Shapes::stated, std::exchange(said_, {}), out_);
+        join_optimizers(formats::Shapes::stated, std::exchange(said_, {}), out_);
         if (!masters_.tensors.empty()) {
             out_.optimizer.states.push_back(std::move(masters_));
         }

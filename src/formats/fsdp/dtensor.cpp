@@ -7,6 +7,7 @@
 #include "catalogue/tensor.hpp"
 #include "core/text.hpp"
 #include "formats/containers/torch_storage.hpp"
+#include "formats/shared/hints.hpp"
 #include "formats/shared/model_values.hpp"
 #include "shardweld/error.hpp"
 
@@ -106,11 +107,8 @@ void DTensorReader::check_meta(const PickleValue& spec) {
         return;
     }
     read_short_counts(*parts[0], "the shape in a DTensorSpec", shape_in_spec_);
-    if (shape_in_spec_ != tensor_.shape) {
-        throw Error(ErrorCode::mismatch, "it has two global shapes: " + shape_text(tensor_.shape) +
-                                             ", and " + shape_text(shape_in_spec_) +
-                                             " in its DTensorSpec");
-    }
+    require_equal("its global shape", tensor_.shape, "the tensor", shape_in_spec_,
+                  "its DTensorSpec");
 }
 
 void DTensorReader::check_rank(const RankMesh& mesh) const {

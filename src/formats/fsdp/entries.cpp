@@ -151,11 +151,8 @@ ShardPlace add_shard(const TorchFile& file, const PickleValue& shard, const Hold
     if (place.rank != holder.in_group) {  // a shard's own number is that in the group
         check_rank(place.rank, holder.file);
     }
-    if (local->shape != place.sizes) {
-        throw mixed_saves_error("its shard at " + shape_text(place.offsets) + " is " +
-                                shape_text(local->shape) + ", but its metadata says " +
-                                shape_text(place.sizes));
-    }
+    require_equal("the shape of its shard at " + shape_text(place.offsets), local->shape,
+                  "the tensor", place.sizes, "its metadata");
     if (is_first) {
         tensor.dtype = local->dtype;  // what is stored, should it differ from what is said
     } else if (local->dtype != tensor.dtype) {

@@ -26,26 +26,6 @@ using catalogue::Tensor;
 
 constexpr const char* kMeshHint =
     "if the mesh in the files is wrong, say it by hand: --mesh_dim_names and --mesh_shape";
-constexpr AssemblyWords kWords = {
-    .other_kind = {ErrorCode::mismatch, "{tensor} is {kind} in {file} but {kind2} in {file2}",
-                   kOneSave},
-    .other_dtype = {ErrorCode::mismatch, "{tensor} is {dtype} in {file} but {dtype2} in {file2}",
-                    kOneSave},
-    .other_shape = {ErrorCode::mismatch,
-                    "{tensor} is of global shape {shape} in {file} but {shape2} in {file2}",
-                    kOneSave},
-    .other_placement = {ErrorCode::mismatch,
-                        "{tensor} is placed as {placement} in {file} but {placement2} in {file2}",
-                        kOneSave},
-    .gap = {ErrorCode::mismatch, "{tensor} of shape {shape}: no rank holds the elements {where}",
-            kMeshHint},
-    .overlap = {ErrorCode::mismatch,
-                "{tensor} of shape {shape}: {file} and {file2} hold parts that overlap: {where}",
-                kMeshHint},
-    .irregular = {ErrorCode::unsupported,
-                  "{tensor} of shape {shape}: too many parts that form no grid", kMeshHint},
-};
-
 /// The scans of rank files, in the order of ranks, become the tensors, shards, files and ignored
 /// rows of `out`. `missing`: names of the rank files that are not there; they are forgiven with a
 /// note when the others hold every element. Boxes that several ranks hold are replicas, the lowest
@@ -55,7 +35,7 @@ constexpr AssemblyWords kWords = {
 class JoinedRanks {
   public:
     JoinedRanks(const std::vector<std::string>& missing, Catalogue& out)
-        : missing_(missing), out_(out), all_(kWords, out) {}
+        : missing_(missing), out_(out), all_(out, {.cover_hint = kMeshHint}) {}
 
     void add(RankScan of_rank) {
         Catalogue& scan = of_rank.told;
@@ -263,7 +243,7 @@ class JoinedStates {
             first_ = of_rank.optimizer.states.empty() ? first_ : &of_rank.optimizer.states;
         }
         out_.ignored = ignored.rows();
-        join_optimizers(kWords, Shapes::stated, std::move(said), out_);
+        join_optimizers(Shapes::stated, std::move(said), out_);
         const std::size_t n_model = out_.files.size();
         for (std::size_t i = 0; first_ != nullptr && i < first_->size(); ++i) {
             add_state((*first_)[i].name, told, n_model);

@@ -112,10 +112,8 @@ std::vector<std::string> choose_rank_files(const std::vector<std::string>& names
         refuse_several(by_world.begin()->second.front(), by_world.rbegin()->second.front(), false);
     }
     if (config && !by_world.contains(config->world_size)) {
-        throw mixed_saves_error(
-            "fsdp_config.json says world_size " + std::to_string(config->world_size) +
-            ", but the files are of world size " + std::to_string(by_world.begin()->first) + " (" +
-            by_world.begin()->second.front() + ")");
+        const auto& [other, files] = *by_world.begin();
+        require_equal("world_size", config->world_size, "fsdp_config.json", other, files.front());
     }
     const Index world = config ? config->world_size : by_world.begin()->first;
     return by_world[world];
@@ -156,14 +154,11 @@ std::vector<RankFile> ranks_of(const std::vector<std::string>& names) {
         file.world = file.stem.empty() ? file.world : checked_add(highest, 1, "a world size");
         const Index world = ranks.empty() ? file.world : ranks.front().world;
         const auto [at, is_new] = seen.emplace(file.rank, &name);
-        if (file.world != world || !is_new) {
-            throw mixed_saves_error(
-                (is_new ? names.front() : *at->second) + " and " + name +
-                (is_new ? " are of different world sizes" : " are of the same rank"));
+        if (!is_new) {
+            throw catalogue::same_part(*at->second, name);
         }
-        if (file.rank >= world || world > kLargestWorld) {
-            throw mixed_saves_error(name + " is of a rank outside of its world size");
-        }
+        require_equal("the world size", world, names.front(), file.world, name);
+        require_at_most("the world size", file.rank + 1, std::min(world, kLargestWorld), name);
         ranks.push_back(std::move(file));
     }
     return ranks;

@@ -55,19 +55,7 @@ void add_dataset(const Dataset& dataset, Bytes file_size, FileScan& scan) {
     out.tensors.push_back(std::move(tensor));
 }
 
-constexpr const char* kTwoTensors =
-    "{tensor} is {dtype} {shape} in one file but {dtype2} {shape2} in {file2}";
-constexpr AssemblyWords kWords = {
-    .other_dtype = {ErrorCode::mismatch, kTwoTensors, kOneSave},
-    .other_shape = {ErrorCode::mismatch, kTwoTensors, kOneSave},
-    .gap = {ErrorCode::not_found, "{tensor} of shape {shape}: no file holds the elements {where}",
-            kCopyAll},
-    .overlap = {ErrorCode::mismatch,
-                "{tensor} of shape {shape}: {file} and {file2} hold pieces that overlap: {where}",
-                kOneSave},
-    .irregular = {ErrorCode::unsupported,
-                  "{tensor} of shape {shape}: too many pieces that form no grid"},
-};
+constexpr AssemblyErrors kHdf5Errors = {.gap = ErrorCode::not_found, .cover_hint = kCopyAll};
 
 void warn_of_untyped(const std::set<std::string>& names, Catalogue& out) {
     if (!names.empty()) {
@@ -110,7 +98,7 @@ Catalogue join_files(const Location& location, std::vector<FileScan> scans) {
     Catalogue out;
     out.facts = location.facts;
     require_whole_sets(location.shard_files);
-    Assembler all(kWords, out);
+    Assembler all(out, kHdf5Errors);
     std::set<std::string> untyped;
     for (FileScan& scan : scans) {
         untyped.insert(scan.own.begin(), scan.own.end());

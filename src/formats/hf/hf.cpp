@@ -186,13 +186,6 @@ void add_index(IndexContent index, WeightMap& map) {
 }
 
 constexpr const char* kOneModel = "keep the files of one model only";
-constexpr AssemblyWords kWords = {
-    .other_dtype = {ErrorCode::mismatch, "tensor {tensor} is in two files with different dtypes",
-                    kOneModel},
-    .other_shape = {ErrorCode::mismatch, "tensor {tensor} is in two files with different shapes",
-                    kOneModel},
-};
-
 /// Leaves aside what the index does not assign to the file, and returns its names.
 std::vector<std::string> take_expected(Catalogue& scan, const std::string& file,
                                        const WeightMap& expected, UnindexedTensors strays,
@@ -274,7 +267,7 @@ Catalogue join_weights(const Location& location, std::vector<ScanOf<IndexContent
     require_whole_sets(location.shard_files);
     Catalogue out;
     out.tensors.reserve(n_tensors);
-    Assembler all(kWords, out);
+    Assembler all(out, {.hint = kOneModel});
     std::vector<std::string> extras;
     for (ScanOf<IndexContent>& one : scans) {
         Catalogue scan = std::exchange(one.told, {});

@@ -52,14 +52,13 @@ void take_as_state(const Location& location, const std::string& file, catalogue:
 }
 
 void add_states(std::vector<catalogue::Catalogue> scans, catalogue::Catalogue& out) {
-    const AssemblyWords words;
     std::vector<ToldOptimizer> told;
-    Assembler files(words, out);
+    Assembler files(out);
     for (catalogue::Catalogue& scan : scans) {
         files.add_scan(scan);
         told.push_back({kOptimizerFile, std::move(scan.optimizer)});
     }
-    join_optimizers(words, Shapes::stated, std::move(told), out);
+    join_optimizers(Shapes::stated, std::move(told), out);
     order_files(out, Unused::kept);
 }
 

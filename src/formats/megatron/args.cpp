@@ -186,10 +186,8 @@ void require_agreement(const StatedConfig& a, const std::string& file_a, const S
         const std::string& value_b = value_or_none(b, key);
         const bool is_comparable =
             (a.contains(key) && b.contains(key)) || is_known_as(key, "argument of all ranks");
-        if (is_comparable && value_a != value_b) {
-            throw mixed_saves_error("args." + printable(key) + " is " + printable(value_a) +
-                                    " in " + printable(file_a) + " but " + printable(value_b) +
-                                    " in " + printable(file_b));
+        if (is_comparable) {
+            require_equal("args." + key, value_a, file_a, value_b, file_b);
         }
     }
 }

@@ -52,12 +52,8 @@ std::vector<RankName> names_of(const std::vector<std::string>& files) {
     std::vector<RankName> names;
     for (const std::string& file : files) {
         names.push_back(name_of_file(file));
-        if (names.back().n_fields != names.front().n_fields) {
-            throw Error(ErrorCode::mismatch,
-                        printable(files.front()) + " and " + printable(file) +
-                            " have different numbers of ranks in their names",
-                        "leave the files of one save only in the directory");
-        }
+        require_equal("the number of ranks in the name", static_cast<Index>(names.front().n_fields),
+                      files.front(), static_cast<Index>(names.back().n_fields), file);
     }
     return names;
 }
@@ -104,13 +100,7 @@ int size_along(const std::vector<catalogue::Coordinates>& places,
 // The stated size, or the number of ranks seen.
 int agreed_size(const char* what, int seen, const StatedSizes& stated) {
     const Index size = stated_or(stated, what, seen);
-    if (seen > size) {
-        throw Error(ErrorCode::mismatch,
-                    std::string("there are rank directories for ") + what + " rank " +
-                        std::to_string(seen - 1) + ", but args give " + what + " size " +
-                        std::to_string(size),
-                    "leave the files of one save only in the directory");
-    }
+    require_at_most(std::string(what) + " size", seen, size, "args");
     return to_int(size, "a parallel size");
 }
 
@@ -150,8 +140,7 @@ void require_distinct(const Grid& grid, const std::vector<std::string>& files) {
         }
         const auto [at, is_new] = seen.emplace(grid.places[i], i);
         if (!is_new) {
-            throw mixed_saves_error(printable(files[at->second]) + " and " + printable(files[i]) +
-                                    " are the same rank");
+            throw catalogue::same_part(files[at->second], files[i]);
         }
     }
 }

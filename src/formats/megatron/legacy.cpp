@@ -70,18 +70,11 @@ std::optional<Index> fact_of(const Catalogue& scan, const std::string& name) {
 
 // Fact `name` of all scans; Error(mismatch) naming two files that differ.
 std::optional<Index> common_fact(const std::vector<StateScan>& scans, const std::string& name) {
-    const auto text = [](std::optional<Index> value) {
-        return value ? std::to_string(*value) : std::string("absent");
-    };
-    const auto first = fact_of(scans.front().told, name);
+    catalogue::Claims<std::optional<Index>> claims;
     for (const auto& [scan, state] : scans) {
-        if (const auto value = fact_of(scan, name); value != first) {
-            throw mixed_saves_error(name + " is " + text(first) + " in " +
-                                    printable(scans.front().told.files.front().path) + " but " +
-                                    text(value) + " in " + printable(scan.files.front().path));
-        }
+        claims.agree(name, fact_of(scan, name), scan.files.front().path);
     }
-    return first;
+    return *claims.find(name);
 }
 
 // Tensor names of Megatron before megatron-core.
@@ -144,10 +137,8 @@ void require_same_args(const Location& location, const std::vector<StateScan>& s
     }
 }
 
-constexpr AssemblyWords kNoWords;  // the dialect joins shards
-
 void add_shards(std::vector<StateScan> scans, const Grid& grid, Catalogue& out) {
-    Assembler all(kNoWords, out);
+    Assembler all(out);
     out.shards.reserve(std::accumulate(
         scans.begin(), scans.end(), std::size_t{0},
         [](std::size_t sum, const StateScan& scan) { return sum + scan.told.shards.size(); }));
@@ -165,10 +156,9 @@ void add_shards(std::vector<StateScan> scans, const Grid& grid, Catalogue& out) 
 
 void require_chunks(const std::map<std::string, Index>& stated, Index found) {
     const auto at = stated.find("vpp");
-    if (at != stated.end() && at->second != found) {
-        throw mixed_saves_error("args give " + std::to_string(at->second) +
-                                " virtual pipeline stages per rank, but the files hold " +
-                                counted(static_cast<std::size_t>(found), "model"));
+    if (at != stated.end()) {
+        require_equal("the number of virtual pipeline stages", at->second, "args", found,
+                      "the files");
     }
 }
 

@@ -149,9 +149,8 @@ StateScan scan_zarr(const Location& location, const std::string& file) {
 }
 
 Catalogue join_zarr(const Location& location, std::vector<StateScan> scans) {
-    constexpr AssemblyWords kWords;  // each scan has its own tensors
     Catalogue out;
-    Assembler all(kWords, out);
+    Assembler all(out);
     out.facts = location.facts;
     FileState known;
     for (StateScan& one : scans) {

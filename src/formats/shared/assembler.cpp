@@ -1,7 +1,6 @@
 #include "assembler.hpp"
 
 #include <algorithm>
-#include <initializer_list>
 #include <iterator>
 #include <utility>
 
@@ -17,20 +16,6 @@ namespace {
 using catalogue::Catalogue;
 using catalogue::Piece;
 using catalogue::Tensor;
-
-using Values = std::initializer_list<std::pair<std::string_view, std::string>>;
-
-/// In one pass: values may hold braces themselves.
-[[noreturn]] void throw_worded(const Wording& wording, const Values& values) {
-    std::string text;
-    for (std::string_view rest = wording.text; !rest.empty();) {
-        const auto* const value = std::ranges::find_if(
-            values, [&](const auto& one) { return rest.starts_with(one.first); });
-        text.append(value == values.end() ? std::string(rest.substr(0, 1)) : value->second);
-        rest.remove_prefix(value == values.end() ? 1 : value->first.size());
-    }
-    throw Error(wording.code, text, std::string(wording.hint));
-}
 
 // Order of boxes: by begin, then by extent; pieces of one tensor have the same axes.
 int compare(const Piece& a, const Piece& b) {
@@ -58,7 +43,7 @@ std::string box_text(const Piece& piece) {
 }
 
 std::string path_of(const std::vector<catalogue::File>& files, std::uint32_t file) {
-    return file < files.size() ? printable(files[file].path) : "";
+    return file < files.size() ? printable(files[file].path) : "one file";
 }
 
 std::string kind_of(bool is_shard) {
@@ -131,18 +116,27 @@ CoverFault find_cover_fault(const Tensor& tensor) {
 }
 
 void require_cover(const Tensor& tensor, const CoverFault& fault,
-                   const std::vector<catalogue::File>& files, const AssemblyWords& words) {
-    if (fault.kind != CoverKind::exact) {
-        throw_worded(fault.kind == CoverKind::gap       ? words.gap
-                     : fault.kind == CoverKind::overlap ? words.overlap
-                                                        : words.irregular,
-                     {{"{tensor}", printable(tensor.name)},
-                      {"{shape}", shape_text(tensor.shape)},
-                      {"{where}", fault.where},
-                      {"{box}", fault.first_box},
-                      {"{box2}", fault.second_box},
-                      {"{file}", path_of(files, fault.first_file)},
-                      {"{file2}", path_of(files, fault.second_file)}});
+                   const std::vector<catalogue::File>& files, const AssemblyErrors& errors) {
+    const std::string what =
+        printable(tensor.name) + " of shape " + shape_text(tensor.shape) + ": ";
+    switch (fault.kind) {
+        case CoverKind::exact:
+            return;
+        case CoverKind::gap:
+            throw Error(errors.gap, what + "no file holds the elements " + fault.where,
+                        errors.cover_hint);
+        case CoverKind::overlap:
+            throw Error(errors.overlap,
+                        what +
+                            (files.empty() ? "parts overlap: "
+                                           : path_of(files, fault.first_file) + " and " +
+                                                 path_of(files, fault.second_file) +
+                                                 " hold parts that overlap: ") +
+                            fault.where,
+                        errors.cover_hint);
+        default:
+            throw Error(errors.irregular, what + "too many parts that form no grid",
+                        errors.cover_hint);
     }
 }
 
@@ -222,29 +216,23 @@ void Assembler::require_same(const Assembled& known, const Tensor& more, std::ui
     const Tensor& tensor = known.tensor;
     const bool has_shape = shapes_ == Shapes::stated ? tensor.shape == more.shape
                                                      : tensor.shape.size() == more.shape.size();
-    const Wording* const wording = known.is_shard != is_shard           ? &words_.other_kind
-                                   : tensor.dtype != more.dtype         ? &words_.other_dtype
-                                   : !has_shape                         ? &words_.other_shape
-                                   : tensor.placement != more.placement ? &words_.other_placement
-                                                                        : nullptr;
-    if (wording != nullptr) {
-        throw_worded(
-            *wording,
-            {{"{tensor}", printable(more.name)},
-             {"{stored}", printable(tensor.stored_as)},
-             {"{kind}", kind_of(known.is_shard)},
-             {"{kind2}", kind_of(is_shard)},
-             {"{dtype}", std::string(safetensors_name(tensor.dtype))},
-             {"{dtype2}", std::string(safetensors_name(more.dtype))},
-             {"{torch}", std::string(torch_name(tensor.dtype))},
-             {"{torch2}", std::string(torch_name(more.dtype))},
-             {"{shape}", shape_text(tensor.shape)},
-             {"{shape2}", shape_text(more.shape)},
-             {"{placement}", placement_of(tensor)},
-             {"{placement2}", placement_of(more)},
-             {"{file}", known.files.empty() ? "" : path_of(out_.files, known.files.front())},
-             {"{file2}", path_of(out_.files, file)}});
+    if (known.is_shard == is_shard && tensor.dtype == more.dtype && has_shape &&
+        tensor.placement == more.placement) {
+        return;
     }
+    const std::string& name = tensor.stored_as.empty() ? more.name : tensor.stored_as;
+    const std::string one =
+        known.files.empty() ? "one file" : path_of(out_.files, known.files.front());
+    const std::string other = known.files.empty() ? "another" : path_of(out_.files, file);
+    const auto require_alike = [&](const auto& a, const auto& b) {
+        require_equal(name, a, one, b, other, errors_.hint);
+    };
+    require_alike(kind_of(known.is_shard), kind_of(is_shard));
+    require_alike(tensor.dtype, more.dtype);
+    if (!has_shape) {
+        require_alike(tensor.shape, more.shape);
+    }
+    require_alike(placement_of(tensor), placement_of(more));
 }
 
 void Assembler::require_same(const Tensor& known, const Tensor& more) const {
@@ -262,12 +250,12 @@ void Assembler::finish() {
 namespace {
 
 /// The tensors of one state in all files.
-std::vector<Tensor> joined_state(const std::string& name, const AssemblyWords& words, Shapes shapes,
+std::vector<Tensor> joined_state(const std::string& name, Shapes shapes,
                                  std::vector<ToldOptimizer>& told,
                                  const std::vector<catalogue::File>& files) {
     Catalogue part;
     part.files = files;
-    Assembler all(words, part, shapes);
+    Assembler all(part, {}, shapes);
     for (auto& [place, optimizer] : told) {
         const auto state = std::ranges::find(optimizer.states, name, &catalogue::State::name);
         if (state == optimizer.states.end()) {
@@ -284,8 +272,7 @@ std::vector<Tensor> joined_state(const std::string& name, const AssemblyWords& w
 
 }  // namespace
 
-void join_optimizers(const AssemblyWords& words, Shapes shapes, std::vector<ToldOptimizer> told,
-                     Catalogue& out) {
+void join_optimizers(Shapes shapes, std::vector<ToldOptimizer> told, Catalogue& out) {
     catalogue::Optimizer& all = out.optimizer;
     StepClaims steps;
     GroupClaims groups;
@@ -310,7 +297,7 @@ void join_optimizers(const AssemblyWords& words, Shapes shapes, std::vector<Told
     groups.finish(all);
     all.step = steps.step();
     for (catalogue::State& state : all.states) {
-        state.tensors = joined_state(state.name, words, shapes, told, out.files);
+        state.tensors = joined_state(state.name, shapes, told, out.files);
     }
     require_both_moments(all);
 }

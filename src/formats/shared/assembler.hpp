@@ -1,6 +1,5 @@
 // The scans of a save's files put together: tensors of one name become one, which all files must
-// tell alike and whose elements must all be there, once. What is said where they are not is a table
-// of the format's.
+// tell alike and whose elements must all be there, once.
 #pragma once
 
 #include <cstdint>
@@ -14,32 +13,21 @@
 #include "shardweld/error.hpp"
 
 #include "file_scan.hpp"
+#include "hints.hpp"
 
 namespace shardweld::formats {
-
-/// An error as a format words it. What stands in braces in the text is filled in: {tensor};
-/// {dtype}, {shape}, {placement} and {file} as they are known, and {dtype2}... as another file has
-/// them; of pieces that do not fit together {where}, and of two that overlap {file}, {file2}, {box}
-/// and {box2}.
-struct Wording {
-    ErrorCode code = ErrorCode::mismatch;
-    std::string_view text = "";
-    std::string_view hint = "";
-};
 
 /// Whether each file states a tensor's whole shape, or only that it reaches so far.
 enum class Shapes { stated, reached };
 
-/// What is said of a tensor that files tell differently, and of pieces that do not hold each
-/// element once.
-struct AssemblyWords {
-    Wording other_kind = {};
-    Wording other_dtype = {};
-    Wording other_shape = {};
-    Wording other_placement = {};
-    Wording gap = {};
-    Wording overlap = {};
-    Wording irregular = {};  ///< too many pieces, in no order that shows it
+/// The errors of tensors that files tell differently, or whose pieces do not hold each element
+/// once, where formats differ in them.
+struct AssemblyErrors {
+    ErrorCode gap = ErrorCode::mismatch;
+    ErrorCode overlap = ErrorCode::mismatch;
+    ErrorCode irregular = ErrorCode::unsupported;  ///< too many pieces, in no order that shows it
+    const char* cover_hint = kOneSave;
+    const char* hint = kOneSave;  ///< where files tell a tensor differently
 };
 
 using layout::CoverKind;
@@ -58,9 +46,9 @@ struct CoverFault {
 /// Whether the pieces numbered 0 hold every element of the tensor once.
 CoverFault find_cover_fault(const catalogue::Tensor& tensor);
 
-/// An error in these words where they do not; `files` are those of the pieces.
+/// Error where they do not; `files` are those of the pieces.
 void require_cover(const catalogue::Tensor& tensor, const CoverFault& fault,
-                   const std::vector<catalogue::File>& files, const AssemblyWords& words);
+                   const std::vector<catalogue::File>& files, const AssemblyErrors& errors);
 
 /// Sorts pieces by their boxes, then by file, and numbers those of one box in different files: 0 is
 /// the lowest file's. The same box twice in one file is no copy but an overlap.
@@ -84,9 +72,10 @@ struct Assembled {
 /// Joins the scans of a checkpoint's files into one catalogue.
 class Assembler {
   public:
-    /// `words` and `out` must outlive it.
-    Assembler(const AssemblyWords& words, catalogue::Catalogue& out, Shapes shapes = Shapes::stated)
-        : words_(words), out_(out), shapes_(shapes) {}
+    /// `out` must outlive it.
+    explicit Assembler(catalogue::Catalogue& out, const AssemblyErrors& errors = {},
+                       Shapes shapes = Shapes::stated)
+        : out_(out), errors_(errors), shapes_(shapes) {}
 
     /// Moves into the catalogue what every scan has: its files, what take_said says, rows left
     /// aside. Its pieces get their files' numbers in the catalogue, of which the first is given.
@@ -94,7 +83,7 @@ class Assembler {
 
     [[nodiscard]] IgnoredRows& ignored() { return ignored_; }
 
-    /// Adds a file's tensor to those of its name. Error in the format's words where it is of
+    /// Adds a file's tensor to those of its name. Error(mismatch) where it is of
     /// another kind, dtype, shape or placement.
     Assembled& add(catalogue::Tensor tensor, std::uint32_t file, bool is_shard = false);
     /// add's check alone, and that of tensors whose files nobody names.
@@ -104,7 +93,7 @@ class Assembler {
 
     /// As above, of pieces in the catalogue's files.
     void require_cover(const catalogue::Tensor& tensor, const CoverFault& fault) const {
-        formats::require_cover(tensor, fault, out_.files, words_);
+        formats::require_cover(tensor, fault, out_.files, errors_);
     }
 
     /// Moves the tensors, by name, and the rows left aside into the catalogue.
@@ -113,8 +102,8 @@ class Assembler {
     std::map<std::string, Assembled> tensors;  ///< by name
 
   private:
-    const AssemblyWords& words_;
     catalogue::Catalogue& out_;
+    AssemblyErrors errors_;
     Shapes shapes_;
     IgnoredRows ignored_;
 };
@@ -129,7 +118,6 @@ struct ToldOptimizer {
 /// states become one each, as the Assembler makes one tensor of several. Error as of
 /// Assembler::add; Error(mismatch) where steps, groups or the scheduler's settings are not the
 /// same.
-void join_optimizers(const AssemblyWords& words, Shapes shapes, std::vector<ToldOptimizer> told,
-                     catalogue::Catalogue& out);
+void join_optimizers(Shapes shapes, std::vector<ToldOptimizer> told, catalogue::Catalogue& out);
 
 }  // namespace shardweld::formats

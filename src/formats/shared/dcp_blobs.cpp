@@ -53,14 +53,10 @@ std::vector<Index> extents_of(const layout::Patch& patch) {
 }
 
 void require_match(const StoredTensor& stored, const Tensor& tensor, const Piece& piece) {
-    if (stored.dtype != tensor.dtype) {
-        throw mixed_saves_error("a chunk is stored as " + std::string(torch_name(stored.dtype)) +
-                                ", .metadata says " + std::string(torch_name(tensor.dtype)));
-    }
+    require_equal("a chunk's type", stored.dtype, "the file", tensor.dtype, ".metadata");
     const auto extents = extents_of(piece.patch);
     if (without_unit_axes(stored.shape) != without_unit_axes(extents)) {
-        throw mixed_saves_error("a chunk is stored with shape " + shape_text(stored.shape) +
-                                ", .metadata says " + shape_text(extents));
+        require_equal("a chunk's shape", stored.shape, "the file", extents, ".metadata");
     }
 }
 

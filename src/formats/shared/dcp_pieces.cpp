@@ -68,16 +68,8 @@ catalogue::Tensor tensor_of(const DcpTensor& stored, const std::vector<StoredTen
 
 namespace {
 
-constexpr AssemblyWords kTiling = {
-    .gap = {ErrorCode::corrupt,
-            "tensor '{tensor}' of shape {shape} is not covered by its chunks {where}",
-            "the save left them out: take another one"},
-    .overlap = {ErrorCode::corrupt,
-                "tensor '{tensor}': chunks of one tensor overlap: the chunk of {box} and the chunk "
-                "of {box2}"},
-    .irregular = {ErrorCode::unsupported,
-                  "tensor '{tensor}': its chunks do not form a grid or slabs, so shardweld cannot "
-                  "check that they cover it once"}};
+constexpr AssemblyErrors kTiling = {
+    .gap = ErrorCode::corrupt, .overlap = ErrorCode::corrupt, .cover_hint = "take another save"};
 
 }  // namespace
 

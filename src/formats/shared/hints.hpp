@@ -3,12 +3,15 @@
 
 #include <string>
 
+#include "catalogue/claims.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::formats {
 
 inline constexpr const char* kCopyAll = "copy the files of all ranks";
-inline constexpr const char* kOneSave = "copy all files from one save: these are of several";
+using catalogue::kOneSave;
+using catalogue::require_at_most;
+using catalogue::require_equal;
 /// For states of an optimizer that are not carried over.
 inline constexpr const char* kWeightsOnly = "take the weights alone with --state weights";
 inline constexpr const char* kOneSaveOrWeights =

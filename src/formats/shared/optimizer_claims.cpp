@@ -72,16 +72,8 @@ void StepClaims::add(const std::string& text, const std::string& place) {
     if (!stated) {
         refuse_step(text, place);
     }
-    if (step_ && *step_ != *stated) {
-        throw Error(ErrorCode::mismatch,
-                    "the optimizer is at step " + step_text(*step_) + " in " + place_ +
-                        ", but at step " + step_text(*stated) + " in " + place,
-                    kOneSaveOrWeights);
-    }
-    if (!step_) {
-        step_ = stated;
-        place_ = place;
-    }
+    steps_.agree("the optimizer's step", step_text(*stated), place, kOneSaveOrWeights);
+    step_ = stated;
 }
 
 bool StepClaims::add(const PickleValue* value, const ScalarReader& scalars,
@@ -123,8 +115,8 @@ std::string difference(const Settings& a, const std::string& place_a, const Sett
     for (const Settings* const settings : {&a, &b}) {
         for (const auto& [name, text] : *settings) {
             if (!is_same_value(text_in(a, name), text_in(b, name))) {
-                return printable(name) + " is " + printable(text_in(a, name)) + " in " + place_a +
-                       " but " + printable(text_in(b, name)) + " in " + place_b;
+                return catalogue::contradiction(name, text_in(a, name), place_a, text_in(b, name),
+                                                place_b);
             }
         }
     }

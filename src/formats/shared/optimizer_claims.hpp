@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "catalogue/claims.hpp"
 #include "catalogue/optimizer.hpp"
 
 #include "scalar_value.hpp"
@@ -40,7 +41,7 @@ class StepClaims {
 
   private:
     std::optional<double> step_;
-    std::string place_;
+    catalogue::Claims<std::string> steps_;
 };
 
 /// Groups and other settings that are stated in several places: the same values in all.

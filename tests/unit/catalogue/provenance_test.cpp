@@ -82,16 +82,14 @@ TEST(Provenance, refuses_a_file_in_anothers_place) {
 TEST(Provenance, refuses_files_of_two_saves) {
     const std::string text = refusal({args_say(0, "0", "10"), args_say(1, "1", "20")});
     EXPECT_NE(text.find("iteration is 10 in mp_rank_00/a.pt (args) but 20 in mp_rank_01/a.pt "
-                        "(args): the files are not from one save"),
+                        "(args); the files are not from one save"),
               std::string::npos)
         << text;
 }
 
 TEST(Provenance, refuses_a_file_that_is_there_twice) {
     const std::string text = refusal({args_say(0, "0", "10"), args_say(1, "0", "10")});
-    EXPECT_NE(text.find("mp_rank_00/a.pt and mp_rank_01/a.pt both say that they are tp 0"),
-              std::string::npos)
-        << text;
+    EXPECT_NE(text.find("mp_rank_00/a.pt and mp_rank_01/a.pt are tp 0"), std::string::npos) << text;
 }
 
 }  // namespace

@@ -130,8 +130,8 @@ TEST(DcpMetadata, leaves_tiling_to_its_caller) {
         read_metadata(metadata_of({{unicode("w"), tensor_of({9}, {chunk_of({0}, {3})})}},
                                   {{index_of("w", size_of_counts({0})), place_of("f", 1, 2)}}));
     EXPECT_EQ(error_text([&] { check_tiling(formats::tensor_of(metadata.tensors.at(0))); }),
-              "corrupt: tensor 'w' of shape [9] is not covered by its chunks between [3] and [9]; "
-              "the save left them out: take another one");
+              "corrupt: w of shape [9]: no file holds the elements between [3] and [9]; "
+              "take another save");
 }
 
 TEST(DcpMetadata, refuses_paths_that_leave_the_directory) {

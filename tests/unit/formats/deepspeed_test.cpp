@@ -225,9 +225,9 @@ TEST(DeepSpeed, refuses_files_that_contradict_each_other) {
         EXPECT_NE(text.find(part), std::string::npos) << text;
     };
     has(text_with([](Save& save) { save.counted = 2; }, ErrorCode::mismatch),
-        "says that 2 data-parallel ranks saved, but there are files of 3");
+        "the number of data-parallel ranks is 2 in");
     has(text_with([](Save& save) { save.counted = 1 << 30; }, ErrorCode::mismatch),
-        "says that 1073741824 data-parallel ranks saved");
+        "the number of data-parallel ranks is 1073741824 in");
     has(text_with([](Save& save) { save.said_stage = 3; }, ErrorCode::mismatch),
         "says that it is of ZeRO stage 3 but holds single_partition_of_fp32_groups");
     has(text_with([](Save& save) { save.padding = 1; }, ErrorCode::mismatch),
@@ -257,22 +257,19 @@ TEST(DeepSpeed, refuses_partitions_of_two_saves) {
         fs::copy(other.path() / file, scratch.path() / file, fs::copy_options::overwrite_existing);
     };
     take("mp_rank_00_model_states.pt");
-    expect_error(ErrorCode::mismatch, "but the partitions have 72",
+    expect_error(ErrorCode::mismatch, "but 72 in the partitions",
                  [&] { read_deepspeed(scratch.path()); });
     take("bf16_zero_pp_rank_2_mp_rank_00_optim_states.pt");
-    expect_error(ErrorCode::mismatch, "but the partitions have",
-                 [&] { read_deepspeed(scratch.path()); });
+    expect_error(ErrorCode::mismatch, "in the partitions", [&] { read_deepspeed(scratch.path()); });
     // The same rank twice, of another precision.
     fs::copy(other.path() / "bf16_zero_pp_rank_2_mp_rank_00_optim_states.pt",
              scratch.path() / "zero_pp_rank_2_mp_rank_00_optim_states.pt");
-    expect_error(ErrorCode::mismatch, "are of the same rank",
-                 [&] { read_deepspeed(scratch.path()); });
+    expect_error(ErrorCode::mismatch, "are the same rank", [&] { read_deepspeed(scratch.path()); });
     // Both stages' model states.
     const Scratch both;
     ds::write(both, odd_save(3, 2));
     both.file("mp_rank_00_model_states.pt", ds::model_states(odd_save(3, 2)));
-    expect_error(ErrorCode::mismatch, "is of ZeRO stage 1 or 2, but",
-                 [&] { read_deepspeed(both.path()); });
+    expect_error(ErrorCode::mismatch, "stage is 1 or 2 in", [&] { read_deepspeed(both.path()); });
 }
 
 TEST(DeepSpeed, joins_frozen_parameters_of_all_ranks) {
@@ -494,7 +491,7 @@ TEST(DeepSpeed, reads_universal_checkpoints_of_zero3) {
     EXPECT_EQ(tensor_of(catalogue, "p1").shape, (std::vector<Index>{2, 3}));
     expect_positions(scratch.path(), catalogue, ds::first_of);
     fs::remove(scratch.path() / "zero_pp_rank_1_mp_rank_00_model_states.pt");
-    expect_error(ErrorCode::not_found, "the model states of some ranks are missing",
+    expect_error(ErrorCode::not_found, "no file holds the elements",
                  [&] { read_deepspeed(scratch.path()); });
 }
 

@@ -136,7 +136,7 @@ TEST(Grid, takes_a_third_number_without_experts_for_the_data_parallel_rank) {
 }
 
 TEST(Grid, refuses_names_that_contradict_args_or_each_other) {
-    expect_error(ErrorCode::mismatch, "tp rank 4, but args give tp size 4", [&] {
+    expect_error(ErrorCode::mismatch, "tp size is 4 in args but 5 in the files", [&] {
         place({"00", "01", "02", "03", "04"}, {{"tp", 4}});
     });
     expect_error(ErrorCode::mismatch, "have 1 number in their names, expected 2", [&] {
@@ -146,8 +146,7 @@ TEST(Grid, refuses_names_that_contradict_args_or_each_other) {
         place({"00_000"}, {{"tp", 1}, {"pp", 2}, {"ep", 2}});
     });
     expect_error(ErrorCode::mismatch,
-                 "mp_rank_00/model_optim_rng.pt and "
-                 "mp_rank_00_001/model_optim_rng.pt have different numbers",
+                 "is 1 in mp_rank_00/model_optim_rng.pt but 2 in mp_rank_00_001/model_optim_rng.pt",
                  [&] {
                      place({"00", "00_001"}, {});
                  });

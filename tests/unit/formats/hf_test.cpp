@@ -133,7 +133,7 @@ TEST(HuggingFace, reads_files_without_an_index) {
     EXPECT_EQ(catalogue.tensors[0].pieces[1].replica, 1U);
     scratch.file("model-00002-of-00002.safetensors",
                  safetensors("{" + bytes_entry("a", 0, 5) + "}", 5));
-    refused(scratch, ErrorCode::mismatch, "tensor a is in two files with different shapes");
+    refused(scratch, ErrorCode::mismatch, "a is [");
     scratch.file("model.safetensors", kA);
     refused(scratch, ErrorCode::mismatch, "holds two models");
 }

@@ -170,11 +170,11 @@ TEST(OddDcp, compares_index_and_shards) {
     const std::vector<std::uint32_t> files = {0};
     Catalogue other = got;
     other.tensors[0].dtype = DType::bf16;
-    expect_error(ErrorCode::mismatch, "stored as float32, .metadata says bfloat16",
+    expect_error(ErrorCode::mismatch, "is F32 in the file but BF16 in .metadata",
                  [&] { static_cast<void>(format.resolve(location, other, files, [] {})); });
     other = got;
     other.tensors[1].pieces[0].patch = layout::dense_shape(std::vector<Index>{3, 4});
-    expect_error(ErrorCode::mismatch, "stored with shape [4, 3], .metadata says [3, 4]",
+    expect_error(ErrorCode::mismatch, "is [4, 3] in the file but [3, 4] in .metadata",
                  [&] { static_cast<void>(format.resolve(location, other, files, [] {})); });
     // Axes of extent one make no difference.
     other.tensors[1].pieces[0].patch = layout::dense_shape(std::vector<Index>{1, 4, 1, 3, 1});
