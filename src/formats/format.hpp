@@ -33,7 +33,17 @@ enum class WeightsFrom { automatic, model, master };
 /// also its moments.
 enum class TakenState { weights, master, all };
 
-/// What the command line says about the input.
+/// What a checkpoint is for.
+enum class Role {
+    weights,     ///< the first: what is merged
+    base,        ///< --base: the model that an adapter was trained on
+    mixed,       ///< --average, --delta: joined with the first
+    like,        ///< --like: the template of a training checkpoint
+    supplement,  ///< --supplement: has what the first lacks of its model
+    compared,    ///< a model that is held against another
+};
+
+/// What is asked for of a checkpoint that is read.
 struct JobInput {
     fs::path directory;              ///< --local_dir, any sensible level
     std::string backend = "auto";    ///< --backend
@@ -45,6 +55,7 @@ struct JobInput {
     TakenState state = TakenState::weights;        ///< --state
     bool check_crc = false;    ///< --check_crc: metadata with a CRC-32 are held against it
     bool wants_model = false;  ///< a finished model is expected, and no option chose `backend`
+    Role use = Role::weights;
 };
 
 /// What lies in the checkpoint's directory, or between the one asked for and that, and is not read.

@@ -92,9 +92,10 @@ Job job_on_this_rank(const Request& request, Command command) {
     }
     for (const fs::path& input : request.inputs) {
         require_text("a checkpoint", input.string());
-        job.model.averaging.others.push_back(input);
+        if (&input != &request.inputs.front()) {
+            add_checkpoint(input, job);
+        }
     }
-    job.model.averaging.others.erase(job.model.averaging.others.begin());
     job.given.emplace("local_dir", request.inputs.front().string());
     if (request.inputs.size() > 1 && !job.has("delta")) {
         job.given.emplace("average", "true");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,9 +47,8 @@ std::vector<std::string> merge_words(const Job& job) {
             }
         }
     }
-    for (const fs::path& checkpoint : job.model.averaging.others) {
-        words.push_back(shown(checkpoint));
-    }
+    const std::vector<fs::path> checkpoints = averaged(job);
+    std::transform(checkpoints.begin() + 1, checkpoints.end(), std::back_inserter(words), shown);
     if (is_shown && !job.has("target_dir")) {
         words.insert(words.end(), {"--target_dir", "OUT"});
     }
@@ -249,7 +249,8 @@ void place_checkpoints(const CommandRow& command, Job& job, std::vector<std::str
     if (!has_first) {
         job.given.emplace("local_dir", others.front());
     }
-    job.model.averaging.others.assign(others.begin() + (has_first ? 0 : 1), others.end());
+    std::for_each(others.begin() + (has_first ? 0 : 1), others.end(),
+                  [&](const std::string& other) { add_checkpoint(other, job); });
     others.clear();
 }
 

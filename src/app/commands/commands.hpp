@@ -17,22 +17,22 @@ namespace shardweld::app {
 /// Prints the list, or the text of the recipe or dialect named. Error(usage) for an unknown name.
 int recipes(const Job& job, std::ostream& out);
 
-/// Removes what merges below options.input.directory left and no run holds, and prints what it
+/// Removes what merges below the input left and no run holds, and prints what it
 /// found. Error(io) naming what could not be removed.
 int clean(const Job& job, std::ostream& out);
 
 // Collective; errors are the same on all ranks. The first rank prints to
 // `out`, or to standard output.
 
-/// Assembles what a merge would write, writes nothing, and compares it with options.reference.
+/// Assembles what a merge would write, writes nothing, and compares it with job.run.reference.
 /// Error(differs) when the models differ.
 int test(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log);
 
-/// As test, with the model directory options.input.directory in the merge's place.
+/// As test, with the model directory that is the input in the merge's place.
 int diff(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log);
 
-/// Re-reads options.input.directory against the format's rules and its index; with
-/// options.output.report all tensors too, against their checksums. Error(corrupt) or
+/// Re-reads the input, a model, against the format's rules and its index; with a report all tensors
+/// too, against their checksums. Error(corrupt) or
 /// Error(not_found) listing the rules broken; Error(differs) when tensors are not the report's.
 int verify(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log);
 
@@ -46,5 +46,27 @@ int inspect(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log);
 
 /// Goes a merge's way up to the plan.
 int print_plan(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log);
+
+/// A command that writes no model, which all ranks run together: the command line's, and what
+/// programs have examined.
+using Examiner = int (*)(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log);
+
+/// nullptr: the command is no such one.
+constexpr Examiner examiner_of(Command command) {
+    switch (command) {
+        case Command::inspect:
+            return inspect;
+        case Command::plan:
+            return print_plan;
+        case Command::test:
+            return test;
+        case Command::diff:
+            return diff;
+        case Command::verify:
+            return verify;
+        default:
+            return nullptr;
+    }
+}
 
 }  // namespace shardweld::app

@@ -126,8 +126,7 @@ void say_notes(const Job& job, Log& log) {
 
 /// Commands that all ranks run together.
 bool is_parallel(Command command) {
-    return command != Command::recipes && command != Command::clean && command != Command::help &&
-           command != Command::version;
+    return command == Command::merge || examiner_of(command) != nullptr;
 }
 
 /// Commands that make files and remove them, or give them their names, at the end: they go on when
@@ -161,25 +160,15 @@ int told_at_end(const Job& job, const std::string& figures, int code, Log& log) 
 
 /// `figures`: RunReport in one line, where the command has any.
 int run_parallel(mpi::Comm& comm, const Job& job, Log& log, std::string& figures) {
-    switch (job.command) {
-        case Command::test:
-            return test(comm, job, std::cout, log);
-        case Command::diff:
-            return diff(comm, job, std::cout, log);
-        case Command::verify:
-            return verify(comm, job, std::cout, log);
-        case Command::plan:
-            return printed(print_plan(comm, job, std::cout, log), log);
-        case Command::inspect:
-            return printed(inspect(comm, job, std::cout, log), log);
-        default:
-            return run_reported(
-                comm, job, log, merge_model, [&](const Run& run, const OutputReport& output) {
-                    if (figures.empty()) {
-                        figures = speed_text(*run.report, output, run.watch->phases());
-                    }
-                });
+    if (const Examiner examine = examiner_of(job.command)) {
+        return printed(examine(comm, job, std::cout, log), log);
     }
+    return run_reported(comm, job, log, merge_model,
+                        [&](const Run& run, const OutputReport& output) {
+                            if (figures.empty()) {
+                                figures = speed_text(*run.report, output, run.watch->phases());
+                            }
+                        });
 }
 
 /// The rank's own log, where --log_dir asks for one, begins with who writes it.

@@ -251,13 +251,15 @@ ErrorCode print_comparison(const Run& run, const std::string& command, Compariso
 
 /// Collective. A model, its codes read as weights, against the weights of --base.
 CodedModel held_against_base(const Run& whole, const fs::path& directory) {
-    const Run run =
-        begin_run(whole.comm, whole.job, {JobOutput{{}, {}, DType::bf16}}, whole.log, whole.log);
+    Job job = whole.job;
+    job.inputs.resize(1);
+    job.inputs.front().directory = directory;
+    job.inputs.front().backend = "hf";
+    job.outputs = {JobOutput{{}, {}, DType::bf16}};
+    job.model.base.reset();
+    const Run run = begin_run(whole.comm, job, whole.log);
     Merge merge = begin_comparison(run);
-    merge.wanted.directory = directory;
-    merge.wanted.backend = "hf";
-    merge.base.reset();
-    const ModelDirectory base = read_model_directory(run, *run.job.model.base);
+    const ModelDirectory base = read_model_directory(run, *whole.job.model.base);
     find_inputs(run, merge);
     plan_found(run, merge);
     return {directory.string(), compare(run, merge, merge.first().ties(), base)};

@@ -304,7 +304,8 @@ ModelDirectory read_model_directory(const Run& run, const fs::path& directory) {
     request.backend = "hf";
     request.wants_model = true;
     request.check_crc = run.job.run.check_crc != CheckCrc::off;
-    Checkpoint found = survey_shown(run, request, Role::compared);
+    request.use = formats::Role::compared;
+    Checkpoint found = survey_shown(run, request);
     mpi::collectively(run.comm, [&] { require_seen(run.comm, found); });
     std::string config = share_config(run.comm, found);
     return {input_of(found, meter, request.check_crc), std::move(found.catalogue.tensors),

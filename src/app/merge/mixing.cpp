@@ -148,7 +148,7 @@ void report_inputs(RunReport& report, const std::vector<plan::MixInput>& shares,
 BoundModel mix_in(const Run& run, Merge& merge, BoundModel lead, const plan::PlanChoice& choice) {
     std::vector<plan::MixInput> bindings;
     for (Checkpoint& other : merge.inputs) {
-        if (other.role != Role::mixed) {
+        if (other.role != formats::Role::mixed) {
             continue;
         }
         const std::string name = other.given.string();

@@ -366,21 +366,13 @@ void check_planned(Preflight& preflight, const Run& run, Merge& merge, bool has_
 }
 
 publish::TargetRequest target_request(const Job& job, const JobOutput& output) {
-    publish::TargetRequest request{output.directory,  {job.inputs.front().directory},
-                                   job.run.overwrite, !job.run.restart,
-                                   job_name(),        job_restarts()};
-    const Averaging& averaging = job.model.averaging;
-    request.inputs.insert(request.inputs.end(), averaging.others.begin(), averaging.others.end());
-    for (const auto& input : {job.model.hf_config, job.model.base, averaging.base}) {
-        if (input) {
-            request.inputs.push_back(*input);
-        }
+    publish::TargetRequest request{output.directory, {},         job.run.overwrite,
+                                   !job.run.restart, job_name(), job_restarts()};
+    for (const formats::JobInput& input : job.inputs) {
+        request.inputs.push_back(input.directory);
     }
-    if (const std::string like = reshape::template_in(output.form); !like.empty()) {
-        request.inputs.emplace_back(like);
-    }
-    if (!job.model.supplement.empty()) {
-        request.inputs.push_back(job.model.supplement);
+    if (job.model.hf_config) {
+        request.inputs.push_back(*job.model.hf_config);
     }
     return request;
 }

@@ -18,36 +18,6 @@ namespace shardweld::app {
 
 namespace {
 
-/// What is read, by role: the lists of checkpoints that the options give in several places.
-std::vector<std::pair<Role, formats::JobInput>> wanted_inputs(const Run& run, const Merge& merge) {
-    std::vector<std::pair<Role, formats::JobInput>> wanted{{Role::weights, merge.wanted}};
-    const auto add = [&](Role role, const fs::path& directory, formats::JobInput how = {}) {
-        how.directory = directory;
-        how.check_crc = merge.wanted.check_crc;
-        wanted.emplace_back(role, std::move(how));
-    };
-    formats::JobInput model;
-    model.wants_model = true;
-    if (merge.base) {
-        formats::JobInput base = model;
-        base.backend = "hf";
-        add(Role::base, *merge.base, base);
-    }
-    if (run.job.model.averaging.base) {
-        add(Role::mixed, *run.job.model.averaging.base, merge.wanted);
-    }
-    for (const fs::path& directory : run.job.model.averaging.others) {
-        add(Role::mixed, directory, merge.wanted);
-    }
-    if (const std::string like = reshape::template_in(merge.first().asked().form); !like.empty()) {
-        add(Role::like, like);
-    }
-    if (!run.job.model.supplement.empty()) {
-        add(Role::supplement, run.job.model.supplement, model);
-    }
-    return wanted;
-}
-
 /// Before the metadata of module trees are read nobody knows whether they are an adapter's alone,
 /// which needs no model's files.
 ModelFiles early_files(const Run& run, const Merge& merge) {
@@ -55,8 +25,8 @@ ModelFiles early_files(const Run& run, const Merge& merge) {
     const formats::Format& format = formats::format_of(found.location);
     return mpi::share(run.comm, found.home, [&] {
         const bool is_needed = needs_recipe(format);
-        ModelFiles files =
-            read_model_files(run.job, found.location, {}, is_needed, merge.wanted.directory);
+        ModelFiles files = read_model_files(run.job, found.location, {}, is_needed,
+                                            run.job.inputs.front().directory);
         check_model_files(files, is_needed);
         if (is_needed && merge.sink == Purpose::model) {
             require_readable(files);
@@ -84,9 +54,7 @@ void tell_notes(Log& log, const catalogue::Catalogue& catalogue) {
 
 /// "step-1 (0.5), step-2 (0.5)": checkpoints and what they are multiplied by.
 std::string mixed_text(const Job& job) {
-    std::vector<fs::path> checkpoints{job.inputs.front().directory};
-    const std::vector<fs::path>& others = job.model.averaging.others;
-    checkpoints.insert(checkpoints.end(), others.begin(), others.end());
+    const std::vector<fs::path> checkpoints = averaged(job);
     const std::vector<float> factors = job.model.averaging.factors();
     std::vector<std::string> texts;
     for (std::size_t i = 0; i < checkpoints.size(); ++i) {
@@ -101,7 +69,7 @@ void say_checkpoint(Log& log, const Job& job, const catalogue::Catalogue& catalo
         log.info(Headline{"checkpoint", averaging.base->string(),
                           " and differences from it: " + mixed_text(job)});
     } else if (averaging.is_average) {
-        log.info(Headline{"checkpoint", "average of " + std::to_string(averaging.others.size() + 1),
+        log.info(Headline{"checkpoint", "average of " + std::to_string(averaging.n_checkpoints),
                           ": " + mixed_text(job)});
     } else {
         const std::string what = kind_of(catalogue);
@@ -127,8 +95,8 @@ void tell_survey(const Run& run, const std::string& name, const Checkpoint& read
 
 /// Whether --base is the model of a checkpoint that holds an adapter alone; else a merge compares
 /// with it.
-bool is_base_of_adapter(const Merge& merge) {
-    if (!merge.base) {
+bool is_base_of_adapter(const Run& run, const Merge& merge) {
+    if (!run.job.model.base) {
         return false;
     }
     const bool is_adapter = holds_adapter_only(merge.weights().catalogue);
@@ -188,18 +156,18 @@ void read_checkpoints(const Run& run, Merge& merge) {
     const MemoryMeter meter;
     Checkpoint& first = merge.weights();
     for (Checkpoint& one : merge.inputs) {
-        if (one.role == Role::base && !is_base_of_adapter(merge)) {
+        if (one.role == formats::Role::base && !is_base_of_adapter(run, merge)) {
             continue;
         }
         read_shown(run, one);
         switch (one.role) {
-            case Role::weights:
+            case formats::Role::weights:
                 merge.holds_adapter_only = app::holds_adapter_only(first.catalogue);
                 break;
-            case Role::base:
+            case formats::Role::base:
                 mpi::collectively(run.comm, [&] { add_base(first, one); });
                 break;
-            case Role::mixed:
+            case formats::Role::mixed:
                 if (run.report->mixed.empty()) {
                     run.report->mixed = {{report_of(first)}};
                 }
@@ -207,11 +175,11 @@ void read_checkpoints(const Run& run, Merge& merge) {
                 run.report->mixed.push_back({report_of(one)});
                 put_files_behind(first, one);
                 break;
-            case Role::like:
+            case formats::Role::like:
                 add_template(run, first, one);
                 break;
-            case Role::supplement:
-            case Role::compared:
+            case formats::Role::supplement:
+            case formats::Role::compared:
                 tell_survey(run, one.given.string(), one);
                 put_files_behind(first, one);
                 break;
@@ -220,9 +188,9 @@ void read_checkpoints(const Run& run, Merge& merge) {
     merge.input = input_of(first, meter, run.job.run.check_crc == CheckCrc::during,
                            std::span(merge.inputs).subspan(1));
     // What is read of these goes on with the outputs' models.
-    for (; merge.inputs.back().role >= Role::like; merge.inputs.pop_back()) {
+    for (; merge.inputs.back().role >= formats::Role::like; merge.inputs.pop_back()) {
         Checkpoint& last = merge.inputs.back();
-        (last.role == Role::like ? merge.like : merge.supplement) =
+        (last.role == formats::Role::like ? merge.like : merge.supplement) =
             std::make_shared<const Checkpoint>(std::move(last));
     }
 }
@@ -260,13 +228,13 @@ ModelFiles settled_files(const Run& run, const Merge& merge, std::optional<Model
     const bool is_known = early && location.tokenizer_directory.has_value() ==
                                        checkpoint.location.tokenizer_directory.has_value();
     std::optional<formats::Location> base;
-    if (merge.base && merge.holds_adapter_only) {
+    if (run.job.model.base && merge.holds_adapter_only) {
         base = merge.inputs[1].location;
     }
     const auto settle = [&] {
-        ModelFiles files =
-            is_known ? std::move(*early)
-                     : read_model_files(run.job, location, base, is_needed, merge.wanted.directory);
+        ModelFiles files = is_known ? std::move(*early)
+                                    : read_model_files(run.job, location, base, is_needed,
+                                                       run.job.inputs.front().directory);
         if (is_needed) {
             require_config(files, run.job, checkpoint.location);
         }
@@ -281,17 +249,17 @@ ModelFiles settled_files(const Run& run, const Merge& merge, std::optional<Model
 }  // namespace
 
 void find_inputs(const Run& run, Merge& merge) {
-    for (const auto& [role, wanted] : wanted_inputs(run, merge)) {
-        merge.inputs.push_back(find_shown(run, wanted, role));
+    for (const formats::JobInput& asked : run.job.inputs) {
+        merge.inputs.push_back(find_shown(run, asked));
     }
-    if (!merge.base) {
+    if (!run.job.model.base) {
         merge.model_files = early_files(run, merge);
     }
 }
 
 void check_sums(const Run& run, Merge& merge) {
     for (Checkpoint& one : merge.inputs) {
-        if (one.role != Role::like) {
+        if (one.role != formats::Role::like) {
             check_sums_shown(run, one);
         }
     }

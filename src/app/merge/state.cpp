@@ -113,9 +113,7 @@ plan::PlanChoice Merge::choice_for(const Job& job, const Resources& ranks) const
 
 Merge begin_merge(const Run& run) {
     Merge merge;
-    merge.wanted = run.job.inputs.front();
-    merge.base = run.job.model.base;
-    merge.halves_memory = merge.base.has_value();
+    merge.halves_memory = run.job.model.base.has_value();
     for (OutputReport& output : run.report->outputs) {
         merge.outputs.push_back({output});
     }

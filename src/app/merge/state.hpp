@@ -66,9 +66,7 @@ struct Output {
 struct Merge {
     std::shared_ptr<void> handed = {};  ///< where plans and input lie that another rank has made
 
-    // What is read, and in what merge, test and plan differ until the first tensor byte moves.
-    formats::JobInput wanted = {};
-    std::optional<fs::path> base = {};  ///< --base
+    // In what merge, test and plan differ until the first tensor byte moves.
     Purpose sink = Purpose::model;
     bool halves_memory = false;  ///< the other half reads a model to compare with
     int n_ranks = 0;             ///< that move the tensors and are not here; 0: those here do

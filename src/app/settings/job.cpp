@@ -62,10 +62,6 @@ void leave_out(const plan::Target& target, const std::string& reason, plan::Ledg
     throw Error(ErrorCode::usage, message, hint);
 }
 
-std::size_t count(const Averaging& averaging) {
-    return averaging.others.size() + 1;
-}
-
 void require_as_many(const std::string& option, std::size_t n_given, std::size_t n_checkpoints) {
     if (n_given != n_checkpoints) {
         refuse_averaging("--" + option + " has " + std::to_string(n_given) + " numbers for " +
@@ -98,7 +94,7 @@ std::vector<double> decayed(double decay, std::size_t n) {
 
 /// What each checkpoint is multiplied by, before it is rounded to fp32.
 std::vector<double> exact_factors(const Averaging& averaging) {
-    const std::size_t n = count(averaging);
+    const std::size_t n = averaging.n_checkpoints;
     if (averaging.decay) {
         return decayed(*averaging.decay, n);
     }
@@ -176,7 +172,7 @@ std::vector<float> Averaging::factors() const {
 
 std::string Averaging::text() const {
     const std::string numbers = joined(exact_factors(*this), ", ", number_text);
-    const std::size_t n = count(*this);
+    const std::size_t n = n_checkpoints;
     if (base) {
         return "the base plus " + counted(n, "difference") + ", times " + numbers;
     }
@@ -188,17 +184,30 @@ std::string Averaging::text() const {
 }
 
 void check_averaging(const Averaging& averaging) {
-    if (averaging.is_average && averaging.others.empty()) {
+    if (averaging.is_average && averaging.n_checkpoints < 2) {
         refuse_averaging("an average needs two checkpoints or more",
                          "list them all, and the target behind them: --average DIR DIR OUT");
     }
     if (!averaging.weights.empty()) {
-        require_as_many("average_weights", averaging.weights.size(), count(averaging));
+        require_as_many("average_weights", averaging.weights.size(), averaging.n_checkpoints);
         require_average(averaging);
     }
     if (averaging.scales.size() > 1) {
-        require_as_many("scale", averaging.scales.size(), count(averaging));
+        require_as_many("scale", averaging.scales.size(), averaging.n_checkpoints);
     }
+}
+
+std::vector<fs::path> averaged(const Job& job) {
+    std::vector<fs::path> directories;
+    for (const formats::JobInput& input : job.inputs) {
+        if (input.use == formats::Role::weights || input.use == formats::Role::mixed) {
+            directories.push_back(input.directory);
+        }
+    }
+    if (job.model.averaging.base) {
+        directories.erase(directories.begin() + 1);
+    }
+    return directories;
 }
 
 void require_same_program(mpi::Comm& comm, const std::string& mine) {

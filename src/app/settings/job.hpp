@@ -49,7 +49,7 @@ struct Averaging {
     std::optional<fs::path>
         base;                    ///< --delta: the model that the checkpoints' differences are from
     std::vector<double> scales;  ///< --scale: of each checkpoint, or one of all
-    std::vector<fs::path> others;  ///< the checkpoints behind the first
+    std::size_t n_checkpoints = 1;  ///< those that are joined, without the base
 
     [[nodiscard]] bool is_asked() const { return is_average || base.has_value(); }
     /// By checkpoint, as they are multiplied: weights are divided by their sum, scales are as
@@ -219,8 +219,9 @@ struct Job {
     HelpForm help = HelpForm::whole;
     GivenTexts given;  ///< what was said, whose values the other members are
 
-    std::vector<formats::JobInput> inputs{1};  ///< one at least
-    std::vector<JobOutput> outputs{{"tmp"}};   ///< one at least; all are made from the same read
+    /// The checkpoint that is merged, then all that is read beside it (formats::Role).
+    std::vector<formats::JobInput> inputs{1};
+    std::vector<JobOutput> outputs{{"tmp"}};  ///< one at least; all are made from the same read
     JobModel model;
     JobRun run;
 
@@ -241,6 +242,9 @@ struct Job {
 
     [[nodiscard]] bool has(std::string_view option) const { return given.contains(option); }
 };
+
+/// The directories of the checkpoints that the factors of an average are for, in their order.
+std::vector<fs::path> averaged(const Job& job);
 
 /// Whether another output of the same merge is a GGUF file.
 inline bool has_gguf_beside(const Job& job) {

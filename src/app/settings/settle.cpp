@@ -43,6 +43,39 @@ void complete_outputs(std::vector<JobOutput>& outputs) {
     }
 }
 
+/// Puts what is read beside the first checkpoint in its order: the base of an adapter, those that
+/// are mixed (the base of --delta first), the template, and the model that has what is lacking.
+void complete_inputs(Job& job) {
+    const std::vector<formats::JobInput> given = std::exchange(job.inputs, {job.inputs.front()});
+    const formats::JobInput first = given.front();
+    const auto add = [&](formats::Role use, const fs::path& directory, formats::JobInput how) {
+        how.use = use;
+        how.directory = directory;
+        how.check_crc = first.check_crc;
+        job.inputs.push_back(std::move(how));
+    };
+    formats::JobInput model;
+    model.wants_model = true;
+    if (job.model.base) {
+        formats::JobInput base = model;
+        base.backend = "hf";
+        add(formats::Role::base, *job.model.base, base);
+    }
+    if (job.model.averaging.base) {
+        add(formats::Role::mixed, *job.model.averaging.base, first);
+    }
+    for (auto other = given.begin() + 1; other != given.end(); ++other) {
+        add(formats::Role::mixed, other->directory, first);
+    }
+    if (const auto like = reshape::template_in(job.outputs.front().form); !like.empty()) {
+        add(formats::Role::like, like, {});
+    }
+    if (!job.model.supplement.empty()) {
+        add(formats::Role::supplement, job.model.supplement, model);
+    }
+    job.model.averaging.n_checkpoints = given.size();
+}
+
 /// Error(usage) where other models would be made of a GGUF file.
 void check_first_model(const std::vector<JobOutput>& outputs) {
     const auto is_model = [](const JobOutput& output) { return !output.is_training(); };
@@ -249,7 +282,7 @@ std::string text_of(const OptionRow& row, const std::string& value) {
 /// down in reports, model cards and journals.
 void keep_texts(const CommandRow& command, const GivenTexts& given, Job& job) {
     job.shared = command.name;
-    for (std::size_t i = 0; i < job.model.averaging.others.size(); ++i) {
+    for (std::size_t i = 1; i < job.model.averaging.n_checkpoints; ++i) {
         job.shared += "\nanother checkpoint";  // which may be called otherwise on other nodes
     }
     for (const auto& [name, value] : given) {
@@ -274,6 +307,11 @@ bool asks_for_form(const GivenTexts& given) {
 
 }  // namespace
 
+void add_checkpoint(const fs::path& directory, Job& job) {
+    job.inputs.push_back({});
+    job.inputs.back().directory = directory;
+}
+
 void put_values(const GivenTexts& given, Job& job) {
     for (const OptionRow& row : option_rows()) {
         if (const auto found = given.find(row.name); found != given.end()) {
@@ -294,6 +332,7 @@ Job settled(Job job, const CommandRow& command) {
     complete_outputs(job.outputs);
     job.inputs.front().wants_model = job.model.averaging.is_asked() || asks_for_form(given) ||
                                      command.command == Command::inspect;
+    complete_inputs(job);
     if (job.run.n_ranks < 1 || job.run.n_ranks > kMostRanks) {
         refuse("--ranks " + std::to_string(job.run.n_ranks) + " is too " +
                    (job.run.n_ranks < 1 ? "few" : "many"),

@@ -9,6 +9,9 @@ namespace shardweld::app {
 /// Error(unsupported) where a text is no value of its option.
 void put_values(const GivenTexts& given, Job& job);
 
+/// One more checkpoint that is joined with the first.
+void add_checkpoint(const fs::path& directory, Job& job);
+
 /// Error(usage) where an option excludes another one that is given, or needs one that is not.
 void check_relations(const GivenTexts& given);
 

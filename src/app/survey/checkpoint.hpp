@@ -35,19 +35,9 @@ struct InputDigest {
 /// By the catalogue's files; all pieces must be located. Linear in the pieces.
 std::vector<InputDigest> digests_of(const catalogue::Catalogue& catalogue);
 
-/// What a checkpoint is for.
-enum class Role {
-    weights,     ///< the first: what is merged
-    base,        ///< --base: the model that an adapter was trained on
-    mixed,       ///< --average, --delta: joined with the first
-    like,        ///< --like: the template of a training checkpoint
-    supplement,  ///< --supplement: has what the first lacks of its model
-    compared,    ///< a model that is held against another
-};
-
 /// A checkpoint that find_checkpoint makes and read_checkpoint completes.
 struct Checkpoint {
-    Role role = Role::weights;
+    formats::Role role = formats::Role::weights;
     fs::path given;              ///< as JobInput::directory
     formats::Location location;  ///< with this rank's own directories
     int home = 0;  ///< found the checkpoint and its config, if any did: reads the side files
@@ -83,8 +73,7 @@ struct Checkpoint {
 /// whose lowest rank looks for all. Error(not_found) names every file that no rank sees;
 /// Error(mismatch) when two groups see different checkpoints or sizes; Error(not_found) when
 /// an earlier version has left holes in it.
-Checkpoint find_checkpoint(mpi::Comm& comm, const formats::JobInput& request,
-                           Role role = Role::weights);
+Checkpoint find_checkpoint(mpi::Comm& comm, const formats::JobInput& request);
 
 /// Collective. Reads the metadata. Error(not_found) and Error(mismatch) as above, of what they
 /// name, and when files contradict each other. `on_scan` is told of files.

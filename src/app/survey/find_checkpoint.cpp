@@ -228,17 +228,17 @@ void require_no_holes(const fs::path& directory) {
 
 std::string Checkpoint::of_role() const {
     switch (role) {
-        case Role::weights:
+        case formats::Role::weights:
             break;
-        case Role::base:
+        case formats::Role::base:
             return " of the base";
-        case Role::mixed:
+        case formats::Role::mixed:
             return " of " + given.string();
-        case Role::like:
+        case formats::Role::like:
             return " of the template";
-        case Role::supplement:
+        case formats::Role::supplement:
             return " of the reference";
-        case Role::compared:
+        case formats::Role::compared:
             return " of " + printable((given / "").parent_path().filename().string());
     }
     return "";
@@ -261,7 +261,7 @@ void telling_of_older_save(const mpi::Comm& comm, const formats::JobInput& reque
     }
 }
 
-Checkpoint find_checkpoint(mpi::Comm& comm, const formats::JobInput& asked, Role role) {
+Checkpoint find_checkpoint(mpi::Comm& comm, const formats::JobInput& asked) {
     formats::JobInput request = asked;
     request.directory =
         mpi::collectively_get(comm, [&] { return formats::named_directory(request.directory); });
@@ -271,7 +271,7 @@ Checkpoint find_checkpoint(mpi::Comm& comm, const formats::JobInput& asked, Role
         hosts = host_groups(comm, request.directory, at.links);
         at = find_location(comm, request, hosts);
     }
-    Checkpoint found{role, asked.directory, *std::move(at.location), at.home};
+    Checkpoint found{asked.use, asked.directory, *std::move(at.location), at.home};
     const fs::path& directory = found.location.directory;
     FileVisibility& visibility = found.visibility = {comm, std::move(hosts), directory};
     const formats::Format& format = formats::format_of(found.location);

@@ -175,9 +175,10 @@ std::shared_ptr<execute::RecordSums> record_sums(
                 : std::make_shared<execute::RecordSums>(std::move(records), std::move(name_of));
 }
 
-Checkpoint find_shown(const Run& run, const formats::JobInput& request, Role role) {
-    run.progress->begin("looking at files" + Checkpoint{role, request.directory, {}}.of_role());
-    Checkpoint found = find_checkpoint(run.comm, request, role);
+Checkpoint find_shown(const Run& run, const formats::JobInput& request) {
+    run.progress->begin("looking at files" +
+                        Checkpoint{request.use, request.directory, {}}.of_role());
+    Checkpoint found = find_checkpoint(run.comm, request);
     run.progress->end();
     return found;
 }
@@ -193,8 +194,8 @@ void read_shown(const Run& run, Checkpoint& found) {
     run.progress->end();
 }
 
-Checkpoint survey_shown(const Run& run, const formats::JobInput& request, Role role) {
-    Checkpoint found = find_shown(run, request, role);
+Checkpoint survey_shown(const Run& run, const formats::JobInput& request) {
+    Checkpoint found = find_shown(run, request);
     check_sums_shown(run, found);
     read_shown(run, found);
     return found;

@@ -33,11 +33,10 @@ struct Input {
 
 /// Collective, with progress. A checkpoint's steps: what is there, the sums that the save lists of
 /// its files, and the metadata; and all of them.
-Checkpoint find_shown(const Run& run, const formats::JobInput& request, Role role = Role::weights);
+Checkpoint find_shown(const Run& run, const formats::JobInput& request);
 void check_sums_shown(const Run& run, Checkpoint& found);
 void read_shown(const Run& run, Checkpoint& found);
-Checkpoint survey_shown(const Run& run, const formats::JobInput& request,
-                        Role role = Role::weights);
+Checkpoint survey_shown(const Run& run, const formats::JobInput& request);
 
 /// Local. Takes out of a checkpoint that was read all but its location, catalogue and provenance;
 /// `meter` was made before it. `behind`: others whose files are put behind its own, in order.
