@@ -22,9 +22,10 @@ fs::path named_directory(const fs::path& given);
 /// one is. Local; reads the metadata of a few saves.
 void add_older_save(const JobInput& request, const fs::path& directory, Error& error);
 
-/// What to do where a path is the Hub's cache of a model (models--Qwen--Qwen3-8B), or does not
-/// exist and may be a model's name there ("Qwen/Qwen3-8B"): a hint; "" for other paths. Local.
-std::string hub_hint(const fs::path& path);
+/// What to do where a path does not exist, or is the Hub's cache of a model
+/// (models--Qwen--Qwen3-8B): what may be a model's name there ("Qwen/Qwen3-8B", and nothing that a
+/// trainer writes) is to be downloaded; of other paths a hint says what lies where they end. Local.
+std::string missing_hint(const fs::path& path);
 
 /// The fact of a catalogue that its run's tokenizer is none whose files a model could be given.
 inline constexpr const char* kForeignTokenizer = "foreign_tokenizer";

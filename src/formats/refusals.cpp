@@ -221,9 +221,8 @@ void require_sensible(const JobInput& request) {
     }
     const io::FileKind kind = io::kind_at(request.directory);
     if (kind == io::FileKind::none) {
-        const std::string hint = hub_hint(request.directory);
         throw Error(ErrorCode::not_found, request.directory.string() + " does not exist",
-                    hint.empty() ? "check the path" : hint);
+                    missing_hint(request.directory));
     }
     if (kind != io::FileKind::directory) {
         const FileSign* const sign =
@@ -237,7 +236,7 @@ void require_sensible(const JobInput& request) {
     if (!snapshot_in(request.directory).empty()) {
         throw Error(ErrorCode::usage,
                     request.directory.string() + " is the Hub's cache of a model, not the model",
-                    hub_hint(request.directory));
+                    missing_hint(request.directory));
     }
 }
 
@@ -317,7 +316,7 @@ void refuse_unmerged(const fs::path& directory) {
                 "merge it first");
 }
 
-std::string hub_hint(const fs::path& path) {
+std::string missing_hint(const fs::path& path) {
     if (const std::string snapshot = snapshot_in(path); !snapshot.empty()) {
         return "give the snapshot in this cache of the Hub: " + snapshot;
     }
@@ -330,10 +329,22 @@ std::string hub_hint(const fs::path& path) {
                     [](char c) {
                         return c == '/' || c == '-' || c == '_' || c == '.' || std::isalnum(c) != 0;
                     }) &&
-        io::kind_at(text.substr(0, slash)) == io::FileKind::none;
-    return is_name ? "if it is a model on the Hub, download it first: hf download " + text +
-                         " --local-dir " + text.substr(slash + 1)
-                   : "";
+        io::kind_at(text.substr(0, slash)) == io::FileKind::none &&
+        !parse_step(text.substr(0, slash));
+    if (is_name) {
+        return "if it is a model on the Hub, download it first: hf download " + text +
+               " --local-dir " + text.substr(slash + 1);
+    }
+    fs::path above = fs::absolute(path.empty() ? "." : path);
+    while (above.has_relative_path() && io::kind_at(above) == io::FileKind::none) {
+        above = above.parent_path();
+    }
+    const Listing there = readable_listing(above);
+    std::vector<std::string> names = there.directories;
+    names.insert(names.end(), there.files.begin(), there.files.end());
+    return "check the path" + (names.empty() || !above.has_relative_path()
+                                   ? ""
+                                   : ": " + printable(above.string()) + " has " + name_list(names));
 }
 
 namespace {

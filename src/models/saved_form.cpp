@@ -147,13 +147,6 @@ const std::set<std::string, std::less<>>& saving_types() {
     return saved_forms().types;
 }
 
-bool saves_class(std::string_view class_name) {
-    const std::string family = squeezed(family_of_class(class_name));
-    return std::ranges::any_of(saving_types(),
-                               [&](const auto& type) { return squeezed(type) == family; }) ||
-           !type_of_saved_class(class_name).empty();
-}
-
 const SavedForm* saved_form_of(std::string_view model_type) {
     const auto found = saved_forms().by_type.find(model_type);
     return found == saved_forms().by_type.end() ? nullptr : &found->second;

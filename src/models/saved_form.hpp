@@ -37,9 +37,6 @@ const std::string& saving_library();
 /// All model types that it knows.
 const std::set<std::string, std::less<>>& saving_types();
 
-/// Whether one of these types has a class of this name.
-bool saves_class(std::string_view class_name);
-
 /// nullptr: it saves models of the type as their module tree has them, or does not know it.
 const SavedForm* saved_form_of(std::string_view model_type);
 

@@ -41,9 +41,8 @@ std::string read_named(const fs::path& path, Bytes limit, const std::string& opt
         if (error.code() != ErrorCode::not_found) {
             throw;
         }
-        const std::string hint = formats::hub_hint(path.parent_path());
         throw Error(ErrorCode::usage, option + ": there is no file " + path.string(),
-                    hint.empty() ? "check the path" : hint);
+                    formats::missing_hint(path.parent_path()));
     }
 }
 

@@ -17,7 +17,6 @@
 #include "io/input_file.hpp"
 #include "io/output_file.hpp"
 #include "io/written.hpp"
-#include "models/saved_form.hpp"
 #include "mpi/share.hpp"
 #include "plan/plan.hpp"
 #include "publish/assets.hpp"
@@ -231,8 +230,6 @@ void say_summary(const Run& run, const Output& output, bool is_first) {
 }  // namespace
 
 void stage_outputs(const Run& run, Merge& merge) {
-    // The end's lines ask for it: memory that runs out then would end a run whose model is there.
-    (void)models::saving_types();
     for (Output& output : merge.outputs) {
         open_partial(run, output);
     }

@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text.hpp"
-#include "models/saved_form.hpp"
 #include "process/process.hpp"
 #include "publish/assets.hpp"
 #include "publish/report_file.hpp"
@@ -134,10 +133,11 @@ std::string loader_of(const std::string& model_class) {
                                                 : model_class;
 }
 
-/// Whether transformers, and so vLLM, generates text with models of this class.
+/// Whether vLLM may generate text with models of this class, which transformers need not have:
+/// `check` knows.
 bool is_served(const std::string& model_class) {
-    return models::saves_class(model_class) && (model_class.ends_with("ForCausalLM") ||
-                                                model_class.ends_with("ForConditionalGeneration"));
+    return model_class.ends_with("ForCausalLM") ||
+           model_class.ends_with("ForConditionalGeneration");
 }
 
 std::string load_command(const Finished& finished) {

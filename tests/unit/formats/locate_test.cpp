@@ -330,7 +330,8 @@ TEST(Locate, tells_how_to_get_a_model_of_the_hub) {
                  "Qwen/Qwen3-8B does not exist; if it is a model on the Hub, download it first: hf "
                  "download Qwen/Qwen3-8B --local-dir Qwen3-8B",
                  [] { at("Qwen/Qwen3-8B"); });
-    for (const std::string path : {"gone", "/gone/model", "./gone/model", "gone/a/b", "gone/"}) {
+    for (const std::string path :
+         {"gone", "/gone/model", "./gone/model", "gone/a/b", "gone/", "global_step_10/actor"}) {
         expect_error(ErrorCode::not_found, path + " does not exist; check the path",
                      [&] { at(path); });
     }
