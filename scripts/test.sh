@@ -11,6 +11,6 @@ build_shardweld "$ROOT/build" ON ON
 # wrapper takes. Tests that need packages use the one that was first on PATH.
 export SHARDWELD_PYTHON="${SHARDWELD_PYTHON:-$(command -v python3)}" PATH="/usr/bin:$PATH"
 status=0
-ctest --test-dir "$ROOT/build" --no-tests=error --output-on-failure --parallel 5 "$@" || status=$?
+ctest --test-dir "$ROOT/build" --no-tests=error --output-on-failure --parallel 4 "$@" || status=$?
 grep -ha '^ *SKIPPED' "$ROOT/build/Testing/Temporary/LastTest.log" || true
 exit "$status"

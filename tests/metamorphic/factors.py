@@ -200,7 +200,7 @@ class Factors:
         try:
             code, message = trips.run(self.program, "merge", *self.fixture.arguments(self.fixture.whole), "--target_dir", self.model, "--dtype", "fp32")
             if code != 0:
-                return [Try("", "merge", "failed", f"{code} {message}")]
+                return [Try("", "merge", "refused" if code in REFUSALS else "failed", f"{code} {message}")]
             if not any(name.endswith(".safetensors") for name in os.listdir(self.model)):
                 return []  # an adapter alone
             return [one for way in (self.beside, self.inside) if way.__name__ in wanted for one in way()]
