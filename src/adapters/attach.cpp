@@ -49,7 +49,7 @@ class Attacher {
     void attach(const Module& module, const LoraParameter& parameter, double scale) {
         for (const ParameterPart& part : parameter.parts) {
             Target& target = *by_name_.at(part.target);
-            require_foldable(target, module);
+            require_foldable(target, module.path);
             if (target.fold || module.magnitude || module.bias) {
                 throw Error(ErrorCode::unsupported,
                             "the adapter of " + printable(module.path) +
@@ -67,9 +67,7 @@ class Attacher {
     }
 
     void attach(const TokenRows& rows) {
-        Module module;
-        module.path = rows.path;
-        Target& target = find(module, rows.path + ".weight");
+        Target& target = find(rows.path, ".weight");
         if (target.fold) {
             throw Error(ErrorCode::unsupported,
                         printable(rows.path) + " has both factors and rows of its own", kSplit);
@@ -92,7 +90,8 @@ class Attacher {
     }
 
   private:
-    [[nodiscard]] Target& find(const Module& module, const std::string& stored_name) const {
+    [[nodiscard]] Target& find(const std::string& module, std::string_view end) const {
+        const std::string stored_name = module + std::string(end);
         const std::string name = attachment_.hub_name(stored_name);
         const bool is_held = attachment_.base_names.contains(name);
         if (!is_held && attachment_.is_of_tree(stored_name)) {
@@ -111,7 +110,7 @@ class Attacher {
         const auto found = by_source_.find(name);
         if (found == by_source_.end() || found->second.size() != 1) {
             throw Error(ErrorCode::unsupported,
-                        "the adapter of " + printable(module.path) + " cannot be folded: " +
+                        "the adapter of " + printable(module) + " cannot be folded: " +
                             printable(name) + " is not written as it is stored (fused weights)",
                         kSplit);
         }
@@ -120,10 +119,10 @@ class Attacher {
         return target;
     }
 
-    void require_foldable(const Target& target, const Module& module) const {
+    void require_foldable(const Target& target, const std::string& module) const {
         if (!is_foldable(target.stored) || !is_foldable(target.dtype) || target.add != 0) {
             throw Error(ErrorCode::unsupported,
-                        "the adapter of " + printable(module.path) + " cannot be folded into " +
+                        "the adapter of " + printable(module) + " cannot be folded into " +
                             target.name + ", which holds " +
                             std::string(safetensors_name(target.stored)) + " elements",
                         attachment_.base_hint + ", or use --lora split");
@@ -131,7 +130,7 @@ class Attacher {
     }
 
     void attach_weight(const Module& module, double scale) const {
-        Target& target = find(module, module.path + ".weight");
+        Target& target = find(module.path, ".weight");
         const std::vector<Index> straight{module.n_out, module.n_in};
         const std::vector<Index> turned{module.n_in, module.n_out};
         const bool is_turned = module.is_embedding ||
@@ -161,7 +160,7 @@ class Attacher {
     }
 
     void attach_bias(const Module& module, double scale) const {
-        Target& target = find(module, module.path + ".bias");
+        Target& target = find(module.path, ".bias");
         if (target.volume() != module.n_out) {
             throw Error(ErrorCode::mismatch,
                         target.name + " is " + shape_text(target.shape) +

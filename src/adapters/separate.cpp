@@ -25,16 +25,6 @@ bool is_adapters(TensorRole role) {
            role == TensorRole::former || role == TensorRole::rows || role == TensorRole::foreign;
 }
 
-template <typename Visit>
-void for_each_name(const Catalogue& catalogue, Visit&& visit) {
-    for (const Tensor& tensor : catalogue.tensors) {
-        visit(tensor.name);
-    }
-    for (const Shard& shard : catalogue.shards) {
-        visit(shard.name);
-    }
-}
-
 bool is_embedding(std::string_view module) {
     return module.ends_with("embed_tokens") || module.ends_with("lm_head");
 }
@@ -45,7 +35,7 @@ bool holds_changed_base(const Catalogue& catalogue) {
     std::set<std::string> changed;
     std::set<std::string> stored_modules;
     bool is_whole = false;
-    for_each_name(catalogue, [&](const std::string& stored) {
+    catalogue::each_name(catalogue, [&](const std::string& stored) {
         const PeftName name = read_name(stored);
         const std::string module = name.module_name.substr(0, name.module_name.rfind('.'));
         if (name.role == TensorRole::factor && !is_embedding(name.module_name)) {
@@ -115,7 +105,7 @@ constexpr const char* kMergeElsewhere =
 
 WholeNames names_in(const Catalogue& catalogue, NameReader& reader) {
     WholeNames whole;
-    for_each_name(catalogue, [&](const std::string& stored) {
+    catalogue::each_name(catalogue, [&](const std::string& stored) {
         const PeftName name = reader.read(stored);
         if (is_adapters(name.role) && name.role != TensorRole::saved &&
             name.role != TensorRole::former) {
@@ -343,7 +333,7 @@ bool holds_wrapped(const Catalogue& catalogue) {
 ChangedWeights changed_weights(const Catalogue& catalogue) {
     NameReader reader(catalogue);
     ChangedWeights changed;
-    for_each_name(catalogue, [&](const std::string& stored) {
+    catalogue::each_name(catalogue, [&](const std::string& stored) {
         const PeftName name = reader.read(stored);
         if (name.role == TensorRole::factor) {
             changed.by_factors.insert(name.module_name + ".weight");

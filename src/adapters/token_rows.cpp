@@ -13,7 +13,16 @@ namespace shardweld::adapters {
 
 namespace {
 
+// A list of tokens, or one for each module.
+constexpr const char* kTokens = "trainable_token_indices";
 constexpr const char* kWholeSave = "give a save that has both the rows and its adapter_config.json";
+
+/// Null where the configuration says nothing of tokens.
+nlohmann::ordered_json stated_tokens(const ConfigFile& config) {
+    const auto& declared = config.json();
+    const auto field = declared.find(kTokens);
+    return field == declared.end() ? nlohmann::ordered_json() : *field;
+}
 
 std::vector<Index> tokens_in(const nlohmann::ordered_json& list, const ConfigFile& config) {
     std::vector<Index> tokens;
@@ -34,16 +43,12 @@ std::vector<Index> tokens_in(const nlohmann::ordered_json& list, const ConfigFil
 
 }  // namespace
 
-std::optional<std::vector<Index>> tokens_of(const ConfigFile& config, const std::string& path) {
-    const auto& declared = config.json();
-    const auto field = declared.find(kTokens);
-    if (field == declared.end() || field->is_null()) {
+std::optional<std::vector<Index>> own_tokens_of(const ConfigFile& config, const std::string& path) {
+    const auto stated = stated_tokens(config);
+    if (!stated.is_object()) {
         return std::nullopt;
     }
-    if (!field->is_object()) {
-        return tokens_in(*field, config);
-    }
-    for (const auto& [module, list] : field->items()) {
+    for (const auto& [module, list] : stated.items()) {
         if (names_it(module, path)) {
             return tokens_in(list, config);
         }
@@ -53,6 +58,8 @@ std::optional<std::vector<Index>> tokens_of(const ConfigFile& config, const std:
 
 std::vector<TokenRows> token_rows_of(std::span<const SavedTensor> tensors,
                                      const ConfigFile& config) {
+    const auto stated = stated_tokens(config);
+    const bool is_for_all = !stated.is_null() && !stated.is_object();
     std::vector<TokenRows> found;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         const PeftName name = read_name(tensors[i].name);
@@ -60,7 +67,8 @@ std::vector<TokenRows> token_rows_of(std::span<const SavedTensor> tensors,
             continue;
         }
         const std::vector<Index>& shape = tensors[i].shape;
-        auto tokens = tokens_of(config, name.module_name);
+        auto tokens = is_for_all ? std::optional(tokens_in(stated, config))
+                                 : own_tokens_of(config, name.module_name);
         if (!tokens || shape.size() != 2 || std::ssize(*tokens) != shape[0]) {
             throw Error(ErrorCode::mismatch,
                         printable(tensors[i].name) + " is " + shape_text(shape) + ", but " +
@@ -71,9 +79,7 @@ std::vector<TokenRows> token_rows_of(std::span<const SavedTensor> tensors,
         }
         found.push_back({name.module_name, i, *std::move(tokens), shape[1]});
     }
-    const auto& declared = config.json();
-    const auto field = declared.find(kTokens);
-    if (found.empty() && field != declared.end() && !field->is_null() && !field->empty()) {
+    if (found.empty() && !stated.empty()) {
         throw Error(ErrorCode::mismatch,
                     config.path + " says " + kTokens +
                         ", but no trainable_tokens_delta is stored: the checkpoint is incomplete",

@@ -12,12 +12,10 @@
 
 namespace shardweld::adapters {
 
-/// The field that names the tokens: a list, or one for each module.
-inline constexpr const char* kTokens = "trainable_token_indices";
-
-/// The tokens that adapter_config.json states for a module; nullopt where it names another one, or
-/// none. Error(mismatch) for what is no list of tokens, each once.
-std::optional<std::vector<Index>> tokens_of(const ConfigFile& config, const std::string& path);
+/// The tokens that adapter_config.json states for this module apart from others; nullopt where it
+/// names other modules, one list for all, or none. Error(mismatch) for what is no list of tokens,
+/// each once.
+std::optional<std::vector<Index>> own_tokens_of(const ConfigFile& config, const std::string& path);
 
 /// What is stored of them. Error(mismatch) where nothing says which tokens they are, or of how many
 /// others, and where tokens are named of which nothing is stored.

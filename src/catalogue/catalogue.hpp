@@ -2,6 +2,7 @@
 // Metadata only.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <tuple>
@@ -58,6 +59,22 @@ void each_part(AnyCatalogue& catalogue, const Visit& visit) {
     for (auto& state : catalogue.optimizer.states) {
         visit(state.tensors, state.shards);
     }
+}
+
+/// Calls visit(item) for each tensor and then for each shard of the model.
+template <typename AnyCatalogue, typename Visit>
+void each_item(AnyCatalogue& catalogue, const Visit& visit) {
+    std::ranges::for_each(catalogue.tensors, visit);
+    std::ranges::for_each(catalogue.shards, visit);
+}
+
+/// Calls visit(name) for the name of each of them.
+template <typename Visit>
+void each_name(const Catalogue& catalogue, const Visit& visit) {
+    each_item(catalogue, [&](const auto& item) {
+        const std::string& name = item.name;
+        visit(name);
+    });
 }
 
 /// Calls visit(tensor) for the tensors of the model and of all states.

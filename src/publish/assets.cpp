@@ -198,6 +198,29 @@ void copy_file(const io::InputFile& in, io::NotedFile& to) {
     in.require_unchanged();
 }
 
+/// How a large file begins and ends; "{}" of one that this user may not read.
+std::string ends_of(const Asset& asset) {
+    constexpr Bytes kEnd = 64;
+    if (asset.file == nullptr || asset.file->size() < 2 * kEnd) {
+        return "{}";
+    }
+    std::string ends(2 * kEnd, '\0');
+    const auto bytes = std::as_writable_bytes(std::span(ends));
+    asset.file->read_at(0, bytes.first(kEnd));
+    asset.file->read_at(asset.file->size() - kEnd, bytes.last(kEnd));
+    return ends;
+}
+
+bool is_no_json(const Asset& asset) {
+    if (asset.text) {
+        return parse_json<nlohmann::json>(without_nonfinite(*asset.text)).is_discarded();
+    }
+    const std::string ends = ends_of(asset);
+    const std::string_view text = trim(ends);
+    return text.empty() || !((text.front() == '{' && text.back() == '}') ||
+                             (text.front() == '[' && text.back() == ']'));
+}
+
 }  // namespace
 
 Bytes Asset::size() const {
@@ -280,33 +303,6 @@ std::vector<std::string> lost_assets(const fs::path& hf_directory, const Opener&
     std::sort(lost.begin(), lost.end());
     return lost;
 }
-
-namespace {
-
-/// How a large file begins and ends; "{}" of one that this user may not read.
-std::string ends_of(const Asset& asset) {
-    constexpr Bytes kEnd = 64;
-    if (asset.file == nullptr || asset.file->size() < 2 * kEnd) {
-        return "{}";
-    }
-    std::string ends(2 * kEnd, '\0');
-    const auto bytes = std::as_writable_bytes(std::span(ends));
-    asset.file->read_at(0, bytes.first(kEnd));
-    asset.file->read_at(asset.file->size() - kEnd, bytes.last(kEnd));
-    return ends;
-}
-
-bool is_no_json(const Asset& asset) {
-    if (asset.text) {
-        return parse_json<nlohmann::json>(without_nonfinite(*asset.text)).is_discarded();
-    }
-    const std::string ends = ends_of(asset);
-    const std::string_view text = trim(ends);
-    return text.empty() || !((text.front() == '{' && text.back() == '}') ||
-                             (text.front() == '[' && text.back() == ']'));
-}
-
-}  // namespace
 
 std::vector<std::string> unread_json(const std::vector<Asset>& assets) {
     std::vector<std::string> unread;

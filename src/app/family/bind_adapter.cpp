@@ -45,12 +45,7 @@ adapters::SettingsSources sources_of(const PreparedModel& prepared, const ModelF
 
 std::set<std::string> names_of(const Catalogue& catalogue) {
     std::set<std::string> names;
-    for (const catalogue::Tensor& tensor : catalogue.tensors) {
-        names.insert(tensor.name);
-    }
-    for (const catalogue::Shard& shard : catalogue.shards) {
-        names.insert(shard.name);
-    }
+    catalogue::each_name(catalogue, [&](const std::string& name) { names.insert(name); });
     return names;
 }
 
@@ -145,16 +140,13 @@ class AdapterBinder {
 
     /// Rows that were trained of the embedding stand again under the head that is tied to it.
     void leave_tied_rows(Catalogue& adapter) {
-        const auto& declared = sources_.adapter_config.json();
-        const bool is_by_module =
-            declared.contains(adapters::kTokens) && declared[adapters::kTokens].is_object();
         std::erase_if(adapter.tensors, [&](const catalogue::Tensor& tensor) {
             const adapters::PeftName name = adapters::read_name(tensor.name);
             const std::string weight =
                 plan::renamed(*prepared_.recipe, name.module_name + ".weight");
             const bool is_copy =
                 name.role == adapters::TensorRole::rows &&
-                !(is_by_module && adapters::tokens_of(sources_.adapter_config, name.module_name)) &&
+                !adapters::own_tokens_of(sources_.adapter_config, name.module_name) &&
                 std::ranges::any_of(prepared_.recipe->same, [&](const models::SameRule& rule) {
                     return prepared_.symbols->holds(rule.condition) && is_called(rule.a, weight);
                 });

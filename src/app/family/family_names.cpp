@@ -32,15 +32,10 @@ std::string_view without_peft(std::string_view name) {
     return name.starts_with(kPeft) ? name.substr(kPeft.size()) : name;
 }
 
-template <typename Visit>
-void for_each_item(auto& catalogue, const Visit& visit) {
-    std::ranges::for_each(catalogue.tensors, visit);
-    std::ranges::for_each(catalogue.shards, visit);
-}
-
 Names module_names_in(const catalogue::Catalogue& catalogue) {
     Names names;
-    for_each_item(catalogue, [&](const auto& item) { names.emplace(without_peft(item.name)); });
+    catalogue::each_name(catalogue,
+                         [&](const std::string& name) { names.emplace(without_peft(name)); });
     return names;
 }
 
@@ -210,7 +205,7 @@ bool is_certain(const Family& family, const Names& names, const Beginning& begin
 
 template <typename NewName>
 void rename_all(catalogue::Catalogue& catalogue, const NewName& new_name) {
-    for_each_item(catalogue, [&](auto& item) {
+    catalogue::each_item(catalogue, [&](auto& item) {
         const std::string stored = item.name;
         const std::string_view bare = without_peft(stored);
         item.name = stored.substr(0, stored.size() - bare.size()) + new_name(bare);

@@ -90,11 +90,9 @@ std::shared_ptr<const models::Recipe> sized_recipe(const models::RecipeLibrary& 
         return prepared.recipe;
     }
     std::vector<models::ShapedName> stored;
-    const auto add = [&](const auto& one) {
+    catalogue::each_item(catalogue, [&](const auto& one) {
         stored.push_back({models::renamed_by(recipe.renames, one.name), one.shape});
-    };
-    std::ranges::for_each(catalogue.tensors, add);
-    std::ranges::for_each(catalogue.shards, add);
+    });
     const models::Symbols symbols(recipe, *library.find_dialect(dialect->name), prepared.config, {},
                                   {});
     return std::make_shared<const models::Recipe>(

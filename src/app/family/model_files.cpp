@@ -195,7 +195,7 @@ void write_by_module_lines(const Reference& reference, const std::string& logica
     }
 }
 
-/// Of those logical tensors that have a module line which `is_meant`.
+/// write_by_module_lines() for each logical tensor that has a module line which `is_meant`.
 template <typename IsMeant>
 void write_by_lines_of(const Reference& reference, models::Recipe& recipe,
                        const IsMeant& is_meant) {

@@ -30,15 +30,12 @@ class BaseNames {
   public:
     BaseNames(const PreparedModel& prepared, const catalogue::Catalogue& catalogue)
         : recipe_(*prepared.recipe) {
-        const auto add = [&](const auto& item) {
-            const std::string stored = item.name;
+        catalogue::each_name(catalogue, [&](const std::string& stored) {
             const adapters::PeftName name = adapters::read_name(stored);
             if (name.role == adapters::TensorRole::base && !stored.starts_with(adapters::kPrefix)) {
                 names_.insert(plan::renamed(recipe_, stored));
             }
-        };
-        std::ranges::for_each(catalogue.tensors, add);
-        std::ranges::for_each(catalogue.shards, add);
+        });
         // Of a tied pair one is stored for both.
         for (const models::SameRule& rule :
              names_.empty() ? std::vector<models::SameRule>() : recipe_.same) {
@@ -119,14 +116,12 @@ std::optional<Respelling> only_way(const WeightNames& weights, const std::string
 /// Renames what is the adapter's.
 void respell_all(catalogue::Catalogue& catalogue, const Respelling& way) {
     const std::string_view prefix = adapters::kPrefix;
-    const auto rename = [&](auto& item) {
+    catalogue::each_item(catalogue, [&](auto& item) {
         const std::string name = item.name;
         if (name.starts_with(prefix)) {
             item.name = std::string(prefix) + respelled(name.substr(prefix.size()), way);
         }
-    };
-    std::ranges::for_each(catalogue.tensors, rename);
-    std::ranges::for_each(catalogue.shards, rename);
+    });
     std::ranges::stable_sort(catalogue.tensors, {}, &catalogue::Tensor::name);
 }
 

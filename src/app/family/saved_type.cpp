@@ -76,12 +76,7 @@ std::string known_type(const models::Config& config) {
 
 std::vector<std::string> stored_names_in(const catalogue::Catalogue& catalogue) {
     std::vector<std::string> names;
-    for (const catalogue::Tensor& tensor : catalogue.tensors) {
-        names.push_back(tensor.name);
-    }
-    for (const catalogue::Shard& shard : catalogue.shards) {
-        names.push_back(shard.name);
-    }
+    catalogue::each_name(catalogue, [&](const std::string& name) { names.push_back(name); });
     return names;
 }
 

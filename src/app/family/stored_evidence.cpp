@@ -30,15 +30,9 @@ constexpr std::string_view kOfComposites = "language_model.";
 std::set<std::string> stored_names(const catalogue::Catalogue& catalogue,
                                    const models::Recipe& recipe) {
     std::set<std::string> names;
-    const auto add = [&](const std::string& name) {
+    catalogue::each_name(catalogue, [&](const std::string& name) {
         names.insert(models::renamed_by(recipe.renames, name));
-    };
-    for (const catalogue::Tensor& tensor : catalogue.tensors) {
-        add(tensor.name);
-    }
-    for (const catalogue::Shard& shard : catalogue.shards) {
-        add(shard.name);
-    }
+    });
     return names;
 }
 
@@ -104,26 +98,16 @@ constexpr const char* kOwnName = "score.weight";
 constexpr const char* kLanguageHead = "lm_head.weight";
 constexpr const char* kLogical = "score";  // what dialects and recipes call it
 
-using SeeTensor = std::function<void(const std::string& name, const std::vector<Index>& shape)>;
-
-void for_each_stored(const catalogue::Catalogue& catalogue, const SeeTensor& see) {
-    for (const catalogue::Tensor& tensor : catalogue.tensors) {
-        see(tensor.name, tensor.shape);
-    }
-    for (const catalogue::Shard& shard : catalogue.shards) {
-        see(shard.name, shard.shape);
-    }
-}
-
 ScoreHead in_module_tree(const catalogue::Catalogue& catalogue) {
     ScoreHead head;
     bool has_other = false;
     int n_parts = 0;
-    for_each_stored(catalogue, [&](const std::string& name, const std::vector<Index>& shape) {
+    catalogue::each_item(catalogue, [&](const auto& item) {
+        const std::string& name = item.name;
         has_other = has_other || name.ends_with(kLanguageHead);
         if (name == kOwnName) {
             ++n_parts;
-            head.rows = shape.empty() ? std::nullopt : std::optional(shape[0]);
+            head.rows = item.shape.empty() ? std::nullopt : std::optional(item.shape[0]);
         }
     });
     if (n_parts > 1) {
@@ -137,11 +121,12 @@ ScoreHead in_module_tree(const catalogue::Catalogue& catalogue) {
 
 ScoreHead in_framework(const catalogue::Catalogue& catalogue, const models::Dialect& dialect) {
     ScoreHead head;
-    for_each_stored(catalogue, [&](const std::string& name, const std::vector<Index>& shape) {
+    catalogue::each_item(catalogue, [&](const auto& item) {
+        const std::string& name = item.name;
         const auto is_head = [&](const models::Line& line) {
             return line.logical == kLogical && line.name.match(name).has_value();
         };
-        if (!shape.empty() && shape[0] == 1 &&
+        if (!item.shape.empty() && item.shape[0] == 1 &&
             std::any_of(dialect.store.begin(), dialect.store.end(), is_head)) {
             head.evidence = "the checkpoint's " + name + " has one row";
         }

@@ -35,13 +35,6 @@ constexpr const char* kTied = "tie_word_embeddings";
 constexpr const char* kSplitInstead =
     "use --lora split, and load base and adapter with peft: it keeps them apart";
 
-template <typename Visit>
-void for_each_name(const Catalogue& catalogue, const Visit& visit) {
-    const auto of = [&](const auto& item) { visit(std::string(item.name)); };
-    std::ranges::for_each(catalogue.tensors, of);
-    std::ranges::for_each(catalogue.shards, of);
-}
-
 /// What the adapter's names say that it changes.
 ChangedWeights changed_by_adapter(const PreparedModel& prepared, const Catalogue& catalogue) {
     if (prepared.framework == nullptr) {
@@ -51,7 +44,7 @@ ChangedWeights changed_by_adapter(const PreparedModel& prepared, const Catalogue
     // for the weight at each step.
     const models::LoraNames& names = *prepared.framework->dialect->lora;
     ChangedWeights changed;
-    for_each_name(catalogue, [&](const std::string& name) {
+    catalogue::each_name(catalogue, [&](const std::string& name) {
         for (const std::string* const end : {&names.down, &names.up}) {
             if (name.ends_with(*end)) {
                 changed.by_factors.insert(name.substr(0, name.size() - end->size()) + ".weight");
@@ -158,7 +151,7 @@ void copy_missing(const PreparedModel& prepared, const std::string& logical,
     std::string stored;
     bool is_held = false;
     bool is_of_base = true;
-    for_each_name(catalogue, [&](const std::string& name) {
+    catalogue::each_name(catalogue, [&](const std::string& name) {
         const Holds own = held(name, prepared, logical);
         is_held = is_held || own != Holds::nothing;
         is_of_base = is_of_base && (own == Holds::nothing || own == Holds::of_base);
@@ -219,7 +212,7 @@ void require_apart_without_recipe(const PreparedModel& prepared, const Catalogue
         }
     }
     bool has_head = false;
-    for_each_name(catalogue, [&](const std::string& name) {
+    catalogue::each_name(catalogue, [&](const std::string& name) {
         const adapters::PeftName peft = adapters::read_name(name);
         has_head = has_head || (peft.role != TensorRole::factor &&
                                 (peft.module_name.ends_with("lm_head.weight") ||

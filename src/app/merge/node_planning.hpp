@@ -1,4 +1,4 @@
-// Of the ranks that see the same files one plans for the others, which get what it has planned.
+// One rank plans for all that see the same files, and hands them its plans.
 #pragma once
 
 #include <cstddef>

@@ -86,7 +86,7 @@ struct Merge {
     std::shared_ptr<const Checkpoint> like = {};
     std::shared_ptr<const Checkpoint> supplement = {};
     bool holds_adapter_only = false;  ///< nothing but an adapter, without a base
-    /// Of the ranks that move tensors, where fewer of them plan.
+    /// The groups of ranks that move tensors, where fewer ranks plan.
     std::optional<HostGroups> hosts = {};
 
     // When it is planned. At least one output, the first one first.
@@ -100,7 +100,7 @@ struct Merge {
     [[nodiscard]] Output& first() { return outputs.front(); }
     [[nodiscard]] const Output& first() const { return outputs.front(); }
     [[nodiscard]] bool writes_training() const;
-    /// Of the ranks that move the tensors.
+    /// What the ranks have that move the tensors.
     [[nodiscard]] const Resources& resources() const { return n_ranks > 0 ? supposed : here; }
     /// What plans are chosen by where ranks have these resources.
     [[nodiscard]] plan::PlanChoice choice_for(const Job& job, const Resources& ranks) const;
@@ -119,7 +119,8 @@ struct Merge {
 
 /// A merge of what the run's options ask for, by its own ranks, of all its outputs.
 Merge begin_merge(const Run& run);
-/// The same, for what is compared: one half of the memory assembles, the other reads a model.
+/// A merge that is compared with a model instead of written: half of the memory assembles, the
+/// other half reads that model.
 Merge begin_comparison(const Run& run);
 
 }  // namespace shardweld::app

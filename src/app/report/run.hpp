@@ -39,7 +39,7 @@ struct Run {
 /// A run that begins, of one output at least. Messages go to `log`; `shown` has the progress.
 Run begin_run(mpi::Comm& comm, const Job& job, const std::vector<JobOutput>& outputs, Log& log,
               Log& shown);
-/// Of the outputs that the options ask for.
+/// A run that makes all outputs which the job asks for, and logs where it reports.
 inline Run begin_run(mpi::Comm& comm, const Job& job, Log& log) {
     return begin_run(comm, job, job.outputs, log, log);
 }

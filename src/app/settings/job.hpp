@@ -206,7 +206,7 @@ struct JobRun {
     std::optional<fs::path> done;  ///< where the end of the run is told (write_run_end)
 };
 
-/// Of the help: all of a command's options, the usual ones, or rows for programs.
+/// How much help is printed: all of a command's options, the usual ones, or rows for programs.
 enum class HelpForm { whole, brief, json };
 
 /// Texts of options by the names of their rows; "true" for flags.

@@ -45,8 +45,8 @@ struct Checkpoint {
     // As names and sizes tell it, before any shard file is opened; dropped when it is read.
     FileVisibility visibility = {};
     std::vector<std::string> files = {};  ///< whose metadata are to be read: Format::scan_list
-    /// Of these; where all ranks have one view only whether they seem to be there, until they are
-    /// opened: 0.
+    /// The sizes of these files. Where all ranks have one view they are 0 until the files are
+    /// opened: only whether a file seems to be there is known.
     SizesByGroup sizes = {};
 
     // When it is read.
@@ -58,7 +58,7 @@ struct Checkpoint {
     Index n_reads = 0;                       ///< calls that read the metadata, of all ranks
     std::uint32_t first_file = 0;            ///< its own, where others' files stand before them
 
-    // Of a template.
+    // What a template has beside that.
     fs::path root = {};                       ///< as the command line has it
     bool keeps_others = true;                 ///< what only it has is copied, not refused
     std::vector<publish::Asset> assets = {};  ///< its files without tensors; on one rank alone

@@ -67,7 +67,7 @@ using SizesByGroup = std::vector<std::vector<Index>>;
 /// is looked at twice by a group: on a parallel file system each look is a request to one server.
 class FileVisibility {
   public:
-    /// Of nothing.
+    /// The visibility of no file at all.
     FileVisibility() = default;
     FileVisibility(mpi::Comm& comm, HostGroups hosts, fs::path directory)
         : comm_(&comm), hosts_(std::move(hosts)), directory_(std::move(directory)) {}

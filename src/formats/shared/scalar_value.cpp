@@ -177,7 +177,7 @@ std::span<const PickleValue* const> array_state(const PickleValue& value) {
     return is_array ? state->elements() : std::span<const PickleValue* const>();
 }
 
-/// Of a scalar or an array; nullopt for everything else.
+/// The element type of a numpy scalar or array; nullopt for everything else.
 std::optional<NumpyType> type_of_numpy(const PickleValue& value) {
     if (is_numpys(value, ".multiarray scalar") && value.arguments().size() == 2) {
         return numpy_type(*value.arguments()[0]);

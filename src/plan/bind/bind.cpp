@@ -239,15 +239,13 @@ std::vector<Tensor> file_all(Catalogue& catalogue, const Model& model, const Sto
 /// a name that passes, such as a vision tower's, or to one that the dialect has.
 void rename_all(Catalogue& catalogue, const Model& model, const StoreMatcher& matcher) {
     const models::Recipe& recipe = *model.recipe;
-    const auto rename = [&](auto& one) {
+    catalogue::each_item(catalogue, [&](auto& one) {
         std::string name = renamed(recipe, one.name);
         if (name != one.name && (model.dialect->has_own_names || passes_unlisted(recipe, name) ||
                                  matcher.find(name, one.shape.size()))) {
             one.name = std::move(name);
         }
-    };
-    std::ranges::for_each(catalogue.tensors, rename);
-    std::ranges::for_each(catalogue.shards, rename);
+    });
     if (const Tensor* const twice = sort_by_name(catalogue.tensors)) {
         throw Error(ErrorCode::mismatch,
                     "two stored tensors would both be written as " + twice->name +
