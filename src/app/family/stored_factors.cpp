@@ -122,18 +122,25 @@ class SegmentJoiner {
         Index begin = 0;
         for (const auto& [label, end] :
              weight ? rows_by_segment(*weight) : std::vector<std::pair<std::string, Index>>()) {
-            const auto part = parts.find(label);
-            if (part == parts.end() || part->second.shape[rows] != end - begin) {
+            const auto part = parts.extract(label);
+            if (!part || part.mapped().shape[rows] != end - begin) {
                 throw Error(ErrorCode::mismatch,
                             printable(name) + " is stored in segments, and " + label + " has not " +
                                 std::to_string(end - begin) + " rows",
                             "half of the adapter is missing: copy all files of its save");
             }
-            for (catalogue::Piece& piece : part->second.pieces) {
+            for (catalogue::Piece& piece : part.mapped().pieces) {
                 piece.patch.axes[rows].lo += begin;
                 whole.pieces.push_back(std::move(piece));
             }
             begin = end;
+        }
+        if (!parts.empty()) {
+            throw Error(ErrorCode::mismatch,
+                        printable(name) +
+                            " is stored in segments, and its weight has none called " +
+                            parts.begin()->first,
+                        kMergeThere);
         }
         whole.shape[rows] = begin;
         return whole;
