@@ -17,9 +17,9 @@ def text_of(page):
 
 
 def anchors_of(page):
-    """What GitHub makes of the headings."""
+    """What GitHub makes of the headings, and anchors of their own."""
     heads = re.findall(r"^#+ (.*)$", text_of(page), re.M)
-    return {re.sub(r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", head).lower()).replace(" ", "-") for head in heads}
+    return {*re.findall(r'<a id="(\w+)">', text_of(page))} | {re.sub(r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", head).lower()).replace(" ", "-") for head in heads}
 
 
 def link_faults(page, text):

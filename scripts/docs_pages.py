@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""What the documents show of the program, made by the program: docs/using/commands.md from its help, and what commands print.
+"""What the documents show of the program, made by the program: docs/using/commands from its help, and what commands print.
 
     scripts/docs_pages.py SHARDWELD           writes the pages anew
     scripts/docs_pages.py --check SHARDWELD   changes nothing and fails where a page would change; times and rates may differ
 
 Behind a line `<!-- shown: NAME = FIXTURE, .. -->` a page's blocks of `console` run, one after the other, in a fresh directory with copies of
 these fixtures: what stands below each line that begins with `$ ` is what it printed. Blocks of `sh` run there, too, and have to succeed.
+A page with the line `<!-- walked -->` has all its commands in such blocks: they run from the first line to the last, where its `git clone` and
+its build find this tree and this program, and its servers a model's directory. No other page may do without the fixtures it names.
 """
 
 import argparse
@@ -20,39 +22,42 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-COMMANDS = ROOT / "docs/using/commands.md"
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+COMMANDS = ROOT / "docs/using/commands"
+PAGES = [ROOT / "README.md", *sorted(path for path in ROOT.glob("docs/**/*.md") if path.parent != COMMANDS)]
 RANKS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
          "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
 
 
-def commands_text(shardweld):
+def command_pages(shardweld):
+    """The text of each page of COMMANDS."""
     told = json.loads(subprocess.run([shardweld, "help", "--json"], capture_output=True, text=True, check=True).stdout)
     names = [command["name"] for command in told["commands"]]
     listed = [option for option in told["options"] if option["is_listed"]]
     everywhere = [option for option in listed if len(set(option["help_by_command"].values())) == 1 and [*option["help_by_command"]] == names]
-    text = ("# Commands\n\nThis page is made from the program's help (`scripts/docs_pages.py`). `shardweld COMMAND -h` prints a command's usual\n"
+    text = ("# Commands\n\nThese pages are made from the program's help (`scripts/docs_pages.py`). `shardweld COMMAND -h` prints a command's usual\n"
             "options, `--help` all of them; `man shardweld-COMMAND` also its exit codes, variables and files. `-` and `_` are equal in names of options.\n\n"
-            + table_text("Every command", everywhere, "merge"))
+            "| command | |\n|---|---|\n" + "".join(f"| [{one['name']}]({one['name']}.md) | {one['summary']} |\n" for one in told["commands"]))
+    pages = {"README.md": text + ("\n" + table_text("Every command", everywhere, "merge") if everywhere else "")}
     for command in told["commands"]:
         name, purpose = command["name"], command["summary"]
-        text += f"\n## {name}\n\n{purpose[0].upper()}{purpose[1:]}.\n\n    {command['usage']}\n"
+        text = f"# {name}\n\n{purpose[0].upper()}{purpose[1:]}.\n\n    {command['usage']}\n"
         own = [option for option in listed if name in option["help_by_command"] and option not in everywhere]
         if name != "merge":
             same = [option for option in own if option["help_by_command"].get("merge") == option["help_by_command"][name]]
             own = [option for option in own if option not in same]
-            names_of_same = ", ".join(f"`--{option['name']}`" for option in same)
-            text += f"\nOptions that it has in common with [merge](#merge): {names_of_same}.\n" if same else ""
+            links = ", ".join(f"[`--{option['name']}`](merge.md#{option['name']})" for option in same)
+            text += f"\nOptions that it has in common with [merge](merge.md): {links}.\n" if same else ""
         text += "".join("\n" + table_text(group, options, name) for group, options in itertools.groupby(own, lambda option: option["group"]))
-        text += "".join(paragraph_text(paragraph) for paragraph in command["about"].rstrip().split("\n\n"))
-    return text
+        pages[f"{name}.md"] = text + "".join(paragraph_text(paragraph) for paragraph in command["about"].rstrip().split("\n\n"))
+    return pages
 
 
 def table_text(title, options, command):
-    rows = [(f"-{option['letter']}, " * bool(option["letter"]) + f"--{option['name']} {option['value']}".rstrip(), option["help_by_command"][command])
-            for option in options]
-    cells = [(option.replace("|", "\\|"), meaning.replace("|", "\\|")) for option, meaning in rows]
-    return f"| {title} | |\n|---|---|\n" + "".join(f"| `{option}` | {meaning} |\n" for option, meaning in cells)
+    """Each option can be linked to by its name."""
+    rows = [(option["name"], f"-{option['letter']}, " * bool(option["letter"]) + f"--{option['name']} {option['value']}".rstrip(),
+             option["help_by_command"][command].replace("|", "\\|")) for option in options]
+    return f"| {title} | |\n|---|---|\n" + "".join(f'| <a id="{name}"></a>`{form}` | {meaning} |\n'.replace(form, form.replace("|", "\\|"))
+                                                  for name, form, meaning in rows)
 
 
 def paragraph_text(paragraph):
@@ -63,11 +68,28 @@ def paragraph_text(paragraph):
 
 
 def printed(command, folder, shardweld, must_succeed=False):
-    environment = {**os.environ, **RANKS, "PATH": f"{shardweld.parent}:/usr/bin:{os.environ['PATH']}", "COLUMNS": "100"}
-    run = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    """What a command prints where those before it have gone: their directory and PATH are kept beside the folder."""
+    left = f"{folder}.left"
+    told = f'[ -e {left} ] && . {left}; trap \'printf "cd %q\\nPATH=%q\\n" "$PWD" "$PATH" >{left}\' EXIT\n'
+    environment = {**os.environ, **RANKS, "PATH": f"{folder}.stands-in:{shardweld.parent}:/usr/bin:{os.environ['PATH']}", "COLUMNS": "100"}
+    run = subprocess.run(["bash", "-c", told + command], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if must_succeed and run.returncode:
         sys.exit(f"{command}\n{run.stdout}")
     return "\n".join(line.rstrip() for line in run.stdout.replace(f"{folder}/", "").splitlines())
+
+
+def stand_in(folder, shardweld):
+    """What a walk takes from the network, builds or serves with, in its place: `git clone` gives this tree with a program that need not be built."""
+    tree = "".join(f"ln -s '{ROOT / name}' shardweld; " for name in sorted(os.listdir(ROOT)) if not name.startswith(("build", ".", "scripts")))
+    programs = {"git": f"mkdir shardweld && {tree} mkdir -p shardweld/scripts && printf '#!/bin/sh\\nmkdir -p build && ln -s {shardweld.parent} build/bin\\n' "
+                       ">shardweld/scripts/quickstart.sh && chmod +x shardweld/scripts/quickstart.sh",
+                "vllm": 'test -s "$2/model.safetensors"', "curl": "true",
+                "python3": f'case "$2" in *transformers*) "{shutil.which("python3")}" -c "import transformers" 2>/dev/null || exit 0; esac; exec "{shutil.which("python3")}" "$@"'}
+    os.mkdir(f"{folder}.stands-in")
+    for name, text in programs.items():
+        path = pathlib.Path(f"{folder}.stands-in", name)
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
 
 
 def block_text(kind, block, folder, shardweld):
@@ -80,13 +102,19 @@ def block_text(kind, block, folder, shardweld):
 
 def page_text(page, shardweld):
     """The page with all blocks run anew."""
-    head, *parts = re.split(r"(?=^<!-- shown: )", page, flags=re.M)
+    head, *parts = re.split(r"(?=^<!-- (?:shown: |walked))", page, flags=re.M)
     for part in parts:
-        with tempfile.TemporaryDirectory() as folder:
-            for name, fixture in re.findall(r"(\S+) = (\S+?)[, ]", part.split("\n", 1)[0]):
+        with tempfile.TemporaryDirectory() as place:
+            folder = os.path.join(os.path.realpath(place), "walk")
+            os.mkdir(folder)
+            first = part.split("\n", 1)[0]
+            if "walked" in first:
+                stand_in(folder, shardweld)
+                if re.search(r"\n\n    \S", re.sub(r"^```.*?^```", "", part, flags=re.M | re.S)):
+                    sys.exit("a page that is walked through has its commands in blocks of `sh` or `console`, and no indented ones")
+            for name, fixture in re.findall(r"(\S+) = (\S+?)[, ]", first):
                 shutil.copytree(ROOT / fixture, pathlib.Path(folder) / name)
-            head += re.sub(r"^```(console|sh)\n(.*?)^```$",
-                           lambda found: f"```{found[1]}\n{block_text(found[1], found[2], os.path.realpath(folder), shardweld)}```", part,
+            head += re.sub(r"^```(console|sh)\n(.*?)^```$", lambda found: f"```{found[1]}\n{block_text(found[1], found[2], folder, shardweld)}```", part,
                            flags=re.M | re.S)
     return head
 
@@ -109,14 +137,18 @@ def main():
     options = parser.parse_args()
     shardweld = options.shardweld.absolute()
     stale = []
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        made = commands_text(shardweld) if page == COMMANDS else page_text(text, shardweld)
-        if without_times(made) == without_times(text):
+    made = {COMMANDS / name: text for name, text in command_pages(shardweld).items()}
+    made.update((page, page_text(page.read_text(encoding="utf-8"), shardweld)) for page in PAGES)
+    for page in {*made, *COMMANDS.glob("*.md")}:
+        text = page.read_text(encoding="utf-8") if page.exists() else ""
+        if without_times(made.get(page, "")) == without_times(text):
             continue
         stale.append(str(page.relative_to(ROOT)))
-        if not options.check:
-            page.write_text(made, encoding="utf-8")
+        if not options.check and page in made:
+            page.parent.mkdir(exist_ok=True)
+            page.write_text(made[page], encoding="utf-8")
+        elif not options.check:
+            page.unlink()
     if missing_codes():
         sys.exit(f"docs/using/errors.md has no heading for {', '.join(missing_codes())}")
     if options.check and stale:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a release from a tag: source archive, wheel, checksums, and recipes that pin the archive. The same tag gives the same bytes, whenever and
+# Makes a release from a tag: source archive, notes, wheel, checksums, and recipes that pin the archive. The same tag gives the same bytes, whenever and
 # wherever it is made with the same tools. Options: see --help.
 set -euo pipefail
 
@@ -49,6 +49,9 @@ name="shardweld-$version"
 archive() { git -C "$root" -c tar.umask=0002 -c core.autocrlf=false -c core.attributesFile=/dev/null archive --format=tar "$@"; }
 archive --prefix="$name/" "$commit" | gzip -n -9 >"$out/$name.tar.gz"
 made=("$name.tar.gz")
+# Notes are the version's part of the changelog, which has to have a date.
+git -C "$root" show "$commit:CHANGELOG.md" | awk -v head="^## ${version//./\\\\.} [(]20[0-9-]+[)]$" '/^## /{is_on = $0 ~ head} is_on' >"$out/$name.md"
+[[ -s "$out/$name.md" ]] || fail "CHANGELOG.md has no part \"## $version (DATE)\""
 
 # What a recipe takes from the checkout it lies in, it takes from the archive instead. (Inside the archive it could not say the checksum.)
 write_recipes() { # SHA-256
@@ -80,4 +83,5 @@ fi
 (cd "$out" && sha256sum "${made[@]}" >"$name.sha256")
 echo "in $out:"
 cat "$out/$name.sha256"
+echo "notes: $name.md"
 echo "recipes, which take the archive from ${url:-file://$out}: recipes/"

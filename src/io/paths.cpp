@@ -81,6 +81,13 @@ bool is_within(const fs::path& path, const fs::path& directory) {
     return !relative.empty() && *relative.begin() != "..";
 }
 
+std::string shown(const fs::path& path) {
+    std::error_code failed;
+    const fs::path here = fs::current_path(failed);
+    const bool is_below = !failed && path.is_absolute() && path != here && is_within(path, here);
+    return (is_below ? path.lexically_relative(here) : path).string();
+}
+
 bool means_absent(int error) {
     return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG;
 }

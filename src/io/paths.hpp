@@ -1,6 +1,7 @@
 // Where paths lead, and what lies there.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "core/path.hpp"
@@ -16,6 +17,9 @@ fs::path without_dots(const fs::path& path);
 
 /// Whether `path` is `directory` or lies below it; both resolved. Pure.
 bool is_within(const fs::path& path, const fs::path& directory);
+
+/// As who looks at it would type it: relative where it lies below the current directory.
+std::string shown(const fs::path& path);
 
 /// What a path leads to.
 enum class FileKind { none, file, directory, other };

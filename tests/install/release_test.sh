@@ -17,7 +17,7 @@ check() { # WHAT COMMAND...
 
 clone="$WORK/clone"
 mkdir "$clone"
-cp -r "$ROOT"/{CMakeLists.txt,LICENSE,packaging,scripts} "$clone"
+cp -r "$ROOT"/{CHANGELOG.md,CMakeLists.txt,LICENSE,packaging,scripts} "$clone"
 cat >"$clone/scripts/test-wheel.sh" <<'WHEEL'
 #!/bin/sh
 mkdir -p "$2" && echo "$SOURCE_DATE_EPOCH" >"$2/shardweld-of-one-minute-py3-none-any.whl"
@@ -40,6 +40,7 @@ check "two releases of one tag differ" diff -r "$WORK/one" "$WORK/a second"
 check "the checksum in shardweld-$version.sha256" bash -c "cd '$WORK/one' && sha256sum -c 'shardweld-$version.sha256'"
 
 archive="shardweld-$version.tar.gz"
+check "the notes are not the changelog's" test "$(head -1 "$WORK/one/shardweld-$version.md" | cut -d' ' -f1,2)" = "## $version"
 sum="$(sha256sum "$WORK/one/$archive" | cut -d' ' -f1)"
 cd "$WORK/one/recipes" || exit 1
 spack=spack/packages/shardweld/package.py

@@ -22,6 +22,7 @@
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "formats/rank_grid.hpp"
+#include "io/paths.hpp"
 #include "mpi/share.hpp"
 #include "process/process.hpp"
 #include "shardweld/error.hpp"
@@ -201,11 +202,11 @@ std::vector<std::string> all_notes(const formats::Location& location,
 std::string head_text(const Checkpoint& read, const std::vector<StoredRow>& rows) {
     const formats::Location& location = read.location;
     const catalogue::Catalogue& catalogue = read.catalogue;
-    Cells head{{kHeadKey, location.directory.string()},
+    Cells head{{kHeadKey, io::shown(location.directory)},
                {"format", catalogue.format},
                {"files", std::to_string(catalogue.files.size()) + ", " +
                              human_bytes(bytes_of(catalogue.files))},
-               {"config", location.hf_directory ? (*location.hf_directory / "config.json").string()
+               {"config", location.hf_directory ? io::shown(*location.hf_directory / "config.json")
                                                 : "none: a merge needs --hf_config"},
                {"facts", facts_text(catalogue)},
                {"provenance", printable(catalogue::text_of(read.provenance), 1000)}};

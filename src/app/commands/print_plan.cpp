@@ -16,6 +16,7 @@
 #include "app/report/report_json.hpp"
 #include "app/runtime/memory.hpp"
 #include "core/text.hpp"
+#include "io/paths.hpp"
 #include "plan/plan.hpp"
 #include "plan/schedule/footprint.hpp"
 #include "publish/room.hpp"
@@ -117,7 +118,7 @@ std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge) {
     const Figures& figures = merge.figures;
     const plan::Plan& plan = merge.plan;
     std::vector<std::vector<std::string>> rows{
-        {"checkpoint", merge.input},
+        {"checkpoint", io::shown(merge.input)},
         {"format", merge.format},
         {"recipe", merge.recipe},
         {"output", output_text(plan)},
