@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Op
 from . import command
 from .command import CORRUPT, IO, LOCKED, MISMATCH, NOT_FOUND, STOPPED, UNSUPPORTED, USAGE, Failed, Given
 from .files import opened
-from .safetensors_model import INDEX, Model, read_header, read_index, read_model, stamp
+from .safetensors_model import INDEX, Model, read_index, read_model, read_sums, stamp
 from .text import counted, human_bytes, percent, table
 
 CHECKSUMS = "xxh3-128"
@@ -61,8 +61,7 @@ def read_history(directory: str) -> Tuple[int, Dict[str, str]]:
         if metadata.get("checksum_format") != CHECKSUMS:
             raise Failed(UNSUPPORTED, f"{place}/{INDEX} does not say that its checksums are {CHECKSUMS}", "name another directory for these versions")
         for path in sorted({os.path.join(place, file) for file in weight_map.values()}):
-            tensors, sums = read_header(path)
-            digests.update({name: str(sums[name]) for name in tensors if name in sums})
+            digests.update(read_sums(path))
     return last, digests
 
 

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import stat
-from typing import Any, BinaryIO, Callable, Dict, List, Optional, Tuple
+from typing import Any, BinaryIO, Callable, Dict, List, Optional
 
 from .command import CORRUPT, IO, MEMORY, NOT_FOUND, SPACE, UNSUPPORTED, Failed
 from .text import printable
@@ -101,13 +101,13 @@ def _is_too_deep(value: Any) -> bool:
     return bool(level)
 
 
-def parse_json(text: bytes, pairs: Optional[Callable[[List[Tuple[str, Any]]], Any]] = None) -> Any:
+def parse_json(text: bytes) -> Any:
     """The value, with NaN and infinities as Python writes them. ValueError for what is no JSON, or nested deeper than any file of a model."""
     try:
-        value = json.loads(text.decode("utf-8"), parse_int=_number_in, object_pairs_hook=pairs)
+        value = json.loads(text.decode("utf-8"), parse_int=_number_in)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if pairs is None and _is_too_deep(value):
+    if _is_too_deep(value):
         raise ValueError("it is nested too deeply")
     if re.search(rb"\\u[dD][89a-fA-F]", text):
         json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")  # UnicodeEncodeError is a ValueError: half a character

@@ -6,7 +6,7 @@ from typing import Any, BinaryIO, Dict, NamedTuple, NoReturn, Tuple
 from . import command
 from .headers import LONGEST_INDEX, weight_file, weight_index
 from .command import CORRUPT, NOT_FOUND, UNSUPPORTED, Failed
-from .files import opened, read_bytes
+from .files import is_whole, list_of, object_of, opened, parsed, read_bytes, size_of
 
 INDEX = "model.safetensors.index.json"
 
@@ -41,14 +41,27 @@ def stamp(file: BinaryIO) -> Tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def read_header(path: str) -> Tuple[Dict[str, Tensor], Dict[str, str]]:
-    """The tensors of a safetensors file, which fill it exactly, and its metadata."""
+def _tensors_in(path: str) -> Dict[str, Tensor]:
+    """Those of a safetensors file, which fill it exactly."""
     found = weight_file(*os.path.split(path))
     if found.unknown:
         raise Failed(UNSUPPORTED, f"{path}: {found.unknown}")
     places = ((name, stored, *found.places[name]) for name, stored in found.tensors.items())
     tensors = {name: Tensor(stored.dtype, stored.shape, found.name, begin, end - begin) for name, stored, begin, end in places}
-    return (tensors, found.metadata) if not found.fault else corrupt(path, found.fault)
+    return tensors if not found.fault else corrupt(path, found.fault)
+
+
+def read_sums(path: str) -> Dict[str, str]:
+    """What a file of a delta says in its metadata of the tensors in it. The program is not asked: there may be thousands of such files."""
+    with opened(path) as file:
+        room = size_of(file)
+        length = int.from_bytes(file.read(8), "little")
+        root = object_of(parsed(file.read(length) if length <= room - 8 else None))
+    sums = object_of(root.pop("__metadata__", None))
+    ends = [end for tensor in root.values() for end in list_of(object_of(tensor).get("data_offsets"))[1:] if is_whole(end)]
+    if max(ends, default=-1) != room - 8 - length:
+        corrupt(path, "it is no safetensors file, or is cut short")
+    return {name: str(sums[name]) for name in root if name in sums}
 
 
 def read_index(path: str) -> Tuple[Dict[str, str], Dict[str, Any]]:
@@ -81,7 +94,7 @@ def read_model(directory: str) -> Model:
         path = os.path.join(directory, file)
         with opened(path) as weights:
             model.stamps[file] = stamp(weights)
-        tensors = read_header(path)[0]
+        tensors = _tensors_in(path)
         if weight_map is not None and any(weight_map.get(name) != file for name in tensors):
             corrupt(path, f"it holds a tensor that {INDEX} does not name, or has elsewhere")
         model.tensors.update(tensors)

@@ -419,6 +419,10 @@ int inspect(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
         print(comm, out, [&] { return steps_text(job.inputs.front().directory, job.run.json); });
         return 0;
     }
+    if (job.run.json && has_header(job.inputs.front().directory)) {
+        print(comm, out, [&] { return header_text(job.inputs.front().directory); });
+        return 0;
+    }
     Checkpoint found = look_for(comm, job, out, log);
     if (job.model.hf_config) {
         found.location.hf_directory = *job.model.hf_config;

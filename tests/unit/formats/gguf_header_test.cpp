@@ -96,6 +96,8 @@ TEST(GgufHeader, refuses_what_no_writer_writes) {
              start(0, 1) + text("a") + u32(13) + u32(0),
              start(0, 1) + u64(std::uint64_t{1} << 40U),
              start(0, 1) + text("general.alignment") + u32(4) + u32(0),
+             start(0, 2) + text("a") + u32(7) + '\1' + text("a") + u32(7) + '\1',
+             start(0, 1) + text("a") + u32(9) + u32(8) + u64(std::uint64_t{1} << 62U),
          }) {
         EXPECT_THROW((void)read(header + data), Error) << header;
     }

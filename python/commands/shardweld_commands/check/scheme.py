@@ -6,7 +6,7 @@ import re
 import signal
 import time
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Pattern, Sequence, Set, Tuple
+from typing import Any, Dict, List, Optional, Pattern, Set, Tuple
 
 from ..command import UNSUPPORTED, Failed
 from ..files import is_whole, list_of, object_of, text_of, whole
